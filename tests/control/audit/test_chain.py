@@ -6,13 +6,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from control.audit.chain import GENESIS_HASH, ChainBreak, ChainVerifier, Event, canonical_json, hash_event
 from proto.identity import PrincipalKind
-
-pytestmark = pytest.mark.both_stores
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 scalars = st.one_of(st.none(), st.booleans(), st.integers(-(2**53), 2**53), texts)
@@ -54,6 +52,7 @@ def broken(events: list[Event], noted: dict[int, bytes] | None = None) -> ChainB
     return verifier.end()
 
 
+@settings(max_examples=50)
 @given(datas)
 def test_hash_is_that_of_canonical_json(data: dict[str, Any]) -> None:
     [event] = chain(1, **data)
@@ -63,16 +62,11 @@ def test_hash_is_that_of_canonical_json(data: dict[str, Any]) -> None:
     assert digest == hashlib.sha256(written).hexdigest()
 
 
-@given(st.integers(1, 8))
-def test_unaltered_chain_is_intact(length: int) -> None:
-    events = chain(length)
-    assert broken(events) is None
-    assert broken(events, {event.seq: bytes.fromhex(event.hash) for event in events}) is None
-
-
 @given(st.data())
 def test_change_of_any_field_is_located(data: st.DataObject) -> None:
     events = chain(5)
+    assert broken(events) is None
+    assert broken(events, {event.seq: bytes.fromhex(event.hash) for event in events}) is None
     at = data.draw(st.integers(0, 4))
     field = data.draw(st.sampled_from([one.name for one in msgspec.structs.fields(Event)]))
     changed = {"seq": 77, "data": {"number": 78}, "act_chain": [], "actor_kind": None, "hash": "0" * 64}
@@ -83,14 +77,13 @@ def test_change_of_any_field_is_located(data: st.DataObject) -> None:
     assert found.kind == ("missing" if field == "seq" else "altered")
 
 
-@given(st.data())
-def test_removed_inserted_and_swapped_events_are_detected(data: st.DataObject) -> None:
+def test_removed_inserted_and_swapped_events_are_detected() -> None:
     events = chain(5)
-    at = data.draw(st.integers(0, 3))
-    assert broken(events[:at] + events[at + 1 :]) == ChainBreak(at + 2, "missing")
-    assert broken([*events[: at + 1], *events[at:]]) == ChainBreak(at + 1, "missing")
-    swapped = [*events[:at], events[at + 1], events[at], *events[at + 2 :]]
-    assert broken(swapped) == ChainBreak(at + 2, "missing")
+    for at in range(4):
+        assert broken(events[:at] + events[at + 1 :]) == ChainBreak(at + 2, "missing")
+        assert broken([*events[: at + 1], *events[at:]]) == ChainBreak(at + 1, "missing")
+        swapped = [*events[:at], events[at + 1], events[at], *events[at + 2 :]]
+        assert broken(swapped) == ChainBreak(at + 2, "missing")
 
 
 def test_event_of_another_chain_is_detected() -> None:
@@ -107,7 +100,7 @@ def test_truncated_and_rewritten_chains_are_detected_by_a_noted_hash() -> None:
     assert broken(chain(6, more=1), noted) == ChainBreak(5, "replaced")
 
 
-@pytest.mark.parametrize("value", [0.5, {"a": 0.5}, [{"a": [1.0]}]])
-def test_floating_point_numbers_are_rejected(value: object) -> None:
-    with pytest.raises(TypeError):
-        canonical_json(value)
+def test_floating_point_numbers_are_rejected() -> None:
+    for value in (0.5, {"a": 0.5}, [{"a": [1.0]}]):
+        with pytest.raises(TypeError):
+            canonical_json(value)

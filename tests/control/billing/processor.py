@@ -77,15 +77,8 @@ def subscription(
 
 def invoice(subscription_id: str | None = "sub_1", *, customer: Any = "cus_1", is_basil: bool = True) -> dict[str, Any]:
     details: dict[str, Any] = {"metadata": {}, "subscription": subscription_id}
-    place = (
-        {
-            "parent": None
-            if subscription_id is None
-            else {"type": "subscription_details", "subscription_details": details}
-        }
-        if is_basil
-        else {"subscription": subscription_id}
-    )
+    parent = None if subscription_id is None else {"type": "subscription_details", "subscription_details": details}
+    place = {"parent": parent} if is_basil else {"subscription": subscription_id}
     return {"id": "in_1", "object": "invoice", "amount_due": 2_900, "customer": customer, "status": "paid", **place}
 
 

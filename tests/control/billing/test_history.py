@@ -42,6 +42,13 @@ def outcome_of(events: list[dict[str, Any]], plans: Plans = PLANS) -> Outcome | 
     return find_outcome(histories, plans)
 
 
+def plan_of(events: list[dict[str, Any]], plans: Plans = PLANS) -> Plan | None:
+    """Of events that have an outcome."""
+    found = outcome_of(events, plans)
+    assert found is not None
+    return found.plan
+
+
 def expected(processor: Processor) -> Outcome | None:
     """By the subscriptions as the processor has them in the end, and what was granted before."""
     granting, ended = [], []
@@ -112,16 +119,6 @@ def test_what_has_ended_in_a_second_does_not_begin_again() -> None:
         assert outcome_of(order) == Outcome(None, "canceled", Plan("Free", 10), 1_792_000_000)
 
 
-def test_nothing_is_lowered_by_a_guess() -> None:
-    """Two states of one second, and nothing says which was first."""
-    small = updated("evt_1", AT, {})
-    large = updated("evt_2", AT, {}, prices=[price("price_business")])
-    for order in ([small, large], [large, small]):
-        found = outcome_of(order)
-        assert found is not None
-        assert found.plan == Plan("Business", 50_000)
-
-
 @pytest.mark.parametrize("is_basil", [True, False])
 def test_versions_of_the_api(is_basil: bool) -> None:
     before = subscription(status="past_due", period_end=1_791_000_000, is_basil=is_basil)
@@ -165,70 +162,48 @@ def test_the_status_that_an_invoice_says() -> None:
 def test_an_unknown_price_changes_nothing() -> None:
     known = updated("evt_1", AT, {})
     unknown = updated("evt_2", AT + 1, {}, prices=[price("price_other")])
-    for order in ([known, unknown], [unknown, known]):
-        found = outcome_of(order)
-        assert found is not None
-        assert found.plan == Plan("Team", 1_000)
+    of_other = subscription("sub_2", status="canceled", prices=[price("price_other")])
+    ended = event("customer.subscription.deleted", of_other, at=AT + 9, name="evt_3")
+    for order in ([known, unknown], [unknown, known], [known, ended]):  # the last one is of another product
+        assert plan_of(order) == Plan("Team", 1_000)
     assert outcome_of([unknown]) is None
-    ended = event(
-        "customer.subscription.deleted",
-        subscription("sub_2", status="canceled", prices=[price("price_other")]),
-        at=AT + 9,
-        name="evt_3",
-    )
-    found = outcome_of([known, ended])  # of another product
-    assert found is not None
-    assert found.plan == Plan("Team", 1_000)
     state = SubscriptionState("active", ("price_other",))
     assert has_unknown_price(History((SubscriptionEvent(AT, "evt_1", EventKind.SEEN, state),)), PLANS)
 
 
-def test_the_free_plan_and_without_one() -> None:
+def test_which_plan_it_is() -> None:
+    """The free one at the end, if there is one, else what it had. By lookup keys, the largest of several items; of two
+    states of one second, of which nothing says which was first, none is lowered by a guess.
+    """
     active = updated("evt_1", AT, {})
-    ended = [
-        updated("evt_2", AT + 1, {}, status=status) for status in ("canceled", "unpaid", "incomplete_expired", "paused")
-    ]
-    for one in ended:
-        found = outcome_of([active, one])
+    for status in ("canceled", "unpaid", "incomplete_expired", "paused"):
+        ended = updated("evt_2", AT + 1, {}, status=status)
+        found = outcome_of([active, ended])
         assert found is not None
         assert (found.subscription_id, found.plan) == (None, Plan("Free", 10))
-        found = outcome_of([active, one], Plans(PLANS.by_price))
-        assert found is not None
-        assert found.plan == Plan("Team", 1_000)  # it keeps what it had
-
-
-def test_lookup_keys_and_several_items() -> None:
+        assert plan_of([active, ended], Plans(PLANS.by_price)) == Plan("Team", 1_000)
     prices = [price("price_addon"), price("price_x", "business"), price("price_team")]
-    found = outcome_of([updated("evt_1", AT, {}, prices=prices)])
-    assert found is not None
-    assert found.plan == Plan("Business", 50_000)
+    assert plan_of([updated("evt_1", AT, {}, prices=prices)]) == Plan("Business", 50_000)
+    large = updated("evt_2", AT, {}, prices=[price("price_business")])
+    for order in ([active, large], [large, active]):
+        assert plan_of(order) == Plan("Business", 50_000)
 
 
 def test_what_is_kept_is_bounded() -> None:
     histories: dict[str, History] = {}
+
+    def add(name: str, number: int, at: int, status: str = "active") -> dict[str, History]:
+        state = SubscriptionState(status, ("price_team",), number)
+        return add_event(histories, name, SubscriptionEvent(at, f"evt_{name}_{number}", EventKind.SEEN, state), PLANS)
+
     for number in range(500):
-        state = SubscriptionState("active" if number % 2 else "past_due", ("price_team",), number)
-        histories = add_event(
-            histories, "sub_1", SubscriptionEvent(AT + number // 3, f"evt_{number}", EventKind.SEEN, state), PLANS
-        )
+        histories = add("sub_1", number, AT + number // 3, "active" if number % 2 else "past_due")
     assert len(histories["sub_1"].events) <= MAX_EVENTS
-    stale = add_event(
-        histories,
-        "sub_1",
-        SubscriptionEvent(AT, "evt_x", EventKind.SEEN, SubscriptionState("canceled", ("price_team",))),
-        PLANS,
-    )
-    assert stale == histories
+    assert add("sub_1", 999, AT, "canceled") == histories, "it is too old"
     for number in range(500):
-        event_ = SubscriptionEvent(
-            AT, f"evt_s{number}", EventKind.SEEN, SubscriptionState("active", ("price_team",), number)
-        )
-        histories = add_event(histories, "sub_2", event_, PLANS)
+        histories = add("sub_2", number, AT)
     assert len(histories["sub_2"].events) == 64
     for number in range(3, 100):
-        gone = SubscriptionState("canceled", ("price_team",))
-        histories = add_event(
-            histories, f"sub_{number}", SubscriptionEvent(AT, f"evt_{number}", EventKind.SEEN, gone), PLANS
-        )
+        histories = add(f"sub_{number}", number, AT, "canceled")
     assert len(histories) == MAX_SUBSCRIPTIONS
     assert {"sub_1", "sub_2"} <= set(histories)

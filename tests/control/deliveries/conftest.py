@@ -13,9 +13,12 @@ from control.channels import repository as channels
 from control.channels.config import Kind, WebhookConfig
 from control.channels.delivery_tables import State
 from control.channels.repository import Channel
-from control.deliveries import views
+from control.deliveries import repository, views
+from control.deliveries.leases import ClaimedDelivery, ConcurrencyLimits, claim_due
 from control.deliveries.outbox import AllChannels, ChannelIds, EnqueueResult, enqueue
+from control.deliveries.outcome import AttemptOutcome
 from control.deliveries.platforms.transports import Transports
+from control.deliveries.repository import WORKER_DELAY
 from control.deliveries.sender import DeliveryMetrics, Sender
 from control.deliveries.views import DeliveryFilter, DeliveryView
 from control.message import Message
@@ -27,6 +30,8 @@ from tests.control.receiver import SECRET
 from tests.databases import WAIT_S
 
 POLICY = EgressPolicy((ipaddress.ip_network("127.0.0.0/8"),), allow_http=True)
+ALL = ConcurrencyLimits(channel=100, failing=1, organization=100)
+FAILED, OK = AttemptOutcome(False, "No."), AttemptOutcome(True, "Yes.")
 MESSAGE = Message(type="approval.requested", subject="apr_1", title="Approve it?")
 
 
@@ -58,7 +63,8 @@ class Post:
     clock: Clock
     ways: Transports
 
-    async def channel(self, url: str, *, project: bool = False, enabled: bool = True) -> Channel:
+    async def channel(self, url: str = "http://127.0.0.1:9", *, project: bool = False, enabled: bool = True) -> Channel:
+        """By default one that cannot be reached."""
         async with self.database.write() as connection:
             return await channels.create(
                 connection,
@@ -79,6 +85,18 @@ class Post:
             queued = await enqueue(connection, self.tenant.organization.id, target or AllChannels(), message)
         self.clock.keep_up()
         return queued
+
+    def past_head_start(self) -> None:
+        """Later, when workers may claim what was queued now."""
+        self.clock.pass_by(WORKER_DELAY.total_seconds() + 1)
+
+    async def claim(self, limit: int = 100, places: ConcurrencyLimits = ALL) -> list[ClaimedDelivery]:
+        async with self.database.write() as connection:
+            return await claim_due(connection, self.clock(), limit=limit, concurrency=places)
+
+    async def settle(self, claimed: ClaimedDelivery, outcome: AttemptOutcome) -> repository.OutcomeResult | None:
+        async with self.database.write() as connection:
+            return await repository.write_outcome(connection, claimed, outcome, self.clock(), 0.5)
 
     async def listed(self, state: State | None = None) -> list[DeliveryView]:
         """Oldest first."""

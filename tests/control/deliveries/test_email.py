@@ -65,21 +65,25 @@ async def test_mail_has_the_whole_message() -> None:
     assert (mail["Subject"], mail["Message-ID"]) == ("Größe?", "<dlv_1@example.org>")
 
 
-@pytest.fixture
-def pem(tmp_path: Path) -> Path:
-    return self_signed(tmp_path)
+@pytest.fixture(scope="module")
+def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return self_signed(tmp_path_factory.mktemp("certificate"))
 
 
-async def test_starttls_is_used_where_it_is_offered(pem: Path) -> None:
-    async with serving(office := Office(), tls_context=server_context(pem)) as port:
-        assert (await sent(port, trusted=pem)).ok
-    assert office.encrypted == [True]
-
-
-async def test_tls_from_the_start(pem: Path) -> None:
-    async with serving(office := Office(), implicit=server_context(pem)) as port:
-        assert (await sent(port, "smtps://127.0.0.1:{port}", trusted=pem)).ok
-    assert office.encrypted == [True]
+async def test_tls_is_used_from_the_start_or_where_it_is_offered(pem: Path) -> None:
+    """If its certificate is trusted."""
+    context = server_context(pem)
+    ways: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("smtp", {"tls_context": context}),
+        ("smtps", {"implicit": context}),
+    )
+    for scheme, how in ways:
+        url = scheme + "://127.0.0.1:{port}"
+        async with serving(office := Office(), **how) as port:
+            assert await sent(port, url) == operators("The certificate of the mail server is not valid.")
+            assert office.taken == []
+            assert (await sent(port, url, trusted=pem)).ok
+        assert office.encrypted == [True]
 
 
 async def test_a_password_is_sent_only_over_tls(pem: Path) -> None:
@@ -96,44 +100,37 @@ async def test_a_password_is_sent_only_over_tls(pem: Path) -> None:
     assert wrong == operators("The mail server reported a permanent error (SMTP 535).")
 
 
-@pytest.mark.parametrize("url", ["smtp://127.0.0.1:{port}", "smtps://127.0.0.1:{port}"])
-async def test_an_untrusted_certificate_is_rejected(pem: Path, url: str) -> None:
-    context = server_context(pem)
-    how: dict[str, Any] = {"implicit": context} if url.startswith("smtps") else {"tls_context": context}
-    async with serving(office := Office(), **how) as port:
-        assert await sent(port, url) == operators("The certificate of the mail server is not valid.")
-    assert office.taken == []
+async def test_smtp_5yz_is_permanent_and_4yz_is_retried() -> None:
+    async with serving(office := Office()) as port:
+        for said, permanent in (
+            ("550 no secret", True),
+            ("554 x", True),
+            ("451 later secret", False),
+            ("452 x", False),
+        ):
+            office.data = said
+            outcome = await sent(port)
+            assert (outcome.ok, outcome.permanent, outcome.service_fault) == (False, permanent, False)
+            assert said[:3] in outcome.detail
+            assert "secret" not in outcome.detail
 
 
-@pytest.mark.parametrize(
-    ("said", "permanent"),
-    [("550 no secret", True), ("554 no secret", True), ("451 later secret", False), ("452 full", False)],
-)
-async def test_smtp_5yz_is_permanent_and_4yz_is_retried(said: str, permanent: bool) -> None:
-    async with serving(Office(data=said)) as port:
-        outcome = await sent(port)
-    assert (outcome.ok, outcome.permanent, outcome.service_fault) == (False, permanent, False)
-    assert said[:3] in outcome.detail
-    assert "secret" not in outcome.detail
-
-
-@pytest.mark.parametrize(
-    ("ada", "bob", "ok", "permanent", "detail"),
-    [
-        ("550 unknown", "250 OK", True, False, "Delivered to 1 of 2 recipients."),
-        ("550 unknown", "550 unknown", False, True, "The mail server rejected every recipient (SMTP 550)."),
-        ("550 unknown", "450 busy", False, False, "The mail server rejected every recipient (SMTP 450)."),
-    ],
-)
-async def test_single_recipients_may_be_rejected(ada: str, bob: str, ok: bool, permanent: bool, detail: str) -> None:
-    async with serving(Office(recipients={"ada@example.org": ada, "bob@example.org": bob})) as port:
-        outcome = await sent(port)
-    assert (outcome.ok, outcome.permanent, outcome.service_fault, outcome.detail) == (ok, permanent, False, detail)
+async def test_single_recipients_may_be_rejected() -> None:
+    async with serving(office := Office()) as port:
+        for ada, bob, ok, permanent, detail in (
+            ("550 unknown", "250 OK", True, False, "Delivered to 1 of 2 recipients."),
+            ("550 unknown", "550 unknown", False, True, "The mail server rejected every recipient (SMTP 550)."),
+            ("550 unknown", "450 busy", False, False, "The mail server rejected every recipient (SMTP 450)."),
+        ):
+            office.recipients = {"ada@example.org": ada, "bob@example.org": bob}
+            outcome = await sent(port)
+            assert (outcome.ok, outcome.permanent, outcome.detail) == (ok, permanent, detail)
+            assert not outcome.service_fault
 
 
 async def test_only_deferred_recipients_are_retried() -> None:
-    office = Office(recipients={"ada@example.org": "450 greylisted"})
-    async with serving(office) as port:
+    """Not those that were rejected for good, or have it."""
+    async with serving(office := Office(recipients={"ada@example.org": "450 greylisted"})) as port:
         first = await sent(port)
         detail = "Delivered to 1 of 2 recipients; the others are retried (SMTP 450)."
         assert (first.ok, first.permanent, first.detail) == (False, False, detail)
@@ -142,12 +139,9 @@ async def test_only_deferred_recipients_are_retried() -> None:
         second = await sent(port, taken=first.recipient_progress)
         assert (second.ok, second.detail) == (True, "Delivered.")
         assert (await sent(port, taken=second.recipient_progress)).ok  # nothing is left to do
-    assert [envelope.rcpt_tos for envelope in office.taken] == [["bob@example.org"], ["ada@example.org"]]
-
-
-async def test_permanently_rejected_recipients_are_not_retried() -> None:
-    office = Office(recipients={"ada@example.org": "450 greylisted", "bob@example.org": "550 unknown"})
-    async with serving(office) as port:
+        assert [envelope.rcpt_tos for envelope in office.taken] == [["bob@example.org"], ["ada@example.org"]]
+        office.taken.clear()
+        office.recipients = {"ada@example.org": "450 greylisted", "bob@example.org": "550 unknown"}
         first = await sent(port)
         assert (first.ok, first.permanent) == (False, False)
         office.recipients = {}
@@ -167,28 +161,19 @@ def test_recipient_marks_fit_their_column_and_drop_former_recipients() -> None:
     assert len(other.with_results({}).outcome().recipient_progress.split()) == 2
 
 
-async def test_a_hanging_mail_server_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("control.outbound.smtp.TOTAL_TIMEOUT_S", 0.3)
-    async with serving(Office(hangs=True)) as port:
-        assert await sent(port) == operators("The mail server did not respond in time.")
+async def test_what_the_operator_has_to_see_to(monkeypatch: pytest.MonkeyPatch, unused_tcp_port: int) -> None:
+    """Who hangs or hangs up, what the egress guard blocks, and that there is no server."""
 
-
-async def test_a_closed_smtp_connection_is_retried() -> None:
-    async def hang_up(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
-        pass
+    async def hang_up(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None: ...
 
     async with accepting(hang_up) as port:
-        outcome = await sent(port)
-    assert outcome == operators("The connection to the mail server was lost.")
-
-
-async def test_the_mail_server_is_reached_through_the_egress_guard(unused_tcp_port: int) -> None:
+        assert await sent(port) == operators("The connection to the mail server was lost.")
     async with serving(office := Office()) as port:
         outcome = await sent(port, policy=EgressPolicy(ports=frozenset({port})))
     assert (outcome.ok, outcome.service_fault, office.taken) == (False, True, [])
     assert outcome.detail.startswith("The mail server is unreachable: ")
     assert (await sent(unused_tcp_port)).service_fault
-
-
-async def test_without_a_server_nothing_is_sent() -> None:
     assert await send(CONFIG, TOLD, Egress(LOOPBACK), None) == operators("No SMTP server is configured.")
+    monkeypatch.setattr("control.outbound.smtp.TOTAL_TIMEOUT_S", 0.3)
+    async with serving(Office(hangs=True)) as port:
+        assert await sent(port) == operators("The mail server did not respond in time.")

@@ -3,7 +3,6 @@
 import json
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -67,10 +66,10 @@ def test_a_card_of_chat_a() -> None:
     }
 
 
-@given(messages)
-def test_cards_of_chat_a_keep_the_limits(message: Message) -> None:
+def check_chat_a(message: Message) -> None:
     card = chat_a.card(message)
     assert len(card["text"]) <= 4_000
+    assert not re.search(r"[@~#]\w|\][(\[:]|://|www\.", card["text"], re.IGNORECASE)
     assert len(card["blocks"]) <= 50
     for block in card["blocks"]:
         if block["type"] == "header":
@@ -82,24 +81,15 @@ def test_cards_of_chat_a_keep_the_limits(message: Message) -> None:
         assert all(1 <= len(each["text"]) <= 2_000 and "<" not in each["text"] for each in fields)
 
 
-@pytest.mark.parametrize(
-    "typed",
-    [
+def test_the_text_beside_the_blocks_mentions_nobody_and_links_nowhere() -> None:
+    for typed in (
         "@channel", "@all and @here", "[Approve here](https://evil.example)", "![x](//evil.example)", "[x][y]",
-        "[x]: y",
-        "https://evil.example", "www.evil.example", "WWW.evil.example", "mailto:eve@example.com", "~town-square",
-        "#tag",
-    ],
-)  # fmt: skip
-def test_the_text_beside_the_blocks_mentions_nobody_and_links_nowhere(typed: str) -> None:
-    text = chat_a.card(structs.replace(ASK, title=f"Approve: {typed} on 10:30?"))["text"]
-    assert text.replace("\u200b", "") == f"Approve: {typed} on 10:30?"
-    assert not re.search(r"[@~#]\w|\][(\[:]|:[\w/]|www\.", text, re.IGNORECASE)
-
-
-@given(messages)
-def test_cards_of_chat_a_have_no_links_or_mentions_in_their_text(message: Message) -> None:
-    assert not re.search(r"[@~#]\w|\][(\[:]|://|www\.", chat_a.card(message)["text"], re.IGNORECASE)
+        "[x]: y", "https://evil.example", "www.evil.example", "WWW.evil.example", "mailto:eve@example.com",
+        "~town-square", "#tag",
+    ):  # fmt: skip
+        text = chat_a.card(structs.replace(ASK, title=f"Approve: {typed} on 10:30?"))["text"]
+        assert text.replace("\u200b", "") == f"Approve: {typed} on 10:30?"
+        assert not re.search(r"[@~#]\w|\][(\[:]|:[\w/]|www\.", text, re.IGNORECASE), typed
 
 
 def test_a_bot_writes_to_its_channel() -> None:
@@ -111,53 +101,38 @@ def test_a_bot_writes_to_its_channel() -> None:
     assert (made.url, "Authorization" in made.headers) == (CHAT_A.webhook_url, False)
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "ok", "permanent"),
-    [
-        (200, b'{"ok":true,"ts":"1"}', True, False),
-        (200, b'{"ok":false,"error":"channel_not_found"}', False, True),
-        (200, b'{"ok":false,"error":"is_archived"}', False, True),
-        (200, b'{"ok":false,"error":"invalid_auth"}', False, True),
-        (200, b'{"ok":false,"error":"something new"}', False, True),
-        (200, b'{"ok":false,"error":"ratelimited"}', False, False),
-        (200, b'{"ok":false,"error":"service_unavailable"}', False, False),
-        (200, b"<html>", False, False),
-        (200, b"\xff", False, False),
-        (200, NESTED, False, False),
-        (429, b"", False, False),
-        (500, b"", False, False),
-        (403, b"", False, True),
-    ],
-)
-def test_responses_to_a_bot(status: int, body: bytes, ok: bool, permanent: bool) -> None:
-    outcome = chat_a.interpret_reply(BOT, HttpReply(status, NOTHING, body), NOW)
-    assert (outcome.ok, outcome.permanent) == (ok, permanent)
-    assert "something new" not in outcome.detail
-
-
-@pytest.mark.parametrize(
-    ("status", "ok", "permanent"),
-    [
-        (200, True, False),
-        (400, False, True),
-        (403, False, True),
-        (404, False, True),
-        (410, False, True),
-        (429, False, False),
-        (500, False, False),
-    ],
-)
-def test_responses_to_an_incoming_webhook(status: int, ok: bool, permanent: bool) -> None:
-    outcome = chat_a.interpret_reply(CHAT_A, HttpReply(status, NOTHING, b"invalid_payload"), NOW)
-    assert (outcome.ok, outcome.permanent) == (ok, permanent)
-    assert "invalid_payload" not in outcome.detail
+def test_responses_of_chats() -> None:
+    """Nothing of them is quoted."""
+    for config, status, body, ok, permanent in (
+        (BOT, 200, b'{"ok":true,"ts":"1"}', True, False),
+        (BOT, 200, b'{"ok":false,"error":"channel_not_found"}', False, True),
+        (BOT, 200, b'{"ok":false,"error":"is_archived"}', False, True),
+        (BOT, 200, b'{"ok":false,"error":"invalid_auth"}', False, True),
+        (BOT, 200, b'{"ok":false,"error":"something new"}', False, True),
+        (BOT, 200, b'{"ok":false,"error":"ratelimited"}', False, False),
+        (BOT, 200, b'{"ok":false,"error":"service_unavailable"}', False, False),
+        (BOT, 200, b"<html>", False, False),
+        (BOT, 200, b"\xff", False, False),
+        (BOT, 200, NESTED, False, False),
+        (BOT, 429, b"", False, False),
+        (BOT, 500, b"", False, False),
+        (BOT, 403, b"", False, True),
+        *((CHAT_A, status, b"invalid_payload", status == 200, status in {400, 403, 404, 410})
+          for status in (200, 400, 403, 404, 410, 429, 500)),
+        *((CHAT_B, status, b"", status < 300, 400 <= status < 500) for status in (204, 200, 401, 403, 404, 502)),
+    ):  # fmt: skip
+        kind = chat_b if isinstance(config, ChatBConfig) else chat_a
+        outcome = kind.interpret_reply(config, HttpReply(status, NOTHING, body), NOW)
+        assert (outcome.ok, outcome.permanent) == (ok, permanent), (config, status, body)
+        assert "something new" not in outcome.detail
+        assert "invalid_payload" not in outcome.detail
 
 
 # chat-b
 
 
-@given(messages)
-def test_embeds_of_chat_b_keep_the_limits_and_mention_nobody(message: Message) -> None:
+def check_chat_b(message: Message) -> None:
+    """Nobody is mentioned."""
     body = json.loads(chat_b.build_request(CHAT_B, told(message)).body)
     assert body["allowed_mentions"] == {"parse": []}
     assert len(body["content"]) <= 2_000
@@ -171,34 +146,14 @@ def test_embeds_of_chat_b_keep_the_limits_and_mention_nobody(message: Message) -
     assert sum(map(len, every)) <= 6_000
 
 
-@pytest.mark.parametrize(
-    ("body", "seconds"),
-    [
-        (b'{"retry_after": 64.57}', 65), (b'{"retry_after": 0.2}', 1), (b'{"retry_after": 1e30}', 86_400),
-        (b"{}", 9), (b"x", 9), (b"\xff", 9),
-        (NESTED, 9),
-    ],
-)  # fmt: skip
-def test_chat_b_has_the_retry_delay_in_its_body(body: bytes, seconds: int) -> None:
+def test_chat_b_has_the_retry_delay_in_its_body() -> None:
     headers = CIMultiDictProxy(CIMultiDict({"Retry-After": "9"}))
-    outcome = chat_b.interpret_reply(CHAT_B, HttpReply(429, headers, body), NOW)
-    assert (outcome.ok, outcome.permanent, outcome.retry_after_s) == (False, False, seconds)
-
-
-@pytest.mark.parametrize(
-    ("status", "ok", "permanent"),
-    [
-        (204, True, False),
-        (200, True, False),
-        (401, False, True),
-        (403, False, True),
-        (404, False, True),
-        (502, False, False),
-    ],
-)
-def test_responses_of_chat_b(status: int, ok: bool, permanent: bool) -> None:
-    outcome = chat_b.interpret_reply(CHAT_B, HttpReply(status, NOTHING, b""), NOW)
-    assert (outcome.ok, outcome.permanent) == (ok, permanent)
+    for body, seconds in (
+        (b'{"retry_after": 64.57}', 65), (b'{"retry_after": 0.2}', 1), (b'{"retry_after": 1e30}', 86_400),
+        (b"{}", 9), (b"x", 9), (b"\xff", 9), (NESTED, 9),
+    ):  # fmt: skip
+        outcome = chat_b.interpret_reply(CHAT_B, HttpReply(429, headers, body), NOW)
+        assert (outcome.ok, outcome.permanent, outcome.retry_after_s) == (False, False, seconds), body
 
 
 # pager
@@ -224,8 +179,7 @@ def test_an_event_of_the_pager() -> None:
     }
 
 
-@given(messages)
-def test_events_of_the_pager_keep_the_limits(message: Message) -> None:
+def check_pager(message: Message) -> None:
     made = pager.build_request(PagerConfig("r" * 32, Severity.CRITICAL), told(message), "https://example.org")
     body = json.loads(made.body)
     assert len(made.body) <= 512 * 1024
@@ -238,8 +192,7 @@ def test_events_of_the_pager_keep_the_limits(message: Message) -> None:
 # teams
 
 
-@given(messages)
-def test_cards_of_teams_keep_the_limits(message: Message) -> None:
+def check_teams(message: Message) -> None:
     made = teams.build_request(TEAMS, told(message))
     body = json.loads(made.body)
     assert len(made.body) <= 28 * 1024
@@ -248,6 +201,12 @@ def test_cards_of_teams_keep_the_limits(message: Message) -> None:
     card = attachment["content"]
     assert (card["type"], card["version"]) == ("AdaptiveCard", "1.4")
     assert {part["type"] for part in card["body"]} <= {"Container", "TextBlock", "FactSet"}
+
+
+@given(messages)
+def test_messages_keep_the_limits_of_every_platform(message: Message) -> None:
+    for check in (check_chat_a, check_chat_b, check_pager, check_teams):
+        check(message)
 
 
 def test_a_card_of_teams_shows_what_is_asked() -> None:

@@ -7,21 +7,19 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
-import msgspec
 import pytest
 from aiohttp import web
 
 from chassis.auth.id_generation import new_id
 from control.channels.delivery_tables import State, deliveries, delivery_messages
 from control.channels.tables import notification_channels
-from control.deliveries import repository
-from control.deliveries.leases import LEASE, ConcurrencyLimits, claim_by_id, claim_due, has_work
+from control.deliveries.leases import LEASE, ConcurrencyLimits, claim_by_id, has_work
 from control.deliveries.outbox import ChannelIds
 from control.deliveries.repository import WORKER_DELAY
 from control.deliveries.schedule_sql import DUE
 from control.deliveries.worker import Worker
 from tests.chassis.auth.tenants import new_tenant
-from tests.control.deliveries.conftest import MESSAGE, Post
+from tests.control.deliveries.conftest import Post
 from tests.control.receiver import Receiver
 
 PLACES, LIMIT = ConcurrencyLimits(channel=3, failing=1, organization=4), 6
@@ -103,22 +101,8 @@ async def test_claims_follow_the_scheduling_rules(post: Post) -> None:
     assert {len(one) for one in found} >= {0, 1, LIMIT}
 
 
-async def test_an_outcome_that_waits_does_not_block_other_channels(post: Post) -> None:
-    first, second = [await post.channel("http://127.0.0.1:9") for _ in range(2)]
-    places, end = ConcurrencyLimits(organization=2), msgspec.structs.replace(MESSAGE, resolved=True)
-    async with post.database.write() as connection:
-        until = post.clock() + timedelta(hours=1)
-        await repository.insert(connection, [first], MESSAGE, post.clock() - WORKER_DELAY, until)
-        await claim_due(connection, post.clock(), limit=1, concurrency=places)
-        await repository.insert(connection, [first], end, post.clock() - WORKER_DELAY)
-        post.clock.pass_by(1)
-        await repository.insert(connection, [second], MESSAGE, post.clock() - WORKER_DELAY)
-        claimed = await claim_due(connection, post.clock(), limit=9, concurrency=places)
-    assert [one.channel_id for one in claimed] == [second.id]
-
-
 async def test_an_expired_lease_counts_as_work(post: Post) -> None:
-    await post.channel("http://127.0.0.1:9")
+    await post.channel()
     queued = await post.queue()
     async with post.database.write() as connection:
         await claim_by_id(connection, [str(queued[0].delivery_id)], post.clock(), concurrency=PLACES)

@@ -12,8 +12,7 @@ from control.deliveries import repository
 from control.deliveries.leases import claim_by_id
 from control.deliveries.outbox import ChannelIds
 from control.deliveries.outcome import AttemptOutcome
-from tests.control.deliveries.conftest import MESSAGE, Post
-from tests.control.deliveries.test_outbox import ALL, FAILED, OK, claim, past_head_start, settle
+from tests.control.deliveries.conftest import ALL, FAILED, MESSAGE, OK, Post
 from tests.control.receiver import SECRET, Receiver
 
 
@@ -26,45 +25,37 @@ async def attempted(post: Post, channel: Channel, days: float, outcome: AttemptO
     await post.sender._outcome_writer.record(claimed, outcome)
 
 
-@pytest.mark.parametrize("how", ["disabled", "deleted"])
-async def test_disabling_a_channel_cancels_its_waiting_deliveries(post: Post, how: str) -> None:
-    channel = await post.channel("http://127.0.0.1:9")
-    await post.queue()
-    past_head_start(post)
-    (claimed,) = await claim(post)
-    waiting = (await post.queue())[0].delivery_id
-    async with post.database.write() as connection:
-        if how == "disabled":
-            await channels.change(connection, post.sealer, channel, enabled=False)
-        else:
-            await channels.delete(connection, channel)
-    found = {one.id: one for one in await post.listed()}
-    assert found[str(waiting)].state is State.CANCELLED
-    assert found[str(waiting)].detail == f"The channel was {how}."
-    assert await settle(post, claimed, FAILED) == repository.OutcomeResult(State.CANCELLED)  # no further attempt
+async def test_disabling_a_channel_cancels_its_waiting_deliveries(post: Post) -> None:
+    for how in ("disabled", "deleted"):
+        channel = await post.channel()
+        first = await post.queue()
+        post.past_head_start()
+        (claimed,) = await post.claim()
+        waiting = str((await post.queue())[0].delivery_id)
+        async with post.database.write() as connection:
+            if how == "disabled":
+                await channels.change(connection, post.sealer, channel, enabled=False)
+            else:
+                await channels.delete(connection, channel)
+        found = {one.id: one for one in await post.listed()}
+        assert (found[waiting].state, found[waiting].detail) == (State.CANCELLED, f"The channel was {how}.")
+        cancelled = repository.OutcomeResult(State.CANCELLED)
+        assert (claimed.id, await post.settle(claimed, FAILED)) == (first[0].delivery_id, cancelled)  # no further one
 
 
-async def test_a_deleted_channel_keeps_no_config(post: Post) -> None:
-    channel = await post.channel("http://127.0.0.1:9")
-    await post.queue()
-    async with post.database.write() as connection:
-        await channels.delete(connection, channel)
-        row = (await connection.execute(sa.select(notification_channels))).one()
-    assert (row.config, row.enabled) == (None, False)
-
-
-async def test_a_deleted_channel_without_deliveries_is_removed(post: Post) -> None:
-    channel, other = await post.channel("http://127.0.0.1:9"), await post.channel("http://127.0.0.1:9")
+async def test_a_deleted_channel_keeps_no_config_and_stays_as_long_as_its_deliveries(post: Post) -> None:
+    channel, other = await post.channel(), await post.channel()
     await post.queue(ChannelIds([other.id]))
     async with post.database.write() as connection:
         for one in (channel, other):
             await channels.delete(connection, one)
-        assert list(await connection.scalars(sa.select(notification_channels.c.id))) == [other.id]
+        row = (await connection.execute(sa.select(notification_channels))).one()
+    assert (row.id, row.config, row.enabled) == (other.id, None, False)
 
 
 @pytest.mark.both_stores
 async def test_another_config_is_another_receiver(post: Post) -> None:
-    channel = await post.channel("http://127.0.0.1:9")
+    channel = await post.channel()
     async with post.database.write() as connection:
         await connection.execute(
             notification_channels.update().values(failing_since=post.clock(), off_reason="failing")
@@ -77,52 +68,52 @@ async def test_another_config_is_another_receiver(post: Post) -> None:
     assert [(row.failing_since, row.off_reason) for row in rows] == [(post.clock(), "failing"), (None, None)]
 
 
-@pytest.mark.parametrize(
-    "first", [AttemptOutcome(False, "Ours.", service_fault=True), AttemptOutcome(False, "Theirs.")]
-)
-async def test_a_service_fault_does_not_count_against_the_channel(post: Post, first: AttemptOutcome) -> None:
-    """Nothing comes through for five days; whose fault the first of them was decides whether that switches it off."""
-    channel = await post.channel("http://127.0.0.1:9")
-    for days, outcome, enabled in (
-        (0, first, True),
-        (1, FAILED, True),
-        (2, FAILED, True),
-        (2, FAILED, first.service_fault),
-        (0.9, first, first.service_fault),
-    ):
-        await attempted(post, channel, days, outcome)
-        assert (await post.found(channel)).enabled is enabled
+OURS, THEIRS = AttemptOutcome(False, "Ours.", service_fault=True), AttemptOutcome(False, "Theirs.")
+# Days after the one before, what became of the attempt, and whether the channel is enabled then.
+STORIES: list[list[tuple[float, AttemptOutcome, bool]]] = [
+    # Five days of failures without a success
+    [(0, FAILED, True), (2, FAILED, True), (2, FAILED, True), (0.9, OK, True),
+     (1, FAILED, True), (2, FAILED, True), (2, FAILED, True), (0.9, FAILED, True), (0.1, FAILED, False)],
+    # Whose fault the first one was decides.
+    [(0, OURS, True), (1, FAILED, True), (2, FAILED, True), (2, FAILED, True), (0.9, OURS, True)],
+    [(0, THEIRS, True), (1, FAILED, True), (2, FAILED, True), (2, FAILED, False), (0.9, THEIRS, False)],
+    # A long gap
+    [(0, FAILED, True), (6, FAILED, True), (6, FAILED, True), (2.1, FAILED, True), (2, FAILED, True),
+     (2, FAILED, True), (1, FAILED, False)],
+]  # fmt: skip
 
 
-async def test_a_long_gap_between_failures_restarts_the_failing_period(post: Post) -> None:
-    channel = await post.channel("http://127.0.0.1:9")
-    for days in (0, 6, 6, 2.1, 2, 2):
-        await attempted(post, channel, days, FAILED)
-        assert (await post.found(channel)).enabled
-    await attempted(post, channel, 1, FAILED)
-    assert not (await post.found(channel)).enabled
+@pytest.mark.both_stores
+async def test_five_days_of_failures_without_a_success_disable_a_channel(post: Post) -> None:
+    for story in STORIES:
+        channel = await post.channel()
+        for days, outcome, enabled in story:
+            await attempted(post, channel, days, outcome)
+            assert (await post.found(channel)).enabled is enabled, (story, days)
+        reason = sa.select(notification_channels.c.off_reason).where(notification_channels.c.id == channel.id)
+        async with post.database.read() as connection:
+            assert await connection.scalar(reason) == (None if enabled else "failing")
 
 
-@pytest.mark.parametrize("outcome", [OK, FAILED])
-async def test_a_successful_test_resets_the_failing_period(post: Post, outcome: AttemptOutcome) -> None:
-    """One that does not says nothing: there may be nothing to tell but tests."""
-    channel = await post.channel("http://127.0.0.1:9")
-    for days in (0, 2, 2):
-        await attempted(post, channel, days, FAILED)
+async def record_test(post: Post, channel: Channel, outcome: AttemptOutcome) -> None:
     async with post.database.write() as connection:
         claimed = await repository.insert_single(connection, channel, MESSAGE, post.clock())
     await post.sender._outcome_writer.record(claimed, outcome)
-    await attempted(post, channel, 1, FAILED)
-    assert (await post.found(channel)).enabled is outcome.ok
 
 
-async def test_failed_tests_do_not_disable_a_channel(post: Post) -> None:
-    channel = await post.channel("http://127.0.0.1:9")
+async def test_a_successful_test_resets_the_failing_period(post: Post) -> None:
+    """One that does not says nothing: there may be nothing to tell but tests."""
+    for outcome in (OK, FAILED):
+        channel = await post.channel()
+        for days in (0, 2, 2):
+            await attempted(post, channel, days, FAILED)
+        await record_test(post, channel, outcome)
+        await attempted(post, channel, 1, FAILED)
+        assert (await post.found(channel)).enabled is outcome.ok
+    channel = await post.channel()
     for _ in range(6):
         post.clock.pass_by(86_400)
-        async with post.database.write() as connection:
-            claimed = await repository.insert_single(connection, channel, MESSAGE, post.clock())
-        await post.sender._outcome_writer.record(claimed, FAILED)
+        await record_test(post, channel, FAILED)
     await attempted(post, channel, 1, FAILED)
     assert (await post.found(channel)).enabled
 
@@ -141,28 +132,8 @@ async def test_a_410_disables_the_channel(post: Post, receiver: Receiver) -> Non
 
 
 @pytest.mark.both_stores
-async def test_five_days_of_failures_without_a_success_disable_a_channel(post: Post) -> None:
-    channel = await post.channel("http://127.0.0.1:9/")
-    for days, outcome, enabled in (
-        (0, FAILED, True),
-        (2, FAILED, True),
-        (2, FAILED, True),
-        (0.9, OK, True),
-        (1, FAILED, True),
-        (2, FAILED, True),
-        (2, FAILED, True),
-        (0.9, FAILED, True),
-        (0.1, FAILED, False),
-    ):
-        await attempted(post, channel, days, outcome)
-        assert (await post.found(channel)).enabled is enabled
-    async with post.database.read() as connection:
-        assert await connection.scalar(sa.select(notification_channels.c.off_reason)) == "failing"
-
-
-@pytest.mark.both_stores
 async def test_enabling_a_channel_resets_its_failing_period(post: Post) -> None:
-    channel = await post.channel("http://127.0.0.1:9")
+    channel = await post.channel()
     async with post.database.write() as connection:
         await connection.execute(
             notification_channels.update().values(failing_since=post.clock(), off_reason="failing", enabled=False)

@@ -4,8 +4,7 @@ import base64
 import json
 from datetime import UTC, datetime
 
-import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from msgspec import structs
 from standardwebhooks import Webhook
 
@@ -27,6 +26,7 @@ def test_the_signature_follows_standard_webhooks() -> None:
     )
 
 
+@settings(max_examples=50)
 @given(messages)
 def test_signed_bodies_are_verified_by_the_package_of_the_standard(message: Message) -> None:
     now = datetime.now(UTC)
@@ -72,16 +72,14 @@ def test_a_signed_body_holds_the_message_and_the_data() -> None:
     assert made.headers["webhook-timestamp"] == str(int(NOW.timestamp()))
 
 
-@pytest.mark.parametrize(
-    ("letter", "shown", "most"), [("a", 4_096, 20_000), ('"', 500, 20_000), ("é", 500, 20_000), ("😀", 50, 32_768)]
-)
-def test_a_large_body_truncates_texts_but_not_data(letter: str, shown: int, most: int) -> None:
+def test_a_large_body_truncates_texts_but_not_data() -> None:
     """As large as an approval request can be."""
-    summary, reason, target = letter * 2_000, letter * 4_096, letter * 500
-    whole = {"request": {"targetId": target, "reason": reason, "payload": {"summary": summary}}}
-    facts = tuple(Fact("Requested by", letter * 200) for _ in range(3))
-    large = structs.replace(ASK, title=f"Approved: x on y {target}", text=reason, facts=facts, data=whole)
-    body = webhook.build_request(WebhookConfig(url="https://example.org/x", secret=SECRET), told(large)).body
-    data = json.loads(body)["data"]
-    assert len(body) <= most
-    assert (data["request"], data["message"]["text"]) == (whole["request"], truncate(reason, shown))
+    for letter, shown, most in (("a", 4_096, 20_000), ('"', 500, 20_000), ("é", 500, 20_000), ("😀", 50, 32_768)):
+        summary, reason, target = letter * 2_000, letter * 4_096, letter * 500
+        whole = {"request": {"targetId": target, "reason": reason, "payload": {"summary": summary}}}
+        facts = tuple(Fact("Requested by", letter * 200) for _ in range(3))
+        large = structs.replace(ASK, title=f"Approved: x on y {target}", text=reason, facts=facts, data=whole)
+        body = webhook.build_request(WebhookConfig(url="https://example.org/x", secret=SECRET), told(large)).body
+        data = json.loads(body)["data"]
+        assert len(body) <= most
+        assert (data["request"], data["message"]["text"]) == (whole["request"], truncate(reason, shown))

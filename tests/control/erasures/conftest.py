@@ -11,24 +11,18 @@ from chassis.erasures import leases
 from control.erasures.purge import Purger
 from control.settings import ControlSettings
 from sluice.erasure_filters import check_filters
+from tests.chassis.auth.tenants import Tenant
 from tests.control.conftest import Control, serving
 from tests.control.identity.conftest import person  # noqa: F401  # a fixture
 
 
 @pytest.fixture
-async def control(migrated_url: str, tmp_path: Path, control_settings: ControlSettings) -> AsyncIterator[Control]:
+async def control(
+    migrated_url: str, tenants: tuple[Tenant, Tenant] | None, tmp_path: Path, control_settings: ControlSettings
+) -> AsyncIterator[Control]:
     """With the check of filters that the command passes in."""
-    async with serving(migrated_url, tmp_path, control_settings, check_filters) as control:
+    async with serving(migrated_url, tmp_path, control_settings, check_filters, tenants=tenants) as control:
         yield control
-
-
-@pytest.fixture(autouse=True)
-def quiet_purger(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The service's own purger does nothing: tests purge when they want to."""
-
-    async def nothing(_self: Purger) -> None: ...
-
-    monkeypatch.setattr("control.erasures.purge.Purger._poll", nothing)
 
 
 async def purge(database: Database, batch: int = 3) -> None:

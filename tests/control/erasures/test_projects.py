@@ -8,7 +8,6 @@ import pytest
 import sqlalchemy as sa
 
 from chassis.auth.guards import AuthGuards, _InvalidationListener
-from chassis.auth.id_generation import new_token
 from chassis.auth.tables import project_keys, projects
 from chassis.db.database import Database
 from chassis.erasures import repository
@@ -18,7 +17,7 @@ from control.channels.delivery_tables import deliveries, delivery_messages
 from control.channels.tables import notification_channels
 from control.erasures.deletion import delete_project
 from control.policies.tables import approval_policies
-from proto.identity import PrincipalKind, Role, Scope
+from proto.identity import PrincipalKind, Role
 from tests.chassis.auth.tenants import new_member_token
 from tests.control.approvals.office import new_machine
 from tests.control.conftest import Control
@@ -39,22 +38,14 @@ async def test_a_deleted_project_is_gone_at_once(control: Control) -> None:
     assert (await control.checks.project_keys.check(legacy_key=key)).project_slug == "web"
     status, erasure, headers = await control.call("DELETE", WEB)
     assert status == 202
-    assert erasure == {
-        "id": erasure["id"],
+    about: dict[str, Any] = {
         "kind": "project",
         "state": "PENDING",
         "projectId": str(control.acme.project.id),
         "projectSlug": "web",
-        "dryRun": False,
-        "filterCount": 0,
-        "from": None,
-        "to": None,
-        "rows": {},
-        "message": None,
-        "requestedByPrincipalId": control.acme.owner_id,
-        "requestedAt": erasure["requestedAt"],
-        "completedAt": None,
     }
+    about |= {"dryRun": False, "filterCount": 0, "from": None, "to": None, "rows": {}, "message": None}
+    assert erasure == erasure | about | {"requestedByPrincipalId": control.acme.owner_id, "completedAt": None}
     assert headers["Location"] == f"/orgs/acme/erasures/{erasure['id']}"
     assert (await control.call("GET", headers["Location"]))[:2] == (200, erasure | {"exports": []})
     with pytest.raises(Unauthorized):
@@ -111,62 +102,49 @@ async def test_what_depends_on_the_project_ends_with_it(control: Control) -> Non
 
     await purge(database)
     for table in (project_keys, deliveries, delivery_messages):
-        assert await scalar(database, sa.select(sa.func.count()).select_from(table)) == (
-            1 if table is project_keys else 0  # that of globex
-        )
+        rows = await scalar(database, sa.select(sa.func.count()).select_from(table))
+        assert rows == (1 if table is project_keys else 0)  # that of globex
     assert await scalar(database, sa.select(notification_channels.c.id)) == shared["id"]
     assert await scalar(database, sa.select(approval_policies.c.id)) == kept["id"]
 
 
-async def test_its_erasure_is_completed_when_rows_and_telemetry_are_gone(control: Control) -> None:
-    _, erasure, headers = await control.call("DELETE", WEB)
-    await purge(control.checks.database)
-    await purge(control.checks.database)
-    assert await erase_telemetry(control.checks.database) == 1
-    _, shown, _ = await control.call("GET", headers["Location"])
-    assert (shown["state"], shown["rows"]) == ("COMPLETED", {"spans": 1, "project_keys": 1})
-    assert shown["completedAt"] >= erasure["requestedAt"]
-
-
 async def test_a_purge_that_was_interrupted_is_resumed(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The erasure is complete when rows and telemetry are gone."""
     for _ in range(5):
         await control.call("POST", f"{WEB}/keys", {"name": "x"})
-    await control.call("DELETE", WEB)
+    _, erasure, headers = await control.call("DELETE", WEB)
     database = control.checks.database
 
     async def crash(_self: Database) -> None:
         raise KeyboardInterrupt
 
+    async def unpurged() -> list[str]:
+        async with database.read() as connection:
+            return [one.id for one in await repository.list_unpurged(connection, 10)]
+
     with monkeypatch.context() as patched:
         patched.setattr(Database, "compact", crash)
         with pytest.raises(KeyboardInterrupt):
             await purge(database)
-    async with database.read() as connection:
-        [unpurged] = await repository.list_unpurged(connection, 10)
-    await purge(database)
-    async with database.read() as connection:
-        assert await repository.list_unpurged(connection, 10) == []
-        assert (await repository.get(connection, unpurged.id)).purged_at is not None
+    assert await unpurged() == [erasure["id"]]
+    for _ in range(2):
+        await purge(database)
+        assert await unpurged() == []
+    assert await erase_telemetry(database) == 1
+    _, shown, _ = await control.call("GET", headers["Location"])
+    assert (shown["state"], shown["rows"]) == ("COMPLETED", {"spans": 1, "project_keys": 6})
+    assert shown["completedAt"] >= erasure["requestedAt"]
 
 
-async def test_only_users_with_the_scope_delete(control: Control) -> None:
-    database = control.checks.database
-    for role in (Role.VIEWER, Role.BILLING, Role.MEMBER):
-        _, token = await new_member_token(database, control.acme, role)
-        assert (await control.call("DELETE", WEB, token=token))[0] == 403
-    _, narrow = await new_member_token(database, control.acme, Role.ADMIN, frozenset({Scope.PROJECTS_READ}))
-    assert (await control.call("DELETE", WEB, token=narrow))[0] == 403
+async def test_only_users_delete(control: Control) -> None:
     for kind in (PrincipalKind.AGENT, PrincipalKind.SERVICE):
-        machine = await new_machine(database, control.acme, control.acme.owner_id, kind, Role.ADMIN)
+        machine = await new_machine(control.checks.database, control.acme, control.acme.owner_id, kind, Role.ADMIN)
         status, refusal, _ = await control.call("DELETE", WEB, token=machine.token)
         assert (status, "Only users can delete" in refusal["error"]["message"]) == (403, True)
     _, agent, _ = await control.call("POST", "/orgs/acme/principals", {"kind": "agent", "name": "a", "role": "ADMIN"})
     _, delegated, _ = await control.call("POST", f"/orgs/acme/principals/{agent['principalId']}/tokens", {"name": "d"})
     assert (await control.call("DELETE", WEB, token=delegated["token"]))[0] == 403
-    assert (await control.call("DELETE", WEB, token=new_token()))[0] == 401
-    for path in ("/orgs/globex/projects/web", "/orgs/acme/projects/none", "/orgs/none/projects/web"):
-        assert (await control.call("DELETE", path))[0] == 404
-    _, admin = await new_member_token(database, control.acme, Role.ADMIN)
+    _, admin = await new_member_token(control.checks.database, control.acme, Role.ADMIN)
     assert (await control.call("DELETE", WEB, token=admin))[0] == 202
 
 

@@ -1,7 +1,9 @@
 """The background work of deletions: what it does when, and that nothing stops it."""
 
 import asyncio
+import itertools
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -24,12 +26,13 @@ async def acme(database: Database) -> Tenant:
     return await new_tenant(database, "acme")
 
 
-async def deleted(database: Database, acme: Tenant, slug: str) -> StoredErasure:
+async def deleted(database: Database, acme: Tenant, slug: str, keys: int = 1) -> StoredErasure:
     """A project that is created and deleted."""
     org_id, now = acme.organization.id, datetime.now(UTC)
     async with database.write() as connection:
         project = await organization_repository.create_project(connection, org_id, slug, "x")
-        await project_key_repository.create_project_key(connection, org_id, project.id, "x")
+        for _ in range(keys):
+            await project_key_repository.create_project_key(connection, org_id, project.id, "x")
         return await delete_project(connection, Actor(org_id), project.id, slug, "r", now)
 
 
@@ -77,8 +80,8 @@ async def test_many_deletions_rewrite_the_file_once_and_seldom(
     assert (len(compactions), await unpurged(database)) == (2, [])
 
 
-async def test_the_service_purges_by_itself(database: Database, acme: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()  # the other tests purge when they want to
+@pytest.mark.background
+async def test_the_service_purges_by_itself(database: Database, acme: Tenant) -> None:
     await deleted(database, acme, "a")
     running = Purger(database, pause_s=0).running()
     await anext(running)
@@ -112,32 +115,24 @@ async def test_a_failure_stops_no_other_erasure(
         assert (await repository.get(connection, sound.id)).counts == {"spans": 1, "project_keys": 1}
 
 
-@pytest.mark.parametrize("batches", range(1, 6))
 async def test_rows_are_counted_once_whenever_the_process_ends(
-    database: Database, acme: Tenant, monkeypatch: pytest.MonkeyPatch, batches: int
+    database: Database, acme: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It ends after so many batches, between two transactions."""
-    org_id = acme.organization.id
-    async with database.write() as connection:
-        project = await organization_repository.create_project(connection, org_id, "a", "x")
-        for _ in range(5):
-            await project_key_repository.create_project_key(connection, org_id, project.id, "x")
-        erasure = await delete_project(connection, Actor(org_id), project.id, "a", "r", datetime.now(UTC))
-    left = batches
+    for batches in range(1, 6):
+        erasure, left = await deleted(database, acme, f"a{batches}", keys=5), itertools.count(1)
 
-    async def ending(_seconds: float) -> None:
-        nonlocal left
-        left -= 1
-        if not left:
-            raise SystemExit
+        async def ending(_seconds: float, left: Any = left, batches: int = batches) -> None:
+            if next(left) == batches:
+                raise SystemExit
 
-    with monkeypatch.context() as patched:
-        patched.setattr("control.erasures.purge.asyncio.sleep", ending)
-        with pytest.raises(SystemExit):
-            await Purger(database, batch=1, pause_s=0).poll_once()
-    await Purger(database, batch=2, pause_s=0).poll_once()
-    async with database.read() as connection:
-        assert (await repository.get(connection, erasure.id)).counts == {"project_keys": 5}
+        with monkeypatch.context() as patched:
+            patched.setattr("control.erasures.purge.asyncio.sleep", ending)
+            with pytest.raises(SystemExit):
+                await Purger(database, batch=1, pause_s=0).poll_once()
+        await Purger(database, batch=2, pause_s=0).poll_once()
+        async with database.read() as connection:
+            assert (await repository.get(connection, erasure.id)).counts == {"project_keys": 5}, batches
 
 
 async def test_a_file_in_use_is_compacted_later(database: Database, acme: Tenant, migrated_url: str) -> None:
@@ -146,13 +141,12 @@ async def test_a_file_in_use_is_compacted_later(database: Database, acme: Tenant
     await deleted(database, acme, "a")
     other = Database(migrated_url, max_wait_s=0.2)
     await other.start()
-    purger = Purger(other, pause_s=0)
     async with database.read() as connection:
         await repository.tombstone_version(connection)  # a snapshot that the write-ahead log has to keep
         with pytest.raises(DatabaseUnavailable):
             await other.compact()
-    await purger.poll_once()
     await other.close()
+    await Purger(database, pause_s=0).poll_once()
     assert await unpurged(database) == []
 
 

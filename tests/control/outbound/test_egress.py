@@ -45,28 +45,24 @@ async def test_an_answer_comes_with_its_status_and_head() -> None:
     assert (reply.status, reply.headers["X"], reply.body) == (200, "y", b"hello")
 
 
-@pytest.mark.parametrize(
-    ("host", "detail"),
-    [
-        *((host, "The address is not allowed.") for host in (
-            "127.0.0.1", "0x7f.1", "0x7f000001", UNSPECIFIED, "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]",
-            "[::127.0.0.1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "169.254.169.254", "[fe80::1]",
-        )),
-        *((host, "The URL is not valid.") for host in ("127.1", "2130706433", "0177.0.0.1", "0")),
-    ],
-)  # fmt: skip
-async def test_no_notation_of_a_private_address_is_reached(host: str, detail: str) -> None:
-    async with (
-        serving(hello) as server,
-        opened(EgressPolicy(allow_http=True, ports=frozenset(range(65_536)))) as egress,
-    ):
-        refused = await failure(egress, f"http://{host}:{server.port}/")
-    assert (refused.permanent, refused.detail) == (True, detail)
+async def test_no_notation_of_a_private_address_is_reached() -> None:
+    literals = (
+        "127.0.0.1", "0x7f.1", "0x7f000001", UNSPECIFIED, "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]",
+        "[::127.0.0.1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "169.254.169.254", "[fe80::1]",
+    )  # fmt: skip
+    everywhere = EgressPolicy(allow_http=True, ports=frozenset(range(65_536)))
+    async with serving(hello) as server, opened(everywhere) as egress:
+        for host in (*literals, "127.1", "2130706433", "0177.0.0.1", "0"):
+            detail = "The address is not allowed." if host in literals else "The URL is not valid."
+            refused = await failure(egress, f"http://{host}:{server.port}/")
+            assert (refused.permanent, refused.detail) == (True, detail), host
 
 
-async def test_ports_are_held_to_the_policy() -> None:
+async def test_ports_and_schemes_are_held_to_the_policy() -> None:
     async with opened(EgressPolicy(allow_http=True)) as egress:
         assert isinstance(await failure(egress, "http://1.1.1.1:22/"), AddressBlocked)
+    async with opened(EgressPolicy()) as egress:
+        assert (await failure(egress, "http://idp.example.com/")).detail == "The URL must begin with https://."
 
 
 def _as_found(address: str, port: int) -> Any:
@@ -91,28 +87,30 @@ def answering(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]
     return asked
 
 
-@pytest.mark.parametrize("addresses", [["127.0.0.1"], ["1.1.1.1", "10.0.0.1"], ["1.1.1.1", "::1"], ["169.254.169.254"]])
-async def test_one_bad_address_of_a_name_blocks_the_name(monkeypatch: pytest.MonkeyPatch, addresses: list[str]) -> None:
-    asked = answering(monkeypatch, addresses)
+async def test_one_bad_address_of_a_name_blocks_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(EgressPolicy(allow_http=True)) as egress:
-        assert isinstance(await failure(egress, "http://hook.test/"), NameNotResolved)
-        with pytest.raises(NameNotResolved):
-            await egress.connect("hook.test.", 443)
-    assert asked == ["hook.test.", "hook.test."]
+        for addresses in (["127.0.0.1"], ["1.1.1.1", "10.0.0.1"], ["1.1.1.1", "::1"], ["169.254.169.254"]):
+            with monkeypatch.context() as patched:
+                asked = answering(patched, addresses)
+                assert isinstance(await failure(egress, "http://hook.test/"), NameNotResolved), addresses
+                with pytest.raises(NameNotResolved):
+                    await egress.connect("hook.test.", 443)
+                assert asked == ["hook.test.", "hook.test."]
 
 
-@pytest.mark.parametrize("name", ["inner.test", "missing.invalid", "localhost", "LOCALHOST", "a." * 120 + "example"])
-async def test_nobody_is_told_which_names_there_are_inside(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+async def test_nobody_is_told_which_names_there_are_inside(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that does not resolve and one that leads inside fail alike; why is in the log, for the operator."""
     answering(monkeypatch, ["10.1.2.3"])
-    with capture_logs() as logs:
-        async with opened(EgressPolicy(allow_http=True)) as egress:
-            refused = await failure(egress, f"http://{name}/")
-    assert (refused.detail, refused.permanent) == ("The host name does not resolve to an allowed address.", False)
-    (said,) = logs
     inner = {"reason": "address not allowed", "address": "10.1.2.3", "port": 80}
-    assert inner.items() <= said.items() if name == "inner.test" else said["reason"] == "does not resolve"
-    assert name not in str(said)  # it may be a credential
+    async with opened(EgressPolicy(allow_http=True)) as egress:
+        for name in ("inner.test", "missing.invalid", "localhost", "LOCALHOST", "a." * 120 + "example"):
+            with capture_logs() as logs:
+                refused = await failure(egress, f"http://{name}/")
+            assert refused.detail == "The host name does not resolve to an allowed address."
+            assert not refused.permanent
+            (said,) = logs
+            assert inner.items() <= said.items() if name == "inner.test" else said["reason"] == "does not resolve"
+            assert name not in str(said)  # it may be a credential
 
 
 async def test_names_of_the_operator_may_be_local() -> None:
@@ -137,11 +135,16 @@ async def test_an_account_whose_names_take_their_time_holds_up_no_other(monkeypa
         for each in await asyncio.gather(*given_up, return_exceptions=True):
             assert isinstance(each, EgressError)
             assert each.detail == "The server did not respond in time."
-        with pytest.raises(EgressError, match="did not respond in time"):
-            await egress.post("http://quick.test/", b"", {}, account="acme")
-        with pytest.raises(NameNotResolved):
-            await egress.post("http://quick.test/", b"", {}, account="globex")
-        assert len(asked) == 4 + 1
+        quick = "http://quick.test/"
+        for error, account in ((EgressError, "acme"), (NameNotResolved, "globex")):
+            for asking in (
+                egress.post(quick, b"", {}, account=account),
+                egress.get(quick, {}, account=account),
+                egress.post_form(quick, {}, {}, account=account),
+            ):
+                with pytest.raises(error, match="in time" if account == "acme" else None):
+                    await asking
+        assert len(asked) == 4 + 3
         goes_on.set()
         with pytest.raises(NameNotResolved):
             await egress.post("http://quick.test/", b"", {}, account="acme")
@@ -175,20 +178,15 @@ async def test_redirects_cookies_and_proxies_are_not_followed(monkeypatch: pytes
     assert seen[0]["Accept-Encoding"] == "identity"
 
 
-async def test_a_huge_answer_is_read_so_far() -> None:
-    async def huge(_request: web.Request) -> web.StreamResponse:
-        return web.Response(body=b"x" * 10 * MAX_BODY_BYTES)
-
-    async with serving(huge) as server, opened() as egress:
-        assert len((await egress.post(str(server.make_url("/")), b"", {})).body) == MAX_BODY_BYTES
-
-
-async def test_a_compressed_answer_is_left_as_it_is() -> None:
-    async def bomb(_request: web.Request) -> web.StreamResponse:
+async def test_a_huge_answer_is_read_so_far_and_a_compressed_one_left_as_it_is() -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path == "/huge":
+            return web.Response(body=b"x" * 10 * MAX_BODY_BYTES)
         return web.Response(body=b"\x1f\x8bnonsense", headers={"Content-Encoding": "gzip"})
 
-    async with serving(bomb) as server, opened() as egress:
-        assert (await egress.post(str(server.make_url("/")), b"", {})).body == b"\x1f\x8bnonsense"
+    async with serving(answer) as server, opened() as egress:
+        assert len((await egress.post(str(server.make_url("/huge")), b"", {})).body) == MAX_BODY_BYTES
+        assert (await egress.post(str(server.make_url("/bomb")), b"", {})).body == b"\x1f\x8bnonsense"
 
 
 async def test_who_never_answers_is_waited_for_only_so_long() -> None:
@@ -197,32 +195,26 @@ async def test_who_never_answers_is_waited_for_only_so_long() -> None:
     assert (silent.permanent, silent.detail) == (False, "The server did not respond in time.")
 
 
-@pytest.mark.parametrize(
-    "answer", [None, b"", b"HTTP/1.1 200", b"220 mail ready\r\n", b"HTTP/1.1 200 OK\r\n" + b"X: " + b"y" * 100_000]
-)
-async def test_an_answer_that_is_no_http_may_be_one_later(answer: bytes | None) -> None:
-    async with speaking(answer) as port, opened(total_s=2.0) as egress:
-        broken = await failure(egress, f"http://127.0.0.1:{port}/")
-    assert broken.permanent is False
-    assert str(port) not in broken.detail
+async def test_an_answer_that_is_no_http_may_be_one_later() -> None:
+    endless = b"HTTP/1.1 200 OK\r\n" + b"X: " + b"y" * 100_000
+    async with opened(total_s=2.0) as egress:
+        for answer in (None, b"", b"HTTP/1.1 200", b"220 mail ready\r\n", endless):
+            async with speaking(answer) as port:
+                broken = await failure(egress, f"http://127.0.0.1:{port}/")
+            assert (broken.permanent, str(port) in broken.detail) == (False, False), answer
 
 
-async def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path) -> None:
-    pem = self_signed(tmp_path)
-    async with serving(hello, server_context(pem)) as server, opened() as egress:
-        bad = await failure(egress, f"https://127.0.0.1:{server.port}/")
-    assert (bad.permanent, bad.detail) == (True, "The certificate of the server is not valid.")
-
-
-async def test_a_certificate_that_is_trusted_must_be_of_the_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_certificate_must_be_trusted_and_of_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pem = self_signed(tmp_path)
     answering(monkeypatch, ["127.0.0.1"])
+    trusting = ssl.create_default_context(cafile=pem)
     async with (
         serving(hello, server_context(pem)) as server,
-        opened(tls=ssl.create_default_context(cafile=pem)) as egress,
+        opened() as doubting,
+        opened(tls=trusting) as egress,
     ):
+        bad = await failure(doubting, f"https://127.0.0.1:{server.port}/")
+        assert (bad.permanent, bad.detail) == (True, "The certificate of the server is not valid.")
         assert (await egress.post(f"https://127.0.0.1:{server.port}/", b"", {})).status == 200
         assert (await failure(egress, f"https://hook.test:{server.port}/")).permanent is True
 

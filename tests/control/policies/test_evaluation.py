@@ -5,8 +5,7 @@ import re
 from dataclasses import replace
 from typing import Any, get_args
 
-import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from control.policies.builtin import BUILTIN, FALLBACK
@@ -45,18 +44,14 @@ def as_regex(pattern: str) -> re.Pattern[str]:
 
 @given(patterns, actions)
 def test_a_pattern_matches_what_its_regular_expression_matches(pattern: str, action: str) -> None:
+    """Those that are drawn are ones that bodies take."""
+    assert re.search(ACTION_GLOB_PATTERN, pattern)
+    assert re.search(ACTION_NAME_PATTERN, action)
     assert matches(pattern, action) == (as_regex(pattern).fullmatch(action) is not None)
 
 
-@given(patterns, actions)
-def test_generated_patterns_and_actions_are_ones_that_bodies_take(pattern: str, action: str) -> None:
-    assert re.search(ACTION_GLOB_PATTERN, pattern)
-    assert re.search(ACTION_NAME_PATTERN, action)
-
-
-@pytest.mark.parametrize(
-    ("pattern", "action", "expected"),
-    [
+def test_a_star_of_a_pattern_stands_for_one_part_and_two_for_any_number() -> None:
+    for pattern, action, expected in (
         ("mitigation.*", "mitigation.apply", True),
         ("mitigation.*", "mitigation.apply.region", False),
         ("mitigation.**", "mitigation.apply.region", True),
@@ -67,12 +62,8 @@ def test_generated_patterns_and_actions_are_ones_that_bodies_take(pattern: str, 
         ("**", "a.b.c.d", True),
         ("a.b", "a.b", True),
         ("a.b", "a.bc", False),
-    ],
-)
-def test_a_star_of_a_pattern_stands_for_one_part_and_two_for_any_number(
-    pattern: str, action: str, expected: bool
-) -> None:
-    assert matches(pattern, action) is expected
+    ):
+        assert matches(pattern, action) is expected, (pattern, action)
 
 
 @given(st.lists(patterns, min_size=3, max_size=3), actions)
@@ -113,41 +104,32 @@ def test_the_order_of_rules(policies: list[Rule], question: PolicyQuery) -> None
                 assert list(Effect).index(rule.effect) <= list(Effect).index(decided.effect)
 
 
+@given(st.lists(rules, max_size=8), questions)
+def test_a_deny_of_the_organization_is_never_overridden(policies: list[Rule], question: PolicyQuery) -> None:
+    floor: dict[str, Any] = {"name": "floor", "source": Source.ORGANIZATION, "policy_id": "pol_floor"}
+    deny = Rule(**floor, action_pattern="**", effect=Effect.DENY, risk_class=RiskClass.LOW)
+    assert decide([*policies, deny], question).effect is Effect.DENY
+
+
+@settings(max_examples=50)
 @given(st.lists(rules, max_size=8), questions, st.randoms())
 def test_the_order_of_policies_in_the_store_does_not_matter(
     policies: list[Rule], question: PolicyQuery, random: object
 ) -> None:
+    """Each rule that fits has a reason, and the fallback is the last one."""
     unique = list({rule.policy_id: rule for rule in policies}.values())
     shuffled = list(unique)
     random.shuffle(shuffled)  # type: ignore[attr-defined]  # hypothesis' Random
-    assert rank_rules(unique, question) == rank_rules(shuffled, question)
-
-
-@given(st.lists(rules, max_size=8), questions)
-def test_a_deny_of_the_organization_is_never_overridden(policies: list[Rule], question: PolicyQuery) -> None:
-    deny = Rule(
-        name="floor",
-        source=Source.ORGANIZATION,
-        action_pattern="**",
-        effect=Effect.DENY,
-        risk_class=RiskClass.LOW,
-        policy_id="pol_floor",
-    )
-    assert decide([*policies, deny], question).effect is Effect.DENY
-
-
-@given(st.lists(rules, max_size=8), questions)
-def test_every_query_has_a_decision_with_a_reason(policies: list[Rule], question: PolicyQuery) -> None:
-    every = rank_rules(policies, question)
+    every = rank_rules(unique, question)
+    assert every == rank_rules(shuffled, question)
     assert every[-1] is FALLBACK
     for rule in every:
         assert required_approvals(rule) == (rule.min_approvers if rule.effect is Effect.ASK else 0)
         assert reason(rule).endswith(("the action.", "approval.", "approvals."))
 
 
-@pytest.mark.parametrize(
-    ("action", "effect", "risk", "approvers"),
-    [
+def test_builtin_rules() -> None:
+    for action, effect, risk, approvers in (
         ("issue.comment", Effect.ALLOW, RiskClass.LOW, 0),
         ("issue.assign", Effect.ALLOW, RiskClass.LOW, 0),
         ("issue.resolve", Effect.ALLOW, RiskClass.LOW, 0),
@@ -162,13 +144,11 @@ def test_every_query_has_a_decision_with_a_reason(policies: list[Rule], question
         ("sso.connection.delete", Effect.ASK, RiskClass.CRITICAL, 2),
         ("issue.delete", Effect.ASK, RiskClass.HIGH, 1),
         ("no.such.thing", Effect.ASK, RiskClass.HIGH, 1),
-    ],
-)
-def test_builtin_rules(action: str, effect: Effect, risk: RiskClass, approvers: int) -> None:
-    rule = decide([], PolicyQuery(action, "anything"))
-    assert (rule.effect, rule.risk_class, required_approvals(rule)) == (effect, risk, approvers)
-    assert rule.approver_roles == DECIDING_ROLES == (Role.MEMBER, Role.ADMIN, Role.OWNER)
-    assert rule.machine_approver_ids == ()
+    ):
+        rule = decide([], PolicyQuery(action, "anything"))
+        assert (rule.effect, rule.risk_class, required_approvals(rule)) == (effect, risk, approvers), action
+        assert rule.approver_roles == DECIDING_ROLES == (Role.MEMBER, Role.ADMIN, Role.OWNER)
+        assert rule.machine_approver_ids == ()
 
 
 def test_bodies_accept_the_deciding_roles() -> None:
@@ -194,40 +174,25 @@ def test_reasons_say_which_rule_decided_and_what() -> None:
     assert reason(FALLBACK) == "No other rule matches the action: the fallback requires 1 approval."
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["deploy", "*", "**.a", "a.**.b", "a..b", ".a", "a.", "A.b", "a.b*", "a.***", "a b.c", "a.b\n", "", "a." * 8 + "a"],
-)
-def test_invalid_patterns(text: str) -> None:
-    assert re.search(ACTION_GLOB_PATTERN, text) is None
+def test_invalid_patterns_and_actions() -> None:
+    neither = ("deploy", "a..b", "a.b\n", "", "a." * 8 + "a")
+    for text in (*neither, "*", "**.a", "a.**.b", ".a", "a.", "A.b", "a.b*", "a.***", "a b.c"):
+        assert re.search(ACTION_GLOB_PATTERN, text) is None, text
+    for text in (*neither, "A.b", "a.B", "1a.b", "a.*", ".", "a.b.", "ä.b"):
+        assert re.search(ACTION_NAME_PATTERN, text) is None, text
+    assert re.search(ACTION_NAME_PATTERN, "a.1")
 
 
-@pytest.mark.parametrize(
-    "text", ["deploy", "A.b", "a.B", "1a.b", "a.*", "a.b\n", "a..b", "", ".", "a.b.", "ä.b", "a.1", "a." * 8 + "a"]
-)
-def test_invalid_actions(text: str) -> None:
-    assert (re.search(ACTION_NAME_PATTERN, text) is None) == (text != "a.1")
-
-
-@pytest.mark.parametrize(
-    ("weaker", "stronger"),
-    [
-        ({"risk_class": RiskClass.LOW, "min_approvers": 3}, {"risk_class": RiskClass.HIGH, "min_approvers": 1}),
-        ({"risk_class": RiskClass.HIGH, "min_approvers": 1}, {"risk_class": RiskClass.HIGH, "min_approvers": 2}),
-    ],
-    ids=["risk", "approvers"],
-)
-def test_on_a_tie_the_higher_risk_decides_and_then_more_approvers(
-    weaker: dict[str, Any], stronger: dict[str, Any]
-) -> None:
+def test_on_a_tie_the_higher_risk_decides_and_then_more_approvers() -> None:
     """Though the weaker one is older."""
-    same: dict[str, Any] = {
-        "name": "x",
-        "source": Source.ORGANIZATION,
-        "action_pattern": "deploy.**",
-        "effect": Effect.ASK,
-    }
-    older = Rule(**same, **weaker, policy_id="pol_1")
-    younger = Rule(**same, **stronger, policy_id="pol_2")
-    for policies in ([older, younger], [younger, older]):
-        assert decide(policies, PolicyQuery("deploy.it", "service")) == younger
+    like: dict[str, Any] = {"name": "x", "source": Source.ORGANIZATION, "action_pattern": "deploy.**"}
+    for weaker, stronger in (
+        ((RiskClass.LOW, 3), (RiskClass.HIGH, 1)),
+        ((RiskClass.HIGH, 1), (RiskClass.HIGH, 2)),
+    ):
+        older, younger = (
+            Rule(**like, effect=Effect.ASK, risk_class=risk, min_approvers=approvers, policy_id=policy_id)
+            for policy_id, (risk, approvers) in (("pol_1", weaker), ("pol_2", stronger))
+        )
+        for policies in ([older, younger], [younger, older]):
+            assert decide(policies, PolicyQuery("deploy.it", "service")) == younger

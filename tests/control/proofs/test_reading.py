@@ -99,7 +99,7 @@ async def test_filters_that_few_bundles_match_together(control: Control, monkeyp
         bundle(
             [of_trace] if number % 2 else [],
             {"runId": f"r-{number % 3}", "commit": f"{number % 5}" * 7},
-            tier="B" if number % 7 == 0 else "A",
+            tier="AB"[number % 7 == 0],
         )
         for number in range(40)
     ]
@@ -119,37 +119,24 @@ async def test_filters_that_few_bundles_match_together(control: Control, monkeyp
     assert (page["data"], page["hasMore"]) == ([], True)
 
 
-async def test_a_cursor_belongs_to_its_list(control: Control) -> None:
-    for _ in range(3):
+async def test_queries_that_are_wrong(control: Control) -> None:
+    for _ in range(2):
         await stored(control, bundle())
-    page = await get(control, BUNDLES, limit="1")
-    for query in ({"tier": "A"}, {"verified": "false"}):
-        status, answer, _ = await control.call(
-            "GET", BUNDLES, params={"limit": "1", "cursor": page["nextCursor"], **query}
-        )
-        assert status == 400, answer
-
-
-@pytest.mark.parametrize(
-    ("query", "path"),
-    [
+    cursor = (await get(control, BUNDLES, limit="1"))["nextCursor"]
+    for query, path in (
         ("tier=D", "query.tier"),
         ("verdict=passed", "query.verdict"),
         ("verified=yes", "query.verified"),
-        ("limit=0", "query.limit"),
         ("runId=", "query.runId"),
         ("runId=%00", "query.runId"),
         ("commit=" + "x" * 81, "query.commit"),
         ("tier=A&tier=B", "query.tier"),
-        ("status=PASSED", "query.status"),
         (f"traceId={TRACE}&approvalRequestId=apr_{'0' * 26}", "query.traceId"),
-        ("cursor=x", "cursor"),
-    ],
-)
-async def test_queries_that_are_wrong(control: Control, query: str, path: str) -> None:
-    status, answer, _ = await control.call("GET", f"{BUNDLES}?{query}")
-    assert status == 400
-    assert path in json.dumps(answer)
+        (f"cursor={cursor}&tier=A", "query.cursor"),
+        (f"cursor={cursor}&verified=false", "query.cursor"),
+    ):
+        status, answer, _ = await control.call("GET", f"{BUNDLES}?{query}")
+        assert (status, path in json.dumps(answer)) == (400, True), query
 
 
 @pytest.mark.both_stores
@@ -221,23 +208,21 @@ async def test_a_bundle_is_found_with_its_approval_requests_and_traces(control: 
 
 
 async def test_what_a_bundle_says_of_an_approval_is_held_against_the_request(control: Control) -> None:
-    asked = await ask(control, "a")
-    found = await stored(control, bundle([mitigation(asked, requiredApprovals=1, receivedApprovals=1)]))
-    assert [(one["path"], one["message"]) for one in found["errors"]] == [
-        ("claims[0].evidence.approval.humanApproval", "The approval request is not approved.")
-    ]
-    await control.call("POST", f"/orgs/acme/approval-requests/{asked}/reject", {"reason": "No."})
-    found = await stored(control, bundle([mitigation(asked, requiredApprovals=1, receivedApprovals=1)]))
-    assert [one["message"] for one in found["errors"]] == ["The approval request is not approved."]
-
-
-async def test_who_may_not_read_approvals_learns_nothing_of_them(control: Control) -> None:
+    """Who may not read approvals learns nothing of them."""
     asked, scopes = await ask(control, "a"), frozenset({Scope.PROOFS_READ, Scope.PROOFS_WRITE})
+
+    def made(request_id: str) -> dict[str, Any]:
+        return bundle([mitigation(request_id, requiredApprovals=1, receivedApprovals=1)])
+
     _, token = await new_member_token(control.checks.database, control.acme, Role.MEMBER, scopes)
     for request_id in (asked, new_id("apr")):
-        made = bundle([mitigation(request_id, requiredApprovals=1, receivedApprovals=1)])
-        _, found = await submit(control, made, token=token, path=f"{BUNDLES}/validate")
+        _, found = await submit(control, made(request_id), token=token, path=f"{BUNDLES}/validate")
         assert (found["errors"], [one["path"] for one in found["warnings"]]) == ([], ["subject"])
+    fault = ("claims[0].evidence.approval.humanApproval", "The approval request is not approved.")
+    for _ in range(2):
+        found = await stored(control, made(asked))
+        assert [(one["path"], one["message"]) for one in found["errors"]] == [fault]
+        await control.call("POST", f"/orgs/acme/approval-requests/{asked}/reject", {"reason": "No."})
 
 
 async def test_what_only_the_receiver_sees(control: Control) -> None:

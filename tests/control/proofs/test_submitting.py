@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +11,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from control.proofs.intake import MAX_CONTAINERS
 from control.proofs.tables import proof_bundles, proof_usage
-from control.settings import ControlSettings
 from proto.identity import Role
 from proto.proofs import dsse
 from tests.chassis.auth.tenants import new_member_token
-from tests.control.conftest import Control, serving
+from tests.control.conftest import Control
 from tests.control.proofs.made import (
     BUNDLES,
     ISSUER,
@@ -132,10 +130,8 @@ async def test_other_bytes_under_the_same_id_conflict(control: Control) -> None:
     assert (status, answer["error"]["message"]) == (409, "A bundle with this bundleId and other bytes is stored.")
     assert (await submit(control, signed(made)))[0] == 201, "a verified bundle takes the id of an unsigned one"
     status, answer = await submit(control, made | {"tier": "B"})
-    assert (status, answer["error"]["message"]) == (
-        409,
-        "A verified bundle with this bundleId and other bytes is stored.",
-    )
+    message = "A verified bundle with this bundleId and other bytes is stored."
+    assert (status, answer["error"]["message"]) == (409, message)
     assert (await submit(control, signed(made | {"tier": "B"})))[0] == 409
     path = f"{BUNDLES}/{made['bundleId']}"
     assert (await get(control, path))["signature"]["verified"] is True
@@ -154,8 +150,8 @@ async def _record(control: Control, path: str) -> Any:
 async def test_many_at_once_are_stored_once(control: Control) -> None:
     """The same bytes from all sides: one 201; then other bytes: one of them is the first."""
     made = bundle()
-    answers = await asyncio.gather(*(submit(control, made) for _ in range(20)))
-    assert sorted(status for status, _ in answers) == [200] * 19 + [201]
+    answers = await asyncio.gather(*(submit(control, made) for _ in range(10)))
+    assert sorted(status for status, _ in answers) == [200] * 9 + [201]
     assert len({json.dumps(answer) for _, answer in answers}) == 1
     other = bundle()
     rivals = await asyncio.gather(
@@ -168,110 +164,75 @@ async def test_many_at_once_are_stored_once(control: Control) -> None:
     assert (used.bundles, used.bytes) == (2, sum(sizes))
 
 
-def _about(made: dict[str, Any], subject: dict[str, str]) -> dict[str, Any]:
+def _about(made: dict[str, Any], **subject: str) -> dict[str, Any]:
     return made | {"subject": made["subject"] | subject}
 
 
-@pytest.mark.parametrize(
-    ("change", "path", "code"),
-    [
-        (lambda made: made | {"tier": "D"}, "body.tier", "not_allowed"),
-        (lambda made: made | {"more": 1}, "body.more", "unknown_field"),
-        (lambda made: made | {"formatVersion": "0.2.0"}, "body.formatVersion", "not_allowed"),
-        (lambda made: _about(made, {"orgSlug": "globex"}), "body.subject.orgSlug", "mismatch"),
-        (
-            lambda made: _about(made, {"orgSlug": "acme\u200b"}),
-            "body.subject.orgSlug",
-            "mismatch",
-        ),
-        (
-            lambda made: _about(made, {"orgSlug": "\u0430cme"}),
-            "body.subject.orgSlug",
-            "mismatch",
-        ),
-        (lambda made: _about(made, {"orgSlug": "ACME"}), "body.subject.orgSlug", "mismatch"),
-        (
-            lambda made: _about(made, {"projectSlug": "x"}),
-            "body.subject.projectSlug",
-            "mismatch",
-        ),
-        (lambda made: made | {"claims": made["claims"] * 2}, "body.claims[1].claimId", "repeated"),
-        (lambda made: made | {"claims": [made["claims"][0] | {"kind": "x"}]}, "body.claims[0].kind", "not_allowed"),
-        (lambda made: made | {"claims": [made["claims"][0] | {"more": 1}]}, "body.claims[0].more", "unknown_field"),
-        (
-            lambda made: made | {"claims": [claim("suite_green", "c", {"durationMs": -1})]},
-            "body.claims[0].evidence.durationMs",
-            "too_small",
-        ),
-        (lambda made: made | {"claims": [{"kind": "suite_green"}]}, "body.claims[0].claimId", "missing"),
-        (lambda made: made | {"claims": [{}]}, "body.claims[0].kind", "missing"),
-    ],
-)
-async def test_what_is_wrong_is_named(control: Control, change: Any, path: str, code: str) -> None:
-    made = change(bundle())
-    status, answer = await submit(control, made)
-    assert status == 400
-    assert answer["error"]["message"] == "The proof bundle is not valid."
-    assert (path, code) in {(one["path"], one["code"]) for one in answer["error"]["details"]}, answer
-    refused = await validate(control, made)
-    assert (refused["valid"], refused["signature"]) == (False, None)
-    assert refused["errors"] == answer["error"]["details"]
-    assert await count(control) == 0
+FAULTS: list[tuple[Any, str, str]] = [
+    (lambda made: made | {"tier": "D"}, "tier", "not_allowed"),
+    (lambda made: made | {"formatVersion": "0.2.0"}, "formatVersion", "not_allowed"),
+    (lambda made: _about(made, orgSlug="globex"), "subject.orgSlug", "mismatch"),
+    (lambda made: _about(made, orgSlug="acme\u200b"), "subject.orgSlug", "mismatch"),
+    (lambda made: _about(made, orgSlug="\u0430cme"), "subject.orgSlug", "mismatch"),
+    (lambda made: _about(made, orgSlug="ACME"), "subject.orgSlug", "mismatch"),
+    (lambda made: _about(made, projectSlug="x"), "subject.projectSlug", "mismatch"),
+    (lambda made: made | {"claims": made["claims"] * 2}, "claims[1].claimId", "repeated"),
+    (lambda made: made | {"claims": [made["claims"][0] | {"more": 1}]}, "claims[0].more", "unknown_field"),
+    (lambda made: made | {"claims": [claim("suite_green", "c", {"durationMs": -1})]},
+     "claims[0].evidence.durationMs", "too_small"),
+    (lambda made: made | {"claims": [{}]}, "claims[0].kind", "missing"),
+]  # fmt: skip
+
+
+async def test_what_is_wrong_is_named(control: Control) -> None:
     await register(control)
-    within = f"predicate.ledger.{path.removeprefix('body.')}"
-    wrapped = json.dumps(
-        statement(bundle()) | {"predicate": statement(bundle())["predicate"] | {"ledger": made}}
-    ).encode()
-    for raw, media_type, place in (
-        (wrapped, dsse.STATEMENT_MEDIA_TYPE, f"body.{within}"),
-        (signed(made), dsse.ENVELOPE_TYPE, f"body.payload.{path.removeprefix('body.')}"),
-        (
-            dsse.encode(dsse.sign(wrapped, dsse.STATEMENT_MEDIA_TYPE, KEY, "k")),
-            dsse.ENVELOPE_TYPE,
-            f"body.payload.{within}",
-        ),
-    ):
-        status, answer = await submit(control, raw, media_type)
-        assert (place, code) in {(one["path"], one["code"]) for one in answer["error"]["details"]}, answer
+    for change, path, code in FAULTS:
+        made = change(bundle())
+        status, answer = await submit(control, made)
+        assert (status, answer["error"]["message"]) == (400, "The proof bundle is not valid.")
+        assert (f"body.{path}", code) in faults(answer), answer
+        refused = await validate(control, made)
+        assert (refused["valid"], refused["signature"]) == (False, None)
+        assert refused["errors"] == answer["error"]["details"]
+        whole = statement(bundle())
+        wrapped = json.dumps(whole | {"predicate": whole["predicate"] | {"ledger": made}}).encode()
+        envelope = dsse.encode(dsse.sign(wrapped, dsse.STATEMENT_MEDIA_TYPE, KEY, "k"))
+        for raw, media_type, place in (
+            (wrapped, dsse.STATEMENT_MEDIA_TYPE, f"body.predicate.ledger.{path}"),
+            (signed(made), dsse.ENVELOPE_TYPE, f"body.payload.{path}"),
+            (envelope, dsse.ENVELOPE_TYPE, f"body.payload.predicate.ledger.{path}"),
+        ):
+            assert (place, code) in faults((await submit(control, raw, media_type))[1]), (path, media_type)
+    assert await count(control) == 0
 
 
-@pytest.mark.parametrize(
-    ("raw", "media_type", "message"),
-    [
+def faults(answer: Any) -> list[tuple[str, str]]:
+    return [(one["path"], one["code"]) for one in answer["error"]["details"]]
+
+
+async def test_what_is_no_bundle(control: Control) -> None:
+    """Nor has one a key twice."""
+    await register(control)
+    cases: list[tuple[bytes, str, str]] = [
         (b"", "application/json", "Must be valid JSON."),
         (b"[" * 100_000, "application/json", "Is nested too deeply."),
         (b'{"a":"\xff"}', "application/json", "Must be valid JSON."),
         (b"[]", dsse.STATEMENT_MEDIA_TYPE, "Expected object, got array."),
         (b"{}", dsse.ENVELOPE_TYPE, "Is not a DSSE envelope"),
         (signed(bundle()), "application/json", "Is a DSSE envelope: send it as application/vnd.dsse.envelope.v1+json."),
-    ],
-    ids=["empty", "deep", "no-utf8", "array", "no-envelope", "envelope-as-json"],
-)
-async def test_what_is_no_bundle(control: Control, raw: bytes, media_type: str, message: str) -> None:
-    status, answer = await submit(control, raw, media_type)
-    assert status == 400
-    assert answer["error"]["details"][0]["message"].startswith(message), answer
-
-
-async def test_a_key_that_is_there_twice(control: Control) -> None:
-    await register(control)
-    text = json.dumps(bundle())
-    twice = (text[:-1] + ',"verdict":"PASSED"}').encode()
+    ]
+    for raw, media_type, message in cases:
+        status, answer = await submit(control, raw, media_type)
+        assert status == 400
+        assert answer["error"]["details"][0]["message"].startswith(message), answer
+    twice = (json.dumps(bundle())[:-1] + ',"verdict":"PASSED"}').encode()
+    envelope = dsse.encode(dsse.sign(twice, dsse.BUNDLE_TYPE, KEY, "k"))
     for raw, media_type, path in (
         (twice, "application/json", "body.verdict"),
-        (dsse.encode(dsse.sign(twice, dsse.BUNDLE_TYPE, KEY, "k")), dsse.ENVELOPE_TYPE, "body.payload.verdict"),
+        (envelope, dsse.ENVELOPE_TYPE, "body.payload.verdict"),
     ):
         status, answer = await submit(control, raw, media_type)
-        assert (status, answer["error"]["details"]) == (
-            400,
-            [
-                {
-                    "path": path,
-                    "message": "The object has this key more than once. Keep one.",
-                    "code": "repeated",
-                }
-            ],
-        )
+        assert (status, faults(answer)) == (400, [(path, "repeated")])
 
 
 async def test_hostile_envelopes(control: Control) -> None:
@@ -293,9 +254,7 @@ async def test_hostile_envelopes(control: Control) -> None:
     ):
         status, answer = await submit(control, envelope)
         assert status == 400
-        assert [(one["path"], one["code"]) for one in answer["error"]["details"]] == [
-            ("body.signatures", "not_verified")
-        ]
+        assert faults(answer) == [("body.signatures", "not_verified")]
     assert await count(control) == 0
     both = dsse.parse(good)
     both = both._replace(signatures=(*dsse.sign(raw, dsse.BUNDLE_TYPE, STRANGER, "x").signatures, *both.signatures))
@@ -334,39 +293,28 @@ async def test_keys_of_other_organizations_count_nothing(control: Control) -> No
     assert (await control.call("GET", f"{path}/{made['bundleId']}"))[0] == 404
 
 
-@pytest.mark.parametrize(
-    ("key", "issued_at", "reason"),
-    [
-        ({}, "2026-11-20T15:17:03Z", None),
-        ({"issuer": "https://other.example.com"}, "2026-11-20T15:17:03Z", "is of the issuer https://other.example.com"),
-        ({"validFrom": "2026-11-20T15:17:03.001Z"}, "2026-11-20T15:17:03Z", "is valid from 2026-11-20T15:17:03.001Z"),
-        (
-            {"validUntil": "2026-11-20T15:17:03Z"},
-            "2026-11-20T15:17:03Z",
-            "is valid from 2026-01-01T00:00:00Z until 2026-11-20T15:17:03Z",
-        ),
-        ({"validUntil": "2026-11-21T00:00:00Z"}, "2026-11-20T15:17:03Z", "until 2026-11-21T00:00:00Z, not at 20"),
-        ({}, "2026-02-30T00:00:00Z", "is not a time of the calendar"),
-    ],
-)
-async def test_keys_count_while_they_are_valid(
-    control: Control, key: dict[str, str], issued_at: str, reason: str | None
-) -> None:
+async def test_keys_count_while_they_are_valid(control: Control) -> None:
     """At the time of issue, which the signer may have made up, and when the bundle is handed in."""
-    await register(control, KEY, **key)
-    status, answer = await submit(control, signed(bundle(issuedAt=issued_at)))
-    if reason is None:
-        assert status == 201
-        return
-    assert status == 400
-    detail = answer["error"]["details"][0]
-    assert detail["code"] == "not_verified"
-    assert reason in detail["message"]
+    at = "2026-11-20T15:17:03Z"
+    for key, issued_at, reason in (
+        ({"issuer": "https://other.example.com"}, at, "is of the issuer https://other.example.com"),
+        ({"validFrom": "2026-11-20T15:17:03.001Z"}, at, "is valid from 2026-11-20T15:17:03.001Z"),
+        ({"validUntil": at}, at, f"is valid from 2026-01-01T00:00:00Z until {at}"),
+        ({"validUntil": "2026-11-21T00:00:00Z"}, at, "until 2026-11-21T00:00:00Z, not at 20"),
+        ({}, "2026-02-30T00:00:00Z", "is not a time of the calendar"),
+    ):
+        signer = Ed25519PrivateKey.generate()
+        await register(control, signer, **key)
+        status, answer = await submit(control, signed(bundle(issuedAt=issued_at), signer))
+        detail = answer["error"]["details"][0]
+        assert (status, detail["code"]) == (400, "not_verified")
+        assert reason in detail["message"]
+    await register(control)
+    assert (await submit(control, signed(bundle(issuedAt=at))))[0] == 201
 
 
 async def test_rotation_and_revocation(control: Control) -> None:
-    old = await register(control, keyId="2025")
-    new_key = Ed25519PrivateKey.generate()
+    old, new_key = await register(control, keyId="2025"), Ed25519PrivateKey.generate()
     new = await register(control, new_key, keyId="2026")
     first, second = signed(bundle()), signed(bundle(), new_key)
     assert (await submit(control, first))[1]["signature"]["keyId"] == "2025"
@@ -374,24 +322,15 @@ async def test_rotation_and_revocation(control: Control) -> None:
     named = bundle()
     named["issuer"] = named["issuer"] | {"keyId": "2025"}
     status, answer = await submit(control, signed(named, new_key))
-    assert (status, answer["error"]["details"][0]["message"]) == (
-        400,
-        "Not verified: the bundle names the key 2025, not 2026.",
-    )
+    message = "Not verified: the bundle names the key 2025, not 2026."
+    assert (status, answer["error"]["details"][0]["message"]) == (400, message)
     assert (await control.call("POST", f"{ISSUERS}/{old['id']}/revoke", {"reason": "Lost."}))[0] == 200
     assert (await submit(control, signed(bundle())))[0] == 400
     status, answer = await submit(control, first)
     assert (status, answer["signature"]["keyStatus"]) == (200, "REVOKED"), "what was taken stays taken"
     assert (await get(control, BUNDLES, verified="true"))["data"][0]["signature"]["issuerKeyId"] == new["id"]
-
-
-async def test_of_two_signers_one_that_counts_is_enough(control: Control) -> None:
-    """As while keys are rotated: whoever has stolen the old one must not keep the new one out."""
-    old, new_key = await register(control, keyId="2025"), Ed25519PrivateKey.generate()
-    await register(control, new_key, keyId="2026")
-    assert (await control.call("POST", f"{ISSUERS}/{old['id']}/revoke", {}))[0] == 200
-    made = bundle()
-    raw = json.dumps(made).encode()
+    # Whoever has stolen the old key must not keep the new one out: of two signers one that counts is enough.
+    raw = json.dumps(bundle()).encode()
     signatures = [
         dsse.sign(raw, dsse.BUNDLE_TYPE, key, key_id).signatures[0] for key, key_id in ((KEY, "2025"), (new_key, ""))
     ]
@@ -440,28 +379,6 @@ async def test_validating_stores_nothing_and_finds_the_same(control: Control) ->
     assert (stored["errors"], stored["warnings"]) == (plain["errors"], plain["warnings"])
 
 
-async def test_the_role_decides_who_hands_in_and_who_reads(control: Control) -> None:
-    made = bundle()
-    viewer, member, billing = [
-        (await new_member_token(control.checks.database, control.acme, role))[1]
-        for role in (Role.VIEWER, Role.MEMBER, Role.BILLING)
-    ]
-    assert (await submit(control, made, token=viewer))[0] == 403
-    assert (await submit(control, made, token=member))[0] == 201
-    path = f"{BUNDLES}/{made['bundleId']}"
-    for token, expected in ((viewer, 200), (member, 200), (billing, 403), (control.globex.token.secret, 404)):
-        for read in (BUNDLES, path, f"{path}/raw"):
-            async with control.client.get(read, headers={"Authorization": f"Bearer {token}"}) as answer:
-                assert answer.status == expected
-        validated, _ = await submit(control, made, token=token, path=f"{BUNDLES}/validate")
-        assert validated == expected
-    async with control.client.get(BUNDLES) as answer:
-        assert answer.status == 401
-    assert (await control.call("GET", f"{BUNDLES}/missing"))[0] == 404
-    assert (await control.call("GET", f"{BUNDLES}/%00"))[0] == 404
-    assert (await control.call("GET", f"{BUNDLES}/{made['bundleId'].upper()}"))[0] == 404
-
-
 async def test_bodies_have_a_size_a_type_and_no_coding(control: Control) -> None:
     large = json.dumps(bundle(specUri="x" * 300)).encode().ljust(4 * 2**20)
     status, stored = await submit(control, large, "application/json")
@@ -492,22 +409,22 @@ async def test_any_character_is_kept(control: Control) -> None:
     assert (await get(control, f"{BUNDLES}/{made['bundleId']}"))["bundle"] == made
 
 
-async def test_an_organization_has_a_maximum(migrated_url: str, tmp_path: Path) -> None:
-    size = len(json.dumps(bundle()))
-    async with serving(migrated_url, tmp_path, ControlSettings(proof_max_bytes=2 * size + 10)) as control:
-        first = bundle()
-        assert (await submit(control, first))[0] == 201
-        status, answer = await submit(control, bundle())
-        assert (status, answer["error"]["message"]) == (
-            409,
-            f"The bundle would exceed the {size + 5} bytes that unsigned bundles may have.",
-        )
-        assert (await submit(control, first))[0] == 200
-        await register(control)
-        assert (await submit(control, signed(bundle(specUri="x" * 300))))[0] == 409
-        path = BUNDLES.replace("acme", "globex")
-        other = bundle(subject={"orgSlug": "globex"}, specUri="")
-        assert (await submit(control, other, token=control.globex.token.secret, path=path))[0] == 201
+SIZE = len(json.dumps(bundle()))
+
+
+@pytest.mark.control_settings(proof_max_bytes=2 * SIZE + 10)
+async def test_an_organization_has_a_maximum(control: Control) -> None:
+    first = bundle()
+    assert (await submit(control, first))[0] == 201
+    status, answer = await submit(control, bundle())
+    message = f"The bundle would exceed the {SIZE + 5} bytes that unsigned bundles may have."
+    assert (status, answer["error"]["message"]) == (409, message)
+    assert (await submit(control, first))[0] == 200
+    await register(control)
+    assert (await submit(control, signed(bundle(specUri="x" * 300))))[0] == 409
+    path = BUNDLES.replace("acme", "globex")
+    other = bundle(subject={"orgSlug": "globex"}, specUri="")
+    assert (await submit(control, other, token=control.globex.token.secret, path=path))[0] == 201
 
 
 async def test_every_change_is_in_the_audit_log(control: Control) -> None:

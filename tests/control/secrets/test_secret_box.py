@@ -45,14 +45,12 @@ def test_what_was_sealed_opens_in_its_place(plain: bytes, changed: dict[str, str
             SEALER.decrypt(sealed, **PLACE)
 
 
-@pytest.mark.parametrize("part", list(PLACE))
-def test_a_value_does_not_open_in_another_place(part: str) -> None:
+def test_a_value_does_not_open_in_another_place() -> None:
+    """And the parts of a place do not run into each other."""
     sealed = SEALER.encrypt(b"secret", **PLACE)
-    with pytest.raises(DecryptionError):
-        SEALER.decrypt(sealed, **PLACE | {part: PLACE[part] + "x"})
-
-
-def test_parts_of_a_place_do_not_run_into_each_other() -> None:
+    for part, name in PLACE.items():
+        with pytest.raises(DecryptionError):
+            SEALER.decrypt(sealed, **PLACE | {part: f"{name}x"})
     sealed = SEALER.encrypt(b"secret", table="ab", row="c", org="", column="d")
     with pytest.raises(DecryptionError):
         SEALER.decrypt(sealed, table="a", row="bc", org="", column="d")
@@ -70,7 +68,7 @@ def test_every_altered_byte_and_every_cut_is_noticed() -> None:
 
 
 def test_the_same_value_is_sealed_differently_each_time() -> None:
-    assert len({SEALER.encrypt(b"secret", **PLACE) for _ in range(100)}) == 100
+    assert len({SEALER.encrypt(b"secret", **PLACE) for _ in range(10)}) == 10
 
 
 def test_it_is_aes_256_gcm_as_documented() -> None:
@@ -94,27 +92,23 @@ def test_the_first_key_seals_and_all_open() -> None:
 KEY = base64.b64encode(b"k" * 32).decode()
 
 
-@pytest.mark.parametrize("text", [f"a:{KEY}", f"a:{KEY},b:{KEY}", f"a:{KEY}\nb:{KEY}\n", f" a:{KEY} , b:{KEY} "])
-def test_a_ring_is_read_from_text(text: str) -> None:
-    ring = parse_ring(text, "the ring")
-    assert ring.current_key_id == "a"
-    assert set(ring.keys.values()) == {b"k" * 32}
-    assert parse_ring(format_ring(ring), "it") == ring
-    assert KEY not in repr(ring)
+def test_a_ring_is_read_from_text() -> None:
+    for text in (f"a:{KEY}", f"a:{KEY},b:{KEY}", f"a:{KEY}\nb:{KEY}\n", f" a:{KEY} , b:{KEY} "):
+        ring = parse_ring(text, "the ring")
+        assert ring.current_key_id == "a"
+        assert set(ring.keys.values()) == {b"k" * 32}
+        assert parse_ring(format_ring(ring), "it") == ring
+        assert KEY not in repr(ring)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_bad_ring_is_refused_without_showing_it() -> None:
+    for text in (
         "", "a", f":{KEY}", KEY, "a:", f"a:{KEY[:-4]}", f"a:{KEY}x", f"a:{KEY},a:{KEY}", f"a b:{KEY}",
-        f"{'a' * 33}:{KEY}",
-        f"ä:{KEY}", ",".join(f"k{n}:{KEY}" for n in range(33)),
-    ],
-)  # fmt: skip
-def test_a_bad_ring_is_refused_without_showing_it(text: str) -> None:
-    with pytest.raises(KeyRingUnusable) as raised:
-        parse_ring(text, "The ring")
-    assert KEY[:20] not in str(raised.value)
+        f"{'a' * 33}:{KEY}", f"ä:{KEY}", ",".join(f"k{n}:{KEY}" for n in range(33)),
+    ):  # fmt: skip
+        with pytest.raises(KeyRingUnusable) as raised:
+            parse_ring(text, "The ring")
+        assert KEY[:20] not in str(raised.value)
 
 
 def test_the_file_is_made_once_private_and_shared(tmp_path: Path) -> None:
@@ -133,6 +127,8 @@ def test_no_use_of_a_ring_makes_one(tmp_path: Path) -> None:
         keys.ring()
     with pytest.raises(EncryptionUnavailable):
         SecretBox(keys).encrypt(b"secret", **PLACE)
+    of_settings = load_key_source(f"a:{KEY}", tmp_path / "sealing.keys")  # it comes before the file
+    assert of_settings.ring().current_key_id == "a"
     assert not list(tmp_path.iterdir())
 
 
@@ -184,11 +180,6 @@ def test_a_ring_is_on_disk_with_its_name_before_it_is_used(
     monkeypatch.setattr(os, "fsync", fsync)
     keys.generate() if ring is None else keys.replace(ring.with_new_key())
     assert synced == [(False, False), (True, True)]
-
-
-def test_a_ring_of_the_settings_comes_before_the_file(tmp_path: Path) -> None:
-    assert load_key_source(f"a:{KEY}", tmp_path / "sealing.keys").ring().current_key_id == "a"
-    assert not (tmp_path / "sealing.keys").exists()
 
 
 def test_a_running_process_takes_over_a_new_ring(tmp_path: Path) -> None:

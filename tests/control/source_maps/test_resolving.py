@@ -14,6 +14,8 @@ from chassis.source_maps.tables import source_maps
 from tests.control.conftest import Control
 from tests.control.source_maps.uploaded import MAPS, MINIFIED, RELEASE, SHOWN, document, upload
 
+pytestmark = pytest.mark.usefixtures("read_here")
+
 
 class Maps:
     """Maps over the database of the service, with a clock that stands; `registry` has the counts of failures."""
@@ -187,44 +189,42 @@ async def test_work_is_bounded_by_project(control: Control) -> None:
 
 
 async def test_the_revisions_are_refreshed_while_it_runs(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What starts next knows the maps at once."""
     monkeypatch.setattr("chassis.runtime.periodic.FIRST_RUN_DELAY_S", 0.0)
     assert REFRESH_S <= 5
-    assert (await upload(control, document()))[0] == 201
-    maps = Maps(control.checks.database)
-    running = maps.maps.running()
+    monkeypatch.setattr("chassis.source_maps.resolver.REFRESH_S", 0.05)
+    early, project = Maps(control.checks.database, timeout_s=30), control.acme.project.id
+    running = early.maps.running()
     await anext(running)
+    assert (await upload(control, document()))[0] == 201
     async with asyncio.timeout(10):
-        while await maps.maps.resolve(control.acme.project.id, RELEASE, MINIFIED) is None:
+        while await early.maps.resolve(project, RELEASE, MINIFIED) is None:
             await asyncio.sleep(0.01)
-    with pytest.raises(StopAsyncIteration):
-        await anext(running)
+    late = Maps(control.checks.database, timeout_s=30)
+    starting = late.maps.running()
+    await anext(starting)
+    assert await late.maps.resolve(project, RELEASE, MINIFIED) == SHOWN
+    for ending in (running, starting):
+        assert [one async for one in ending] == []
 
 
-async def test_what_starts_next_knows_the_maps(control: Control) -> None:
+async def test_it_starts_without_the_database(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether it hangs or is away. What is not known yet is counted as a failure."""
     assert (await upload(control, document()))[0] == 201
-    maps = Maps(control.checks.database, timeout_s=30)
-    running = maps.maps.running()
-    await anext(running)
-    assert await maps.maps.resolve(control.acme.project.id, RELEASE, MINIFIED) == SHOWN
-    assert [one async for one in running] == []
-
-
-@pytest.mark.parametrize("hangs", [False, True])
-async def test_it_starts_without_the_database(control: Control, hangs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is not known yet is counted as a failure."""
-    assert (await upload(control, document()))[0] == 201
-    maps = Maps(control.checks.database, timeout_s=0.05)
-    with monkeypatch.context() as patched:
-        if hangs:
-            patched.setattr(maps.maps, "refresh", asyncio.Event().wait)
-        else:
-            await control.checks.database.close()
-        running = maps.maps.running()
-        await anext(running)
-    assert await maps.maps.resolve(control.acme.project.id, RELEASE, MINIFIED) is None
-    assert maps.failures() == {"database": 1}
-    assert [one async for one in running] == []
-    if not hangs:
-        await control.checks.database.start()
-    await maps.maps.refresh()
-    assert maps.maps.of_project(control.acme.project.id, 0.0) is not None
+    project = control.acme.project.id
+    for hangs in (True, False):
+        maps = Maps(control.checks.database, timeout_s=0.05)
+        with monkeypatch.context() as patched:
+            if hangs:
+                patched.setattr(maps.maps, "refresh", asyncio.Event().wait)
+            else:
+                await control.checks.database.close()
+            running = maps.maps.running()
+            await anext(running)
+        assert await maps.maps.resolve(project, RELEASE, MINIFIED) is None
+        assert maps.failures() == {"database": 1}
+        assert [one async for one in running] == []
+        if not hangs:
+            await control.checks.database.start()
+        await maps.maps.refresh()
+        assert maps.maps.of_project(project, 0.0) is not None

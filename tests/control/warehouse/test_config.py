@@ -6,25 +6,24 @@ import pytest
 from control.warehouse.config import BlobstoreConfig, SnowflakeConfig
 
 
-@pytest.mark.parametrize("prefix", ["", "a", "a/b/", "/a", "a..b/.c/d.", "..."])
-def test_prefixes_that_paths_keep(prefix: str) -> None:
-    assert msgspec.convert({"prefix": prefix}, BlobstoreConfig).prefix == prefix
+def test_prefixes_that_paths_keep() -> None:
+    for prefix in ("", "a", "a/b/", "/a", "a..b/.c/d.", "..."):
+        assert msgspec.convert({"prefix": prefix}, BlobstoreConfig).prefix == prefix
 
 
-@pytest.mark.parametrize("prefix", [".", "..", "../a", "a/..", "a/./b", "a//b", "a\n", "a b", "a?b", "ä", "a" * 513])
-def test_prefixes_that_paths_do_not_keep(prefix: str) -> None:
-    with pytest.raises(msgspec.ValidationError):
-        msgspec.convert({"prefix": prefix}, BlobstoreConfig)
-
-
-@pytest.mark.parametrize("name", ["bucket", "container", "region", "account"])
-@pytest.mark.parametrize("value", ["", "a/b", "a?b", "a#b", "@a", "a:1", "a\n", "a b", ".a", "a" * 256])
-def test_names_that_would_change_a_url(name: str, value: str) -> None:
-    with pytest.raises(msgspec.ValidationError):
-        msgspec.convert({name: value}, BlobstoreConfig)
-    if name == "account":
+def test_prefixes_that_paths_do_not_keep() -> None:
+    for prefix in (".", "..", "../a", "a/..", "a/./b", "a//b", "a\n", "a b", "a?b", "ä", "a" * 513):
         with pytest.raises(msgspec.ValidationError):
-            msgspec.convert({name: value}, SnowflakeConfig)
+            msgspec.convert({"prefix": prefix}, BlobstoreConfig)
+
+
+def test_names_that_would_change_a_url() -> None:
+    for value in ("", "a/b", "a?b", "a#b", "@a", "a:1", "a\n", "a b", ".a", "a" * 256):
+        for name in ("bucket", "container", "region", "account"):
+            with pytest.raises(msgspec.ValidationError):
+                msgspec.convert({name: value}, BlobstoreConfig)
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.convert({"account": value}, SnowflakeConfig)
 
 
 def test_names_that_change_no_url() -> None:

@@ -181,8 +181,9 @@ async def test_what_snowflake_refuses() -> None:
 class FakeBigQuery(Faults):
     """Load jobs: an id is used once."""
 
-    def __init__(self) -> None:
+    def __init__(self, below: str = "") -> None:
         super().__init__()
+        self.below = below  # which path it is
         self.rows: list[bytes] = []
         self.jobs: dict[str, dict[str, Any]] = {}
         self.failing = 0  # jobs that load nothing
@@ -204,7 +205,8 @@ class FakeBigQuery(Faults):
             assert request.query["location"] == "EU"
             job = self.jobs.get(request.path.rpartition("/")[2])
             return web.json_response({} if job is None else job, status=404 if job is None else 200)
-        assert (request.path, request.query["uploadType"]) == ("/upload/bigquery/v2/projects/p-1/jobs", "multipart")
+        path = f"{self.below}/upload/bigquery/v2/projects/p-1/jobs"
+        assert (request.path, request.query["uploadType"]) == (path, "multipart")
         boundary = request.headers["Content-Type"].partition("boundary=")[2]
         _, head, data, _ = (await request.read()).split(f"--{boundary}".encode())
         job = json.loads(head.partition(b"\r\n\r\n")[2])
@@ -289,6 +291,13 @@ async def test_what_bigquery_refuses() -> None:
             BigQuery(bigquery_config(url, "no key"), egress, "org")
 
 
+async def test_an_endpoint_is_no_format() -> None:
+    fake = FakeBigQuery("/{:>99}{0}")
+    async with served(fake) as (url, egress):
+        config = structs.replace(bigquery_config(url), endpoint=f"{url}/{{:>99}}{{0}}")
+        assert await BigQuery(config, egress, "org").load(file(1)) == "snk_1_batch_1"
+
+
 async def _fails(loader: Any, words: str, permanent: bool, number: int = 1) -> None:
     with pytest.raises(LoadError) as failure:
         await loader.load(file(number))
@@ -304,22 +313,6 @@ def test_endpoints_are_urls_of_servers_and_nothing_else() -> None:
             Snowflake(snowflake_config(endpoint), Egress(EgressPolicy()), "org", "")
         with pytest.raises(LoadError, match=r"config\.endpoint is not a URL of a server\."):
             BigQuery(bigquery_config(endpoint), Egress(EgressPolicy()), "org")
-
-
-async def test_an_endpoint_is_no_format() -> None:
-    seen: list[str] = []
-
-    class Fake:
-        async def handle(self, request: web.Request) -> web.StreamResponse:
-            seen.append(request.path)
-            return web.json_response(
-                {"access_token": "t"} if request.path == "/token" else {"status": {"state": "DONE"}}
-            )
-
-    async with served(Fake()) as (url, egress):
-        config = bigquery_config(url)
-        await BigQuery(structs.replace(config, endpoint=f"{url}/{{:>99}}{{0}}"), egress, "org").load(file(1))
-    assert seen == ["/token", "/{:>99}{0}/upload/bigquery/v2/projects/p-1/jobs"]
 
 
 def test_no_representation_shows_a_secret() -> None:

@@ -2,14 +2,12 @@
 
 import hashlib
 from datetime import UTC, datetime
-from types import SimpleNamespace
 from typing import Any
 
 import botocore.auth  # type: ignore[import-untyped]
 import botocore.awsrequest  # type: ignore[import-untyped]
 import botocore.credentials  # type: ignore[import-untyped]
-import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from control.warehouse.stores.signing import AWS, GOOGLE, Credentials, encode_path, sign
@@ -21,22 +19,21 @@ KEY = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, ma
 )
 
 
-def oracle(
-    monkeypatch_time: datetime, method: str, url: str, headers: dict[str, str], body: bytes, token: str | None
-) -> Any:
-    """What botocore signs."""
+def oracle(method: str, url: str, headers: dict[str, str], body: bytes, token: str | None) -> Any:
+    """The signature of botocore."""
     credentials = botocore.credentials.Credentials("AKIDEXAMPLE", SECRET, token)
     auth = botocore.auth.S3SigV4Auth(credentials, "s3", "eu-central-1")
     request = botocore.awsrequest.AWSRequest(method, url, headers=headers, data=body)
     request.context["payload_signing_enabled"] = True
-    request.context["timestamp"] = monkeypatch_time.strftime("%Y%m%dT%H%M%SZ")
+    request.context["timestamp"] = NOW.strftime("%Y%m%dT%H%M%SZ")
     auth._modify_request_before_signing(request)
     canonical = auth.canonical_request(request)
     request.headers["Authorization"] = ""
     to_sign = auth.string_to_sign(request, canonical)
-    return SimpleNamespace(signature=auth.signature(to_sign, request))
+    return auth.signature(to_sign, request)
 
 
+@settings(max_examples=50)
 @given(KEY, st.binary(max_size=20), st.sampled_from(["PUT", "HEAD"]), st.sampled_from([None, "token/+="]))
 def test_as_botocore(key: str, body: bytes, method: str, token: str | None) -> None:
     path = encode_path(f"/bucket/{key}")
@@ -44,8 +41,8 @@ def test_as_botocore(key: str, body: bytes, method: str, token: str | None) -> N
     credentials = Credentials("AKIDEXAMPLE", SECRET, token)
     signed = sign(AWS, credentials, "eu-central-1", method, "s3.example.com", path, headers, body, NOW)
     given_headers = {**headers, "x-amz-content-sha256": hashlib.sha256(body).hexdigest()}
-    expected = oracle(NOW, method, f"https://s3.example.com{path}", given_headers, body, token)
-    assert signed["authorization"].endswith(f"Signature={expected.signature}")
+    expected = oracle(method, f"https://s3.example.com{path}", given_headers, body, token)
+    assert signed["authorization"].endswith(f"Signature={expected}")
 
 
 def test_google_has_other_names() -> None:
@@ -80,7 +77,8 @@ def test_the_published_example() -> None:
     )
 
 
-@pytest.mark.parametrize("text", [repr(Credentials("a", SECRET, "t")), str(Credentials("a", SECRET, "t"))])
-def test_no_representation_has_secrets(text: str) -> None:
-    assert SECRET not in text
-    assert "'t'" not in text
+def test_no_representation_has_secrets() -> None:
+    credentials = Credentials("a", SECRET, "t")
+    for text in (repr(credentials), str(credentials)):
+        assert SECRET not in text
+        assert "'t'" not in text

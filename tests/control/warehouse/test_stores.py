@@ -1,14 +1,16 @@
 """Object stores through the guarded client: what is put once, and what stores answer when they fail."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from msgspec import structs
 
+from control.outbound.egress import Egress
 from control.warehouse.config import BlobProvider, BlobstoreConfig
 from control.warehouse.stores.opening import open_store
 from control.warehouse.stores.store import ObjectStore, ObjectStoreError, StoredObject
@@ -25,26 +27,53 @@ AZURE = BlobstoreConfig(
 )
 PLAIN = structs.replace(S3, conditional_puts=False)
 CONFIGS = {"s3": S3, "gcs": GCS, "azure": AZURE, "plain": PLAIN}
-CONDITIONAL = ["s3", "gcs", "azure"]
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-@asynccontextmanager
-async def store_at(config: BlobstoreConfig, url: str) -> AsyncIterator[ObjectStore]:
+def saying(
+    status: int, text: str = "", headers: Mapping[str, str] = MappingProxyType({}), head: int | None = None
+) -> Handler:
+    """Answers all alike, or HEAD with a status of its own."""
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        await request.read()
+        said = status if head is None or request.method != "HEAD" else head
+        return web.Response(status=said, text=text, headers=headers)
+
+    return handler
+
+
+@dataclass
+class Server:
+    """It answers as `handler` says, which a test changes as it goes on."""
+
+    egress: Egress
+    handler: Handler
+    url: str = ""
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        return await self.handler(request)
+
+    def store(self, config: BlobstoreConfig) -> ObjectStore:
+        return open_store(structs.replace(config, endpoint=self.url), self.egress, "org")
+
+    async def failure(self, config: BlobstoreConfig, handler: Handler | None = None) -> ObjectStoreError:
+        """Of a put."""
+        self.handler = handler or self.handler
+        with pytest.raises(ObjectStoreError) as failure:
+            await self.store(config).put_new("k", b"body", "d")
+        return failure.value
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
     async with opened() as egress:
-        yield open_store(structs.replace(config, endpoint=url), egress, "org")
-
-
-@asynccontextmanager
-async def answering(config: BlobstoreConfig, handler: Handler) -> AsyncIterator[ObjectStore]:
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", handler)
-    server = TestServer(app)
-    await server.start_server()
-    async with store_at(config, str(server.make_url("/"))) as store:
-        yield store
-    await server.close()
+        made, app = Server(egress, saying(200)), web.Application()
+        app.router.add_route("*", "/{path:.*}", made.handle)
+        async with TestServer(app) as listening:
+            made.url = str(listening.make_url("/"))
+            yield made
 
 
 @pytest.fixture(scope="module")
@@ -54,21 +83,15 @@ def bucket() -> Iterator[Bucket]:
 
 
 async def test_a_key_is_put_once(bucket: Bucket) -> None:
-    async with store_at(S3, bucket.url) as store:
-        assert await store.put_new(KEY, b"first", "digest-1") is None
-        assert await store.put_new(KEY, b"second", "digest-2") == StoredObject("digest-1", 5)
-        assert bucket.read(KEY) == b"first"
-        bucket.put("foreign", b"x")
-        assert await store.put_new("foreign", b"y", "digest") == StoredObject("", 1)
-
-
-async def test_a_store_without_conditions_is_read_before_and_after(bucket: Bucket) -> None:
-    async with store_at(PLAIN, bucket.url) as store:
-        assert await store.put_new(f"plain/{KEY}", b"first", "digest-1") is None
-        assert await store.put_new(f"plain/{KEY}", b"second", "digest-2") == StoredObject("digest-1", 5)
-        assert bucket.read(f"plain/{KEY}") == b"first"
-        bucket.put("plain/foreign", b"x")
-        assert await store.put_new("plain/foreign", b"y", "digest") == StoredObject("", 1)
+    """Also by a store that knows no conditions: it is read before and after."""
+    async with opened() as egress:
+        for prefix, config in (("", S3), ("plain/", PLAIN)):
+            store = open_store(structs.replace(config, endpoint=bucket.url), egress, "org")
+            assert await store.put_new(prefix + KEY, b"first", "digest-1") is None
+            assert await store.put_new(prefix + KEY, b"second", "digest-2") == StoredObject("digest-1", 5)
+            assert bucket.read(prefix + KEY) == b"first"
+            bucket.put(f"{prefix}foreign", b"x")
+            assert await store.put_new(f"{prefix}foreign", b"y", "digest") == StoredObject("", 1)
 
 
 class Racing:
@@ -77,11 +100,9 @@ class Racing:
     def __init__(self, *, knows: bool) -> None:
         self.knows = knows
         self.objects: dict[str, tuple[str, bytes]] = {}
-        self.requests: list[str] = []
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
-        self.requests.append(request.method)
         stored = self.objects.get(request.path)
         if request.method == "HEAD":
             headers = {} if stored is None else {"x-amz-meta-row-digest": stored[0]}
@@ -94,26 +115,24 @@ class Racing:
         return web.Response()
 
 
-@pytest.mark.parametrize("knows", [True, False], ids=["conditional", "read-back"])
-async def test_a_race_for_a_key_leaves_one_object(knows: bool) -> None:
+async def test_a_race_for_a_key_leaves_one_object(server: Server) -> None:
     """Without conditions several may put theirs, but each is told what is there in the end, or was before."""
-    racing = Racing(knows=knows)
-    async with answering(S3 if knows else PLAIN, racing.handle) as store:
+    for knows, config in ((True, S3), (False, PLAIN)):
+        racing = Racing(knows=knows)
+        server.handler, store = racing.handle, server.store(config)
         answers = await asyncio.gather(*(store.put_new("race", b"%d" % n, f"digest-{n}") for n in range(8)))
         assert not knows or answers.count(None) == 1
         ((digest, body),) = racing.objects.values()
         assert digest == f"digest-{body.decode()}"
         assert await store.put_new("race", b"9", "digest-9") == StoredObject(digest, 1)
-    if not knows:
-        async with answering(S3, racing.handle) as store:
-            with pytest.raises(ObjectStoreError, match="does not support conditional puts") as failure:
-                await store.put_new("k", b"", "d")
-        assert "Set conditionalPuts to false" in failure.value.detail
+    detail = (await server.failure(S3)).detail
+    assert "does not support conditional puts" in detail
+    assert "Set conditionalPuts to false" in detail
 
 
-async def test_what_a_read_back_does_not_find_is_no_success() -> None:
+async def test_what_a_read_back_does_not_find_is_no_success(server: Server) -> None:
     """A put that is answered, and then is not there, or is another's: the first is tried again."""
-    shown: list[int] = []
+    shown = [404, 404, 404, 200]
 
     async def handler(request: web.Request) -> web.StreamResponse:
         await request.read()
@@ -121,13 +140,10 @@ async def test_what_a_read_back_does_not_find_is_no_success() -> None:
             return web.Response(status=shown.pop(0), headers={"x-amz-meta-row-digest": "other"})
         return web.Response()
 
-    async with answering(PLAIN, handler) as store:
-        shown = [404, 404]
-        with pytest.raises(ObjectStoreError, match="had no such object") as failure:
-            await store.put_new("k", b"body", "d")
-        assert not failure.value.permanent
-        shown = [404, 200]
-        assert await store.put_new("k", b"body", "d") == StoredObject("other", 0)
+    failure = await server.failure(PLAIN, handler)
+    assert "had no such object" in failure.detail
+    assert not failure.permanent
+    assert await server.store(PLAIN).put_new("k", b"body", "d") == StoredObject("other", 0)
 
 
 CAUSES: list[tuple[str, int, str, str]] = [
@@ -178,52 +194,33 @@ CAUSES: list[tuple[str, int, str, str]] = [
     ("s3", 500, "InternalError", "has failed"),
     ("s3", 400, "SomethingElse", "with status 400 (SomethingElse)."),
 ]
-
-
+OF_HEADERS: list[tuple[str, int, dict[str, str], str]] = [
+    ("s3", 301, {"x-amz-bucket-region": "eu-west-1"}, "in the region eu-west-1"),
+    ("s3", 400, {"x-amz-bucket-region": "eu-west-1"}, "with status 400"),
+    ("azure", 403, {"x-ms-error-code": "AuthorizationPermissionMismatch"}, "may not do this"),
+    ("azure", 409, {"x-ms-error-code": "ContainerNotFound"}, "does not exist"),
+]
 AGAIN = ("clocks", "is busy", "has failed", "did not reach", "the object exists, but a HEAD request")
 
 
-async def test_causes_are_named() -> None:
+async def test_causes_are_named(server: Server) -> None:
     """By the code of the error, also where the request is a look, whose answer has no body."""
     for name, status, error, words in CAUSES:
         code, _, text = error.partition(" ")
         region = "" if name == "azure" else "<Region>eu-west-1</Region>"
         body = f"<Error><Code>{code}</Code><Message>inner secret {text}</Message>{region}</Error>" if code else ""
-
-        async def handler(request: web.Request, status: int = status, body: str = body) -> web.StreamResponse:
-            await request.read()
-            return web.Response(status=404 if request.method == "HEAD" and status in (404, 412) else status, text=body)
-
-        async with answering(CONFIGS[name], handler) as store:
-            with pytest.raises(ObjectStoreError) as failure:
-                await store.put_new("k", b"body", "d")
-        detail = failure.value.detail
-        assert words in detail, (name, status, error, detail)
-        assert "secret of" not in detail
-        assert "inner" not in detail
-        assert failure.value.permanent is not any(again in detail for again in AGAIN), (error, detail)
+        handler = saying(status, body, head=404 if status in (404, 412) else None)
+        failure = await server.failure(CONFIGS[name], handler)
+        assert words in failure.detail, (name, status, error, failure.detail)
+        assert "secret of" not in failure.detail
+        assert "inner" not in failure.detail
+        assert failure.permanent is not any(again in failure.detail for again in AGAIN), (error, failure.detail)
+    for name, status, headers, words in OF_HEADERS:
+        handler = saying(status, headers=headers, head=404 if status == 409 else None)
+        assert words in (await server.failure(CONFIGS[name], handler)).detail, (name, status)
 
 
-@pytest.mark.parametrize(
-    ("name", "status", "headers", "words"),
-    [
-        ("s3", 301, {"x-amz-bucket-region": "eu-west-1"}, "in the region eu-west-1"),
-        ("s3", 400, {"x-amz-bucket-region": "eu-west-1"}, "with status 400"),
-        ("azure", 403, {"x-ms-error-code": "AuthorizationPermissionMismatch"}, "may not do this"),
-        ("azure", 409, {"x-ms-error-code": "ContainerNotFound"}, "does not exist"),
-    ],
-)
-async def test_causes_are_named_in_headers(name: str, status: int, headers: dict[str, str], words: str) -> None:
-    async def handler(request: web.Request) -> web.StreamResponse:
-        await request.read()
-        return web.Response(status=404 if (request.method, status) == ("HEAD", 409) else status, headers=headers)
-
-    async with answering(CONFIGS[name], handler) as store:
-        with pytest.raises(ObjectStoreError, match=words):
-            await store.put_new("k", b"body", "d")
-
-
-async def test_a_signature_that_may_not_overwrite_finds_what_exists() -> None:
+async def test_a_signature_that_may_not_overwrite_finds_what_exists(server: Server) -> None:
     """Azure answers 403 to a shared access signature that may create blobs and not write them."""
 
     async def handler(request: web.Request) -> web.StreamResponse:
@@ -231,35 +228,23 @@ async def test_a_signature_that_may_not_overwrite_finds_what_exists() -> None:
             return web.Response(headers={"x-ms-meta-row_digest": "d"}, body=b"1234")
         return web.Response(status=403, headers={"x-ms-error-code": "UnauthorizedBlobOverwrite"})
 
-    async with answering(AZURE, handler) as store:
-        assert await store.put_new("k", b"body", "d") == StoredObject("d", 4)
+    server.handler = handler
+    assert await server.store(AZURE).put_new("k", b"body", "d") == StoredObject("d", 4)
 
 
-async def test_what_is_named_of_an_answer_is_a_code_and_a_region() -> None:
+async def test_what_is_named_of_an_answer_is_a_code_and_a_region(server: Server) -> None:
     """No other bytes, and no region that is the one of the config: then it is the endpoint that is wrong."""
     for region, named in ((REGION, ""), ("eu-west-1/x", ""), ("<b>", ""), ("a" * 41, ""), ("auto", "auto")):
-
-        async def handler(_request: web.Request, region: str = region) -> web.StreamResponse:
-            text = f"<Code> PermanentRedirect </Code><Region>{region}</Region>"
-            return web.Response(status=301, text=text, headers={"x-amz-bucket-region": region})
-
-        async with answering(S3, handler) as store:
-            with pytest.raises(ObjectStoreError) as failure:
-                await store.put_new("k", b"body", "d")
+        text = f"<Code> PermanentRedirect </Code><Region>{region}</Region>"
+        failure = await server.failure(S3, saying(301, text, {"x-amz-bucket-region": region}))
         expected = f"region {named}:" if named else "correct region and endpoint"
-        assert expected in failure.value.detail, region
+        assert expected in failure.detail, region
     for code in ("<x>", "a" * 61, "a b", "ü"):
-
-        async def refuse(_request: web.Request, code: str = code) -> web.StreamResponse:
-            return web.Response(status=418, text=f"<Code>{code}</Code>")
-
-        async with answering(S3, refuse) as store:
-            with pytest.raises(ObjectStoreError, match=r"^The store refused the object with status 418\.$"):
-                await store.put_new("k", b"body", "d")
+        failure = await server.failure(S3, saying(418, f"<Code>{code}</Code>"))
+        assert failure.detail == "The store refused the object with status 418."
 
 
-@pytest.mark.parametrize("name", CONDITIONAL)
-async def test_what_is_sent(name: str) -> None:
+async def test_what_is_sent(server: Server) -> None:
     """Only where nothing is yet, with the digest, signed, the key encoded once."""
     seen: list[web.Request] = []
 
@@ -267,30 +252,29 @@ async def test_what_is_sent(name: str) -> None:
         seen.append(request)
         await request.read()
         digest = {"x-amz-meta-row-digest": "d", "x-goog-meta-row-digest": "d", "x-ms-meta-row_digest": "d"}
-        exists = request.path.endswith("taken")
         if request.method == "HEAD":
             return web.Response(headers=digest, body=b"12345")
-        return web.Response(status=(409 if name == "azure" else 412) if exists else 201)
+        taken = 409 if "x-ms-version" in request.headers else 412
+        return web.Response(status=taken if request.path.endswith("taken") else 201)
 
-    async with answering(CONFIGS[name], handler) as store:
+    server.handler = handler
+    for name, header, value, signature in (
+        ("s3", "If-None-Match", "*", "AWS4-HMAC-SHA256 "),
+        ("gcs", "x-goog-if-generation-match", "0", "GOOG4-HMAC-SHA256 "),
+        ("azure", "If-None-Match", "*", "SharedKey account:"),
+    ):
+        seen.clear()
+        store = server.store(CONFIGS[name])
         assert await store.put_new(KEY, b"body", "d") is None
         assert await store.put_new("taken", b"body", "d") == StoredObject("d", 5)
-    first = seen[0]
-    assert first.raw_path.endswith("/acme/snk_1/dt=2026-11-20/start__1%20%C3%BC.parquet")
-    conditions = {
-        "s3": ("If-None-Match", "*"),
-        "gcs": ("x-goog-if-generation-match", "0"),
-        "azure": ("If-None-Match", "*"),
-    }
-    header, value = conditions[name]
-    assert first.headers[header] == value
-    begins = {"s3": "AWS4-HMAC-SHA256 ", "gcs": "GOOG4-HMAC-SHA256 ", "azure": "SharedKey account:"}
-    assert first.headers["Authorization"].startswith(begins[name])
-    assert SECRET not in str(first.headers)
+        first = seen[0]
+        assert first.raw_path.endswith("/acme/snk_1/dt=2026-11-20/start__1%20%C3%BC.parquet")
+        assert first.headers[header] == value
+        assert first.headers["Authorization"].startswith(signature)
+        assert SECRET not in str(first.headers)
 
 
-@pytest.mark.parametrize("name", CONFIGS)
-async def test_what_failures_mean(name: str) -> None:
+async def test_what_failures_mean(server: Server) -> None:
     for status, words, permanent in (
         (401, "credentials", True),
         (403, "credentials", True),
@@ -301,20 +285,15 @@ async def test_what_failures_mean(name: str) -> None:
         (503, "busy", False),
         (500, "has failed", False),
     ):
-
-        async def handler(_request: web.Request, status: int = status) -> web.StreamResponse:
-            return web.Response(status=status, text="an inner secret", headers={"Location": "http://127.0.0.1/x"})
-
-        async with answering(CONFIGS[name], handler) as store:
-            with pytest.raises(ObjectStoreError) as failure:
-                await store.put_new("k", b"body", "d")
-        assert words in failure.value.detail
-        assert failure.value.permanent is permanent, status
-        assert "inner" not in failure.value.detail
-        assert "127.0.0.1" not in failure.value.detail
+        for config in CONFIGS.values():
+            handler = saying(status, "an inner secret", {"Location": "http://127.0.0.1/x"})
+            failure = await server.failure(config, handler)
+            assert (words in failure.detail, failure.permanent) == (True, permanent), (status, failure.detail)
+            assert "inner" not in failure.detail
+            assert "127.0.0.1" not in failure.detail
 
 
-async def test_an_answer_that_is_lost_is_no_success() -> None:
+async def test_an_answer_that_is_lost_is_no_success(server: Server) -> None:
     """Whoever repeats the put learns that the object is there. The client itself repeats it once."""
     stored: dict[str, bytes] = {}
     lost = [1, 2]
@@ -330,22 +309,19 @@ async def test_an_answer_that_is_lost_is_no_success() -> None:
             request.transport.abort()
         return web.Response(status=412 if exists else 200)
 
-    async with answering(S3, handler) as store:
-        with pytest.raises(ObjectStoreError) as failure:
-            await store.put_new("k", b"body", "d")
-        assert not failure.value.permanent
-        assert await store.put_new("k", b"body", "d") == StoredObject("d", 4)
+    assert not (await server.failure(S3, handler)).permanent
+    assert await server.store(S3).put_new("k", b"body", "d") == StoredObject("d", 4)
 
 
-async def test_another_put_that_goes_on_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_another_put_that_goes_on_is_waited_for(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("control.warehouse.stores.s3._PAUSE_S", 0.0)
     answers = [409, 409, 200]
 
     async def handler(_request: web.Request) -> web.StreamResponse:
         return web.Response(status=answers.pop(0))
 
-    async with answering(S3, handler) as store:
-        assert await store.put_new("k", b"body", "d") is None
+    server.handler = handler
+    assert await server.store(S3).put_new("k", b"body", "d") is None
     assert not answers
 
 
