@@ -5,17 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from gateway.journal import Batch
 from gateway.journal.tools.inspection import list_damaged
 from tests.gateway.journal.disk import Disk
-from tests.gateway.journal.rig import FIRST, NO_LIMITS, ROOT, Rig
+from tests.gateway.journal.rig import FIRST, NO_LIMITS, ROOT, SEGMENT, Rig, segments
 
 CANNOT = "a journal segment cannot be removed"
-
-
-@pytest.fixture
-def disk() -> Disk:
-    return Disk()
 
 
 @pytest.fixture
@@ -25,19 +19,12 @@ def rig(disk: Disk) -> Rig:
     rig.start()
     for _ in range(3):
         rig.journal.commit([rig.request(b"x" * 60_000)])
-    disk.files[FIRST / f"{1:020d}.segment"].unreadable.add(2)
+    disk.files[SEGMENT].unreadable.add(2)
     assert [entry.sequence for entry in rig.read()] == [2, 3]
-    rig.journal.close()
-    disk.kill_process()
-    rig.start()
-    rig.journal.begin(Batch(1, 2, ((1, 3),)))
-    rig.journal.finish(1, {})
+    rig.restart(in_order=True)
+    rig.finish(1, 3)
     rig.journal.tick()
     return rig
-
-
-def segments(disk: Disk) -> list[int]:
-    return [int(name.removesuffix(".segment")) for name in disk.list_directory(FIRST) if name.endswith(".segment")]
 
 
 def failures(rig: Rig) -> float:
