@@ -146,6 +146,9 @@ class Answer:
         return self.headers["Content-Type"]
 
 
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
 @dataclass
 class Gateway:
     """A listening gateway."""
@@ -178,7 +181,9 @@ class Gateway:
         return asyncio.create_task(self.statuses(*bodies, project=project))
 
     @asynccontextmanager
-    async def written_to(self, *pieces: str | bytes) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    async def written_to(
+        self, *pieces: str | bytes
+    ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
         """A connection on which this was sent, for what no client sends."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         for piece in pieces:
@@ -216,6 +221,22 @@ async def clickhouse(
     """Migrated tables of this test alone: what a gateway that was cut off still sends comes to nobody else's."""
     copied = copied_tables.setdefault(clickhouse_url, CopiedTables(clickhouse_url, new_database))
     async with copied.copy() as store:
+        yield store
+
+
+@pytest.fixture(scope="session")
+def unexpiring_tables() -> dict[str, CopiedTables]:
+    """By URL of an engine."""
+    return {}
+
+
+@pytest.fixture
+async def unexpiring(
+    clickhouse_url: str, new_database: Callable[[], str], unexpiring_tables: dict[str, CopiedTables]
+) -> AsyncIterator[ClickHouse]:
+    """Tables of this test alone that keep their rows whatever the date is."""
+    new = CopiedTables(clickhouse_url, new_database, retention_days=0)
+    async with unexpiring_tables.setdefault(clickhouse_url, new).copy() as store:
         yield store
 
 

@@ -16,6 +16,7 @@ from opentelemetry.proto.logs.v1.logs_pb2 import SeverityNumber
 
 from chassis.clickhouse import ClickHouse
 from gateway.admission import concurrency
+from proto.otlp.protobuf_writer import bytes_field
 from tests.gateway.conftest import Answer, Gateway, RecordingStore, Rows, StartGateway, eventually, holding
 from tests.gateway.otlp import (
     DAY_NS,
@@ -126,7 +127,9 @@ WRONG: Final = [
         for media in ("text/plain", "application/octet-stream", "application/protobuf", "", "json")
     ),
     *(
-        Wrong(b"{}", {"Content-Type": f"{media}; charset=iso-8859-1"}, 415, "Send UTF-8: omit `charset` in Content-Type")
+        Wrong(
+            b"{}", {"Content-Type": f"{media}; charset=iso-8859-1"}, 415, "Send UTF-8: omit `charset` in Content-Type"
+        )
         for media in (PROTOBUF, JSON)
     ),
     *(
@@ -213,20 +216,9 @@ def nested(depth: int) -> bytes:
 
 
 def sized(size: int) -> bytes:
-    """A valid request of exactly `size` bytes, from 200 up: an unknown field fills it up."""
-    body = traces(span())
-    content = size - len(body) - 3
-    assert 127 < content < 2**14 or (content := content - 1) < 2**21
-    return body + b"\x7a" + varint(content) + bytes(content)
-
-
-def varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
+    """A valid request of exactly `size` bytes: an unknown field fills it up."""
+    missing = size - len(traces(span())) - 1
+    return traces(span()) + bytes_field(15, bytes(missing - (2 if missing < 2**14 else 3)))
 
 
 def spaced(size: int) -> bytes:
@@ -612,4 +604,3 @@ async def test_of_a_refused_request_the_bytes_count_that_came(
     assert counted() == 9
     store.released.set()
     assert await asyncio.wait_for(held, 20) == [200]
-
