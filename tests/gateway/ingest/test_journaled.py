@@ -163,15 +163,17 @@ async def test_a_permanently_refused_request_is_quarantined_alone(start: Start, 
     assert len(list((tmp_path / "journal" / "quarantine").glob("*.json"))) == 1
 
 
-async def test_mode_memory_refuses_what_it_has_no_room_for_and_what_is_refused_for_good_is_lost(start: Start) -> None:
-    store = refusing("", StoreRejected("no"))
-    store.away = AWAY
-    gateway = await start(store, durability="memory", pending_bytes=1)
+async def test_in_mode_memory_what_is_refused_for_good_is_lost_and_said_so(start: Start) -> None:
+    gateway = await start(refusing("", StoreRejected("no")), durability="memory")
     await acknowledged(gateway, 1)
-    assert await gateway.statuses(traces(span(2))) == [503]
-    store.away = None
     await eventually(lambda: gateway.metric("lost_items_total") == 1)
     assert gateway.metric("pending_items") == 0
+
+
+async def test_mode_memory_refuses_what_it_has_no_room_for(start: Start) -> None:
+    gateway = await start(RecordingStore(away=AWAY), durability="memory", pending_bytes=1)
+    await acknowledged(gateway, 1)
+    assert await gateway.statuses(traces(span(2))) == [503]
 
 
 async def test_old_items_do_not_hold_up_new_ones(start: Start) -> None:
