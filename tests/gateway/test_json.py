@@ -158,7 +158,7 @@ async def test_a_large_body_with_faulty_items_is_read_beside_other_requests(
     start_gateway: StartGateway, faulty: int
 ) -> None:
     store = holding()
-    gateway = await start_gateway(store, durability="store")
+    gateway = await start_gateway(store, durability="store", ack_deadline_s=60.0)
     waiting = gateway.later(traces(span()), project=1)
     await eventually(lambda: gateway.metric("inflight_items") == 1)
     body = collected(1, 28_000).replace(b'"kind":2', b'"kind":"SERVER"', faulty)
@@ -207,7 +207,7 @@ async def test_more_than_python_may_read_is_refused(start_gateway: StartGateway)
 
 async def test_without_memory_for_reading_json_it_is_503_and_alone_it_passes(start_gateway: StartGateway) -> None:
     store = holding()
-    gateway = await start_gateway(store, durability="store", max_inflight_bytes=20 * MIB)
+    gateway = await start_gateway(store, durability="store", ack_deadline_s=60.0, max_inflight_bytes=20 * MIB)
     waiting = gateway.later(traces(span()), project=1)
     await eventually(lambda: gateway.metric("inflight_items") == 1)
     held = gateway.metric("inflight_bytes")

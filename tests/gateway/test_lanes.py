@@ -161,7 +161,7 @@ async def test_what_a_full_batch_leaves_over_is_written_without_another_request(
     rest = gateway.later(traces(span(7)), project=1)
     await eventually(lambda: gateway.metric("inflight_items") == 7)
     store.released.set()
-    assert await asyncio.gather(first, full, rest) == [[200]] * 3
+    assert list(await asyncio.gather(first, full, rest)) == [[200]] * 3
 
 
 async def test_a_slow_lane_that_cannot_keep_up_says_so_in_time(start_gateway: StartGateway) -> None:

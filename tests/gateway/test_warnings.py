@@ -45,10 +45,10 @@ async def test_what_is_sent_to_the_path_of_the_other_signal_is_named_and_neither
     store = RecordingStore()
     gateway = await start_gateway(store)
     for path, body, rejected, message in (
-        ("/v1/logs", {"resourceSpans": [{"scopeSpans": [{"spans": [{}]}]}]}, "rejectedLogRecords", SPANS),
-        ("/v1/traces", {"resourceLogs": [{"scopeLogs": [{"logRecords": [{}]}]}]}, "rejectedSpans", LOGS),
+        ("/v1/logs", b'{"resourceSpans": [{"scopeSpans": [{"spans": [{}]}]}]}', "rejectedLogRecords", SPANS),
+        ("/v1/traces", b'{"resourceLogs": [{"scopeLogs": [{"logRecords": [{}]}]}]}', "rejectedSpans", LOGS),
     ):
-        answer = await gateway.post(path, json.dumps(body).encode(), {"Content-Type": JSON})
+        answer = await gateway.post(path, body, {"Content-Type": JSON})
         told = {"partialSuccess": {rejected: 0, "errorMessage": f"Warning: {message}."}}
         assert (answer.status, answer.json) == (200, told)
     spans = await gateway.post("/v1/logs", traces(span(1), span(2)))
