@@ -154,7 +154,7 @@ DECODES := tests/proto tests/fuzz tests/query/request tests/control/outbound/tes
 	tests/chassis/http/test_cursor.py tests/chassis/http/test_bad_requests.py tests/chassis/http/test_validation.py \
 	tests/chassis/auth/test_bearer.py tests/chassis/auth/test_project_key_guard.py tests/chassis/auth/test_jwt.py \
 	tests/gateway/test_export.py tests/gateway/test_decompression.py tests/gateway/test_json.py \
-	tests/gateway/test_refused_bytes.py tests/query/test_hostile_texts.py tests/sluice/test_up.py
+	tests/query/test_hostile_texts.py tests/sluice/test_up.py
 
 test-optimized: programs $(VENV)/.dev $(VENV)/.page ## what decodes hostile input, under python -O: nothing may hang on an assert
 	$(BIN)/python -O -m pytest $(WORKERS) -p no:cacheprovider $(DECODES) $(PYTEST_ARGS)

@@ -25,10 +25,10 @@ async def migrated(url: str, name: str) -> AsyncIterator[ClickHouse]:
 
 
 class CopiedTables:
-    """Copies of migrated tables on the engine of one URL."""
+    """Copies of migrated tables on the engine of one URL. `retention_days` 0: rows are kept whatever the date is."""
 
-    def __init__(self, url: str, new_name: Callable[[], str]) -> None:
-        self._url, self._new_name = url, new_name
+    def __init__(self, url: str, new_name: Callable[[], str], retention_days: int = RETENTION_DAYS) -> None:
+        self._url, self._new_name, self._retention_days = url, new_name, retention_days
         self._source: tuple[str, Sequence[str]] | None = None
 
     @asynccontextmanager
@@ -48,7 +48,7 @@ class CopiedTables:
     async def _prepared(self) -> tuple[str, Sequence[str]]:
         if self._source is None:
             name = self._new_name()
-            self._source = name, [*await _migrate(self._url, name)]
+            self._source = name, [*await _migrate(self._url, name, self._retention_days)]
         return self._source
 
 
@@ -96,9 +96,9 @@ async def _opened(url: str, name: str) -> AsyncIterator[ClickHouse]:
         await store.close()
 
 
-async def _migrate(url: str, name: str) -> Shape:
+async def _migrate(url: str, name: str, retention_days: int = RETENTION_DAYS) -> Shape:
     async with _opened(url, name) as store:
-        await migrations.migrate(store, retention_days=RETENTION_DAYS)
+        await migrations.migrate(store, retention_days=retention_days)
         await store.start()
         return (await _shape(store))[0]
 

@@ -3,10 +3,12 @@
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from tests.faults.deployment import Gateway, Site
+from tests.faults.memory_group import LIMIT, MemoryGroup, memory_group
 from tests.faults.proxy import Proxy
 from tests.faults.zygote import Zygote
 
@@ -49,6 +51,19 @@ def make_gateway(site: Site, tmp_path: Path) -> Iterator[MakeGateway]:
     yield make
     for gateway in made:
         gateway.kill()
+
+
+@pytest.fixture
+def on_disk() -> Iterator[Path]:
+    """A directory on a disk: what a process writes to a file system in memory counts as its own."""
+    with TemporaryDirectory(dir="/var/tmp") as directory:
+        yield Path(directory)
+
+
+@pytest.fixture
+def group() -> Iterator[MemoryGroup]:
+    with memory_group(LIMIT) as group:
+        yield group
 
 
 @pytest.fixture

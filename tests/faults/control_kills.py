@@ -12,42 +12,17 @@ import secrets
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
 from tests.faults.asking import People, Told, settled
-from tests.faults.office import Office, port_of
-from tests.faults.points import ANY_MOMENT, UNNAMED, Point, Round, plan
+from tests.faults.office import Office
+from tests.faults.points import ANY_MOMENT, OF_CONTROL, UNNAMED, Point, Round, plan
 from tests.faults.zygote import Zygote
 
 BETWEEN_S: Final = 70.0  # of the service's time: longer than a lease
-_RECEIVER: Final = "tcp:*>{receiver}"
-_CLIENTS: Final = "tcp:{own}>*"
-_ANYWHERE: Final[Mapping[str, Point]] = {
-    "before an answer to a client": Point("die", "send", _CLIENTS, 20),
-    "after an answer to a client": Point("die-after", "send", _CLIENTS, 20),
-    "before a message is sent": Point("die", "send", _RECEIVER, 20),
-    "when a message is sent": Point("die-after", "send", _RECEIVER, 20),
-    "before a receiver's answer is read": Point("die", "recv", _RECEIVER, 20),
-    "when a receiver's answer is read": Point("die-after", "recv", _RECEIVER, 20),
-}
-POINTS: Final[Mapping[str, Mapping[str, Point]]] = {
-    "sqlite": {
-        **_ANYWHERE,
-        "before a commit is written": Point("die", "write", "*-wal", 60),
-        "in the writing of a commit": Point("tear", "write", "*-wal", 60),
-        "before a commit is synced": Point("die", "sync", "*-wal", 40),
-        "when a commit is synced": Point("die-after", "sync", "*-wal", 40),
-    },
-    "postgresql": {
-        **_ANYWHERE,
-        "before a statement is sent": Point("die", "send", "tcp:*>{database}", 200),
-        "when a statement is sent": Point("die-after", "send", "tcp:*>{database}", 200),
-    },
-}
 
 
 @dataclass
@@ -70,7 +45,7 @@ class Kills:
 
 def kill_again_and_again(office: Office, seed: int, count: int) -> Kills:
     """Run the plan of a seed with people who go on all the while, and compare at the end."""
-    points = POINTS[office.database_url.partition(":")[0]]
+    points = OF_CONTROL[office.database_url.partition(":")[0]]
     done, began, people = Kills(seed), time.monotonic(), People(office)
     office.start()
     office.add_channels()
@@ -96,8 +71,7 @@ def _live_and_die(office: Office, a_round: Round, point: Point | None, done: Kil
         time.sleep(a_round.delay_s)
         done.reached[a_round.point] += 1
     else:
-        places = {"own": office.port, "receiver": office.receiver.port, "database": port_of(office.database_url)}
-        office.begin([point.rule(a_round.nth, **places)])
+        office.begin([point.rule(a_round.nth, **office.places)])
         (done.reached if office.ends_by_itself() else done.passed_over)[a_round.point] += 1
     office.kill()
 
@@ -117,7 +91,7 @@ def main() -> int:
         finally:
             office.close()
     print(done)
-    for point in (*POINTS[office.database_url.partition(":")[0]], *UNNAMED):
+    for point in (*OF_CONTROL[office.database_url.partition(":")[0]], *UNNAMED):
         elsewhere = f" ({done.passed_over[point]} not reached)" if done.passed_over[point] else ""
         print(f"{done.reached[point]:6} {point}{elsewhere}")
     return 1 if done.told.faults else 0

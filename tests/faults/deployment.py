@@ -13,7 +13,8 @@ import subprocess
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
@@ -73,6 +74,17 @@ class Tables(NamedTuple):
         rows = self.ask(_ROWS, run=run)
         copies = {(int(client), int(sequence)): int(count) for client, sequence, count, _ in rows}
         return copies, sum(int(wrong) for *_, wrong in rows)
+
+
+@contextmanager
+def engine_of(data: Path) -> Iterator[Tables]:
+    """The tables of a `sluice up` that has ended."""
+    engine = Engine(data / "clickhouse")
+    engine.start()
+    try:
+        yield Tables(engine.port, "default")
+    finally:
+        engine.stop()
 
 
 class Site:

@@ -1,12 +1,16 @@
 """A control group that bounds the memory of a process: as a container's, of either version. Needs root."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import pytest
 
+from tests.e2e.product import Service, Sluice, started
+
+LIMIT: Final = 2 * 2**30
 _MOUNT = Path("/sys/fs/cgroup")
 
 
@@ -52,3 +56,9 @@ def memory_group(limit: int) -> Iterator[MemoryGroup]:
         yield group
     finally:
         directory.rmdir()
+
+
+def running(directory: Path, group: MemoryGroup, settings: Mapping[str, str]) -> Sluice:
+    """`sluice up` in the group, from before it looks how much memory there is."""
+    data = directory / "data"
+    return started(Service("up", data, directory / "log", settings, begun=group.put), data)

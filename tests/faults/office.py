@@ -9,20 +9,23 @@ import asyncio
 import http.client
 import itertools
 import json
+import random
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 from urllib.parse import urlsplit
 
 from chassis.db.database import Database
 from proto.identity import Role
 from tests.chassis.auth.tenants import new_member_token, new_tenant
 from tests.e2e.product import Service, call, clean_environment, run
+from tests.faults.points import OF_CONTROL
 from tests.faults.preload import Layer, Rule
 from tests.faults.zygote import Zygote
 
@@ -35,7 +38,10 @@ SETTINGS: Final[Mapping[str, str]] = {
 }
 SECRET: Final = "whsec_" + "A" * 44
 JSON: Final = "application/json"
+WRITES: Final = ("write", "sync", "send")  # calls between two steps of a transaction
 _REACHED_S: Final = 5.0
+
+T = TypeVar("T")
 
 
 class Arrived(NamedTuple):
@@ -66,10 +72,8 @@ class Receiver:
                 self.end_headers()
 
             def handle(self) -> None:
-                try:
+                with suppress(ConnectionError):  # the other end was killed
                     super().handle()
-                except ConnectionError:
-                    pass  # the other end was killed
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -109,6 +113,7 @@ class Office:
     zygote: Zygote
     receiver: Receiver = field(default_factory=Receiver)
     channels: dict[str, str] = field(default_factory=dict)
+    kills: int = 0  # that were noticed by who `insisted`
 
     def __post_init__(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -201,14 +206,37 @@ class Office:
     def answered(self, method: str, path: str, body: object, *, as_approver: bool = False) -> tuple[int, Any, bool]:
         """The same, asked again until there is an answer, and whether it had to be."""
         for attempt in itertools.count():
-            try:
+            with suppress(OSError):
                 status, said = self.call(method, path, body, as_approver=as_approver)
                 if status != 503:
                     return status, said, attempt > 0
-            except OSError:
-                pass
             time.sleep(0.02)
         raise AssertionError
+
+    def insisted(self, ask: Callable[[], tuple[int, T]]) -> tuple[int, T]:
+        """What is answered to who asks again until there is an answer, and starts the service when it was killed."""
+        while True:
+            try:
+                status, said = ask()
+                if status != 503:
+                    return status, said
+            except OSError:
+                if self.has_ended():
+                    self.kills += 1
+                    self.kill()
+                    self.start()
+            time.sleep(0.02)
+
+    def begin_to_die(self, chance: random.Random, most: int) -> None:
+        """Start a process that ends at one of its next calls, between two steps of a transaction."""
+        points = OF_CONTROL[self.database_url.partition(":")[0]]
+        between = [point for name, point in points.items() if point.call in WRITES and "receiver" not in name]
+        self.begin([chance.choice(between).rule(chance.randrange(1, most), **self.places)])
+
+    @property
+    def places(self) -> dict[str, Path | int]:
+        """What the names in the patterns of points stand for."""
+        return {"own": self.port, "receiver": self.receiver.port, "database": port_of(self.database_url)}
 
     def rows(self, statement: Any) -> list[Any]:
         """Of the store, beside the process."""

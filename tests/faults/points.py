@@ -13,7 +13,7 @@ class Point(NamedTuple):
 
     action: Action
     call: Call
-    pattern: str  # of a gateway {journal}: the directory, {store} and {own}: ports of ClickHouse and of the gateway
+    pattern: str  # of a gateway {journal}: the directory, {store} and {own}: ports of ClickHouse and of its own
     most: int
 
     def rule(self, nth: int, **places: Path | int) -> Rule:
@@ -52,6 +52,30 @@ OF_RECORDS: Final[Mapping[str, Point]] = {
     "in replay, when an insert is sent": Point("die-after", "send", _STORE, 6),
 }
 EVERY: Final[Mapping[str, Point]] = {**UNDER_LOAD, **OF_RECORDS}
+_RECEIVER: Final = "tcp:*>{receiver}"
+# Of `sluice control`, by its database.
+_ANYWHERE: Final[Mapping[str, Point]] = {
+    "before an answer to a client": Point("die", "send", _CLIENTS, 20),
+    "after an answer to a client": Point("die-after", "send", _CLIENTS, 20),
+    "before a message is sent": Point("die", "send", _RECEIVER, 20),
+    "when a message is sent": Point("die-after", "send", _RECEIVER, 20),
+    "before a receiver's answer is read": Point("die", "recv", _RECEIVER, 20),
+    "when a receiver's answer is read": Point("die-after", "recv", _RECEIVER, 20),
+}
+OF_CONTROL: Final[Mapping[str, Mapping[str, Point]]] = {
+    "sqlite": {
+        **_ANYWHERE,
+        "before a commit is written": Point("die", "write", "*-wal", 60),
+        "in the writing of a commit": Point("tear", "write", "*-wal", 60),
+        "before a commit is synced": Point("die", "sync", "*-wal", 40),
+        "when a commit is synced": Point("die-after", "sync", "*-wal", 40),
+    },
+    "postgresql": {
+        **_ANYWHERE,
+        "before a statement is sent": Point("die", "send", "tcp:*>{database}", 200),
+        "when a statement is sent": Point("die-after", "send", "tcp:*>{database}", 200),
+    },
+}
 ANY_MOMENT: Final = "any moment"
 ITS_START: Final = "its start"  # which with a journal is replay
 UNNAMED: Final = (ANY_MOMENT, ITS_START)

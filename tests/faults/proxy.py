@@ -101,6 +101,13 @@ class Proxy:
         self._loop.close()
         self._held.close()
 
+    def reset(self) -> None:
+        """All is well, and nothing has been seen."""
+        self._once.clear()
+        self.seen.clear()
+        self.poison, self.poisoned, self._always = b"", Refuse(117), None
+        self.pass_on()
+
     def next(self, *faults: Fault) -> None:
         """What happens to the next inserts, one each."""
         self._once.extend(faults)

@@ -18,10 +18,8 @@ import pytest
 from sluice.backup.target import find_backups
 from tests.e2e import product
 from tests.e2e.product import START_SECONDS, Service, Sluice, clean_environment, eventually, running
-from tests.engine.process import Engine
-from tests.faults.clients import Load
-from tests.faults.deployment import SMALL, Tables, has_stored_all, metric
-from tests.faults.loading import more
+from tests.faults.deployment import SMALL, Tables, engine_of, has_stored_all, metric
+from tests.faults.loading import accounted_for, more, sending_to
 from tests.faults.preload import Layer, Rule
 from tests.faults.reconciliation import reconcile
 from tests.faults.records import SEQUENCE, Export
@@ -44,16 +42,6 @@ def sluice(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Sluice]:
     sluice.kill()
 
 
-@contextmanager
-def sending(sluice: Sluice, name: str) -> Iterator[Load]:
-    load = Load(sluice.gateway_url, sluice.key, name, clients=2, rate=25.0)
-    load.start()
-    try:
-        yield load
-    finally:
-        load.finish()
-
-
 def back_up(data: Path, target: Path, *options: str) -> dict[str, Any]:
     """What the command says."""
     said = product.run("backup", "--to", str(target), "--json", "--data", str(data), *options, environment={})
@@ -73,12 +61,8 @@ def tables_of(backup: Path, directory: Path, mode: str = "journal") -> Iterator[
         service.stop()
     finally:
         service.kill()
-    engine = Engine(directory / "data" / "clickhouse")
-    engine.start()
-    try:
-        yield Tables(engine.port, "default")
-    finally:
-        engine.stop()
+    with engine_of(directory / "data") as tables:
+        yield tables
 
 
 def wrong_with(backup: Path, exports: Sequence[Export], run_name: str, tables: Tables) -> dict[str, int]:
@@ -107,7 +91,7 @@ def wrong_with(backup: Path, exports: Sequence[Export], run_name: str, tables: T
 def test_a_backup_has_what_was_acknowledged_before_its_moment_once(sluice: Sluice, tmp_path: Path, run: str) -> None:
     """Round after round into the same target: each backup stands on its own, and links what it has in common."""
     target, made = tmp_path / "backups", []
-    with sending(sluice, run) as load:
+    with sending_to(sluice, run) as load:
         for _ in range(scaled(2, 20)):
             more(load)
             made.append(back_up(sluice.data, target))
@@ -125,7 +109,7 @@ def test_a_backup_has_what_was_acknowledged_before_its_moment_once(sluice: Sluic
 def test_without_a_journal_it_has_what_was_stored_with_derived_rows(
     sluice: Sluice, mode: str, tmp_path: Path, run: str
 ) -> None:
-    with sending(sluice, run) as load:
+    with sending_to(sluice, run) as load:
         more(load)
         made = Path(back_up(sluice.data, tmp_path / "backups")["directory"])
         more(load)
@@ -158,7 +142,7 @@ def test_a_killed_backup_leaves_nothing_that_a_restore_takes_and_harms_nobody(
     sluice: Sluice, tmp_path: Path, run: str
 ) -> None:
     chance, target = random.Random(run), tmp_path / "backups"
-    with sending(sluice, run) as load:
+    with sending_to(sluice, run) as load:
         more(load)
         for _ in range(20):
             process = begun(sluice.data, target, tmp_path / "said")
@@ -186,9 +170,7 @@ def test_a_service_killed_during_a_backup_starts_again_and_has_everything(
     sluice: Sluice, tmp_path: Path, run: str
 ) -> None:
     chance, target = random.Random(run), tmp_path / "backups"
-    load = Load(sluice.gateway_url, sluice.key, run, clients=2, rate=20.0)
-    load.start()
-    try:
+    with sending_to(sluice, run) as load:
         for _ in range(10):
             more(load)
             process = begun(sluice.data, target, tmp_path / "said")
@@ -203,18 +185,7 @@ def test_a_service_killed_during_a_backup_starts_again_and_has_everything(
             sluice.writer.start()
             assert left_over(sluice.data) == []
         more(load)
-    except BaseException:
-        load.finish(0)
-        raise
-    exports = load.finish()
-    eventually(lambda: has_stored_all(sluice.gateway_url), "all is stored")
-    sluice.stop()
-    engine = Engine(sluice.data / "clickhouse")
-    engine.start()
-    try:
-        records = reconcile(exports, *Tables(engine.port, "default").stored(run))
-    finally:
-        engine.stop()
+    records = accounted_for(sluice, load)
     assert (records.faults, records.unanswered) == ({}, 0), records
 
 
@@ -225,7 +196,7 @@ def test_a_full_disk_at_the_target_is_one_sentence_and_harms_nobody(
 ) -> None:
     target, said = tmp_path / "backups", tmp_path / "said"
     layer = Layer(tmp_path / "layer")
-    with sending(sluice, run) as load:
+    with sending_to(sluice, run) as load:
         more(load)
         rule = Rule("ENOSPC", call, f"{target}/*", 3, onwards=True)
         assert begun(sluice.data, target, said, **layer.environment([rule])).wait(START_SECONDS) == 1

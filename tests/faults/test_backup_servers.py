@@ -17,6 +17,7 @@ from tests.e2e.product import Sluice, eventually, running_apart
 from tests.engine.process import Engine
 from tests.faults.clients import Load
 from tests.faults.deployment import DATABASE, SMALL, Tables, has_stored_all
+from tests.faults.loading import more, sending_to
 from tests.faults.reconciliation import Reconciliation, reconcile
 from tests.faults.test_backup import DERIVED
 from tests.postgresql import VERSION, PostgreSQL
@@ -68,19 +69,12 @@ def servers(tmp_path: Path, postgresql: PostgreSQL) -> Iterator[Servers]:
     servers.close()
 
 
-def more(load: Load) -> None:
-    seen = load.acknowledged
-    eventually(lambda: load.acknowledged >= seen + 20, "acknowledgements go on")
-
-
 @pytest.mark.long
 def test_a_restored_clickhouse_gets_from_the_journals_what_came_after_its_backup(
     servers: Servers, tmp_path: Path, run: str
 ) -> None:
     sluice, dump = servers.sluice, tmp_path / "sluice.dump"
-    load = Load(sluice.gateway_url, sluice.key, run, clients=2, rate=20.0)
-    load.start()
-    try:
+    with sending_to(sluice, run) as load:
         more(load)
         servers.anywhere(f"BACKUP DATABASE {DATABASE} TO File('{servers.backups}/1')")
         more(load)
@@ -101,10 +95,6 @@ def test_a_restored_clickhouse_gets_from_the_journals_what_came_after_its_backup
         servers.anywhere(f"RESTORE DATABASE {DATABASE} AS restored FROM File('{servers.backups}/2')")
         servers.anywhere(f"RENAME DATABASE restored TO {DATABASE}")
         more(load)
-    except BaseException:
-        load.finish(0)
-        raise
-    load.finish()
     eventually(lambda: servers.reconciled(load).lost == 0, "the gap is closed", 120)
     eventually(lambda: has_stored_all(sluice.gateway_url), "all is stored", 60)
     records = servers.reconciled(load)

@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,7 +13,7 @@ from tests.e2e.product import run as command
 from tests.faults.conftest import MakeGateway
 from tests.faults.deployment import Gateway, Site, settled
 from tests.faults.loading import loaded, more, more_inserts, nobody_waited
-from tests.faults.proxy import Delay, Proxy, Refuse, Reset, Seen, Unknown
+from tests.faults.proxy import Delay, Proxy, Refuse, Reset, Unknown
 from tests.faults.records import Body, Export, body_of, rejected_of
 from tests.faults.zygote import Zygote
 
@@ -20,19 +21,37 @@ FLAPS = 12
 DAY_NS = 86_400 * 10**9
 
 
+@pytest.fixture(scope="module")
+def started(site: Site, zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Gateway, Proxy]]:
+    """A gateway with a proxy as its ClickHouse, of which it waits a second for an answer. It serves one test after the
+    other: at the end of each all is stored.
+    """
+    settings = {"SLUICE_CLICKHOUSE_TIMEOUT_S": "1"}
+    with Proxy(site.engine.port) as proxy:
+        directory = tmp_path_factory.mktemp("clickhouse") / "gateway"
+        gateway = Gateway(site, directory, clickhouse_port=proxy.port, zygote=zygote, settings=settings)
+        gateway.start()
+        yield gateway, proxy
+        gateway.kill()
+
+
 @pytest.fixture
-def gateway(make_gateway: MakeGateway, proxy: Proxy, zygote: Zygote) -> Gateway:
-    """Running, with the proxy as its ClickHouse, of which it waits a second for an answer."""
-    gateway = make_gateway(clickhouse_port=proxy.port, zygote=zygote, settings={"SLUICE_CLICKHOUSE_TIMEOUT_S": "1"})
-    gateway.start()
-    return gateway
+def gateway(started: tuple[Gateway, Proxy]) -> Gateway:
+    return started[0]
 
 
-def sent_again_as_it_was(proxy: Proxy, seen: Seen) -> None:
-    """A token stands for the same rows, whenever it comes."""
-    same = [other for other in proxy.seen if other.token == seen.token]
-    assert len(same) > 1, seen
-    assert {other.block for other in same} == {seen.block}
+@pytest.fixture
+def proxy(started: tuple[Gateway, Proxy]) -> Proxy:
+    """All is well, and nothing was seen yet."""
+    started[1].reset()
+    return started[1]
+
+
+def sent_again_as_they_were(proxy: Proxy) -> None:
+    """What failed was: a token stands for the same rows, whenever it comes."""
+    for seen in [seen for seen in proxy.seen if seen.fault is not None]:
+        same = [other.block for other in proxy.seen if other.token == seen.token]
+        assert (len(same) > 1, {*same}) == (True, {seen.block}), seen
 
 
 def failed_for_now(proxy: Proxy) -> bool:
@@ -41,14 +60,18 @@ def failed_for_now(proxy: Proxy) -> bool:
     return any(seen.token not in in_now for seen in proxy.seen if seen.fault is not None)
 
 
-@pytest.mark.long
-def test_fault_06_store_disk_full(gateway: Gateway, proxy: Proxy, site: Site, run: str) -> None:
+def test_while_clickhouse_refuses_inserts_no_client_waits(gateway: Gateway, proxy: Proxy, site: Site, run: str) -> None:
+    """Its disk is full, or a table is read-only. The gateway does not spin: on loopback that would be thousands."""
     with loaded(gateway, site, run) as load:
         more(load)
-        proxy.every(Refuse(243))
-        more_inserts(proxy, lambda seen: seen.fault == Refuse(243))
-        more(load)
-        proxy.every(None)
+        for refusal in (Refuse(243), Refuse(242)):
+            proxy.every(refusal)
+            began, before = time.monotonic(), len(proxy.seen)
+            more_inserts(proxy, lambda seen, refusal=refusal: seen.fault == refusal, 6)  # type: ignore[misc]
+            more(load)
+            attempts, seconds = len(proxy.seen) - before, time.monotonic() - began
+            proxy.every(None)
+            assert attempts <= 40 + 10 * seconds
     nobody_waited(load)
 
 
@@ -92,9 +115,7 @@ def test_fault_11_reset_after_the_insert_was_applied(gateway: Gateway, proxy: Pr
             more_inserts(proxy, lambda seen, fault=fault: seen.fault == fault, 1)  # type: ignore[misc]
             eventually(lambda: not failed_for_now(proxy), "it is sent again")
     nobody_waited(load)
-    for seen in proxy.seen:
-        if seen.fault is not None:
-            sent_again_as_it_was(proxy, seen)
+    sent_again_as_they_were(proxy)
 
 
 def test_fault_12_insert_exceeds_the_timeout_and_succeeds_later(
@@ -111,13 +132,7 @@ def test_fault_12_insert_exceeds_the_timeout_and_succeeds_later(
         again.set()
         more(load)
     nobody_waited(load)
-    for seen in proxy.seen:
-        if seen.fault is not None:
-            sent_again_as_it_was(proxy, seen)
-
-
-def is_refused(seen: Seen) -> bool:
-    return isinstance(seen.fault, Refuse)
+    sent_again_as_they_were(proxy)
 
 
 def test_fault_13_too_many_parts(gateway: Gateway, proxy: Proxy, site: Site, run: str) -> None:
@@ -125,27 +140,13 @@ def test_fault_13_too_many_parts(gateway: Gateway, proxy: Proxy, site: Site, run
         more_inserts(proxy, lambda seen: seen.table == "spans")
         usual = max(len(seen.block) for seen in proxy.seen if seen.table == "spans")
         proxy.every(Refuse(252))
-        more_inserts(proxy, is_refused, 4)
+        more_inserts(proxy, lambda seen: seen.fault == Refuse(252), 4)
         more(load, 60)
         proxy.every(None)
         # What has waited goes in fewer, larger blocks.
         more_inserts(proxy, lambda seen: seen.table == "spans" and len(seen.block) > 2 * usual, 1)
     nobody_waited(load)
-    for seen in filter(is_refused, proxy.seen):
-        sent_again_as_it_was(proxy, seen)
-
-
-def test_fault_15_table_read_only(gateway: Gateway, proxy: Proxy, site: Site, run: str) -> None:
-    with loaded(gateway, site, run) as load:
-        more(load)
-        proxy.every(Refuse(242))
-        began, before = time.monotonic(), len(proxy.seen)
-        more_inserts(proxy, lambda seen: seen.fault == Refuse(242), 6)
-        more(load, 60)
-        attempts, seconds = len(proxy.seen) - before, time.monotonic() - began
-        proxy.every(None)
-    assert attempts <= 40 + 10 * seconds  # it does not spin: on loopback that would be thousands
-    nobody_waited(load)
+    sent_again_as_they_were(proxy)
 
 
 OTHERS_ITEMS = 5
@@ -155,49 +156,45 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize("refusal", REFUSALS)
-def test_fault_14_rows_of_one_project_are_refused_for_good(
-    gateway: Gateway, proxy: Proxy, site: Site, run: str, refusal: str
-) -> None:
-    """They are found among those that share a batch, and set aside with the reason."""
-    poison, key = f"{run}-poison", site.another_key(f"others-{refusal}")
-    proxy.poison, proxy.poisoned = poison.encode(), REFUSALS[refusal]
-    refused, beside = (Export(client, 0, OTHERS_ITEMS, answers=["200"]) for client in (0, 1))
-    with loaded(gateway, site, run, quarantined=OTHERS_ITEMS) as load:
-        more(load)
-        for export, whose in ((refused, poison), (beside, f"{run}-beside")):
-            assert post(gateway, key, body_of(export, whose)).status == 200
-        eventually(lambda: gateway.metric("sluice_gateway_quarantined_items_total") == OTHERS_ITEMS, "it is set aside")
-        more(load)
-    nobody_waited(load)
-    assert settled(site, gateway, [beside], f"{run}-beside").stored == OTHERS_ITEMS
-    (note,) = (json.loads(path.read_text()) for path in gateway.journal.glob("quarantine/*.json"))
-    assert note["items"] == OTHERS_ITEMS
-    assert f"Code: {REFUSALS[refusal].code}." in note["reason"]
-    assert site.stored(poison) == ({}, 0)
-
-
-def test_fault_14_what_was_set_aside_is_stored_when_it_is_put_back(
+def test_fault_14_rows_of_one_project_are_refused_for_good_and_stored_when_they_are_put_back(
     gateway: Gateway, proxy: Proxy, site: Site, run: str
 ) -> None:
-    export = Export(0, 0, OTHERS_ITEMS, answers=["200"])
-    proxy.poison = run.encode()
-    assert post(gateway, site.key, body_of(export, run)).status == 200
-    eventually(lambda: gateway.metric("sluice_gateway_quarantined_items_total") == OTHERS_ITEMS, "it is set aside")
+    """They are found among those that share a batch, and set aside with the reason."""
+    key, poison, exports = site.another_key("others"), f"{run}-poison", list[Export]()
+    proxy.poison = poison.encode()
+    for name, refusal in REFUSALS.items():
+        proxy.poisoned = refusal
+        refused, beside = (
+            Export(client, len(exports) * OTHERS_ITEMS, OTHERS_ITEMS, answers=["200"]) for client in (0, 1)
+        )
+        exports.append(refused)
+        with loaded(gateway, site, f"{run}-{name}", quarantined=OTHERS_ITEMS) as load:
+            more(load)
+            for export, whose in ((refused, poison), (beside, f"{run}-{name}-beside")):
+                assert post(gateway, key, body_of(export, whose)).status == 200
+            aside = len(exports) * OTHERS_ITEMS
+            eventually(lambda: gateway.metric("sluice_gateway_quarantined_items_total") == aside, "it is set aside")  # noqa: B023
+            more(load)
+        nobody_waited(load)
+        assert settled(site, gateway, [beside], f"{run}-{name}-beside").stored == OTHERS_ITEMS
+    notes = [json.loads(path.read_text()) for path in gateway.journal.glob("quarantine/*.json")]
+    assert [note["items"] for note in notes] == [OTHERS_ITEMS] * len(REFUSALS)
+    assert all(any(f"Code: {one.code}." in note["reason"] for note in notes) for one in REFUSALS.values())
+    assert site.stored(poison) == ({}, 0)
     proxy.poison = b""
     gateway.stop()
     command("journal", "--data", str(gateway.journal.parent), "requeue", "--all", environment={})
     gateway.start()
-    records = settled(site, gateway, [export], run)
-    assert (records.faults, records.stored) == ({}, OTHERS_ITEMS), records
+    records = settled(site, gateway, exports, poison)
+    assert (records.faults, records.stored) == ({}, len(exports) * OTHERS_ITEMS), records
 
 
 DAYS = 101  # one more than ClickHouse takes in a block
 
 
-def test_fault_14_request_of_too_many_days(make_gateway: MakeGateway, zygote: Zygote, site: Site, run: str) -> None:
+def test_fault_14_request_of_too_many_days(make_gateway: MakeGateway, site: Site, run: str) -> None:
     """Each day is a block of its own; what no table can hold is rejected by itself. Nobody else notices."""
-    gateway = make_gateway(zygote=zygote, settings={"SLUICE_RETENTION_DAYS": "0"})
+    gateway = make_gateway(layered=False, settings={"SLUICE_RETENTION_DAYS": "0"})
     gateway.start()
     now, exports = time.time_ns(), [Export(client, 0, 1, "logs", answers=["200"]) for client in range(DAYS + 1)]
     days = [body_of(export, f"{run}-days", start_ns=now - export.client * DAY_NS) for export in exports[:DAYS]]

@@ -11,10 +11,8 @@ import pytest
 
 from gateway.journal.tools.inspection import inspect
 from tests.e2e.product import START_SECONDS, Sluice, clean_environment, eventually, running
-from tests.engine.process import Engine
-from tests.faults.clients import Load
-from tests.faults.deployment import SMALL, Tables, has_stored_all
-from tests.faults.reconciliation import Reconciliation, reconcile
+from tests.faults.deployment import SMALL, engine_of, has_stored_all
+from tests.faults.loading import accounted_for, more, sending_to
 from tests.selection import scaled
 
 DEATH_S = 10  # nobody is served meanwhile
@@ -27,31 +25,11 @@ def sluice(tmp_path: Path) -> Iterator[Sluice]:
     sluice.kill()
 
 
-def more(load: Load) -> None:
-    seen = load.acknowledged
-    eventually(lambda: load.acknowledged > seen + 10, "acknowledgements go on")
-
-
-def accounted_for(sluice: Sluice, load: Load, directory: Path) -> Reconciliation:
-    """Stop it once all is stored, and read its tables with an engine of their own."""
-    exports = load.finish()
-    eventually(lambda: has_stored_all(sluice.gateway_url), "all is stored")
-    sluice.stop()
-    engine = Engine(directory / "data" / "clickhouse")
-    engine.start()
-    try:
-        return reconcile(exports, *Tables(engine.port, "default").stored(load.run))
-    finally:
-        engine.stop()
-
-
 @pytest.mark.sized
 def test_fault_17_engine_abort(sluice: Sluice, tmp_path: Path, run: str) -> None:
     """An abort of the engine, a fault in it, the kernel for want of memory; a supervisor starts the process again."""
-    load = Load(sluice.gateway_url, sluice.key, run, clients=2, rate=20.0)
-    load.start()
     service = sluice.writer
-    try:
+    with sending_to(sluice, run) as load:
         numbers = scaled((signal.SIGSEGV,), (signal.SIGABRT, signal.SIGSEGV, signal.SIGKILL))
         for number in numbers:
             more(load)
@@ -62,10 +40,7 @@ def test_fault_17_engine_abort(sluice: Sluice, tmp_path: Path, run: str) -> None
         fatal = len(set(numbers) - {signal.SIGKILL})  # which leaves no time to write the stacks
         assert service.log.read_text().count("Fatal Python error: ") == fatal
         more(load)
-    except BaseException:
-        load.finish(0)
-        raise
-    records = accounted_for(sluice, load, tmp_path)
+    records = accounted_for(sluice, load)
     assert (records.faults, records.unanswered) == ({}, 0), records
     assert records.attempts > records.requests
 
@@ -73,9 +48,7 @@ def test_fault_17_engine_abort(sluice: Sluice, tmp_path: Path, run: str) -> None
 @pytest.mark.long
 def test_fault_18_second_process_opens_the_engine(sluice: Sluice, tmp_path: Path, run: str) -> None:
     """With a data directory of its own, so that only the engine is shared: one sentence, and no harm."""
-    load = Load(sluice.gateway_url, sluice.key, run, clients=1)
-    load.start()
-    try:
+    with sending_to(sluice, run) as load:
         more(load)
         store = tmp_path / "data" / "clickhouse"
         other = subprocess.run(
@@ -89,28 +62,20 @@ def test_fault_18_second_process_opens_the_engine(sluice: Sluice, tmp_path: Path
         sentence = f"sluice: The directory {store} is in use by another process; the embedded engine supports only one."
         assert (other.returncode, other.stderr.splitlines()[-1]) == (1, sentence)
         more(load)
-    except BaseException:
-        load.finish(0)
-        raise
-    records = accounted_for(sluice, load, tmp_path)
+    records = accounted_for(sluice, load)
     assert (records.faults, records.unanswered, records.resent) == ({}, 0, 0), records
 
 
 GONE = "missing rows were reinserted"
 
 
-def lose_parts(store: Path) -> int:
+def lose_parts(data: Path) -> int:
     """Remove every part with spans and logs from a stopped engine; of how many batches."""
-    engine = Engine(store)
-    engine.start()
-    try:
-        tables = Tables(engine.port, "default")
+    with engine_of(data) as tables:
         parts = tables.ask("SELECT path FROM system.parts WHERE active AND table IN ('spans', 'logs')")
         ((batches,),) = tables.ask(
             "SELECT uniqExact(batch_id) FROM (SELECT batch_id FROM spans UNION ALL SELECT batch_id FROM logs)"
         )
-    finally:
-        engine.stop()
     for (path,) in parts:
         shutil.rmtree(path)
     return int(batches)
@@ -121,18 +86,16 @@ def test_fault_16_lost_part_with_a_live_deduplication_log(tmp_path: Path, run: s
     """After a power loss ClickHouse may know the token of a part that is gone. The rows are there once all the same."""
     sluice = running(tmp_path / "data", tmp_path / "log", **{**SMALL, "SLUICE_GATEWAY_JOURNAL_HOLD_S": "600"})
     try:
-        load = Load(sluice.gateway_url, sluice.key, run, clients=2, rate=20.0)
-        load.start()
-        more(load)
-        load.finish()
+        with sending_to(sluice, run) as load:
+            more(load)
         eventually(lambda: has_stored_all(sluice.gateway_url), "all is stored")
         eventually(lambda: not any(facts.batches for facts in inspect(tmp_path / "data" / "journal")), "it knows that")
         sluice.kill()
-        batches = lose_parts(tmp_path / "data" / "clickhouse")
+        batches = lose_parts(tmp_path / "data")
         assert batches > 0
         sluice.start()
         eventually(lambda: (tmp_path / "log").read_text().count(GONE) == batches, "all is stored again", 60)
-        records = accounted_for(sluice, load, tmp_path)
+        records = accounted_for(sluice, load)
     finally:
         sluice.kill()
     assert (records.faults, records.again, records.unanswered) == ({}, 0, 0), records

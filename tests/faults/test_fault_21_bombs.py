@@ -20,7 +20,7 @@ MOST_TAKEN: Final = 700 * MIB  # the same while the largest bodies are taken, wh
 
 @pytest.mark.sized
 def test_fault_21_bombs(make_gateway: MakeGateway, site: Site, run: str) -> None:
-    gateway = make_gateway()
+    gateway = make_gateway(layered=False)
     gateway.start()
     bombs = {name: make() for name, make in BOMBS.items()}
     with loaded(gateway, site, run) as load, ThreadPoolExecutor(AT_ONCE) as senders:

@@ -20,7 +20,8 @@ SOME: Final = scaled(100, 200)
 UNENDING: Final = scaled(1_500, 4_000)
 AT_THE_CAP: Final = scaled(1_000, 2_000)
 PER_CONNECTION: Final = 20 * 2**10  # bytes of the gateway's memory; measured: 6 to 11 KB
-IMPATIENT: Final = {"SLUICE_HEADER_TIMEOUT_S": "3", "SLUICE_BODY_TIMEOUT_S": "2"}  # scaled down from 10 and 15
+# Scaled down from 10 and 15.
+IMPATIENT: Final = {"SLUICE_HEADER_TIMEOUT_S": scaled("3", "6"), "SLUICE_BODY_TIMEOUT_S": "2"}
 
 
 def running(make_gateway: MakeGateway, **settings: str) -> Gateway:
@@ -35,22 +36,35 @@ def newcomer(gateway: Gateway) -> int:
 
 
 @pytest.mark.sized
-def test_fault_22_idle_connections(make_gateway: MakeGateway, site: Site, run: str) -> None:
-    """They stay as long as they may, scaled down from ten seconds. At full size some give way: it is the cap."""
-    gateway = running(make_gateway, SLUICE_HEADER_TIMEOUT_S=scaled("3", "6"))
+def test_fault_22_idle_connections_and_slow_heads_and_bodies(make_gateway: MakeGateway, site: Site, run: str) -> None:
+    """They stay as long as they may. At full size some idle ones give way: it is the cap."""
+    gateway = running(make_gateway, **IMPATIENT)
+    head = f"POST /v1/traces HTTP/1.1\r\nHost: a\r\nX-Legacy-Auth: Legacy legacy_key={site.key}\r\n".encode()
+    slow_body = head + b"Content-Type: application/x-protobuf\r\nContent-Length: 60000000\r\n\r\n"
     count = most_connections(IDLE)
     with loaded(gateway, site, run) as load:
         more(load)
         most = resident(gateway.process.pid) + count * PER_CONNECTION + 64 * MIB
-        with memory_below(gateway, most), connected(gateway.port, count) as idle:
+        with (
+            memory_below(gateway, most),
+            connected(gateway.port, count) as idle,
+            connected(gateway.port, SOME, head) as heads,
+            connected(gateway.port, SOME, slow_body) as bodies,
+        ):
             held = gateway.metric("sluice_http_connections")
             assert held > 0.9 * count - gateway.metric("sluice_http_expired_connections_total")
+            for sock in (*heads, *bodies):
+                sock.sendall(b"x")
             more(load)
             assert newcomer(gateway) == 200
-            eventually(lambda: all(map(is_closed, idle)), "all are closed", 60)
+            answers = {sock.recv(12) for sock in bodies}
+            assert answers <= {b"HTTP/1.1 503", b""}, answers
+            eventually(lambda: all(map(is_closed, [*idle, *heads, *bodies])), "all are closed", 60)
         more(load)
+        assert load.count("reset") == 0
     assert gateway.metric("sluice_http_expired_connections_total") >= count
     assert gateway.metric("sluice_http_refused_connections_total") == 0
+    assert gateway.metric("sluice_gateway_inflight_bytes") == gateway.metric("sluice_gateway_places_taken") == 0
 
 
 @pytest.mark.sized
@@ -64,29 +78,6 @@ def test_fault_22_at_the_cap_those_who_wait_give_way(make_gateway: MakeGateway, 
             more(load)
             assert sum(map(is_closed, idle)) >= AT_THE_CAP - 100
         assert load.count("reset") == 0
-
-
-@pytest.mark.sized
-def test_fault_22_slow_heads_and_bodies(make_gateway: MakeGateway, site: Site, run: str) -> None:
-    gateway = running(make_gateway, **IMPATIENT)
-    head = f"POST /v1/traces HTTP/1.1\r\nHost: a\r\nX-Legacy-Auth: Legacy legacy_key={site.key}\r\n".encode()
-    slow_body = head + b"Content-Type: application/x-protobuf\r\nContent-Length: 60000000\r\n\r\n"
-    with loaded(gateway, site, run) as load:
-        more(load)
-        with (
-            memory_below(gateway, resident(gateway.process.pid) + 64 * MIB),
-            connected(gateway.port, SOME, head) as heads,
-            connected(gateway.port, SOME, slow_body) as bodies,
-        ):
-            drip([*heads, *bodies])
-            more(load)
-            answers = {sock.recv(12) for sock in bodies}
-            assert answers <= {b"HTTP/1.1 503", b""}, answers
-            eventually(lambda: all(map(is_closed, [*heads, *bodies])), "all are closed", 60)
-        more(load)
-        assert load.count("reset") == 0
-    assert gateway.metric("sluice_gateway_inflight_bytes") == 0
-    assert gateway.metric("sluice_gateway_places_taken") == 0
 
 
 @pytest.mark.sized
@@ -116,9 +107,3 @@ def answer_to_more(sock: socket.socket, rest: bytes) -> bytes:
     with suppress(ConnectionError):
         sock.sendall(rest)
     return sock.recv(12)
-
-
-def drip(socks: list[socket.socket]) -> None:
-    """A byte of each."""
-    for sock in socks:
-        sock.sendall(b"x")

@@ -3,9 +3,7 @@
 The process lives, nothing of others is lost, and they are served throughout.
 """
 
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -17,39 +15,17 @@ from chassis.clickhouse.client import INSERT_SETTINGS
 from proto.otlp.codec import build_blocks, decode
 from proto.otlp.policy import Policy
 from proto.storage.tables import SPANS
-from tests.e2e.product import Service, Sluice, call, eventually, started
+from tests.e2e.product import Sluice, call, eventually
 from tests.engine.alone import in_a_process
-from tests.engine.process import Engine
-from tests.faults.clients import Load
-from tests.faults.deployment import Tables, has_stored_all, metric
-from tests.faults.memory_group import MemoryGroup, memory_group
-from tests.faults.reconciliation import reconcile
+from tests.faults.deployment import metric
+from tests.faults.loading import accounted_for, more, sending_to
+from tests.faults.memory_group import MemoryGroup, running
 from tests.faults.worst import WORST, Traces, attributes
 
-LIMIT: Final = 2 * 2**30
 TRIES: Final = 20
 FEW: Final = 1_000  # items: of the load, which goes on
 MERGED_S: Final = 120.0  # for a merge on a busy machine
 SETTINGS: Final = {"SLUICE_GATEWAY_JOURNAL_HOLD_S": "1"}
-
-
-@pytest.fixture
-def tmp_path() -> Iterator[Path]:
-    """On a disk: what a process writes to a file system in memory counts as its own."""
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
-        yield Path(directory)
-
-
-@pytest.fixture
-def group() -> Iterator[MemoryGroup]:
-    with memory_group(LIMIT) as group:
-        yield group
-
-
-def running(directory: Path, group: MemoryGroup) -> Sluice:
-    """`sluice up` in the group, from before it looks how much memory there is."""
-    data = directory / "data"
-    return started(Service("up", data, directory / "log", SETTINGS, begun=group.put), data)
 
 
 def another_project(sluice: Sluice) -> tuple[str, str]:
@@ -60,11 +36,6 @@ def another_project(sluice: Sluice) -> tuple[str, str]:
     made = call("POST", f"{base}/other/keys", b'{"name":"key"}', headers)
     assert made.status == 201, made.body
     return f"/orgs/{sluice.org}/projects/other/explore", made.json()["key"]
-
-
-def more(load: Load) -> None:
-    seen = load.acknowledged
-    eventually(lambda: load.acknowledged > seen + 5, "acknowledgements go on", 60)
 
 
 def send(sluice: Sluice, key: str, signal: str, body: bytes) -> int:
@@ -101,33 +72,22 @@ def look_at_it(sluice: Sluice, path: str) -> None:
 
 
 @pytest.mark.long
-def test_fault_29_worst_legal_input_in_two_gibibytes(tmp_path: Path, group: MemoryGroup, run: str) -> None:
-    sluice = running(tmp_path, group)
+def test_fault_29_worst_legal_input_in_two_gibibytes(on_disk: Path, group: MemoryGroup, run: str) -> None:
+    sluice = running(on_disk, group, SETTINGS)
     try:
         path, key = another_project(sluice)
-        load = Load(sluice.gateway_url, sluice.key, run, clients=2, rate=5.0)
-        load.start()
-        try:
+        with sending_to(sluice, run, rate=5.0) as load:
             for name, (make, signal, times) in WORST.items():
                 for number in range(times):
                     assert send(sluice, key, signal, make(number)) == 200, name
-                more(load)
+                more(load, 5, 60)
             eventually(lambda: metric(sluice.gateway_url, "sluice_gateway_pending_items") < FEW, "it is stored", 120)
             look_at_it(sluice, path)
-            more(load)
-        finally:
-            exports = load.finish()
+            more(load, 5, 60)
         assert group.killed == 0
-        eventually(lambda: has_stored_all(sluice.gateway_url), "all is stored", 120)
-        sluice.stop()
+        records = accounted_for(sluice, load, 120)
     finally:
         sluice.kill()
-    engine = Engine(tmp_path / "data" / "clickhouse")
-    engine.start()
-    try:
-        records = reconcile(exports, *Tables(engine.port, "default").stored(run))
-    finally:
-        engine.stop()
     assert records.faults == {}, records
 
 
@@ -159,19 +119,17 @@ def as_the_release_before_left_it(directory: str) -> None:
 
 
 @pytest.mark.long
-def test_fault_29_a_start_on_what_killed_the_release_before(tmp_path: Path, group: MemoryGroup, run: str) -> None:
-    directory = tmp_path / "data" / "clickhouse"
+def test_fault_29_a_start_on_what_killed_the_release_before(on_disk: Path, group: MemoryGroup, run: str) -> None:
+    directory = on_disk / "data" / "clickhouse"
     directory.parent.mkdir()
     in_a_process(as_the_release_before_left_it, str(directory))
-    sluice = running(tmp_path, group)
-    load = Load(sluice.gateway_url, sluice.key, run, clients=1, rate=5.0)
-    load.start()
+    sluice = running(on_disk, group, SETTINGS)
     try:
-        eventually(lambda: merged(directory), "a merge", MERGED_S)
-        more(load)
-        assert group.killed == 0
+        with sending_to(sluice, run, clients=1, rate=5.0) as load:
+            eventually(lambda: merged(directory), "a merge", MERGED_S)
+            more(load, 5, 60)
+            assert group.killed == 0
     finally:
-        load.finish()
         sluice.kill()
 
 

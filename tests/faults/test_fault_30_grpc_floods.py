@@ -8,27 +8,22 @@ that takes the same CPU and sends nothing.
 import json
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 import pytest
 
-from tests.e2e.product import Service, Sluice, call, eventually, started
-from tests.engine.process import Engine
+from tests.e2e.product import Sluice, call
 from tests.faults.clients import FAILED, RETRYABLE, Load
-from tests.faults.deployment import Tables, has_stored_all
-from tests.faults.memory_group import MemoryGroup, memory_group
-from tests.faults.reconciliation import reconcile
+from tests.faults.loading import accounted_for, more
+from tests.faults.memory_group import LIMIT, MemoryGroup, running
 from tests.ports import free_port
 from tests.selection import scaled
 
-LIMIT: Final = 2 * 2**30
 SECONDS: Final = scaled(10.0, 30.0)  # of each flood, and of what it is compared with
 MORE: Final = 1.5  # times as much may be refused
 FEW: Final = 0.05  # of the requests, which may be refused in any case
@@ -88,31 +83,6 @@ class Reader:
             time.sleep(READ_S)
 
 
-@pytest.fixture
-def tmp_path() -> Iterator[Path]:
-    """On a disk: what a process writes to a file system in memory counts as its own."""
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
-        yield Path(directory)
-
-
-@pytest.fixture
-def group() -> Iterator[MemoryGroup]:
-    with memory_group(LIMIT) as group:
-        yield group
-
-
-@contextmanager
-def running(directory: Path, group: MemoryGroup, grpc_port: int) -> Iterator[Sluice]:
-    """`sluice up` in the group."""
-    settings = {"SLUICE_GATEWAY_JOURNAL_HOLD_S": "1", "SLUICE_GRPC_PORT": str(grpc_port), "SLUICE_API_RATE": "0"}
-    data = directory / "data"
-    sluice = started(Service("up", data, directory / "log", settings, begun=group.put), data)
-    try:
-        yield sluice
-    finally:
-        sluice.kill()
-
-
 def doors(load: Load, reader: Reader) -> Doors:
     """So far."""
     answers = answers_of(load)
@@ -137,9 +107,11 @@ def peak_of(sluice: Sluice) -> int:
 
 
 @pytest.mark.long
-def test_fault_30_floods_over_grpc_in_two_gibibytes(tmp_path: Path, group: MemoryGroup, run: str) -> None:
+def test_fault_30_floods_over_grpc_in_two_gibibytes(on_disk: Path, group: MemoryGroup, run: str) -> None:
     port = free_port()
-    with running(tmp_path, group, port) as sluice:
+    settings = {"SLUICE_GATEWAY_JOURNAL_HOLD_S": "1", "SLUICE_GRPC_PORT": str(port), "SLUICE_API_RATE": "0"}
+    sluice = running(on_disk, group, settings)
+    try:
         with ExitStack() as stack:
             http = Load(sluice.gateway_url, sluice.key, f"{run}-http", clients=2, rate=10.0)
             grpc = Load(sluice.gateway_url, sluice.key, f"{run}-grpc", clients=2, rate=10.0, grpc_port=port)
@@ -147,7 +119,7 @@ def test_fault_30_floods_over_grpc_in_two_gibibytes(tmp_path: Path, group: Memor
                 load.start()
                 stack.callback(load.finish)
             reader = stack.enter_context(Reader(sluice))
-            more(http, grpc)
+            goes_on(http, grpc)
             for connections, rate in FLOODS:
                 flooded, said = during(
                     ["-m", "tests.faults.grpc_flood", *map(str, (port, connections, rate, SECONDS))], http, reader
@@ -159,22 +131,16 @@ def test_fault_30_floods_over_grpc_in_two_gibibytes(tmp_path: Path, group: Memor
                 say(f"HTTP {answers_of(http)}, gRPC {answers_of(grpc)}")
                 assert sluice.writer.process is not None
                 assert (group.killed, sluice.writer.process.poll()) == (0, None)
-                more(http, grpc)
+                goes_on(http, grpc)
                 allowed = MORE * burnt.refused / max(1, burnt.requests) + FEW
                 assert flooded.refused <= allowed * flooded.requests, (flooded, burnt)
             assert peak_of(sluice) < LIMIT
         assert closed(sluice).keys() >= {"header_block", "frame_rate"}
-        eventually(lambda: has_stored_all(sluice.gateway_url), "all is stored", 120)
-        sluice.stop()
-    engine = Engine(tmp_path / "data" / "clickhouse")
-    engine.start()
-    try:
-        for name, load in (("http", http), ("grpc", grpc)):
-            records = reconcile(load.exports, *Tables(engine.port, "default").stored(f"{run}-{name}"))
-            say(f"{name}: {records}")
+        for records in (accounted_for(sluice, http, 120), accounted_for(sluice, grpc)):
+            say(str(records))
             assert (records.faults, records.unanswered) == ({}, 0), records
     finally:
-        engine.stop()
+        sluice.kill()
 
 
 def say(text: str) -> None:
@@ -182,10 +148,9 @@ def say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-def more(*loads: Load) -> None:
+def goes_on(*loads: Load) -> None:
     for load in loads:
-        seen = load.acknowledged
-        eventually(lambda load=load, seen=seen: load.acknowledged > seen + 5, "acknowledgements go on", 60)  # type: ignore[misc]
+        more(load, 5, 60)
 
 
 def closed(sluice: Sluice) -> dict[str, float]:

@@ -26,10 +26,12 @@ def accounted_for(done: Kills) -> None:
 
 
 @pytest.mark.sized
-@pytest.mark.parametrize("protocol", ["http", "grpc"])
-def test_fault_01_sigkill_under_load(make_gateway: MakeGateway, zygote: Zygote, site: Site, protocol: str) -> None:
+@pytest.mark.parametrize(("protocol", "few"), [("http", 5), ("grpc", 3)])
+def test_fault_01_sigkill_under_load(
+    make_gateway: MakeGateway, zygote: Zygote, site: Site, protocol: str, few: int
+) -> None:
     gateway = make_gateway(zygote=zygote, grpc_port=free_port() if protocol == "grpc" else 0)
-    accounted_for(kill_again_and_again(site, gateway, seed=1, count=scaled(5, 60), points=UNDER_LOAD))
+    accounted_for(kill_again_and_again(site, gateway, seed=1, count=scaled(few, 60), points=UNDER_LOAD))
 
 
 @pytest.mark.sized

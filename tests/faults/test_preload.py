@@ -37,8 +37,8 @@ class Machine:
             check=False,
         )
 
-    def names(self) -> list[str]:
-        return sorted(path.name for path in self.folder.iterdir())
+    def contents(self, names: Iterable[str]) -> dict[str, bytes]:
+        return {name: (self.folder / name).read_bytes() for name in names}
 
     def cut(self, chance: random.Random | None = None) -> None:
         self.layer.power_cut(chance)
@@ -63,22 +63,27 @@ WRITES = {
 }
 
 
-@pytest.mark.parametrize("how", WRITES)
-def test_what_is_written_and_not_synced_is_lost(machine: Machine, how: str) -> None:
-    done = machine.run(f"{MADE}{WRITES[how]}; print(os.path.getsize(PATH)); os.kill(os.getpid(), 9)")
+def written(sync: str = "pass") -> str:
+    """A program that writes a file in each of these ways."""
+    each = (f"PATH = FOLDER + '/{how}'; {MADE}{code}; {sync}" for how, code in WRITES.items())
+    return "\n".join(each)
+
+
+def test_what_is_written_and_not_synced_is_lost(machine: Machine) -> None:
+    done = machine.run(f"{written()}\nos.kill(os.getpid(), 9)")
     assert done.returncode == -signal.SIGKILL, done.stderr
     machine.cut()
-    assert machine.file.read_bytes() == b"old" * 4000
+    assert machine.contents(WRITES) == dict.fromkeys(WRITES, b"old" * 4000)
 
 
 @pytest.mark.parametrize("sync", ["fsync", "fdatasync"])
-@pytest.mark.parametrize("how", WRITES)
-def test_what_is_synced_is_kept(machine: Machine, how: str, sync: str) -> None:
-    done = machine.run(f"{MADE}{WRITES[how]}; os.{sync}(f)")
+def test_what_is_synced_is_kept(machine: Machine, sync: str) -> None:
+    done = machine.run(written(f"os.{sync}(f)"))
     assert done.returncode == 0, done.stderr
-    wanted = machine.file.read_bytes()
+    wanted = machine.contents(WRITES)
     machine.cut()
-    assert machine.file.read_bytes() == wanted != b"old" * 4000
+    assert machine.contents(WRITES) == wanted
+    assert b"old" * 4000 not in wanted.values()
 
 
 NAMES = {
@@ -94,17 +99,24 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize("how", NAMES)
-def test_a_name_is_kept_once_its_directory_is_synced(machine: Machine, how: str) -> None:
-    change, before, after = NAMES[how]
-    machine.run(MADE + change)
-    machine.cut()
-    assert machine.names() == before
-    assert machine.file.read_bytes() == b"old" * 4000
-    done = machine.run(f"{MADE}{change}; os.fsync(d)")
-    assert done.returncode == 0, done.stderr
-    machine.cut()
-    assert machine.names() == after
+def renamed(sync: str = "pass") -> str:
+    """A program that does each of these in a folder of its own."""
+    each = (f"FOLDER = ROOT + '/{how}'; PATH = FOLDER + '/file'; {MADE}{NAMES[how][0]}; {sync}" for how in NAMES)
+    return "\n".join(["ROOT = FOLDER", *each])
+
+
+def test_a_name_is_kept_once_its_directory_is_synced(machine: Machine) -> None:
+    folders = [machine.folder / how for how in NAMES]
+    for folder in folders:
+        folder.mkdir()
+    for sync, which in (("pass", 1), ("os.fsync(d)", 2)):
+        done = machine.run(renamed(sync))
+        assert done.returncode == 0, done.stderr
+        machine.cut()
+        found = {folder.name: sorted(path.name for path in folder.iterdir()) for folder in folders}
+        assert found == {how: names[which] for how, names in NAMES.items()}
+        if which == 1:
+            assert {(folder / "file").read_bytes() for folder in folders} == {b"old" * 4000}
 
 
 def test_pages_are_kept_by_chance_and_the_same_ones_by_the_same_seed(machine: Machine) -> None:

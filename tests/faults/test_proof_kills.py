@@ -4,7 +4,6 @@ sends it again is answered as if nothing had happened.
 
 import hashlib
 import random
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,35 +14,16 @@ from control.audit.tables import audit_events
 from control.proofs.tables import proof_bundles, proof_links, proof_usage
 from proto.proofs import dsse
 from tests.control.proofs.made import ISSUER, KEY, bundle, claim, signed
-from tests.faults.control_kills import POINTS
-from tests.faults.office import Office, port_of
+from tests.faults.office import Office
 from tests.faults.zygote import Zygote
 from tests.selection import scaled
 
 BUNDLES = "/projects/web/proof-bundles"
-WRITES = ("write", "sync", "send")  # of the points: those between two steps of a transaction
 TRACES = 20  # of a bundle
 
 
-class Submitter:
-    """Hands in until there is an answer; starts the service again when it has been killed."""
-
-    def __init__(self, office: Office) -> None:
-        self._office = office
-        self.kills = 0
-
-    def submit(self, body: bytes) -> tuple[int, Any]:
-        while True:
-            try:
-                status, answer = self._office.call("POST", BUNDLES, body, media_type=dsse.ENVELOPE_TYPE)
-                if status != 503:
-                    return status, answer
-            except OSError:
-                if self._office.has_ended():
-                    self.kills += 1
-                    self._office.kill()
-                    self._office.start()
-            time.sleep(0.02)
+def submit(office: Office, body: bytes) -> tuple[int, Any]:
+    return office.insisted(lambda: office.call("POST", BUNDLES, body, media_type=dsse.ENVELOPE_TYPE))
 
 
 def made_bundles(count: int) -> list[bytes]:
@@ -66,8 +46,6 @@ def made_bundles(count: int) -> list[bytes]:
 @pytest.mark.sized
 def test_bundles_are_stored_whole_and_once_though_the_process_is_killed(database_url: str, tmp_path: Path) -> None:
     envelopes, chance = made_bundles(scaled(5, 100)), random.Random(21)
-    points = POINTS[database_url.partition(":")[0]]
-    between = [point for name, point in points.items() if point.call in WRITES and "receiver" not in name]
     with Zygote() as zygote:
         office = Office(tmp_path / "office", database_url, zygote)
         try:
@@ -77,21 +55,19 @@ def test_bundles_are_stored_whole_and_once_though_the_process_is_killed(database
             status, made = office.call("POST", "/proof-issuers", key, as_approver=True)
             assert status == 201, made
             office.kill()
-            submitter = Submitter(office)
             for envelope in envelopes:
-                places = {"own": office.port, "receiver": office.receiver.port, "database": port_of(database_url)}
-                office.begin([chance.choice(between).rule(chance.randrange(1, 8), **places)])
-                status, stored = submitter.submit(envelope)
+                office.begin_to_die(chance, 8)
+                status, stored = submit(office, envelope)
                 assert status in (200, 201), stored
-                assert submitter.submit(envelope) == (200, stored)
-                assert submitter.submit(envelope + b" ")[0] == 409
+                assert submit(office, envelope) == (200, stored)
+                assert submit(office, envelope + b" ")[0] == 409
                 office.kill()
             office.start()
             check(office, envelopes)
             office.stop()
         finally:
             office.close()
-    assert submitter.kills
+    assert office.kills
 
 
 def check(office: Office, envelopes: list[bytes]) -> None:

@@ -25,14 +25,12 @@ from control.integrations.tables import inbound_deliveries
 from control.issues.tables import ActivityKind, issue_activity
 from control.releases.tables import commits, proposals
 from tests.e2e.product import call
-from tests.faults.control_kills import POINTS
-from tests.faults.office import Office, port_of
+from tests.faults.office import Office
 from tests.faults.zygote import Zygote
 from tests.selection import scaled
 
 URL = "https://github.com/shop/checkout"
 REPOSITORY = {"id": 1, "full_name": "shop/checkout", "default_branch": "main", "html_url": URL}
-WRITES = ("write", "sync", "send")  # of the points: those between two steps of a transaction
 
 
 async def add_issues(database_url: str, count: int) -> None:
@@ -96,7 +94,6 @@ class Platform:
 
     def __init__(self, office: Office) -> None:
         self._office = office
-        self.kills = 0
         config = {"kind": "github", "name": "x", "secret": "0123456789abcdef"}
         status, made = office.call("POST", "/integrations", config, as_approver=True)
         assert status == 201, made
@@ -108,25 +105,22 @@ class Platform:
         signature = hmac.new(self._secret, body, hashlib.sha256).hexdigest()
         headers = {"X-GitHub-Event": event, "X-Hub-Signature-256": f"sha256={signature}"}
         headers["Content-Type"] = "application/json"
-        while True:
+
+        def send() -> tuple[int, Any]:
             try:
                 answer = call("POST", self._office.url + self._path, body, headers)
-                if answer.status != 503:
-                    assert answer.status == 200, answer.body
-                    return answer.json()
-            except (OSError, http.client.HTTPException, ValueError):
-                if self._office.has_ended():
-                    self.kills += 1
-                    self._office.kill()
-                    self._office.start()
-            time.sleep(0.02)
+                return answer.status, answer.json()
+            except (http.client.HTTPException, ValueError) as error:  # cut off
+                raise ConnectionResetError from error
+
+        status, said = self._office.insisted(send)
+        assert status == 200, said
+        return said
 
 
 @pytest.mark.sized
 def test_a_webhook_takes_effect_once_though_the_process_is_killed(database_url: str, tmp_path: Path) -> None:
     rounds, chance = scaled(4, 60), random.Random(19)
-    points = POINTS[database_url.partition(":")[0]]
-    between = [point for name, point in points.items() if point.call in WRITES and "receiver" not in name]
     with Zygote() as zygote:
         office = Office(tmp_path / "office", database_url, zygote)
         try:
@@ -135,8 +129,7 @@ def test_a_webhook_takes_effect_once_though_the_process_is_killed(database_url: 
             platform = Platform(office)
             office.kill()
             for number in range(1, rounds + 1):
-                places = {"own": office.port, "receiver": office.receiver.port, "database": port_of(database_url)}
-                office.begin([chance.choice(between).rule(chance.randrange(1, 30), **places)])
+                office.begin_to_die(chance, 30)
                 for event, payload, expected in deliveries_of(number):
                     answer = platform.deliver(event, payload)
                     assert {name: answer[name] for name in expected} == expected, (number, event, answer)
@@ -147,7 +140,7 @@ def test_a_webhook_takes_effect_once_though_the_process_is_killed(database_url: 
             office.stop()
         finally:
             office.close()
-    assert platform.kills
+    assert office.kills
 
 
 def check(office: Office, rounds: int) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import io
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,31 +58,46 @@ class Insert:
     token: str
     body: bytes
 
+    @property
+    def day(self) -> int:
+        """Since 1970, of its rows."""
+        return int(self.token.split(":")[2])
+
 
 @dataclass
 class RecordingStore:
     """A store that records what it is asked, and fails as it is told.
 
-    `failures` are raised by the next inserts, one each; `refuse` decides about every insert.
+    `failures` are raised by the next inserts, one each; `refuse` decides about every insert. Those that `hold` names
+    wait until they are `released`. `answer` is the error that an insert is answered with although it was taken.
     """
 
     behind: TelemetryStore | None = None
     away: StoreError | None = None
     failures: list[StoreError] = field(default_factory=list)
-    refuse: Callable[[Insert], StoreError | None] = lambda _insert: None
+    refuse: Callable[[Insert], Exception | None] = lambda _insert: None
+    answer: Callable[[Insert], Exception | None] = lambda _insert: None
+    hold: Callable[[Insert], bool] = lambda _insert: False
+    released: asyncio.Event = field(default_factory=asyncio.Event)
     asked: list[Insert] = field(default_factory=list)
+    held: list[Insert] = field(default_factory=list)
     taken: list[Insert] = field(default_factory=list)
     probes: int = 0
 
     async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None:
         insert = Insert(table, token, b"".join(pieces))
         self.asked.append(insert)
+        if self.hold(insert):
+            self.held.append(insert)
+            await self.released.wait()
         error = self.away or (self.failures.pop(0) if self.failures else None) or self.refuse(insert)
         if error is not None:
             raise error
         if self.behind is not None:
             await self.behind.insert(table, columns, pieces, token=token)
         self.taken.append(insert)
+        if (lost := self.answer(insert)) is not None:
+            raise lost
 
     async def query(
         self, sql: str, parameters: Mapping[str, object], *, limits: QueryLimits
@@ -104,6 +119,15 @@ class RecordingStore:
         """Tables of the inserts that were taken, in order."""
         return [insert.table for insert in self.taken]
 
+    def into(self, table: str) -> list[Insert]:
+        """Inserts into one table that were taken."""
+        return [insert for insert in self.taken if insert.table == table]
+
+
+def holding(*tables: str, behind: TelemetryStore | None = None) -> RecordingStore:
+    """A store that holds all inserts, or those into some tables."""
+    return RecordingStore(behind, hold=lambda insert: not tables or insert.table in tables)
+
 
 @dataclass
 class Answer:
@@ -122,6 +146,9 @@ class Answer:
         return self.headers["Content-Type"]
 
 
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
 @dataclass
 class Gateway:
     """A listening gateway."""
@@ -137,9 +164,33 @@ class Gateway:
         self, path: str, body: bytes, headers: Mapping[str, str] | None = None, *, project: int = 0
     ) -> Answer:
         """Send a protobuf request with the key of a project, unless `headers` say otherwise."""
-        given = {"Content-Type": PROTOBUF, "X-Legacy-Auth": f"Legacy legacy_key={self.projects[project].key}"}
-        given |= headers or {}
+        given = {"Content-Type": PROTOBUF, **self.key(project), **(headers or {})}
         return await self.request("POST", path, data=io.BytesIO(body), headers=given)
+
+    def key(self, project: int = 0) -> dict[str, str]:
+        """The header that carries the key of a project."""
+        return {"X-Legacy-Auth": f"Legacy legacy_key={self.projects[project].key}"}
+
+    async def statuses(self, *bodies: bytes, project: int = 0) -> list[int]:
+        """Of exports of spans that are sent at once."""
+        sent = [self.post("/v1/traces", body, project=project) for body in bodies]
+        return [answer.status for answer in await asyncio.gather(*sent)]
+
+    def later(self, *bodies: bytes, project: int = 0) -> "asyncio.Task[list[int]]":
+        """The same, under way."""
+        return asyncio.create_task(self.statuses(*bodies, project=project))
+
+    @asynccontextmanager
+    async def written_to(
+        self, *pieces: str | bytes
+    ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+        """A connection on which this was sent, for what no client sends."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        for piece in pieces:
+            writer.write(piece.encode() if isinstance(piece, str) else piece)
+        async with asyncio.timeout(DEADLINE_S):
+            yield reader, writer
+        writer.close()
 
     async def request(self, method: str, path: str, **options: Any) -> Answer:
         async with self.client.request(method, f"http://127.0.0.1:{self.port}{path}", **options) as answer:
@@ -160,6 +211,7 @@ class Gateway:
 
 
 StartGateway = Callable[..., Awaitable[Gateway]]
+Rows = Callable[..., Awaitable[list[tuple[Any, ...]]]]
 
 
 @pytest.fixture
@@ -169,6 +221,22 @@ async def clickhouse(
     """Migrated tables of this test alone: what a gateway that was cut off still sends comes to nobody else's."""
     copied = copied_tables.setdefault(clickhouse_url, CopiedTables(clickhouse_url, new_database))
     async with copied.copy() as store:
+        yield store
+
+
+@pytest.fixture(scope="session")
+def unexpiring_tables() -> dict[str, CopiedTables]:
+    """By URL of an engine."""
+    return {}
+
+
+@pytest.fixture
+async def unexpiring(
+    clickhouse_url: str, new_database: Callable[[], str], unexpiring_tables: dict[str, CopiedTables]
+) -> AsyncIterator[ClickHouse]:
+    """Tables of this test alone that keep their rows whatever the date is."""
+    new = CopiedTables(clickhouse_url, new_database, retention_days=0)
+    async with unexpiring_tables.setdefault(clickhouse_url, new).copy() as store:
         yield store
 
 
@@ -222,9 +290,9 @@ def projects(database_with_projects: tuple[Path, list[Project]]) -> list[Project
 
 
 @pytest.fixture
-def durability() -> str:
-    """The mode of a gateway that is started without one: the default. Tests of another mode have this fixture anew."""
-    return "journal"
+def durability(request: pytest.FixtureRequest) -> str:
+    """The mode of a gateway that is started without one: the default, or DURABILITY of the module."""
+    return str(getattr(request.module, "DURABILITY", "journal"))
 
 
 @pytest.fixture
@@ -284,7 +352,7 @@ async def start_gateway(
 
 
 @pytest.fixture
-def rows(clickhouse: ClickHouse, started: list[Gateway]) -> Callable[..., Awaitable[list[tuple[Any, ...]]]]:
+def rows(clickhouse: ClickHouse, started: list[Gateway]) -> Rows:
     """Read rows of the embedded engine, once all that the last gateway has acknowledged is stored."""
 
     async def read(sql: str, **parameters: object) -> list[tuple[Any, ...]]:

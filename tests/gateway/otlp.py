@@ -2,6 +2,8 @@
 
 import json
 import time
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest, ExportLogsServiceResponse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
@@ -20,23 +22,41 @@ PROTOBUF = "application/x-protobuf"
 JSON = "application/json"
 
 
-def span(number: int = 1, *, name: str = "work", start_ns: int = NOW_NS, trace_id: bytes | None = None) -> Span:
-    """A valid span whose ids are made of `number`."""
+def span(
+    number: int = 1,
+    *,
+    name: str = "work",
+    start_ns: int = NOW_NS,
+    trace_id: bytes | None = None,
+    more: Mapping[str, str] = MappingProxyType({}),
+    exception: tuple[str, str, str] | None = None,
+) -> Span:
+    """A valid span whose ids are made of `number`, with `more` attributes, and an `exception` event: type, message and
+    stack trace.
+    """
     return Span(
         trace_id=number.to_bytes(16, "big") if trace_id is None else trace_id,
         span_id=number.to_bytes(8, "big"),
         name=name,
         start_time_unix_nano=start_ns,
         end_time_unix_nano=start_ns + 10**6,
-        attributes=[text("http.route", "/cart")],
+        attributes=[text("http.route", "/cart"), *(text(key, value) for key, value in more.items())],
+        events=[] if exception is None else [exception_event(*exception)],
     )
 
 
-def log(number: int = 1, *, body: str = "hello", time_ns: int = NOW_NS) -> LogRecord:
-    """A valid log record."""
+def log(
+    number: int = 1,
+    *,
+    body: str = "hello",
+    time_ns: int = NOW_NS,
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> LogRecord:
+    """A valid log record, with `more` attributes."""
     return LogRecord(
         time_unix_nano=time_ns,
         body=AnyValue(string_value=f"{body} {number}"),
+        attributes=[text(key, value) for key, value in more.items()],
         severity_number=SeverityNumber.SEVERITY_NUMBER_INFO,
     )
 

@@ -44,11 +44,9 @@ class Faulty(RecordingStore):
 
     async def query(self, sql: str, parameters: Mapping[str, Any], **_limits: object) -> list[tuple[object, ...]]:
         """Which batches have rows in a table and day."""
-        if "batch_id" not in sql:
-            return []
-        table = sql.split("FROM ", 1)[1].split(" ", 1)[0]
+        table = sql.split("FROM ", 1)[1].split(" ", 1)[0] if "batch_id" in sql else ""
         there = {insert.token for insert in self.taken}
-        return [(one,) for one in parameters["ids"] if f"{one}:{table}:{parameters['day']}" in there]
+        return [(one,) for one in parameters.get("ids", ()) if f"{one}:{table}:{parameters.get('day')}" in there]
 
     def _refused(self, insert: Insert) -> StoreError | None:
         if insert.table == "spans" and b"poison" in insert.body:
@@ -201,13 +199,9 @@ WAITING: Final = {"unanswered", "refused"}  # where an answer takes its time, ot
     [("journal", WAITING | {"pending", "quarantined"}), ("memory", {"pending", "lost"}), ("store", WAITING)],
     ids=["journal", "memory", "store"],
 )
-async def test_every_item_is_in_one_account(
-    start_gateway: StartGateway, tmp_path: Path, mode: str, others: set[str]
-) -> None:
+async def test_every_item_is_in_one_account(start_gateway: StartGateway, mode: str, others: set[str]) -> None:
     random = Random(5)
-    store = Faulty(random)
-    directory = str(tmp_path / "journal")
-    gateway = await start_gateway(store, durability=mode, journal_dir=directory, ack_deadline_s=2.0, **OPTIONS)
+    gateway = await start_gateway(Faulty(random), durability=mode, ack_deadline_s=2.0, **OPTIONS)
     async with audited(gateway) as accounts:
         senders = Senders(gateway, random)
         await sent_until(lambda: accounts.samples > 20 and accounts.seen >= ALWAYS | others, senders)
@@ -218,14 +212,12 @@ async def test_what_a_killed_process_left_is_recovered_and_accounted_for(
     start_gateway: StartGateway, tmp_path: Path
 ) -> None:
     random = Random(7)
-    first = await start_gateway(
-        RecordingStore(away=StoreUnavailable("away")), durability="journal", journal_dir=str(tmp_path / "a"), **OPTIONS
-    )
+    away = RecordingStore(away=StoreUnavailable("away"))
+    first = await start_gateway(away, journal_dir=str(tmp_path / "a"), **OPTIONS)
     await Senders(first, random).round()
     left = int(first.metric("pending_items"))
     shutil.copytree(tmp_path / "a", tmp_path / "b")
-    store = Faulty(random)
-    gateway = await start_gateway(store, durability="journal", journal_dir=str(tmp_path / "b"), **OPTIONS)
+    gateway = await start_gateway(Faulty(random), journal_dir=str(tmp_path / "b"), **OPTIONS)
     async with audited(gateway) as accounts:
         senders = Senders(gateway, random)
         await sent_until(lambda: accounts.now["recovered"] == left and accounts.now["stored"] > left, senders)

@@ -1,8 +1,6 @@
 """Derived rows of several batches: one insert, one part, one token, and nothing lost that could be kept."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
 import structlog
@@ -16,24 +14,16 @@ from gateway.inserts.insert_block import InsertBlock, Inserter, merge_blocks
 from gateway.inserts.insert_breaker import InsertBreaker
 from gateway.metrics import Metrics
 from proto.otlp.policy import Block
-from tests.gateway.conftest import DEADLINE_S, Insert, RecordingStore, StartGateway, eventually
-from tests.gateway.otlp import DAY_NS, NOW_NS, exception_event, span, traces
+from tests.gateway.conftest import DEADLINE_S, Insert, RecordingStore, Rows, StartGateway, eventually, holding
+from tests.gateway.otlp import DAY_NS, NOW_NS, span, traces
 
-Rows = Callable[..., Awaitable[list[tuple[Any, ...]]]]
+DURABILITY = "store"  # requests are answered when they are stored
 GATHERED = ("attribute_keys", "error_occurrences", "ingest_outcomes")
-
-
-@pytest.fixture
-def durability() -> str:
-    """Requests are answered when they are stored."""
-    return "store"
 
 
 def failing(number: int) -> bytes:
     """An export with one span that has an exception."""
-    one = span(number)
-    one.events.append(exception_event("KeyError", f"key {number}", ""))
-    return traces(one)
+    return traces(span(number, exception=("KeyError", f"key {number}", "")))
 
 
 async def test_several_batches_share_an_insert_of_their_derived_rows(
@@ -42,7 +32,7 @@ async def test_several_batches_share_an_insert_of_their_derived_rows(
     store = RecordingStore(behind=clickhouse)
     gateway = await start_gateway(store, derived_linger_s=60.0)
     for number in range(1, 6):
-        assert (await gateway.post("/v1/traces", failing(number))).status == 200
+        assert await gateway.statuses(failing(number)) == [200]
     assert store.tables().count("spans") == 5
     await gateway.stop()
     for table in GATHERED:
@@ -54,26 +44,16 @@ async def test_several_batches_share_an_insert_of_their_derived_rows(
 
 
 async def test_the_trace_index_of_many_days_follows_the_answer(start_gateway: StartGateway) -> None:
-    released = asyncio.Event()
-
-    class WithLateIndex(RecordingStore):
-        """Takes its time with the trace index."""
-
-        async def insert(self, table: str, *args: Any, token: str) -> None:
-            if table == "trace_index":
-                await released.wait()
-            await super().insert(table, *args, token=token)
-
-    store = WithLateIndex()
+    store = holding("trace_index")
     gateway = await start_gateway(store, max_batches=1, slow_linger_s=0.0)
     days = [NOW_NS - ago * DAY_NS for ago in range(10, 15)]
     for number in (1, 6):  # the second finds the slot free again
         body = traces(*(span(number + n, start_ns=start) for n, start in enumerate(days)))
-        assert (await gateway.post("/v1/traces", body)).status == 200
-    released.set()
+        assert await gateway.statuses(body) == [200]
+    store.released.set()
     await gateway.stop()
-    index = [insert.body for insert in store.taken if insert.table == "trace_index"]
-    assert sum(body.count(b"trace_id") for body in index) == 10  # the column of each block
+    index = store.into("trace_index")
+    assert sum(insert.body.count(b"trace_id") for insert in index) == 10  # the column of each block
 
 
 async def test_an_ambiguous_insert_of_several_batches_is_stored_once(
@@ -81,20 +61,17 @@ async def test_an_ambiguous_insert_of_several_batches_is_stored_once(
 ) -> None:
     lost: list[str] = []
 
-    class AnswersLost(RecordingStore):
-        """Takes each derived block, and says the first time that it did not."""
+    def lose_once(insert: Insert) -> StoreUnavailable | None:
+        if insert.table not in GATHERED or insert.token in lost:
+            return None
+        lost.append(insert.token)
+        return StoreUnavailable("connection reset")
 
-        async def insert(self, table: str, *args: Any, token: str) -> None:
-            await super().insert(table, *args, token=token)
-            if table in GATHERED and token not in lost:
-                lost.append(token)
-                raise StoreUnavailable("connection reset")
-
-    store = AnswersLost(behind=clickhouse)
+    store = RecordingStore(behind=clickhouse, answer=lose_once)
     gateway = await start_gateway(store, derived_linger_s=60.0)
     for number in range(1, 6):
         await eventually(lambda: gateway.metric("store_up") == 1)
-        assert (await gateway.post("/v1/traces", failing(number))).status == 200
+        assert await gateway.statuses(failing(number)) == [200]
     await gateway.stop()
     assert lost
     assert await rows("SELECT count() FROM error_occurrences") == [(5,)]
@@ -113,7 +90,7 @@ async def test_what_is_refused_for_good_is_lost_alone(start_gateway: StartGatewa
         for number in range(1, 6):
             await gateway.post("/v1/traces", failing(number))
         await gateway.stop()
-    errors = b"".join(insert.body for insert in store.taken if insert.table == "error_occurrences")
+    errors = b"".join(insert.body for insert in store.into("error_occurrences"))
     assert [number for number in range(1, 6) if b"key %d" % number in errors] == [1, 2, 4, 5]
     assert gateway.metric("lost_rows_total", table="error_occurrences") == 1
     assert [line["rows"] for line in lines if line["event"] == "rows lost"] == [1]
@@ -123,21 +100,13 @@ async def test_batches_wait_while_derived_rows_pile_up(
     start_gateway: StartGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(derived_coalescer, "MAX_COALESCED_BYTES", 1)
-    released = asyncio.Event()
-
-    class Slow(RecordingStore):
-        async def insert(self, table: str, *args: Any, token: str) -> None:
-            if table in GATHERED:
-                await released.wait()
-            await super().insert(table, *args, token=token)
-
-    store = Slow()
+    store = holding(*GATHERED)
     gateway = await start_gateway(store, max_batches=1, ack_deadline_s=0.3)
-    assert (await gateway.post("/v1/traces", failing(1))).status == 200
-    assert (await gateway.post("/v1/traces", failing(2))).status == 503  # the slot is held until there is room
-    released.set()
+    assert await gateway.statuses(failing(1)) == [200]
+    assert await gateway.statuses(failing(2)) == [503]  # the slot is held until there is room
+    store.released.set()
     await eventually(lambda: store.tables().count("ingest_outcomes") >= 1)
-    assert (await gateway.post("/v1/traces", failing(3))).status == 200
+    assert await gateway.statuses(failing(3)) == [200]
     await gateway.stop()
     assert gateway.metric("lost_rows_total") == 0
 
@@ -205,38 +174,26 @@ async def test_an_insert_of_several_has_a_token_of_its_own() -> None:
     assert merge_blocks(one.parts[:3]).token != one.token
 
 
-@pytest.mark.parametrize("max_bytes", [1_000, 399])
-async def test_an_insert_that_may_be_stored_is_not_taken_apart(max_bytes: int) -> None:
+async def test_an_insert_that_may_be_stored_is_not_taken_apart() -> None:
     """Refused later, or too large for the queue: its blocks would be stored a second time."""
 
-    class AnswerLost(RecordingStore):
-        async def insert(self, table: str, *args: Any, token: str) -> None:
-            first = not self.asked
-            await super().insert(table, *args, token=token)
-            if first:
-                self.refuse = refusing_joined
-                raise StoreUnavailable("connection reset")
+    def refused_from_now_on(_insert: Insert) -> StoreUnavailable:
+        store.refuse = refusing_joined
+        return StoreUnavailable("connection reset")
 
-    store = AnswerLost()
-    queue = Queue(store, max_bytes)
-    await queue.background.insert([several()])
-    await queue.close()
-    assert (blocks_in(store), queue.lost) == (["1234"], 4)
+    for max_bytes in (1_000, 399):
+        store = RecordingStore(answer=refused_from_now_on)
+        queue = Queue(store, max_bytes)
+        await queue.background.insert([several()])
+        await queue.close()
+        assert (blocks_in(store), queue.lost) == (["1234"], 4)
 
 
 async def test_an_insert_that_nobody_waited_for_is_not_taken_apart() -> None:
-    released = asyncio.Event()
-
-    class Hanging(RecordingStore):
-        async def insert(self, table: str, *args: Any, token: str) -> None:
-            self.asked.append(Insert(table, token, b""))
-            await released.wait()
-            await super().insert(table, *args, token=token)
-
-    store = Hanging()
+    store = holding()
     queue = Queue(store, max_bytes=250)
     inserting = asyncio.ensure_future(queue.background.insert([several(), several()]))
-    await eventually(lambda: len(store.asked) == 1)
+    await eventually(lambda: len(store.held) == 1)
     inserting.cancel()
     await asyncio.gather(inserting, return_exceptions=True)
     assert queue.lost == 4 + 2  # the second was not sent yet

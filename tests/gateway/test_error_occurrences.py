@@ -29,6 +29,7 @@ from tests.control.source_maps.uploaded import MINIFIED, RELEASE, SHOWN, documen
 OTHER_BUILD: Final = "TypeError: no\n    at x (https://shop.example/b.js:1:24)\n    at https://shop.example/b.js:1:5"
 RESOLVED: Final = fingerprint("TypeError", "no", SHOWN)
 SENT: Final = fingerprint("TypeError", "no", MINIFIED)
+SOURCE: Final = ExceptionSource(1, 0, b"t" * 16, b"s" * 8, "web", "", RELEASE, 7, 0, "TypeError", "no", MINIFIED)
 
 
 @pytest.fixture
@@ -63,19 +64,12 @@ def raising(project_id: int, release: str, *stacktraces: str) -> DecodedPayload:
     def pair(key: str, value: str) -> dict[str, Any]:
         return {"key": key, "value": {"stringValue": value}}
 
+    at = str(time.time_ns())
+    said = [pair("exception.type", "TypeError"), pair("exception.message", "no")]
     events = [
-        {
-            "name": "exception",
-            "timeUnixNano": str(time.time_ns()),
-            "attributes": [
-                pair("exception.type", "TypeError"),
-                pair("exception.message", "no"),
-                pair("exception.stacktrace", one),
-            ],
-        }
+        {"name": "exception", "timeUnixNano": at, "attributes": [*said, pair("exception.stacktrace", one)]}
         for one in stacktraces
     ]
-    at = str(time.time_ns())
     span = {"traceId": "1" * 32, "spanId": "2" * 16, "name": "x", "startTimeUnixNano": at, "endTimeUnixNano": at}
     resource = {"attributes": [pair("service.name", "web"), pair("service.version", release)]}
     sent = {"resourceSpans": [{"resource": resource, "scopeSpans": [{"spans": [span | {"events": events}]}]}]}
@@ -123,9 +117,7 @@ async def test_a_storm_of_one_error_has_one_fingerprint(database: Database, acme
 
 async def test_a_repair_computes_the_same_fingerprints(database: Database, acme: Tenant) -> None:
     maps = await stored_maps(database, acme, [(RELEASE, "/a.js", document())])
-    source = ExceptionSource(
-        acme.project.id, 0, b"t" * 16, b"s" * 8, "web", "", RELEASE, 7, 0, "TypeError", "no", MINIFIED
-    )
+    source = SOURCE._replace(project_id=acme.project.id)
     rows = [source, source._replace(release="web@1.3.0"), source._replace(project_id=acme.project.id + 1)]
     found = await asyncio.to_thread(list, occurrence_rows("logs", rows, maps))
     assert [row[2] for row in found] == [RESOLVED, SENT, SENT]
@@ -150,8 +142,7 @@ def test_an_exception_whose_fingerprint_fails_is_stored_by_type_and_message(
     assert (failures._value.get(), [line["log_level"] for line in lines]) == (expected, ["error"])
     known = fingerprint("TypeError", "" if raised is ValueError else "no", "")
     assert (block.rows, b"".join(block.pieces).count(known)) == (4, 4)
-    source = ExceptionSource(1, 0, b"t" * 16, b"s" * 8, "web", "", RELEASE, 7, 0, "TypeError", "no", MINIFIED)
-    assert [row[2] for row in occurrence_rows("logs", [source])] == [known]
+    assert [row[2] for row in occurrence_rows("logs", [SOURCE])] == [known]
 
 
 async def test_a_stack_trace_that_cannot_be_resolved_does_not_stop_its_batch(

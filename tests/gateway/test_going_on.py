@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from chassis.clickhouse import QueryLimits, StoreUnavailable
+from chassis.clickhouse import StoreUnavailable
 from gateway.journal import Journal, find_orphans
 from tests.gateway.conftest import RecordingStore, StartGateway, eventually
 from tests.gateway.otlp import span, traces
@@ -30,8 +30,8 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 async def left_behind(start_gateway: StartGateway, tmp_path: Path) -> Path:
     """A journal with a request, of a gateway that is gone."""
     away = RecordingStore(away=StoreUnavailable("away"))
-    gateway = await start_gateway(away, durability="journal", journal_dir=str(tmp_path / "elsewhere"))
-    assert (await gateway.post("/v1/traces", traces(span(1)))).status == 200
+    gateway = await start_gateway(away, journal_dir=str(tmp_path / "elsewhere"))
+    assert await gateway.statuses(traces(span(1))) == [200]
     await gateway.stop()
     return tmp_path / "elsewhere" / "0"
 
@@ -53,7 +53,7 @@ async def test_journals_are_looked_for_again_after_whatever_failure(
 
     monkeypatch.setattr("gateway.ingest.orphans.find_orphans", looked_for)
     with capture_logs() as lines:
-        gateway = await start_gateway(RecordingStore(), durability="journal", journal_dir=str(tmp_path / "journal"))
+        gateway = await start_gateway(RecordingStore(), journal_dir=str(tmp_path / "journal"))
         shutil.copytree(left_behind, tmp_path / "journal" / "7")
         await eventually(lambda: gateway.metric("recovered_items_total") == 1)
     told = events(lines, "scanning for orphaned journals failed")
@@ -65,7 +65,7 @@ async def test_journals_that_cannot_be_opened_now_are_opened_later(
 ) -> None:
     """Though this fails more often than as many are adopted at once."""
     made, faults = Journal.__init__, [OSError(errno.EMFILE, "Too many open files")] * 5
-    gateway = await start_gateway(RecordingStore(), durability="journal", journal_dir=str(tmp_path / "journal"))
+    gateway = await start_gateway(RecordingStore(), journal_dir=str(tmp_path / "journal"))
 
     def make(self: Journal, *arguments: object, **options: object) -> None:
         if faults:
@@ -84,11 +84,12 @@ async def test_restarts_are_looked_for_again_after_whatever_failure(start_gatewa
 
     class Faulty(RecordingStore):
         async def query(
-            self, sql: str, parameters: Mapping[str, object], *, limits: QueryLimits
+            self, sql: str, parameters: Mapping[str, object], **_limits: object
         ) -> list[tuple[object, ...]]:
             nonlocal asked
+            del parameters
             if "uptime" not in sql:
-                return await super().query(sql, parameters, limits=limits)
+                return []
             if faults:
                 raise faults.pop(0)
             asked += 1

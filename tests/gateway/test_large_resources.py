@@ -39,9 +39,11 @@ def test_a_project_has_its_own_for_each_day_of_its_items() -> None:
     assert large.admit(1, [3], sizes(3))  # what was refused was charged to no day
 
 
-def test_even_the_smallest_excess_is_charged() -> None:
-    large = LargeResourceBudget(3 * MIN_CHARGE_BYTES)
-    assert [large.admit(1, TODAY, sizes(n, size=SMALL_BYTES + 1)) for n in range(4)] == [True, True, True, False]
+def test_even_the_smallest_excess_is_charged_unless_there_is_no_limit() -> None:
+    for limit, last in ((3 * MIN_CHARGE_BYTES, False), (0, True)):
+        large = LargeResourceBudget(limit)
+        admitted = [large.admit(1, TODAY, sizes(n, size=SMALL_BYTES + 1)) for n in range(4)]
+        assert admitted == [True, True, True, last]
 
 
 def test_what_is_remembered_is_bounded_and_nobody_is_refused_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,11 +52,6 @@ def test_what_is_remembered_is_bounded_and_nobody_is_refused_for_others(monkeypa
     assert all(large.admit(project, TODAY, sizes(1)) for project in range(5))
     assert not large.admit(4, TODAY, sizes(2))
     assert large.admit(0, TODAY, sizes(2))  # forgotten, it begins anew
-
-
-def test_without_a_limit_all_are_stored() -> None:
-    large = LargeResourceBudget(0)
-    assert all(large.admit(1, TODAY, sizes(n, size=10 * LARGE)) for n in range(100))
 
 
 def test_the_policy_without_large_ones_allows_no_more_than_the_one_before() -> None:

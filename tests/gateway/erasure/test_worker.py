@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import pytest
 import structlog
 
 from chassis.auth.tables import projects
-from chassis.clickhouse import ClickHouse, QueryLimits, StoreUnavailable, migrations
+from chassis.clickhouse import ClickHouse, QueryLimits, StoreUnavailable
 from chassis.db.database import Database
 from chassis.erasures import leases, repository
 from chassis.erasures.repository import NewErasure, StoredErasure
@@ -44,7 +44,14 @@ SECRET = "seeded-4711"
 EVENT = bytes_field(11, bytes_field(2, b"exception") + attributes(3, pair("exception.message", string(SECRET))))
 
 
-OF_A = [{"key": "user.id", "op": "eq", "value": "a"}]
+Filters = list[dict[str, str]]
+
+
+def of_user(user: str) -> Filters:
+    return [{"key": "user.id", "op": "eq", "value": user}]
+
+
+OF_A = of_user("a")
 
 
 class Request:
@@ -54,60 +61,63 @@ class Request:
         self.decoded, self.wire_bytes = decoded, 100
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.ns = NOW_NS
-
-    def __call__(self) -> int:
-        return self.ns
-
-    def pass_time(self, seconds: float) -> None:
-        self.ns += int(seconds * 10**9)
-
-
 class Erasing:
     """A worker over the stores, and what tests do with it."""
 
     def __init__(self, store: ClickHouse, database: Database, tenant: Tenant, journals: Path) -> None:
-        self.store, self.database, self.tenant, self.journals, self.clock = store, database, tenant, journals, Clock()
+        self.store, self.database, self.tenant, self.journals, self.ns = store, database, tenant, journals, NOW_NS
         self.project_id = tenant.project.id
         self.telemetry = TelemetryErasure(store)
         self.worker = self.another()
 
+    def restart(self) -> None:
+        """The process is gone, and its lease is over."""
+        self.worker = self.another()
+        self.pass_time(61)
+
     def another(self) -> ErasureWorker:
-        """As after a restart, or of another gateway."""
+        """Of another process."""
         self.deleted_projects = DeletedProjects(self.journals)
         return ErasureWorker(
             self.database,
             self.telemetry,
             DerivedRows(self.store, self.telemetry, 0, self._no_sleep),
-            JournalErasure(self.journals, self.database, self.clock, lambda: self.clock.ns / 10**9),
+            JournalErasure(self.journals, self.database, self.clock, lambda: self.ns / 10**9),
             self.deleted_projects,
             compile_filters,
             structlog.get_logger(),
             self.clock,
         )
 
+    def clock(self) -> int:
+        return self.ns
+
+    def pass_time(self, seconds: float) -> None:
+        self.ns += int(seconds * 10**9)
+
+    async def keep_days(self) -> None:
+        """What the retention of projects deletes is gone."""
+        log = structlog.get_logger()
+        await ProjectRetention(self.database, self.telemetry, self.deleted_projects, log, self.clock).run()
+        while await self.telemetry.running(ALL_TABLES):
+            await asyncio.sleep(0.05)
+
     async def _no_sleep(self, _seconds: float) -> None:
         await asyncio.sleep(0.01)
 
     async def request(self, kind: ErasureKind, **more: Any) -> StoredErasure:
         async with self.database.write() as connection:
-            of_project: dict[str, Any] = {
-                "org_id": self.tenant.organization.id,
-                "project_id": self.project_id,
-                "purged": True,
-            }
-            new = NewErasure(kind=kind, **(of_project | more))
-            return await repository.create(connection, new, datetime.fromtimestamp(self.clock.ns / 10**9, UTC))
+            own: dict[str, Any] = {"org_id": self.tenant.organization.id, "project_id": self.project_id}
+            new = NewErasure(kind=kind, **own, **{"purged": True, **more})
+            return await repository.create(connection, new, self.now())
 
     async def state(self, erasure: StoredErasure) -> StoredErasure:
         async with self.database.read() as connection:
             return await repository.get(connection, erasure.id)
 
-    def now(self) -> float:
-        """Of the worker, in seconds since 1970."""
-        return self.clock.ns / 10**9
+    def now(self) -> datetime:
+        """Of the worker."""
+        return datetime.fromtimestamp(self.ns / 10**9, UTC)
 
     async def poll_until(self, erasure: StoredErasure, until: Callable[[StoredErasure], bool]) -> StoredErasure:
         """Poll as time passes. Parts that are replaced are removed by ClickHouse in its own time."""
@@ -116,7 +126,7 @@ class Erasing:
             found = await self.state(erasure)
             if until(found):
                 return found
-            self.clock.pass_time(worker_module.RETRY_S)
+            self.pass_time(worker_module.RETRY_S)
             await asyncio.sleep(0.05)
         raise AssertionError(f"not reached: {await self.state(erasure)}")
 
@@ -149,18 +159,10 @@ def is_completed(erasure: StoredErasure) -> bool:
 
 
 @pytest.fixture
-async def erasing(
-    tmp_path: Path, database: Database, clickhouse_url: str, new_database: Callable[[], str]
-) -> AsyncIterator[Erasing]:
-    name = new_database()
-    store = ClickHouse(clickhouse_url, database=name)
-    await migrations.migrate(store, retention_days=0)
-    await store.start()
+async def erasing(tmp_path: Path, database: Database, unexpiring: ClickHouse) -> Erasing:
     for table in TABLES:  # older releases keep replaced parts for eight minutes
-        await store.command(f"ALTER TABLE {table.name} MODIFY SETTING old_parts_lifetime = 0")
-    yield Erasing(store, database, await new_tenant(database, "acme"), tmp_path / "journal")
-    await store.command(f"DROP DATABASE {name}")
-    await store.close()
+        await unexpiring.command(f"ALTER TABLE {table.name} MODIFY SETTING old_parts_lifetime = 0")
+    return Erasing(unexpiring, database, await new_tenant(database, "acme"), tmp_path / "journal")
 
 
 def sent(project_id: int, user: str, *, at: int = NOW_NS, secret: str = SECRET) -> list[DecodedPayload]:
@@ -216,8 +218,7 @@ async def test_a_restart_continues(erasing: Erasing, monkeypatch: pytest.MonkeyP
         await erasing.worker.poll()
     monkeypatch.undo()
     assert (await erasing.state(erasure)).state is ErasureState.RUNNING
-    erasing.worker = erasing.another()
-    erasing.clock.pass_time(61)  # the lease is over
+    erasing.restart()
     await erasing.poll_until(erasure, is_completed)
     assert not any((await erasing.contents()).values())
 
@@ -230,17 +231,22 @@ ROWS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("begun", [True, False], ids=["begun", "not begun"])
-@pytest.mark.parametrize(
-    ("kind", "deletions"),
-    [*((ErasureKind.PROJECT, number) for number in (0, 2, 5)), *((ErasureKind.FILTER, number) for number in (0, 2))],
-)
+# Every other one for `make test`.
+ENDS = [
+    pytest.param(kind, deletions, begun, marks=[pytest.mark.long] * ((number + begun) % 2))
+    for kind, numbers in ((ErasureKind.PROJECT, (0, 2, 5)), (ErasureKind.FILTER, (0, 2)))
+    for number, deletions in enumerate(numbers)
+    for begun in (True, False)
+]
+
+
+@pytest.mark.parametrize(("kind", "deletions", "begun"), ENDS)
 async def test_rows_are_counted_once_whenever_the_process_ends(
     erasing: Erasing, monkeypatch: pytest.MonkeyPatch, kind: ErasureKind, deletions: int, begun: bool
 ) -> None:
     """It ends when it deletes from one more table than so many, before or after ClickHouse has begun to."""
     await erasing.insert(1, *sent(erasing.project_id, "a"))
-    filters = [{"key": "user.id", "op": "eq", "value": "a"}] if kind is ErasureKind.FILTER else None
+    filters = OF_A if kind is ErasureKind.FILTER else None
     erasure = await erasing.request(kind, filters=filters)
     command, left = erasing.store.command, deletions
 
@@ -258,8 +264,7 @@ async def test_rows_are_counted_once_whenever_the_process_ends(
         patched.setattr(erasing.store, "command", ending)
         with pytest.raises(SystemExit):
             await erasing.poll_until(erasure, is_completed)
-    erasing.worker = erasing.another()
-    erasing.clock.pass_time(61)  # the lease is over
+    erasing.restart()
     done = await erasing.poll_until(erasure, is_completed)
     assert (done.counts, done.pending_deletion) == (ROWS[kind], None)
 
@@ -281,13 +286,12 @@ async def test_items_by_filter(erasing: Erasing) -> None:
     await erasing.insert(1, *sent(erasing.project_id, "a"), *of_another)
     await erasing.insert(2, *sent(erasing.project_id + 1, "a"))
     of_others = await erasing.contents(f"project_id = {erasing.project_id + 1}")
-    filters = [{"key": "user.id", "op": "eq", "value": "a"}]
-    erasing.clock.pass_time(1)
-    dry = await erasing.request(ErasureKind.FILTER, filters=filters, dry_run=True)
+    erasing.pass_time(1)
+    dry = await erasing.request(ErasureKind.FILTER, filters=OF_A, dry_run=True)
     counted = await erasing.poll_until(dry, is_completed)
     assert counted.counts == {"error_occurrences": 2, "spans": 1, "logs": 1}
     assert len(await erasing.read("SELECT 1 FROM spans")) == 3
-    erasure = await erasing.request(ErasureKind.FILTER, filters=filters)
+    erasure = await erasing.request(ErasureKind.FILTER, filters=OF_A)
     done = await erasing.poll_until(erasure, is_completed)
     assert done.counts == counted.counts
     assert await erasing.contents(f"project_id = {erasing.project_id + 1}") == of_others
@@ -319,12 +323,12 @@ async def test_a_journal_with_older_segments_is_waited_for(erasing: Erasing) -> 
     erasure = await erasing.request(ErasureKind.PROJECT)
     waiting = await erasing.poll_until(erasure, lambda found: "release older requests" in (found.message or ""))
     began = erasing.now()
-    erasing.clock.pass_time(3_600)
+    erasing.pass_time(3_600)
     await erasing.worker.poll()
     late = await erasing.state(waiting)
     assert late.state is ErasureState.RUNNING
-    retries = [one.retry_at.timestamp() for one in (waiting, late) if one.retry_at is not None]
-    pauses = [round(retry - now) for retry, now in zip(retries, (began, erasing.now()), strict=True)]
+    retries = [one.retry_at for one in (waiting, late) if one.retry_at is not None]
+    pauses = [round((retry - at).total_seconds()) for retry, at in zip(retries, (began, erasing.now()), strict=True)]
     assert pauses == [worker_module.RETRY_S, worker_module.MAX_RETRY_S], "the longer it waits, the less often it counts"
     later = frames.FileHeader(frames.SEGMENT, 1, NOW_NS + 2 * MARGIN_NS, b"s" * 8)
     segment.write_bytes(frames.pack_file_header(later))
@@ -355,7 +359,7 @@ async def test_quarantined_requests_and_damaged_bytes_are_removed(erasing: Erasi
     (damaged / f"{NOW_NS // 10**6 + 10**6}-0-1.bytes").write_bytes(b"x")
     (erasing.journals / "0").mkdir()
     await erasing.worker.poll()
-    filters = [{"key": "user.id", "op": "eq", "value": "a"}] if kind is ErasureKind.FILTER else None
+    filters = OF_A if kind is ErasureKind.FILTER else None
     await erasing.request(kind, filters=filters)
     await erasing.worker.poll()
     assert not any(path.exists() for path in ours)
@@ -390,22 +394,17 @@ async def test_a_project_may_keep_its_rows_for_fewer_days(erasing: Erasing) -> N
     for days in range(4):
         at = NOW_NS - days * DAY_NS
         await erasing.insert(days, *sent(erasing.project_id, "a", at=at), *sent(erasing.project_id + 1, "b", at=at))
-    retention = ProjectRetention(
-        erasing.database, erasing.telemetry, erasing.deleted_projects, structlog.get_logger(), erasing.clock
-    )
-    await retention.run()
+    await erasing.keep_days()
     assert len(await erasing.read("SELECT 1 FROM spans")) == 8
     async with erasing.database.write() as connection:
         await connection.execute(projects.update().where(projects.c.id == erasing.project_id).values(retention_days=2))
-    await retention.run()
-    while await erasing.telemetry.running(ALL_TABLES):
-        await asyncio.sleep(0.05)
+    await erasing.keep_days()
     for table in ("spans", "logs", "error_occurrences", "trace_index"):
         left = await erasing.read(
             f"SELECT project_id = {erasing.project_id}, count() FROM {table} GROUP BY 1 ORDER BY 1"
         )
         assert [count for _, count in left] == ([8, 6] if table == "error_occurrences" else [4, 3])
-    await retention.run()
+    await erasing.keep_days()
 
 
 async def test_items_that_arrive_meanwhile_hold_up_their_own_day_only(erasing: Erasing) -> None:
@@ -433,15 +432,11 @@ async def test_occurrences_that_are_stored_after_their_items_were_erased_are_era
 
 async def test_erasures_of_one_project_take_turns(erasing: Erasing) -> None:
     await erasing.insert(1, *sent(erasing.project_id, "a"), *sent(erasing.project_id, "b", at=NOW_NS - 1))
-    both = [
-        await erasing.request(ErasureKind.FILTER, filters=[{"key": "user.id", "op": "eq", "value": user}])
-        for user in "ax"
-    ]
-    erasing.clock.pass_time(61)
+    both = [await erasing.request(ErasureKind.FILTER, filters=of_user(user)) for user in "ax"]
+    erasing.pass_time(61)
     async with erasing.database.write() as connection:
-        now = datetime.fromtimestamp(erasing.clock.ns / 10**9, UTC)
-        assert await leases.claim(connection, "one", now) is not None
-        assert await leases.claim(connection, "two", now) is None
+        assert await leases.claim(connection, "one", erasing.now()) is not None
+        assert await leases.claim(connection, "two", erasing.now()) is None
     for erasure in both:
         await erasing.poll_until(erasure, is_completed)
     assert [items for (items,) in await erasing.read("SELECT sum(items) FROM trace_index")] == [1]
@@ -449,14 +444,13 @@ async def test_erasures_of_one_project_take_turns(erasing: Erasing) -> None:
 
 async def test_no_message_and_no_statement_keeps_the_values_of_filters(erasing: Erasing) -> None:
     await erasing.insert(1, *sent(erasing.project_id, "a-secret-address"))
-    filters = [{"key": "user.id", "op": "eq", "value": "a-secret-address"}]
     messages = []
 
     def noted(found: StoredErasure) -> bool:
         messages.append(found.message or "")
         return is_completed(found)
 
-    await erasing.poll_until(await erasing.request(ErasureKind.FILTER, filters=filters), noted)
+    await erasing.poll_until(await erasing.request(ErasureKind.FILTER, filters=of_user("a-secret-address")), noted)
     assert len(set(messages)) > 2
     assert "secret" not in "".join(messages)
     commands = await erasing.read("SELECT command FROM system.mutations WHERE database = currentDatabase()")
@@ -468,17 +462,13 @@ async def test_what_is_stored_of_a_deleted_project_later_is_deleted(erasing: Era
     await erasing.poll_until(await erasing.request(ErasureKind.PROJECT), is_completed)
     await erasing.insert(1, *sent(erasing.project_id, "a"), *sent(erasing.project_id + 1, "a"))
     others = await erasing.contents(f"project_id = {erasing.project_id + 1}")
-    await ProjectRetention(
-        erasing.database, erasing.telemetry, erasing.deleted_projects, structlog.get_logger(), erasing.clock
-    ).run()
-    while await erasing.telemetry.running(ALL_TABLES):
-        await asyncio.sleep(0.05)
+    await erasing.keep_days()
     assert await erasing.contents() == others
 
 
 async def test_tables_that_a_killed_repair_left_are_waited_for(erasing: Erasing) -> None:
     await erasing.store.command("CREATE TABLE repair_error_occurrences_0 AS error_occurrences")
-    erasing.clock.pass_time(3_600)
+    erasing.pass_time(3_600)
     erasure = await erasing.request(ErasureKind.PROJECT)
     await erasing.poll_until(erasure, lambda found: "repair_error_occurrences_0" in (found.message or ""))
     await erasing.store.command("DROP TABLE repair_error_occurrences_0")

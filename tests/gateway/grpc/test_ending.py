@@ -40,15 +40,29 @@ def in_flight(client: Client) -> float | None:
     return client.gateway.telemetry.registry.get_sample_value("sluice_grpc_calls_in_flight")
 
 
+async def begun(client: Client, held: HeldIngest, within_s: float | None = None) -> aio.UnaryUnaryCall[bytes, bytes]:
+    """A call whose request is held."""
+    method: aio.UnaryUnaryMultiCallable[bytes, bytes] = client.channel.unary_unary(TRACES)
+    call = method(SPAN, metadata=aio.Metadata(*client.key()), timeout=within_s)
+    await eventually(lambda: held.submitted == 1)
+    return call
+
+
+async def without_message(client: Client) -> aio.StreamUnaryCall[bytes, bytes]:
+    """A call under way whose message is not sent."""
+    method: aio.StreamUnaryMultiCallable[bytes, bytes] = client.channel.stream_unary(TRACES)
+    call = method(metadata=aio.Metadata(*client.key()))
+    await eventually(lambda: in_flight(client) == 1)
+    return call
+
+
 @pytest.mark.parametrize("leave", ["cancels", "deadline"])
 async def test_a_client_that_leaves_changes_nothing_of_what_is_accepted(
     connect: Connect, held: HeldIngest, leave: str
 ) -> None:
     store = RecordingStore()
     client = await connect(store)
-    method: aio.UnaryUnaryMultiCallable[bytes, bytes] = client.channel.unary_unary(TRACES)
-    call = method(SPAN, metadata=aio.Metadata(*client.key()), timeout=0.5 if leave == "deadline" else None)
-    await eventually(lambda: held.submitted == 1)
+    call = await begun(client, held, within_s=0.5 if leave == "deadline" else None)
     if leave == "cancels":
         call.cancel()
     assert await call.code() is (StatusCode.CANCELLED if leave == "cancels" else StatusCode.DEADLINE_EXCEEDED)
@@ -63,9 +77,7 @@ async def test_a_client_that_leaves_changes_nothing_of_what_is_accepted(
 
 async def test_a_client_that_leaves_before_its_message_is_received_is_counted_as_refused(connect: Connect) -> None:
     client = await connect(RecordingStore())
-    method: aio.StreamUnaryMultiCallable[bytes, bytes] = client.channel.stream_unary(TRACES)
-    call = method(metadata=aio.Metadata(*client.key()))
-    await eventually(lambda: in_flight(client) == 1)
+    call = await without_message(client)
     call.cancel()
     await eventually(lambda: client.gateway.metric("requests_total", reason="bad_request") == 1)
     assert client.gateway.metric("inflight_bytes") == 0
@@ -97,10 +109,7 @@ async def refused(client: Client) -> None:
 
 async def test_what_its_client_has_left_is_stored_before_the_stop_ends(connect: Connect, held: HeldIngest) -> None:
     client = await connect(RecordingStore())
-    method: aio.UnaryUnaryMultiCallable[bytes, bytes] = client.channel.unary_unary(TRACES)
-    call = method(SPAN, metadata=aio.Metadata(*client.key()))
-    await eventually(lambda: held.submitted == 1)
-    call.cancel()
+    (await begun(client, held)).cancel()
     stopping = asyncio.ensure_future(client.gateway.stop())
     await asyncio.wait_for(refused(client), 10)
     assert not stopping.done()
@@ -111,8 +120,6 @@ async def test_what_its_client_has_left_is_stored_before_the_stop_ends(connect: 
 
 async def test_a_message_that_is_not_complete_does_not_hold_up_a_stop_for_longer_than_allowed(connect: Connect) -> None:
     client = await connect(RecordingStore(), drain_timeout_s=0.2)
-    method: aio.StreamUnaryMultiCallable[bytes, bytes] = client.channel.stream_unary(TRACES)
-    call = method(metadata=aio.Metadata(*client.key()))
-    await eventually(lambda: in_flight(client) == 1)
+    call = await without_message(client)
     await asyncio.wait_for(client.gateway.stop(), 15)
     assert await call.code() is not grpc.StatusCode.OK

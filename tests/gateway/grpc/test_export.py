@@ -1,20 +1,16 @@
 """Exports over gRPC: what is accepted, what arrives, and that both protocols are one path."""
 
-from collections.abc import Awaitable, Callable
-from typing import Any
-
 import grpc
 import pytest
 
 from chassis.clickhouse import ClickHouse
 from chassis.runtime.settings import ChassisSettings
 from gateway.grpc import health
-from tests.gateway.conftest import RecordingStore, StartGateway
+from tests.gateway.conftest import RecordingStore, Rows, StartGateway
 from tests.gateway.grpc.conftest import HEALTH, LOGS, METRICS, TRACES, Client, Connect
 from tests.gateway.otlp import log, logs, read_logs, read_traces, span, traces
 
 OK = grpc.StatusCode.OK
-Rows = Callable[..., Awaitable[list[tuple[Any, ...]]]]
 BODIES = {TRACES: traces(span()), LOGS: logs(log())}
 COMPRESSIONS = (None, grpc.Compression.NoCompression, grpc.Compression.Gzip)
 
@@ -24,30 +20,26 @@ async def client(connect: Connect) -> Client:
     return await connect(RecordingStore())
 
 
-@pytest.mark.parametrize("compression", COMPRESSIONS)
-@pytest.mark.parametrize("path", [TRACES, LOGS])
-async def test_full_success_is_an_empty_response(
-    client: Client, path: str, compression: grpc.Compression | None
-) -> None:
-    ended = await client.call(path, BODIES[path], compression=compression)
-    assert (ended.code, ended.response) == (OK, b"")
+async def test_full_success_is_an_empty_response_and_the_key_is_taken_from_either_metadata(client: Client) -> None:
+    project = client.gateway.projects[1]
+    dsn = (("authorization", f"DSN http://{project.key}@host/{project.id}"),)
+    for path, body in BODIES.items():
+        for compression in COMPRESSIONS:
+            for metadata in (client.key(1), dsn):
+                for message in (body, b""):
+                    ended = await client.call(path, message, metadata, compression=compression)
+                    assert (ended.code, ended.response) == (OK, b"")
 
 
-@pytest.mark.parametrize("path", [TRACES, LOGS])
-async def test_an_empty_request_succeeds(client: Client, path: str) -> None:
-    assert (await client.call(path, b"")).code is OK
-
-
-@pytest.mark.parametrize("compression", COMPRESSIONS)
-async def test_what_is_accepted_is_stored(
-    connect: Connect, clickhouse: ClickHouse, rows: Rows, compression: grpc.Compression | None
-) -> None:
+async def test_what_is_accepted_is_stored(connect: Connect, clickhouse: ClickHouse, rows: Rows) -> None:
     client = await connect(clickhouse)
     many = [span(number, name=f"span {number}") for number in range(1, 200)]
-    assert (await client.call(TRACES, traces(*many), compression=compression)).code is OK
-    assert (await client.call(LOGS, logs(log(7)), compression=compression)).code is OK
-    assert [row[0] for row in await rows("SELECT name FROM spans ORDER BY trace_id")] == [one.name for one in many]
-    assert [row[0] for row in await rows("SELECT count() FROM logs")] == [1]
+    for compression in COMPRESSIONS:
+        assert (await client.call(TRACES, traces(*many), compression=compression)).code is OK
+        assert (await client.call(LOGS, logs(log(7)), compression=compression)).code is OK
+    found = await rows("SELECT name, count() FROM spans GROUP BY name, trace_id ORDER BY trace_id")
+    assert found == [(one.name, 3) for one in many]
+    assert await rows("SELECT count() FROM logs") == [(3,)]
 
 
 async def test_a_partial_success_has_the_number_of_rejected_items_and_the_reasons(client: Client) -> None:
@@ -69,16 +61,6 @@ async def test_what_is_sent_to_the_service_of_the_other_signal_is_named_and_noth
     traced = read_traces(ended.response).partial_success
     message = "Warning: Log records were not stored; send them to /v1/logs (gRPC: LogsService)."
     assert (ended.code, traced.rejected_spans, traced.error_message) == (OK, 0, message)
-
-
-@pytest.mark.parametrize("name", ["x-legacy-auth", "authorization"])
-async def test_the_key_is_taken_from_either_metadata(client: Client, name: str) -> None:
-    project = client.gateway.projects[1]
-    value = {
-        "x-legacy-auth": f"Legacy legacy_key={project.key}",
-        "authorization": f"DSN http://{project.key}@host/{project.id}",
-    }[name]
-    assert (await client.call(TRACES, traces(span()), ((name, value),))).code is OK
 
 
 async def test_both_protocols_count_the_same(connect: Connect, start_gateway: StartGateway) -> None:
@@ -108,18 +90,16 @@ async def test_both_protocols_count_the_same(connect: Connect, start_gateway: St
     assert sum(samples[0].values()) > 0
 
 
-@pytest.mark.parametrize(
-    ("path", "message"),
-    [
+async def test_other_methods_are_unimplemented(client: Client) -> None:
+    not_found = "Method not found!"
+    for path, message in (
         (METRICS, "Metrics are not supported. Set OTEL_METRICS_EXPORTER=none"),
-        ("/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export", "Method not found!"),
-        ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "Method not found!"),
-        ("/grpc.health.v1.Health/List", "Method not found!"),
-    ],
-)
-async def test_other_methods_are_unimplemented(client: Client, path: str, message: str) -> None:
-    ended = await client.call(path, b"", ())
-    assert (ended.code, ended.message[: len(message)]) == (grpc.StatusCode.UNIMPLEMENTED, message)
+        ("/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export", not_found),
+        ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", not_found),
+        ("/grpc.health.v1.Health/List", not_found),
+    ):
+        ended = await client.call(path, b"", ())
+        assert (ended.code, ended.message[: len(message)]) == (grpc.StatusCode.UNIMPLEMENTED, message)
 
 
 async def test_the_health_service_says_what_readyz_says(connect: Connect) -> None:

@@ -70,6 +70,11 @@ def block(sizes: list[int], last_flags: int = END_HEADERS) -> bytes:
     return b"".join(frame(kind, flag, 1, bytes(size)) for kind, flag, size in zip(kinds, flags, sizes, strict=True))
 
 
+def calls(first: int, count: int) -> bytes:
+    """So many calls are begun, from this stream on."""
+    return b"".join(frame(HEADERS, END_HEADERS, first + 2 * number, BLOCK) for number in range(count))
+
+
 FULL = MAX_HEADER_BLOCK_BYTES // 2 - 9  # two such frames are the longest block
 
 VERDICTS: dict[str, tuple[bytes, Fault | None]] = {
@@ -97,14 +102,8 @@ VERDICTS: dict[str, tuple[bytes, Fault | None]] = {
     "the reset of one": (PREFIX + CALL + frame(RST_STREAM, 0, 3, bytes(4)), FRAME_ORDER),
     "a continuation of the connection": (PREFIX + CALL + frame(CONTINUATION, 4, 0, b"x"), FRAME_ORDER),
     "headers of the connection": (PREFIX + frame(HEADERS, 0, 0, BLOCK), FRAME_ORDER),
-    "as many open calls as may be": (
-        PREFIX + b"".join(frame(HEADERS, END_HEADERS, 2 * n + 1, BLOCK) for n in range(MAX_OPEN_STREAMS)),
-        None,
-    ),
-    "more open calls": (
-        PREFIX + b"".join(frame(HEADERS, END_HEADERS, 2 * n + 1, BLOCK) for n in range(MAX_OPEN_STREAMS + 1)),
-        STREAMS,
-    ),
+    "as many open calls as may be": (PREFIX + calls(1, MAX_OPEN_STREAMS), None),
+    "more open calls": (PREFIX + calls(1, MAX_OPEN_STREAMS + 1), STREAMS),
 }
 
 
@@ -141,8 +140,7 @@ def test_frames_that_no_call_needs_have_an_allowance_that_time_and_answers_renew
     assert framing.from_client(PREFIX + TWO_CALLS + one * LEFT, 0) is None
     assert framing.from_client(one * int(FRAMES_PER_S), 1) is None
     framing.from_core(ANSWER)
-    calls = b"".join(frame(HEADERS, END_HEADERS, stream, BLOCK) for stream in range(5, 5 + 2 * 100, 2))
-    assert framing.from_client(calls + one * FRAMES_PER_CALL, 1) is None
+    assert framing.from_client(calls(5, 100) + one * FRAMES_PER_CALL, 1) is None
     assert framing.from_client(one, 1) == FRAME_RATE
 
 
@@ -156,19 +154,19 @@ def test_the_allowance_has_a_limit() -> None:
 def test_calls_that_are_reset_earn_nothing() -> None:
     """Whichever side resets them."""
     for side in ("client", "core"):
-        framing, calls = ConnectionFraming(0), 0
+        framing, begun = ConnectionFraming(0), 0
         fault = framing.from_client(PREFIX, 0)
         while fault is None:
-            stream = 2 * calls + 1
+            stream = 2 * begun + 1
             fault = framing.from_client(frame(HEADERS, END_HEADERS, stream, BLOCK), 0)
             reset = frame(RST_STREAM, 0, stream, bytes(4))
             if side == "core":
                 framing.from_core(reset)
             elif fault is None:
                 fault = framing.from_client(reset, 0)
-            calls += 1
-        assert (fault, framing.streams.keys() - {2 * calls - 1}) == (FRAME_RATE, set())
-        assert FRAMES_AT_ONCE <= calls <= FRAMES_AT_ONCE + 1
+            begun += 1
+        assert (fault, framing.streams.keys() - {2 * begun - 1}) == (FRAME_RATE, set())
+        assert FRAMES_AT_ONCE <= begun <= FRAMES_AT_ONCE + 1
 
 
 def test_what_the_core_ends_is_no_open_call() -> None:
@@ -223,12 +221,11 @@ COSTS = {
 }
 
 
-@pytest.mark.parametrize("name", COSTS)
-def test_what_is_longer_or_unknown_costs_more(name: str) -> None:
-    one, cost = COSTS[name]
-    framing = ConnectionFraming(0)
-    assert framing.from_client(PREFIX + TWO_CALLS + one * (LEFT // cost), 0) is None
-    assert framing.from_client(one, 0) == FRAME_RATE
+def test_what_is_longer_or_unknown_costs_more() -> None:
+    for name, (one, cost) in COSTS.items():
+        framing = ConnectionFraming(0)
+        assert framing.from_client(PREFIX + TWO_CALLS + one * (LEFT // cost), 0) is None, name
+        assert framing.from_client(one, 0) == FRAME_RATE, name
 
 
 @given(st.lists(any_frame, max_size=30).map(b"".join), st.binary(max_size=30), st.lists(st.integers(0, 2_000)))
@@ -250,13 +247,13 @@ def call(draw: st.DrawFn) -> list[tuple[int, int, bytes]]:
 
 
 @given(st.lists(call(), min_size=1, max_size=5))
-def test_what_legitimate_clients_send_is_never_refused(calls: list[list[tuple[int, int, bytes]]]) -> None:
+def test_what_legitimate_clients_send_is_never_refused(sent: list[list[tuple[int, int, bytes]]]) -> None:
     """Though each call brings pings and windows of its own, and all of them come at one moment."""
     framing = ConnectionFraming(0)
     assert framing.from_client(PREFIX, 0) is None
     for number in range(60):
         stream = 2 * number + 1
-        for kind, flags, payload in calls[number % len(calls)]:
+        for kind, flags, payload in sent[number % len(sent)]:
             of_call = kind in (DATA, HEADERS, CONTINUATION)
             assert framing.from_client(frame(kind, flags, stream if of_call else 0, payload), 0) is None
         framing.from_core(frame(HEADERS, END_HEADERS | END_STREAM, stream, b"\x88"))

@@ -1,8 +1,9 @@
 """Refusals over gRPC, row by row: the code, whether a retry may succeed, and what is counted."""
 
 import gzip
+from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import grpc
 import pytest
@@ -13,8 +14,9 @@ from chassis.clickhouse import StoreUnavailable
 from control.identity import organization_repository
 from gateway.admission.concurrency import ConcurrencyLimiter
 from gateway.export.decoding import Decoder
+from proto.otlp.protobuf_writer import bytes_field
 from tests.gateway.conftest import RecordingStore
-from tests.gateway.grpc.conftest import LOGS, TRACES, Client, Connect
+from tests.gateway.grpc.conftest import LOGS, TRACES, Client, Connect, Metadata
 from tests.gateway.otlp import log, logs, span, traces
 
 SMALL = {"max_wire_bytes": 20_000, "max_body_bytes": 40_000, "max_items": 20, "max_members": 3}
@@ -23,117 +25,85 @@ SPAN = traces(span())
 
 
 class Row(NamedTuple):
-    """A call, and how it ends. `retry`: whether it has a RetryInfo. `reason`: what is counted."""
+    """A call, and how it ends. `text`: its message, if that is ours. `reason`: what is counted."""
 
-    code: StatusCode
     text: str
     reason: str
     message: bytes = SPAN
-    metadata: Callable[[Client], tuple[tuple[str, str], ...]] | None = None
+    metadata: Callable[[Client], Metadata] = Client.key
 
 
 def nested(depth: int) -> bytes:
     """A resource attribute of so many nested arrays."""
     value = b"\x0a\x00"
     for _ in range(depth):
-        value = field(5, field(1, value))
-    attribute = field(1, b"k") + field(2, value)
-    return field(1, field(1, field(1, attribute)) + field(2, field(2, span().SerializeToString())))
+        value = bytes_field(5, bytes_field(1, value))
+    attribute = bytes_field(1, b"k") + bytes_field(2, value)
+    spans = bytes_field(2, bytes_field(2, span().SerializeToString()))
+    return bytes_field(1, bytes_field(1, bytes_field(1, attribute)) + spans)
 
 
-def field(number: int, value: bytes) -> bytes:
-    """A field with its length, of which there are two bytes if one is too few."""
-    size = len(value)
-    length = bytes((size,)) if size < 0x80 else bytes((size & 0x7F | 0x80, size >> 7))
-    return bytes((number << 3 | 2,)) + length + value
+def legacy(value: str) -> Callable[[Client], Metadata]:
+    return lambda _client: (("x-legacy-auth", value),)
 
 
-def dsn(client: Client) -> tuple[tuple[str, str], ...]:
-    """A DSN of one project's key and another project's id."""
-    mine, other = client.gateway.projects
-    return (("authorization", f"DSN http://{mine.key}@host/{other.id}"),)
+def dsn(client: Client, project_id: int) -> Metadata:
+    """A DSN of one project's key and the id of a project."""
+    return (("authorization", f"DSN http://{client.gateway.projects[0].key}@host/{project_id}"),)
 
 
-def two_keys(client: Client) -> tuple[tuple[str, str], ...]:
-    return (*client.key(0), ("authorization", f"DSN http://{client.gateway.projects[1].key}@host/1"))
+def two_keys(client: Client) -> Metadata:
+    return (*client.key(1), *dsn(client, 1))
 
 
-ROWS = {
-    "no key": Row(StatusCode.UNAUTHENTICATED, "A project key is required.", "unauthorized", metadata=lambda _: ()),
-    "no such key": Row(
-        StatusCode.UNAUTHENTICATED,
-        "The project key is not valid.",
-        "unauthorized",
-        metadata=lambda _: (("x-legacy-auth", f"Legacy legacy_key={'0' * 32}"),),
-    ),
-    "malformed": Row(
-        StatusCode.UNAUTHENTICATED,
-        "The X-Legacy-Auth header must have the form: Legacy legacy_key=<key>.",
-        "unauthorized",
-        metadata=lambda _: (("x-legacy-auth", "Bearer x"),),
-    ),
-    "two keys": Row(
-        StatusCode.UNAUTHENTICATED,
-        "The request contains different project keys; send one.",
-        "unauthorized",
-        metadata=two_keys,
-    ),
-    "another project": Row(
-        StatusCode.PERMISSION_DENIED,
-        "The project key does not belong to the project in the request.",
-        "forbidden",
-        metadata=dsn,
-    ),
-    "not protobuf": Row(StatusCode.INVALID_ARGUMENT, "", "malformed", b"\xff\xff\xff"),
-    "too deep": Row(StatusCode.INVALID_ARGUMENT, "", "too_deep", nested(40)),
-    "too many items": Row(StatusCode.INVALID_ARGUMENT, "", "too_many_items", traces(*[span(1)] * 21)),
-    "corrupt gzip": Row(
-        StatusCode.INVALID_ARGUMENT, "The body is not valid gzip.", "bad_request", b"\x1f\x8b\x08\x00" + b"x" * 20
-    ),
-    "truncated gzip": Row(
-        StatusCode.INVALID_ARGUMENT, "The gzip body is truncated.", "bad_request", gzip.compress(SPAN)[:-9]
-    ),
-    "too large decompressed": Row(
-        StatusCode.INVALID_ARGUMENT,
-        "The decompressed body is larger than 40000 bytes.",
-        "payload_too_large",
-        gzip.compress(bytes(40_001)),
-    ),
-    "too many gzip members": Row(
-        StatusCode.INVALID_ARGUMENT,
-        "The gzip body has more than 3 members.",
-        "payload_too_large",
-        gzip.compress(b"") * 4,
-    ),
+NOT_LEGACY: Final = "The X-Legacy-Auth header must have the form: Legacy legacy_key=<key>."
+ANOTHER: Final = "The project key does not belong to the project in the request."
+ROWS: Final[dict[StatusCode, list[Row]]] = {
+    StatusCode.UNAUTHENTICATED: [
+        Row("A project key is required.", "unauthorized", metadata=lambda _: ()),
+        Row("The project key is not valid.", "unauthorized", metadata=legacy(f"Legacy legacy_key={'0' * 32}")),
+        Row(NOT_LEGACY, "unauthorized", metadata=legacy("Bearer x")),
+        Row("The request contains different project keys; send one.", "unauthorized", metadata=two_keys),
+    ],
+    StatusCode.PERMISSION_DENIED: [
+        Row(ANOTHER, "forbidden", metadata=lambda client: dsn(client, client.gateway.projects[1].id))
+    ],
+    StatusCode.INVALID_ARGUMENT: [
+        Row("", "malformed", b"\xff\xff\xff"),
+        Row("", "too_deep", nested(40)),
+        Row("", "too_many_items", traces(*[span(1)] * 21)),
+        Row("The body is not valid gzip.", "bad_request", b"\x1f\x8b\x08\x00" + b"x" * 20),
+        Row("The gzip body is truncated.", "bad_request", gzip.compress(SPAN)[:-9]),
+        Row("The decompressed body is larger than 40000 bytes.", "payload_too_large", gzip.compress(bytes(40_001))),
+        Row("The gzip body has more than 3 members.", "payload_too_large", gzip.compress(b"") * 4),
+    ],
 }
 
 
-@pytest.mark.parametrize("name", ROWS)
-async def test_bad_requests_get_a_code_that_no_client_retries(connect: Connect, name: str) -> None:
-    row = ROWS[name]
+async def test_bad_requests_get_a_code_that_no_client_retries(connect: Connect) -> None:
     client = await connect(RecordingStore(), **SMALL)
-    ended = await client.call(TRACES, row.message, None if row.metadata is None else row.metadata(client))
-    assert (ended.code, ended.retry_s) == (row.code, None)
-    assert ended.code not in RETRIED
-    assert ended.message
-    assert row.text in ("", ended.message)
-    assert ended.trailing is not None
-    assert len(ended.trailing["x-request-id"]) == 32
-    assert client.gateway.metric("requests_total", signal="traces", outcome="refused", reason=row.reason) == 1
+    counted: Counter[str] = Counter()
+    for code, row in ((code, row) for code, rows in ROWS.items() for row in rows):
+        ended = await client.call(TRACES, row.message, row.metadata(client))
+        assert (ended.code, ended.retry_s) == (code, None), row
+        assert ended.code not in RETRIED
+        assert ended.message
+        assert row.text in ("", ended.message)
+        assert ended.trailing is not None
+        assert len(ended.trailing["x-request-id"]) == 32
+        counted[row.reason] += 1
+        refused = {"signal": "traces", "outcome": "refused", "reason": row.reason}
+        assert client.gateway.metric("requests_total", **refused) == counted[row.reason], row
 
 
 async def test_a_message_above_the_wire_cap_is_refused_before_it_is_received(connect: Connect) -> None:
-    """By gRPC itself, with the code that OTLP names for it; without RetryInfo no client retries it."""
+    """By gRPC itself, with the code that OTLP names for it; without RetryInfo no client retries it. So is deflate."""
     client = await connect(RecordingStore(), **SMALL)
     ended = await client.call(TRACES, bytes(20_001))
     assert (ended.code, ended.retry_s, ended.status) == (StatusCode.RESOURCE_EXHAUSTED, None, None)
-    assert (await client.call(TRACES, SPAN)).code is StatusCode.OK
-
-
-async def test_deflate_is_not_taken(connect: Connect) -> None:
-    client = await connect(RecordingStore())
     ended = await client.call(TRACES, SPAN * 20, compression=grpc.Compression.Deflate)
     assert ended.code is StatusCode.UNIMPLEMENTED
+    assert (await client.call(TRACES, SPAN)).code is StatusCode.OK
 
 
 async def test_over_its_rate_a_key_gets_the_time_until_the_next_permit(connect: Connect) -> None:
@@ -210,19 +180,15 @@ async def test_a_fault_of_ours_is_internal_and_says_nothing_of_it(
     assert client.gateway.metric("requests_total", reason="internal_error") == 1
 
 
-async def test_a_trusted_proxy_says_whose_failures_they_are(connect: Connect) -> None:
-    client = await connect(RecordingStore(), failed_key_rate=1, trusted_proxies=("127.0.0.1",))
-    codes = []
-    for address in ("203.0.113.1", "203.0.113.1", "203.0.113.2"):
-        unknown = (("x-legacy-auth", f"Legacy legacy_key={'0' * 32}"), ("x-forwarded-for", address))
-        codes.append((await client.call(TRACES, SPAN, unknown)).code)
-    assert codes == [StatusCode.UNAUTHENTICATED, StatusCode.RESOURCE_EXHAUSTED, StatusCode.UNAUTHENTICATED]
-
-
-async def test_an_address_with_too_many_failures_is_refused_for_unknown_keys_alone(connect: Connect) -> None:
-    client = await connect(RecordingStore(), failed_key_rate=2)
+async def test_failed_keys_are_counted_by_address_and_refused_for_unknown_keys_alone(connect: Connect) -> None:
+    """A trusted proxy says whose failures they are."""
+    unknown = ("x-legacy-auth", f"Legacy legacy_key={'0' * 32}")
+    client = await connect(RecordingStore(), failed_key_rate=2, trusted_proxies=("127.0.0.1",))
     assert (await client.call(TRACES, SPAN)).code is StatusCode.OK
-    unknown = (("x-legacy-auth", f"Legacy legacy_key={'0' * 32}"),)
-    codes = [(await client.call(TRACES, SPAN, unknown)).code for _ in range(3)]
-    assert codes == [StatusCode.UNAUTHENTICATED] * 2 + [StatusCode.RESOURCE_EXHAUSTED]
-    assert (await client.call(TRACES, SPAN)).code is StatusCode.OK
+    codes = [
+        (await client.call(TRACES, SPAN, (unknown, ("x-forwarded-for", f"203.0.113.{address}")))).code
+        for address in (1, 1, 1, 2)
+    ]
+    failed, refused = StatusCode.UNAUTHENTICATED, StatusCode.RESOURCE_EXHAUSTED
+    assert codes == [failed, failed, refused, failed]
+    assert (await client.call(TRACES, SPAN, (*client.key(), ("x-forwarded-for", "203.0.113.1")))).code is StatusCode.OK

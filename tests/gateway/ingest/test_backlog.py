@@ -158,7 +158,7 @@ async def test_what_is_on_disk_is_written_once_in_whatever_order_it_comes(monkey
     monkeypatch.setattr("gateway.ingest.backlog.READ_BYTES", 30_000)
     monkeypatch.setattr("gateway.ingest.backlog.RETRY_S", 0.0)
     monkeypatch.setattr("gateway.ingest.backlog.CHECK_INTERVAL_S", 0.001)
-    for seed in range(scaled(30, 1000)):
+    for seed in range(scaled(20, 1000)):
         turns = Turns(seed)
         with capture_logs():
             await turns.work()

@@ -12,9 +12,9 @@ from control.identity import organization_repository
 from gateway.ingest import pending_requests
 from gateway.ingest.pending_requests import PendingRequest
 from gateway.journal import Entry
-from tests.gateway.conftest import Gateway, RecordingStore, eventually
-from tests.gateway.ingest.rig import AWAY, Rows, Start, stored
-from tests.gateway.otlp import JSON, log, logs, span, text, traces, traces_json
+from tests.gateway.conftest import Gateway, RecordingStore, Rows
+from tests.gateway.ingest.rig import AWAY, Start, all_stored
+from tests.gateway.otlp import JSON, log, logs, span, traces, traces_json
 
 Exempt = Callable[..., Awaitable[None]]
 KEY, OTHER = "shop.token", "cart.secret"
@@ -36,9 +36,8 @@ def exempt(checks: AuthGuards) -> Exempt:
 
 async def send(gateway: Gateway, number: int, *, project: int = 0) -> None:
     """Export a span with this number and a value under each key."""
-    one = span(number)
-    one.attributes.extend([text(KEY, "t-1"), text(OTHER, "s-1")])
-    assert (await gateway.post("/v1/traces", traces(one), project=project)).status == 200
+    one = span(number, more={KEY: "t-1", OTHER: "s-1"})
+    assert await gateway.statuses(traces(one), project=project) == [200]
 
 
 async def stored_values(rows: Rows) -> list[tuple[int, str, str]]:
@@ -59,7 +58,7 @@ async def test_values_of_an_exempt_key_are_stored_as_sent(
     await send(gateway, 3)
     await exempt()
     await send(gateway, 4)
-    await eventually(lambda: stored(gateway) == 4)
+    await all_stored(gateway, 4)
     assert await stored_values(rows) == [
         (1, "t-1", "[scrubbed]"),
         (2, "[scrubbed]", "[scrubbed]"),
@@ -74,35 +73,25 @@ async def test_an_exemption_is_for_the_whole_key_as_it_is_written_and_for_no_num
     gateway = await start(clickhouse)
     await exempt(KEY)
     sent = {KEY: "t-1 4111 1111 1111 1111", "Shop.token": "t-2", f"{KEY}.x": "t-3", f"my.{KEY}": "t-4", "token": "t-5"}
-    one, record = span(1), log(1)
-    for item in (one, record):
-        item.attributes.extend([text(key, value) for key, value in sent.items()])
+    one = span(1, more=sent)
     assert (await gateway.post("/v1/traces", traces(one))).status == 200
     assert (await gateway.post("/v1/traces", traces_json(one), {"Content-Type": JSON})).status == 200
-    assert (await gateway.post("/v1/logs", logs(record))).status == 200
-    await eventually(lambda: stored(gateway) == 3)
+    assert (await gateway.post("/v1/logs", logs(log(1, more=sent)))).status == 200
+    await all_stored(gateway, 3)
     values = ", ".join(f"attributes['{key}']" for key in sent)
     expected = ("t-1 [scrubbed]", *["[scrubbed]"] * 4)
     assert await rows(f"SELECT {values} FROM spans") == [expected, expected]
     assert await rows(f"SELECT {values} FROM logs") == [expected]
 
 
-@pytest.fixture
-def replayed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
-    """The exempt keys that each request of a journal is decoded with again."""
-    seen: list[tuple[str, ...]] = []
-    decode_entry = pending_requests.decode_entry
-
-    def decode(entry: Entry, *, allow_large_json: bool = True) -> PendingRequest:
-        seen.append(entry.request.policy.exempt_keys)
-        return decode_entry(entry, allow_large_json=allow_large_json)
-
-    monkeypatch.setattr(pending_requests, "decode_entry", decode)
-    return seen
-
-
-async def accepted_under_three_exemptions(start: Start, exempt: Exempt) -> None:
-    """Four spans are in the journal of a gateway that has stored none."""
+async def test_a_replay_stores_what_the_exemptions_at_the_time_of_the_request_say(
+    start: Start,
+    clickhouse: ClickHouse,
+    rows: Rows,
+    exempt: Exempt,
+    crash: Callable[[str], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     gateway = await start(RecordingStore(away=AWAY), journal_linger_s=30.0)
     await exempt(KEY)
     await send(gateway, 1)
@@ -112,24 +101,17 @@ async def accepted_under_three_exemptions(start: Start, exempt: Exempt) -> None:
     for number in (3, 4):
         await send(gateway, number)
     await exempt(OTHER)
+    replayed: list[tuple[str, ...]] = []
+    decode_entry = pending_requests.decode_entry
 
+    def decode(entry: Entry, *, allow_large_json: bool = True) -> PendingRequest:
+        replayed.append(entry.request.policy.exempt_keys)
+        return decode_entry(entry, allow_large_json=allow_large_json)
 
-async def test_a_replay_decodes_with_the_exemptions_at_the_time_of_the_request(
-    start: Start, exempt: Exempt, crash: Callable[[str], str], replayed: list[tuple[str, ...]]
-) -> None:
-    await accepted_under_three_exemptions(start, exempt)
-    second = await start(RecordingStore(), crash("image"))
-    await eventually(lambda: stored(second) == 4)
-    assert replayed == [(KEY,), (KEY, OTHER), (), ()]
-    assert second.metric("redecoded_differences_total") == 0
-
-
-async def test_a_replay_stores_what_the_exemptions_at_the_time_of_the_request_say(
-    start: Start, clickhouse: ClickHouse, rows: Rows, exempt: Exempt, crash: Callable[[str], str]
-) -> None:
-    await accepted_under_three_exemptions(start, exempt)
+    monkeypatch.setattr(pending_requests, "decode_entry", decode)
     second = await start(clickhouse, crash("image"))
-    await eventually(lambda: stored(second) == 4)
+    await all_stored(second, 4)
+    assert (replayed, second.metric("redecoded_differences_total")) == ([(KEY,), (KEY, OTHER), (), ()], 0)
     assert await stored_values(rows) == [
         (1, "t-1", "[scrubbed]"),
         (2, "t-1", "s-1"),

@@ -3,7 +3,7 @@
 import asyncio
 import gzip
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -12,9 +12,9 @@ from gateway.ingest.pending_requests import DecodeResult, decode_large_entry
 from gateway.journal import Entry
 from proto.otlp import codec
 from proto.otlp.policy import Policy
-from tests.gateway.conftest import DEADLINE_S, Gateway, RecordingStore, eventually
-from tests.gateway.ingest.rig import AWAY, Gate, Rows, Start, acknowledged, stored
-from tests.gateway.otlp import JSON, NOW_NS, span, text, traces
+from tests.gateway.conftest import DEADLINE_S, Gateway, Insert, RecordingStore, Rows, eventually, holding
+from tests.gateway.ingest.rig import AWAY, Start, acknowledged, all_stored
+from tests.gateway.otlp import JSON, NOW_NS, span, traces
 from tests.gateway.test_json import collected
 
 GOOD, NOISY = 1, 0  # places in `Gateway.projects`
@@ -34,40 +34,30 @@ def small_buffers() -> Iterator[None]:
     kept.clear()
 
 
-def into_spans(store: RecordingStore) -> Sequence[bytes]:
-    """Those that the store has taken."""
-    return [insert.body for insert in store.taken if insert.table == "spans"]
-
-
-def waiting(gate: Gate) -> Sequence[bytes]:
-    """Those that wait at the gate."""
-    return [insert.body for insert in gate.asked if insert.table == "spans"]
-
-
-def has(number: int, body: bytes) -> bool:
-    return number.to_bytes(8) in body
+def has(number: int, insert: Insert) -> bool:
+    """Whether the span of this number is in it."""
+    return number.to_bytes(8) in insert.body
 
 
 async def flood(gateway: Gateway, number: int, keys: int) -> None:
     """A request of distinct keys, answered 200."""
-    noisy = span(number)
-    noisy.attributes.extend(text(f"flood.{number}.{key}", "v") for key in range(keys - 1))
-    assert (await gateway.post("/v1/traces", traces(noisy), project=NOISY)).status == 200
+    noisy = span(number, more={f"flood.{number}.{key}": "v" for key in range(keys - 1)})
+    assert await gateway.statuses(traces(noisy), project=NOISY) == [200]
 
 
 async def test_who_has_nothing_left_behind_waits_for_no_backlog(
     start: Start, clickhouse: ClickHouse, rows: Rows
 ) -> None:
     """Memory is full of one project, which has more in the journal: the next batch has what others send."""
-    gate = Gate(clickhouse)
+    gate = holding("spans", behind=clickhouse)
     gateway = await start(gate, max_batches=1, pending_bytes=200_000, batch_rows=3, journal_linger_s=0.01)
     for number in range(FIRST, FIRST + 40):
         await acknowledged(gateway, number, project=NOISY)
-    await eventually(lambda: len(waiting(gate)) == 1)
+    await eventually(lambda: len(gate.held) == 1)
     await acknowledged(gateway, OTHER, project=GOOD)
-    gate.open.set()
-    await eventually(lambda: stored(gateway) == 41)
-    assert any(has(OTHER, body) for body in into_spans(gate)[:2])
+    gate.released.set()
+    await all_stored(gateway, 41)
+    assert any(has(OTHER, insert) for insert in gate.into("spans")[:2])
     assert await rows("SELECT count(), uniq(span_id) FROM spans") == [(41, 41)]
     assert gateway.metric("pending_items") == 0
 
@@ -78,27 +68,27 @@ async def test_a_backlog_of_an_earlier_process_does_not_hold_up_what_comes_now(
     first = await start(RecordingStore(away=AWAY), journal_linger_s=30.0)
     for number in range(FIRST, FIRST + 40):
         await acknowledged(first, number, project=NOISY)
-    gate = Gate()
+    gate = holding("spans")
     second = await start(gate, crash("image"), max_batches=1, batch_rows=3, pending_bytes=200_000)
-    await eventually(lambda: len(waiting(gate)) == 1)
+    await eventually(lambda: len(gate.held) == 1)
     await acknowledged(second, OTHER, project=GOOD)
-    gate.open.set()
-    await eventually(lambda: stored(second) == 41)
-    assert any(has(OTHER, body) for body in into_spans(gate)[:2])
+    gate.released.set()
+    await all_stored(second, 41)
+    assert any(has(OTHER, insert) for insert in gate.into("spans")[:2])
 
 
 async def test_requests_of_many_keys_take_the_slow_lane(start: Start) -> None:
     """Its insert is under way, others' are not behind it."""
-    gate = Gate()
+    gate = holding("spans")
     gateway = await start(gate, max_batches=1, slow_after_symbols=100, slow_linger_s=0.0)
     await flood(gateway, FIRST, keys=120)
-    await eventually(lambda: len(waiting(gate)) == 1)
+    await eventually(lambda: len(gate.held) == 1)
     await flood(gateway, FIRST + 1, keys=120)
     await acknowledged(gateway, OTHER, project=GOOD)
-    await eventually(lambda: len(waiting(gate)) == 2)
-    assert has(OTHER, waiting(gate)[1])
-    gate.open.set()
-    await eventually(lambda: stored(gateway) == 3)
+    await eventually(lambda: len(gate.held) == 2)
+    assert has(OTHER, gate.held[1])
+    gate.released.set()
+    await all_stored(gateway, 3)
 
 
 @pytest.mark.parametrize("mode", ["journal", "memory", "store"])
@@ -120,20 +110,19 @@ async def counted(rows: Rows, spans: int) -> None:
 async def test_begun_batches_are_completed_several_at_once_newest_first(
     start: Start, crash: Callable[[str], str], clickhouse: ClickHouse, rows: Rows
 ) -> None:
-    gate = Gate()
+    gate = holding("spans")
     first = await start(gate, max_batches=6)
     numbers = range(FIRST, FIRST + 6)
     for at, number in enumerate(numbers, 1):
         await acknowledged(first, number)
-        await eventually(lambda at=at: len(waiting(gate)) == at)  # type: ignore[misc]
-    again = Gate(clickhouse)
+        await eventually(lambda at=at: len(gate.held) == at)  # type: ignore[misc]
+    again = holding("spans", behind=clickhouse)
     second = await start(again, crash("image"), recovery_batches=3)
-    await eventually(lambda: len(waiting(again)) == 3)
-    begun = waiting(again)
-    assert [number for number in numbers if any(has(number, body) for body in begun)] == list(numbers[3:])
+    await eventually(lambda: len(again.held) == 3)
+    assert [number for number in numbers if any(has(number, insert) for insert in again.held)] == list(numbers[3:])
     assert second.metric("recovery_batches") == 6
-    again.open.set()
-    await eventually(lambda: stored(second) == 6)
+    again.released.set()
+    await all_stored(second, 6)
     await eventually(lambda: second.metric("recovery_batches") == 0)
     assert await rows("SELECT count(), uniq(span_id) FROM spans") == [(6, 6)]
 
@@ -142,13 +131,13 @@ async def test_large_json_is_decoded_again_one_at_a_time(
     start: Start, crash: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By whoever: batches that were begun, and what is left in the journal. Small requests do not wait for it."""
-    gate = Gate()
+    gate = holding("spans")
     first = await start(gate, max_batches=4)
     for begun in range(1, 4):
         await sent_large(first, begun)
-        await eventually(lambda begun=begun: len(waiting(gate)) == begun)  # type: ignore[misc]
+        await eventually(lambda begun=begun: len(gate.held) == begun)  # type: ignore[misc]
     await acknowledged(first, OTHER)
-    await eventually(lambda: len(waiting(gate)) == 4)
+    await eventually(lambda: len(gate.held) == 4)
     await sent_large(first, 4)
     decoding: list[int] = []
     at_once: list[int] = []
@@ -164,9 +153,9 @@ async def test_large_json_is_decoded_again_one_at_a_time(
 
     monkeypatch.setattr("gateway.ingest.journal_reader.decode_large_entry", watched)
     second = await start(RecordingStore(), crash("image"), recovery_batches=4)
-    await eventually(lambda: stored(second) == 1)
+    await all_stored(second, 1)
     go_on.set()
-    await eventually(lambda: stored(second) == 4 * LARGE + 1)
+    await all_stored(second, 4 * LARGE + 1)
     assert at_once == [1] * 4
 
 

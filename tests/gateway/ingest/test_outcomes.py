@@ -6,17 +6,16 @@ import contextlib
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 import structlog
 from prometheus_client import CollectorRegistry
 
-from chassis.clickhouse import QueryLimits, StoreError, StoreRejected, StoreUnavailable
+from chassis.clickhouse import StoreError, StoreRejected, StoreUnavailable
 from gateway.ingest.batch_writer import BatchWriter
 from gateway.ingest.journal_reader import JournalReader
 from gateway.ingest.pending_requests import DecodeResult, decode_entries
@@ -31,39 +30,38 @@ from gateway.inserts.stored_block_checker import StoredBlockChecker
 from gateway.journal import Batch, Entry, Journal, NullJournal, RecoveredState
 from gateway.metrics import Metrics
 from proto.otlp.codec import new_named_keys
-from tests.gateway.conftest import Gateway, RecordingStore, eventually
-from tests.gateway.ingest.rig import AWAY, Gate, Losing, Start, acknowledged, stored
+from tests.gateway.conftest import Gateway, Insert, RecordingStore, eventually
+from tests.gateway.ingest.rig import AWAY, Losing, Start, acknowledged, all_stored, damage_second
 from tests.gateway.otlp import DAY_NS, NOW_NS, span, traces
 
 TIMEOUT = StoreUnavailable("timed out")  # it may have been applied
 DAY = NOW_NS // DAY_NS
+NAMES = re.compile(rb"<([a-z0-9-]+)>")
+
+Fate = tuple[Exception | None, bool]
 
 
 @dataclass
 class Engine(RecordingStore):
-    """Keeps rows, and each token once. `fate` says what becomes of an insert of spans: an error, and whether its rows
-    are kept all the same."""
+    """Keeps rows, and each token once. `fate` says what becomes of an insert of spans, of its token and body: an error,
+    and whether its rows are kept all the same.
+    """
 
-    fate: Callable[[str, bytes], tuple[Exception | None, bool]] = lambda _token, _body: (None, True)
+    fate: Callable[[str, bytes], Fate] = lambda _token, _body: (None, True)
     rows: dict[str, bytes] = field(default_factory=dict)  # of spans, by token
 
-    async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None:
-        if table == "spans":
-            body = b"".join(pieces)
-            error, kept = self.fate(token, body)
-            if kept:
-                self.rows.setdefault(token, body)
-            if error is not None:
-                raise error
-        await super().insert(table, columns, pieces, token=token)
+    def __post_init__(self) -> None:
+        self.refuse = self._meet
 
-    async def query(
-        self,
-        sql: str,
-        parameters: Mapping[str, object],
-        *,
-        limits: QueryLimits,  # noqa: ARG002
-    ) -> list[tuple[object, ...]]:
+    def _meet(self, insert: Insert) -> Exception | None:
+        if insert.table != "spans":
+            return None
+        error, kept = self.fate(insert.token, insert.body)
+        if kept:
+            self.rows.setdefault(insert.token, insert.body)
+        return error
+
+    async def query(self, sql: str, parameters: Mapping[str, object], **_limits: object) -> list[tuple[object, ...]]:
         asked = parameters.get("ids", [])
         assert isinstance(asked, list)
         tokens = self.rows if "spans" in sql else [insert.token for insert in self.taken]
@@ -72,7 +70,7 @@ class Engine(RecordingStore):
 
     def names(self) -> Counter[str]:
         """How often each span is there, by its name."""
-        return Counter(name.decode() for body in self.rows.values() for name in re.findall(rb"<([a-z0-9-]+)>", body))
+        return Counter(name.decode() for body in self.rows.values() for name in NAMES.findall(body))
 
 
 @pytest.fixture(autouse=True)
@@ -85,16 +83,21 @@ def soon_tried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def sent(gateway: Gateway, *names: str) -> None:
     """Exports of a span each, at once, all answered 200."""
-    spans = [span(number, name=f"<{name}>") for number, name in enumerate(names, 1)]
-    answers = await asyncio.gather(*(gateway.post("/v1/traces", traces(one)) for one in spans))
-    assert {answer.status for answer in answers} == {200}
+    bodies = [traces(span(number, name=f"<{name}>")) for number, name in enumerate(names, 1)]
+    assert set(await gateway.statuses(*bodies)) == {200}
+
+
+async def sent_quickly(gateway: Gateway, engine: Engine, number: int) -> None:
+    """Another export, which gets in at once."""
+    await sent(gateway, f"quick-{number}")
+    await eventually(lambda: engine.names()[f"quick-{number}"] == 1)
 
 
 async def test_a_block_of_which_nobody_knows_whether_it_is_in_is_not_taken_apart(start: Start) -> None:
     """It times out while others get in, and in the end all of it comes."""
     hanging: dict[str, bytes] = {}
 
-    def fate(token: str, body: bytes) -> tuple[Exception | None, bool]:
+    def fate(token: str, body: bytes) -> Fate:
         if b"<slow-1>" in body and token not in engine.rows:
             hanging[token] = body
             return TIMEOUT, False
@@ -105,22 +108,29 @@ async def test_a_block_of_which_nobody_knows_whether_it_is_in_is_not_taken_apart
     await sent(gateway, "slow-1", "slow-2")
     await eventually(lambda: bool(hanging))
     for number in range(12):
-        await sent(gateway, f"quick-{number}")
-        await eventually(lambda: engine.names()[f"quick-{number}"] == 1)  # noqa: B023 (looked at in this turn)
+        await sent_quickly(gateway, engine, number)
     engine.rows |= hanging
     await eventually(lambda: gateway.metric("pending_items") == 0)
     assert len(hanging) == 1
     assert set(engine.names().values()) == {1}
 
 
-async def test_it_is_once_it_is_certain_that_nothing_of_it_comes(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.inserts.insert_retry.UNKNOWN_OUTCOME_S", 0.3)
+TOO_FEW = StoreUnavailable("Number of alive replicas (1) is less than requested quorum (2)", 285)
+
+
+@pytest.mark.parametrize("error", [TIMEOUT, TOO_FEW], ids=["after-a-while", "too-few-replicas"])
+async def test_it_is_once_it_is_certain_that_nothing_of_it_comes(
+    start: Start, monkeypatch: pytest.MonkeyPatch, error: StoreUnavailable
+) -> None:
+    """Where too few replicas are alive without a wait for what may yet come of it."""
+    if error is TIMEOUT:
+        monkeypatch.setattr("gateway.inserts.insert_retry.UNKNOWN_OUTCOME_S", 0.3)
     refused: list[str] = []
 
-    def fate(token: str, body: bytes) -> tuple[Exception | None, bool]:
+    def fate(token: str, body: bytes) -> Fate:
         if b"<a>" in body and b"<b>" in body:
             refused.append(token)
-            return TIMEOUT, False
+            return error, False
         return None, True
 
     engine = Engine(fate=fate)
@@ -128,33 +138,7 @@ async def test_it_is_once_it_is_certain_that_nothing_of_it_comes(start: Start, m
     await sent(gateway, "a", "b", "c")
     await eventually(lambda: bool(refused))
     for number in itertools.count():
-        await sent(gateway, f"quick-{number}")
-        await eventually(lambda: engine.names()[f"quick-{number}"] == 1)  # noqa: B023
-        if engine.names()["a"]:
-            break
-    await eventually(lambda: gateway.metric("pending_items") == 0)
-    assert {"a", "b", "c"} <= set(engine.names())
-    assert set(engine.names().values()) == {1}
-    assert gateway.metric("quarantined_items_total") == 0
-
-
-async def test_too_few_live_replicas_mean_that_nothing_of_it_is_in(start: Start) -> None:
-    """So it is taken apart without a wait for what may yet come of it."""
-    refused: list[str] = []
-
-    def fate(token: str, body: bytes) -> tuple[Exception | None, bool]:
-        if b"<a>" in body and b"<b>" in body:
-            refused.append(token)
-            return StoreUnavailable("Number of alive replicas (1) is less than requested quorum (2)", 285), False
-        return None, True
-
-    engine = Engine(fate=fate)
-    gateway = await start(engine, journal_linger_s=0.2)
-    await sent(gateway, "a", "b", "c")
-    await eventually(lambda: bool(refused))
-    for number in range(100):
-        await sent(gateway, f"quick-{number}")
-        await eventually(lambda: engine.names()[f"quick-{number}"] == 1)  # noqa: B023
+        await sent_quickly(gateway, engine, number)
         if engine.names()["a"]:
             break
     await eventually(lambda: gateway.metric("pending_items") == 0)
@@ -166,49 +150,32 @@ async def test_too_few_live_replicas_mean_that_nothing_of_it_is_in(start: Start)
 async def test_a_refused_block_that_may_have_been_taken_before_is_looked_for(start: Start) -> None:
     answers: list[Exception] = [TIMEOUT, StoreRejected("no")]
 
-    def fate(_token: str, _body: bytes) -> tuple[Exception | None, bool]:
+    def fate(_token: str, _body: bytes) -> Fate:
         return (answers.pop(0), True) if answers else (None, True)
 
     engine = Engine(fate=fate)
     gateway = await start(engine)
     await sent(gateway, "a")
-    await eventually(lambda: stored(gateway) == 1)
+    await all_stored(gateway, 1)
     assert (engine.names(), gateway.metric("quarantined_items_total")) == ({"a": 1}, 0)
-
-
-class LosingMeanwhile(Losing, Gate):
-    """Loses rows while derived ones of the same batch are held; `started` is when it says that it began."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._table = "trace_index"
-        self.open = asyncio.Event()
-        self.started = 1_000
-
-    async def query(
-        self, sql: str, parameters: Mapping[str, object], *, limits: QueryLimits
-    ) -> list[tuple[object, ...]]:
-        if "uptime" in sql:
-            return [("one", self.started)]
-        return await super().query(sql, parameters, limits=limits)
 
 
 async def test_rows_that_vanish_before_their_batch_is_complete_are_reinserted(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gateway.inserts.restart_detector.INTERVAL_S", 0.02)
-    store = LosingMeanwhile()
+    store = Losing(hold=lambda insert: insert.table == "trace_index")
     gateway = await start(store)
     await acknowledged(gateway, 1)
-    await eventually(lambda: any(insert.table == "trace_index" for insert in store.asked))
+    await eventually(lambda: bool(store.held))
     store.lose()
-    lost = next(insert.token for insert in store.taken if insert.table == "spans")
+    lost = store.into("spans")[0].token
     store.started += 60
     checks = itertools.count()
     await eventually(lambda: next(checks) > 20)  # looked at, with nothing finished yet
-    store.open.set()
-    await eventually(lambda: stored(gateway) == 1)
-    assert f"{lost}:1" in store.anew()
+    store.released.set()
+    await all_stored(gateway, 1)
+    assert lost in store.anew()
 
 
 async def test_what_is_about_no_request_is_done_again_from_the_journal(
@@ -220,7 +187,7 @@ async def test_what_is_about_no_request_is_done_again_from_the_journal(
     read: list[int] = []
     members = Journal.read_batch
 
-    def fate(token: str, _body: bytes) -> tuple[Exception | None, bool]:
+    def fate(token: str, _body: bytes) -> Fate:
         tokens.append(token)
         return (faults.pop(0) if faults else None), True
 
@@ -232,7 +199,7 @@ async def test_what_is_about_no_request_is_done_again_from_the_journal(
     engine = Engine(fate=fate)
     gateway = await start(engine, journal_linger_s=0.2)
     await sent(gateway, "a", "b", "c")
-    await eventually(lambda: stored(gateway) == 3)
+    await all_stored(gateway, 3)
     assert read
     assert len(set(tokens)) == 1
     assert set(engine.names().values()) == {1}
@@ -246,38 +213,30 @@ async def test_in_mode_memory_what_cannot_be_stored_now_takes_its_room(start: St
     gateway = await start(engine, durability="memory", pending_bytes=1)
     await acknowledged(gateway, 1)
     await eventually(lambda: len(faults) < 99)  # put off once at least
-    assert (await gateway.post("/v1/traces", traces(span(2)))).status == 503
+    assert await gateway.statuses(traces(span(2))) == [503]
     faults.clear()
-    await eventually(lambda: stored(gateway) == 1)
+    await all_stored(gateway, 1)
 
 
+@pytest.mark.parametrize("times", [1, 2], ids=["in-time", "looked-at-before"])
 async def test_a_batch_whose_boundaries_cannot_be_recorded_is_stored(
-    start: Start, monkeypatch: pytest.MonkeyPatch
+    start: Start, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
+    """What is found in the journal without a batch is read again once."""
+
     async def begin(_journal: Journal, _batch: Batch) -> None:
         raise MemoryError
 
     monkeypatch.setattr(Journal, "begin", begin)
-    gateway = await start(RecordingStore())
-    await acknowledged(gateway, 1, 2)
-    await eventually(lambda: stored(gateway) == 2)
-    assert gateway.metric("pending_items") == 0
-
-
-async def test_what_is_stored_and_cannot_be_recorded_is_read_again_once(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def begin(_journal: Journal, _batch: Batch) -> None:
-        raise MemoryError
-
-    monkeypatch.setattr(Journal, "begin", begin)
-    monkeypatch.setattr("gateway.ingest.batch_writer.RECORD_TRIES", 0)
-    monkeypatch.setattr("gateway.ingest.backlog.CHECK_INTERVAL_S", 0.01)
+    if times == 2:
+        monkeypatch.setattr("gateway.ingest.batch_writer.RECORD_TRIES", 0)
+        monkeypatch.setattr("gateway.ingest.backlog.CHECK_INTERVAL_S", 0.01)
     gateway = await start(RecordingStore())
     for number in (1, 2, 3, 4):
         await acknowledged(gateway, number)
-        await eventually(lambda number=number: stored(gateway) == 2 * number)  # type: ignore[misc]
-    assert gateway.metric("overlooked_requests_total") == 4
+        await all_stored(gateway, times * number)
+    assert gateway.metric("overlooked_requests_total") == 4 * (times - 1)
+    assert times == 2 or gateway.metric("pending_items") == 0
 
 
 async def test_want_of_memory_is_no_request_s_fault(
@@ -287,21 +246,19 @@ async def test_want_of_memory_is_no_request_s_fault(
     first = await start(RecordingStore(away=AWAY), journal_linger_s=30.0)
     for number in range(1, 4):
         await acknowledged(first, number)
-    (segment,) = (tmp_path / crash("image") / "0").glob("*.segment")
+    image = tmp_path / crash("image")
     faults = [MemoryError()]
 
     def failing(entries: Sequence[Entry], most_bytes: float) -> DecodeResult:
         if faults:
-            data = bytearray(segment.read_bytes())
-            data[data.index((2).to_bytes(16, "big") + b"\x12\x08" + (2).to_bytes(8, "big"))] ^= 1
-            segment.write_bytes(data)
+            damage_second(image)
             raise faults.pop()
         return decode_entries(entries, most_bytes)
 
     monkeypatch.setattr("gateway.ingest.journal_reader.decode_entries", failing)
     monkeypatch.setattr("gateway.ingest.backlog.RETRY_S", 0.05)
     second = await start(RecordingStore(), "image")
-    await eventually(lambda: stored(second) == 2)
+    await all_stored(second, 2)
     await eventually(lambda: second.metric("lost_items_total", reason="damaged") == 1)
     assert second.metric("recovered_items_total") == 3
     assert (second.metric("pending_items"), second.metric("quarantined_items_total")) == (0, 0)
@@ -315,9 +272,8 @@ async def test_outcomes_are_of_the_day_on_which_a_request_was_accepted(start: St
     await acknowledged(gateway, 1, 2)
     now[0] += 3 * DAY_NS
     store.away = None
-    await eventually(lambda: stored(gateway) == 2)
-    days = {int(insert.token.split(":")[2]) for insert in store.taken if insert.table == "ingest_outcomes"}
-    assert days == {DAY}
+    await all_stored(gateway, 2)
+    assert {insert.day for insert in store.into("ingest_outcomes")} == {DAY}
 
 
 class Held(NullJournal):
@@ -335,30 +291,21 @@ class Held(NullJournal):
 
 
 class Counting(RecordingStore):
-    """Counts rows once it is let, and fails to so often before."""
+    """Counts rows once it is released, and fails to so often before."""
 
-    def __init__(self, failures: int = 0) -> None:
-        super().__init__()
-        self.open = asyncio.Event()
-        self.asked_for_rows = 0
-        self._failures = failures
+    asked_for_rows = 0
+    misses = 0
 
-    async def query(
-        self,
-        sql: str,  # noqa: ARG002
-        parameters: Mapping[str, object],  # noqa: ARG002
-        *,
-        limits: QueryLimits,  # noqa: ARG002
-    ) -> list[tuple[object, ...]]:
+    async def query(self, *_: object, **__: object) -> list[tuple[object, ...]]:
         self.asked_for_rows += 1
-        await self.open.wait()
-        if self.asked_for_rows <= self._failures:
+        await self.released.wait()
+        if self.asked_for_rows <= self.misses:
             raise StoreError("no")
         return [(1,)]
 
 
 @contextlib.asynccontextmanager
-async def checking(store: Counting, journal: Held) -> Any:
+async def checking(store: Counting, journal: Held) -> AsyncIterator[Recovery]:
     """The recovery of a journal that nothing was left in but what is held."""
     log, metrics = structlog.stdlib.get_logger(), Metrics(CollectorRegistry())
     breaker = InsertBreaker(store, metrics, log)
@@ -392,13 +339,12 @@ async def checking(store: Counting, journal: Held) -> Any:
 async def test_nothing_is_removed_before_a_check_is_over() -> None:
     """Though ClickHouse goes and comes while it runs."""
     store, journal = Counting(), Held()
-    async with checking(store, journal) as made:
-        recovery = cast("Recovery", made)
+    async with checking(store, journal) as recovery:
         await eventually(lambda: store.asked_for_rows == 1)
         recovery.on_down()
         recovery.on_up(lost=False)
         assert journal.holding
-        store.open.set()
+        store.released.set()
         await eventually(lambda: not journal.holding)
         recovery.on_up(lost=True)
         recovery.on_up(lost=False)
@@ -408,8 +354,9 @@ async def test_nothing_is_removed_before_a_check_is_over() -> None:
 
 async def test_nor_after_one_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.ingest.recovery.RETRY_S", 0.01)
-    store, journal = Counting(failures=2), Held()
-    store.open.set()
+    store, journal = Counting(), Held()
+    store.misses = 2
+    store.released.set()
     async with checking(store, journal):
         await eventually(lambda: not journal.holding)
         assert store.asked_for_rows == 3

@@ -8,7 +8,7 @@ from typing import Any, cast
 import structlog
 from prometheus_client import CollectorRegistry
 
-from gateway.journal import Batch, Entry, JournaledRequest, JournalLimits, JournalMetrics, Range
+from gateway.journal import Batch, DamagedRequests, Entry, JournaledRequest, JournalLimits, JournalMetrics, Range
 from gateway.journal.core import JournalCore
 from gateway.journal.format import frames as fmt
 from gateway.journal.startup import open_journal
@@ -22,6 +22,7 @@ from tests.gateway.journal.disk import Disk
 
 ROOT = Path("/journal")
 FIRST = ROOT / "0"
+SEGMENT = FIRST / f"{1:020d}.segment"  # the first one
 EPOCH_S = 1_700_000_000
 ALL = 2**40
 POLICY = Policy()
@@ -81,6 +82,29 @@ class Rig:
             self.journal.retention.is_paused = False
         return self.journal
 
+    def end(self, *, in_order: bool = False) -> None:
+        """The process ends, and the disk is as it was written."""
+        if in_order:
+            self.journal.close()
+        assert isinstance(self.files, Disk)
+        self.files.kill_process()
+
+    def restart(self, *, in_order: bool = False) -> None:
+        """It ends, and another one starts."""
+        self.end(in_order=in_order)
+        self.start()
+
+    def finish(self, first: int, last: int, number: int = 1) -> None:
+        """These requests are a batch that is stored."""
+        self.journal.begin(Batch(number, 2, ((first, last),)))
+        self.journal.finish(number, {})
+
+    def outlive(self, seconds: float = 100) -> None:
+        """What is finished is held no longer."""
+        self.journal.tick()
+        self.now += seconds
+        self.journal.tick()
+
     def clock(self) -> int:
         return int((EPOCH_S + self.now) * 10**9)
 
@@ -95,9 +119,27 @@ class Rig:
     def members(self, batch: Batch) -> list[Entry]:
         return run_to_completion(self.journal.segment_set.read_batch(batch))
 
+    def member_sequences(self, batch: Batch) -> list[int]:
+        return [entry.sequence for entry in self.members(batch)]
+
+    def take_damaged(self) -> Sequence[DamagedRequests]:
+        """What was found to be lost since the last time."""
+        return self.journal.segment_set.take_damaged()
+
     @property
     def damaged_frames(self) -> float:
         return float(self.metrics.damaged_frames._value.get())
+
+
+def segments(disk: Disk) -> list[int]:
+    """By the first sequence in their names."""
+    return [int(name.removesuffix(".segment")) for name in disk.list_directory(FIRST) if name.endswith(".segment")]
+
+
+def ledger(disk: Disk) -> Path:
+    """The one that is there."""
+    (found,) = (FIRST / name for name in disk.list_directory(FIRST) if name.startswith("ledger-"))
+    return found
 
 
 def ranges(sequences: Sequence[int]) -> tuple[Range, ...]:

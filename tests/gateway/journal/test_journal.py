@@ -24,8 +24,11 @@ from gateway.journal import (
     find_orphans,
 )
 from gateway.journal.format import frames as fmt
+from gateway.journal.storage.block_index import BLOCK_BYTES
 from gateway.journal.storage.files import RealFiles
-from tests.gateway.journal.rig import RecordingLog
+from gateway.journal.storage.segment_index import run_to_completion
+from tests.gateway.journal.disk import Disk
+from tests.gateway.journal.rig import ALL, NO_LIMITS, RecordingLog, Rig
 from tests.gateway.journal.running import LIMITS, journal_at, opened, request, until
 from tests.gateway.journal.test_format import DEFLATED, EMPTY, GOLDEN, LOGS, TRACES
 
@@ -314,3 +317,20 @@ async def test_metrics_tell_how_much_and_how_old_what_is_not_stored_is(tmp_path:
         journal.finish(1, {})
         await until(lambda: value("oldest_seconds") == 0 and value("unfinished_bytes") == 0)
     assert b"sluice_gateway_journal_damaged_frames_total 0.0" in generate_latest(registry)
+
+
+@pytest.mark.parametrize("seconds", [0, 1], ids=["the_block_is_full", "the_block_is_a_second_old"])
+def test_a_reader_passes_over_nothing_that_is_written_between_its_steps(seconds: int) -> None:
+    """What the block it is at gets meanwhile is left to the next reader, and so is what comes after that."""
+    rig = Rig(Disk(), limits=replace(NO_LIMITS, segment_bytes=8 * BLOCK_BYTES))
+    journal = rig.start()
+    body = bytes(BLOCK_BYTES // 5)
+    journal.commit([rig.request(body), rig.request(body)])
+    reading = journal.segment_set.read(0, ALL)
+    next(reading)
+    journal.commit([rig.request(body), rig.request(body)])
+    rig.now += seconds
+    journal.commit([rig.request(body) for _ in range(4)])
+    found = [entry.sequence for entry in run_to_completion(reading)]
+    rest = [entry.sequence for entry in rig.read(found[-1])]
+    assert found + rest == list(range(1, 9))

@@ -23,11 +23,6 @@ TWO = Batch(2, 6, ((5, 6), (9, 9)), frozenset({("spans", 3)}))
 
 
 @pytest.fixture
-def disk() -> Disk:
-    return Disk()
-
-
-@pytest.fixture
 def rig(disk: Disk) -> Rig:
     """A journal with requests 1 to 10."""
     rig = Rig(disk)
@@ -122,8 +117,7 @@ def test_a_new_ledger_whose_name_may_be_on_disk_is_never_followed_by_a_record_in
         except OSError:
             refused += 1
     assert refused > 10
-    disk.kill_process()
-    rig.start()
+    rig.restart()
     assert sorted(rig.recovered.unfinished) == [ONE, TWO]
 
 

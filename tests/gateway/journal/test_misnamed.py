@@ -7,7 +7,7 @@ import pytest
 from gateway.journal.storage.segments import segment_name
 from gateway.journal.tools.inspection import list_damaged
 from tests.gateway.journal.disk import Disk, PowerLoss
-from tests.gateway.journal.rig import FIRST, ROOT, Rig
+from tests.gateway.journal.rig import FIRST, ROOT, Rig, segments
 from tests.gateway.journal.three_segments import (
     EVERYTHING,
     copy,
@@ -16,16 +16,10 @@ from tests.gateway.journal.three_segments import (
     kill,
     path,
     said,
-    segments,
     sequences,
     three_segments,
     write,
 )
-
-
-@pytest.fixture
-def disk() -> Disk:
-    return Disk()
 
 
 @pytest.fixture
@@ -88,18 +82,17 @@ def test_a_segment_of_another_journal_is_set_aside(rig: Rig, disk: Disk) -> None
     assert disk.files[moved].content() == disk.files[ROOT / "1" / segment_name(1)].content()
 
 
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("operations", range(12))
-def test_a_power_cut_while_names_are_restored_loses_nothing(rig: Rig, disk: Disk, operations: int, seed: int) -> None:
-    kill(rig)
-    disk.files[path(1)], disk.files[path(6)] = disk.files[path(6)], disk.files[path(1)]
-    copy(disk, path(11), path(16))
-    disk.settle()
-    disk.random.seed(seed)
-    disk.stop_at = operations
-    with contextlib.suppress(PowerLoss):
+def test_a_power_cut_while_names_are_restored_loses_nothing(operations: int) -> None:
+    for seed in range(3):
+        rig = three_segments(disk := Disk(seed))
+        kill(rig)
+        disk.files[path(1)], disk.files[path(6)] = disk.files[path(6)], disk.files[path(1)]
+        copy(disk, path(11), path(16))
+        disk.settle()
+        disk.stop_at = operations
+        with contextlib.suppress(PowerLoss):
+            rig.start()
+        disk.lose_power()
         rig.start()
-    disk.lose_power()
-    rig.start()
-    assert (segments(disk), sequences(rig)) == ([1, 6, 11], EVERYTHING)
-    assert counted(rig) == (0, 0)
+        assert (segments(disk), sequences(rig), counted(rig)) == ([1, 6, 11], EVERYTHING, (0, 0)), seed

@@ -21,7 +21,7 @@ from gateway.journal.storage.segment_set import OVERLAP, UNCERTAIN_END
 from gateway.journal.storage.segments import segment_name
 from gateway.journal.tools.inspection import list_damaged
 from tests.gateway.journal.disk import Disk, File
-from tests.gateway.journal.rig import FIRST, ROOT, Rig
+from tests.gateway.journal.rig import FIRST, ROOT, Rig, ledger, segments
 from tests.gateway.journal.three_segments import (
     EVERYTHING,
     LIMITS,
@@ -29,20 +29,13 @@ from tests.gateway.journal.three_segments import (
     counted,
     cut,
     kill,
-    ledger,
     path,
     said,
-    segments,
     sequences,
     three_segments,
     without,
     write,
 )
-
-
-@pytest.fixture
-def disk() -> Disk:
-    return Disk()
 
 
 @pytest.fixture
@@ -65,7 +58,7 @@ def test_a_deleted_segment_is_counted_said_and_noted_once(
     assert said(rig) == [(event, {"segments": [shown], "requests": 5, "possibly_stored": 0})]
     assert counted(rig) == (5, int(is_end))
     assert rig.damaged_frames == 5
-    assert rig.journal.segment_set.take_damaged() == [DamagedRequests(first, last, 0 if is_end else 5 * SIZE)]
+    assert rig.take_damaged() == [DamagedRequests(first, last, 0 if is_end else 5 * SIZE)]
     note = DamageNote(
         journal="0",
         segment=unknown if is_end else segment_name(first),
@@ -148,8 +141,7 @@ def test_the_note_keeps_what_was_not_put_back(rig: Rig, disk: Disk) -> None:
 
 
 def test_a_deleted_segment_of_which_all_is_stored_is_no_loss(rig: Rig, disk: Disk) -> None:
-    rig.journal.begin(Batch(1, 2, ((6, 10),)))
-    rig.journal.finish(1, {})
+    rig.finish(6, 10)
     kill(rig)
     disk.unlink(path(6))
     rig.start()
@@ -188,7 +180,7 @@ def test_of_an_emptied_segment_every_request_is_counted(
     rig.start()
     assert sequences(rig) == without(first, last)
     assert counted(rig)[0] == 5
-    (lost,) = rig.journal.segment_set.take_damaged()
+    (lost,) = rig.take_damaged()
     assert (lost.first, lost.last) == (first, last)
     assert len(said(rig)) == 1 + (length < fmt.PAGE)  # and the header
     kill(rig)
@@ -234,9 +226,7 @@ def test_whether_the_last_frame_was_acknowledged_is_known_or_said_not_to_be(rig:
 def finish_and_remove(rig: Rig, first: int, last: int) -> None:
     rig.journal.begin(Batch(first, 2, ((first, last),)))
     rig.journal.finish(first, {})
-    rig.journal.tick()
-    rig.now += 100
-    rig.journal.tick()
+    rig.outlive()
 
 
 def test_without_a_ledger_the_journal_does_not_know_whether_what_is_missing_is_stored(rig: Rig, disk: Disk) -> None:
@@ -249,7 +239,7 @@ def test_without_a_ledger_the_journal_does_not_know_whether_what_is_missing_is_s
         "the journal's ledger is missing: all requests in its segments are sent to ClickHouse again, so some may "
     )
     assert [event for event, _ in said(rig)] == [f"{no_ledger}be stored twice", UNCERTAIN]
-    assert (counted(rig), rig.journal.segment_set.take_damaged()) == ((0, 5), [])
+    assert (counted(rig), rig.take_damaged()) == ((0, 5), [])
     assert [(note.sequences, note.uncertain) for note in list_damaged(ROOT, disk)] == [(((6, 10),), True)]
     assert sequences(rig) == without(6, 10)
 
@@ -332,7 +322,7 @@ def test_a_segment_that_is_deleted_while_it_is_in_use_is_lost_and_the_others_are
     write(rig, 16)
     assert sequences(rig) == [*without(first, last), 16]
     assert counted(rig) == (5, 0)
-    reports = rig.journal.segment_set.take_damaged()
+    reports = rig.take_damaged()
     assert [(report.first, report.last) for report in reports] == [(first, last)]
     rig.journal.tick()
     kill(rig)
@@ -364,6 +354,5 @@ def test_a_segment_that_may_not_be_read_refuses_the_start_and_nothing_is_lost(
         patch.setattr(disk, "open", refused)
         with pytest.raises(StartupError, match=rf"cannot be opened: .*Permission denied: '{path(6)}'"):
             rig.start()
-    disk.kill_process()
-    rig.start()
+    rig.restart()
     assert (sequences(rig), counted(rig), said(rig)) == (EVERYTHING, (0, 0), [])

@@ -124,7 +124,7 @@ def read(rig: Rig, written: Written) -> set[int]:
 
 
 def lost(rig: Rig) -> set[int]:
-    reports = rig.journal.segment_set.take_damaged()
+    reports = rig.take_damaged()
     found = [sequence for each in reports for sequence in range(each.first, each.last + 1)]
     assert len(found) == len(set(found))
     return set(found)
@@ -141,8 +141,7 @@ def test_what_is_read_and_what_is_lost_is_what_was_acknowledged_and_not_stored(
     disk.kill_process()
     for damage in damages:
         inflict(disk, damage)
-    disk.kill_process()
-    rig.start()
+    rig.restart()
     stored, reported = read(rig, written), lost(rig)
     due = written.bodies.keys() - written.finished
     assert stored.isdisjoint(reported)
@@ -171,21 +170,18 @@ def test_without_its_ledger_a_journal_reports_nothing_as_lost_that_may_be_stored
         disk.truncate(disk.open(ledger, write=True), 0)
     else:
         del disk.files[ledger]
-    disk.kill_process()
-    rig.start()
+    rig.restart()
     stored = read(rig, written)
     assert written.bodies.keys() - written.finished <= stored
     assert (lost(rig), rig.metrics.lost_requests._value.get()) == (set(), 0)
-    disk.kill_process()
-    rig.start()
+    rig.restart()
     assert (read(rig, written), lost(rig), rig.log.errors) == (stored, set(), [])
 
 
 def again(rig: Rig, disk: Disk, written: Written, stored: set[int]) -> None:
     """The next process finds the same, says nothing more, and writes where nothing was."""
     rig.journal.tick()
-    disk.kill_process()
-    rig.start()
+    rig.restart()
     assert (read(rig, written), lost(rig), rig.log.errors) == (stored, set(), [])
     sequence = rig.journal.commit([rig.request(b"new")])
     assert sequence not in RangeSet((each, each) for each in stored)

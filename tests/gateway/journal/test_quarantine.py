@@ -13,7 +13,7 @@ from gateway.journal.storage.segment_index import run_to_completion
 from gateway.journal.tools.inspection import inspect, list_quarantined, requeue, verify
 from gateway.journal.tools.requeue import requeue as requeue_on
 from tests.gateway.journal.disk import Disk, PowerLoss
-from tests.gateway.journal.rig import EPOCH_S, FIRST, ROOT, Rig
+from tests.gateway.journal.rig import EPOCH_S, FIRST, ROOT, SEGMENT, Rig
 
 MADE_MS = EPOCH_S * 1000
 SKIP = frozenset({("spans", 19_675), ("logs", 19_676)})
@@ -34,8 +34,7 @@ def names(disk: Disk) -> list[str]:
     return [found.name for found in list_quarantined(ROOT, disk)]
 
 
-def test_a_quarantined_request_is_finished_and_reported_without_a_byte_of_it() -> None:
-    disk = Disk()
+def test_a_quarantined_request_is_finished_and_reported_without_a_byte_of_it(disk: Disk) -> None:
     rig = rig_with(disk, [Batch(77, MADE_MS, ((2, 3),), SKIP)])
     assert [entry.sequence for entry in rig.read()] == [1, 4, 5, 6, 7, 8]
     assert rig.journal.ledger.state.retained == {}
@@ -58,8 +57,7 @@ def test_a_quarantined_request_is_finished_and_reported_without_a_byte_of_it() -
     assert [found.whole for found in list_quarantined(ROOT, disk, verify=True)] == [False, True]
 
 
-def test_a_whole_batch_comes_back_under_its_id_in_a_journal_of_its_own() -> None:
-    disk = Disk()
+def test_a_whole_batch_comes_back_under_its_id_in_a_journal_of_its_own(disk: Disk) -> None:
     batch = Batch(77, MADE_MS, ((2, 3), (6, 6)), SKIP)
     rig = rig_with(disk, [batch])
     done = requeue_on(disk, ROOT, None, rig.clock)
@@ -76,9 +74,8 @@ def test_a_whole_batch_comes_back_under_its_id_in_a_journal_of_its_own() -> None
     assert adopted.read() == []
 
 
-def test_parts_of_a_batch_come_back_as_batches_of_their_own() -> None:
+def test_parts_of_a_batch_come_back_as_batches_of_their_own(disk: Disk) -> None:
     """Under the old tokens the second part would be taken for a repetition of the first."""
-    disk = Disk()
     rig = rig_with(disk, [Batch(77, MADE_MS, ((2, 3),), SKIP)])
     for number, name in enumerate(names(disk), 1):
         done = requeue_on(disk, ROOT, [name], rig.clock)
@@ -91,8 +88,7 @@ def test_parts_of_a_batch_come_back_as_batches_of_their_own() -> None:
     assert first.skip == second.skip == SKIP
 
 
-def test_what_cannot_be_read_stays() -> None:
-    disk = Disk()
+def test_what_cannot_be_read_stays(disk: Disk) -> None:
     rig = rig_with(disk, [Batch(77, MADE_MS, ((2, 3),)), Batch(78, MADE_MS, ((4, 4),))])
     bad, good, other = names(disk)
     disk.flip(ROOT / "quarantine" / bad, (len(disk.files[ROOT / "quarantine" / bad].content()) - 20) * 8)
@@ -129,8 +125,7 @@ def _put_back_with_power_for(operations: int) -> bool:
     return done
 
 
-def test_a_crash_during_a_quarantine_leaves_the_batch_begun_and_nowhere_else() -> None:
-    disk = Disk()
+def test_a_crash_during_a_quarantine_leaves_the_batch_begun_and_nowhere_else(disk: Disk) -> None:
     rig = rig_with(disk, [])
     batch = Batch(77, MADE_MS, ((2, 3),))
     rig.journal.begin(batch)
@@ -145,15 +140,13 @@ def test_a_crash_during_a_quarantine_leaves_the_batch_begun_and_nowhere_else() -
     assert names(disk) == []
 
 
-def test_the_number_of_quarantined_requests_is_returned_also_when_it_is_recorded_later() -> None:
-    disk = Disk()
+def test_the_number_of_quarantined_requests_is_returned_also_when_it_is_recorded_later(disk: Disk) -> None:
     rig = rig_with(disk, [])
     batches = [Batch(77, MADE_MS, ((2, 4),)), Batch(78, MADE_MS, ((5, 5),))]
     for batch in batches:
         rig.journal.begin(batch)
-    segment = FIRST / f"{1:020d}.segment"
     for body in (b"3", b"5"):
-        disk.flip(segment, disk.files[segment].content().index(body * 100) * 8)
+        disk.flip(SEGMENT, disk.files[SEGMENT].content().index(body * 100) * 8)
     steps = rig.journal.quarantine(batches[0], "why")
     while len(names(disk)) < 2:
         next(steps)
@@ -162,14 +155,13 @@ def test_the_number_of_quarantined_requests_is_returned_also_when_it_is_recorded
     with pytest.raises(OSError, match="Input/output"):
         run_to_completion(steps)
     rig.journal.tick()
-    disk.unlink(segment)  # as it may be once all of it is finished
+    disk.unlink(SEGMENT)  # as it may be once all of it is finished
     assert run_to_completion(rig.journal.quarantine(batches[0], "why")) == 2
     assert run_to_completion(rig.journal.quarantine(batches[1], "why")) == 0
     assert rig.journal.ledger.state.begun == {}
 
 
-def test_a_quarantine_that_cannot_be_written_finishes_nothing() -> None:
-    disk = Disk()
+def test_a_quarantine_that_cannot_be_written_finishes_nothing(disk: Disk) -> None:
     rig = rig_with(disk, [])
     batch = Batch(77, MADE_MS, ((2, 3),))
     rig.journal.begin(batch)
@@ -204,14 +196,12 @@ def test_on_real_files_all_of_it_works_too(tmp_path: Path) -> None:
     RealFiles().close(lock)
 
 
-def test_inspection_reports_damage() -> None:
-    disk = Disk()
+def test_inspection_reports_damage(disk: Disk) -> None:
     rig = rig_with(disk, [])
     rig.journal.begin(Batch(5, MADE_MS, ((1, 4),), SKIP))
     rig.journal.close()
     disk.kill_process()
-    segment = FIRST / f"{1:020d}.segment"
-    disk.flip(segment, (disk.files[segment].content().index(b"3" * 100) + 7) * 8)
+    disk.flip(SEGMENT, (disk.files[SEGMENT].content().index(b"3" * 100) + 7) * 8)
     (facts,) = inspect(ROOT, disk)
     assert (facts.clean, facts.damaged_records) == (True, 0)
     assert [(batch.batch, batch.requests, batch.stored) for batch in facts.batches] == [(5, 4, 2)]

@@ -7,7 +7,7 @@ import msgspec
 
 from gateway.journal.storage.segments import segment_name
 from tests.gateway.journal.disk import Disk, File
-from tests.gateway.journal.rig import FIRST, NO_LIMITS, Rig
+from tests.gateway.journal.rig import FIRST, NO_LIMITS, Rig, segments
 
 SIZE = 12_000  # of a body: five fill a segment
 LIMITS = msgspec.structs.replace(NO_LIMITS, segment_bytes=80 * 1024)
@@ -32,15 +32,6 @@ def path(first: int) -> Path:
     return FIRST / segment_name(first)
 
 
-def segments(disk: Disk) -> list[int]:
-    return [int(name.removesuffix(".segment")) for name in disk.list_directory(FIRST) if name.endswith(".segment")]
-
-
-def ledger(disk: Disk) -> Path:
-    (found,) = (FIRST / name for name in disk.list_directory(FIRST) if name.startswith("ledger-"))
-    return found
-
-
 def copy(disk: Disk, source: Path, target: Path) -> None:
     file = disk.files[source]
     disk.files[target] = File(dict(file.pages), file.size, dict(file.pages), file.size)
@@ -51,12 +42,9 @@ def cut(disk: Disk, file: Path, length: int) -> None:
 
 
 def kill(rig: Rig, *, in_order: bool = False, ticked: bool = True) -> None:
-    if in_order:
-        rig.journal.close()
-    elif ticked:
+    if ticked and not in_order:
         rig.journal.tick()
-    assert isinstance(rig.files, Disk)
-    rig.files.kill_process()
+    rig.end(in_order=in_order)
 
 
 def sequences(rig: Rig) -> list[int]:

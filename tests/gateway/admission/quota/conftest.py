@@ -100,16 +100,34 @@ def process(database: Any, clock: Clock, redis: Redis | None = None) -> Process:
     return Process(accounts, recorder, sharer, metrics, counted, clock)
 
 
-@pytest.fixture
-def new_process(database: Database, clock: Clock) -> Callable[..., Process]:
-    """Gateways over the one relational store."""
-    return lambda redis=None, over=database: process(over, clock, redis)
-
-
 async def recorded(database: Database, org_id: str, month: str = MONTH) -> int:
     """What the record has."""
     async with database.read() as connection:
         return (await usage.read_usage(connection, month, [org_id])).get(org_id, 0)
+
+
+@dataclass
+class Shared:
+    """The one relational store with an organization, the clock, and gateways over both."""
+
+    database: Database
+    org: str
+    clock: Clock
+
+    def process(self, redis: Redis | None = None, over: Any = None) -> Process:
+        return process(over or self.database, self.clock, redis)
+
+    async def recorded(self, month: str = MONTH) -> int:
+        return await recorded(self.database, self.org, month)
+
+    async def known(self, one: Process) -> tuple[int, int]:
+        """What a process believes to be used, and what the record has."""
+        return one.used(self.org), await self.recorded()
+
+
+@pytest.fixture
+def shared(database: Database, org: str, clock: Clock) -> Shared:
+    return Shared(database, org, clock)
 
 
 def month(now_s: int = NOW_S) -> Month:

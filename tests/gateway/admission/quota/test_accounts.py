@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,20 +9,12 @@ from gateway.admission.quota.accounts import Accounts, Month
 from tests.gateway.admission.quota.conftest import MONTH, NEXT_MONTH, NOW_S, Clock
 
 
-@pytest.mark.parametrize(
-    ("at", "name", "days"),
-    [
-        ("2026-11-06T21:20:00", "2026-11", 30),
-        ("2026-12-31T23:59:59", "2026-12", 31),
-        ("2027-01-01T00:00:00", "2027-01", 31),
-        ("2028-02-29T12:00:00", "2028-02", 29),
-    ],
-    ids=["a month", "the last second of a year", "the first", "a leap day"],
-)
-def test_a_month_is_one_of_the_calendar(at: str, name: str, days: int) -> None:
-    month = Month.at(int(datetime.fromisoformat(f"{at}+00:00").timestamp()))
-    assert (month.name, month.ends - month.begins) == (name, days * 86_400)
-    assert datetime.fromtimestamp(month.begins, UTC) == datetime.fromisoformat(f"{name}-01T00:00:00+00:00")
+def test_a_month_is_one_of_the_calendar() -> None:
+    days = {"2026-11-06T21:20:00": 30, "2026-12-31T23:59:59": 31, "2027-01-01T00:00:00": 31, "2028-02-29T12:00:00": 29}
+    for at, length in days.items():
+        month = Month.at(int(datetime.fromisoformat(f"{at}+00:00").timestamp()))
+        assert (month.name, month.ends - month.begins) == (at[:7], length * 86_400)
+        assert datetime.fromtimestamp(month.begins, UTC) == datetime.fromisoformat(f"{at[:7]}-01T00:00:00+00:00")
 
 
 @given(st.integers(0, 2**32))

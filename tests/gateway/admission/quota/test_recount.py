@@ -1,21 +1,18 @@
 """The count of what the telemetry store has, on both engines; the relational store is a file here."""
 
-from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from chassis.clickhouse import ClickHouse, StoreUnavailable, migrations
+from chassis.clickhouse import ClickHouse, StoreUnavailable
 from chassis.db.database import Database
 from control.identity import organization_repository
 from gateway.admission.quota import recount
 from gateway.admission.quota.recount import RECOUNT_INTERVAL, RECOUNT_LAG_S, Recounter
 from gateway.outcomes import OutcomeCounts, outcome_block
 from proto.storage.tables import INGEST_OUTCOMES
-from tests.gateway.admission.quota.conftest import NOW_S, Clock, Process, month, recorded
-
-NewProcess = Callable[..., Process]
+from tests.gateway.admission.quota.conftest import NOW_S, Process, Shared, month
 
 
 @pytest.fixture
@@ -37,14 +34,8 @@ async def projects(database: Database, org: str) -> list[int]:
 
 
 @pytest.fixture
-async def telemetry(clickhouse_url: str, new_database: Callable[[], str]) -> AsyncIterator[ClickHouse]:
-    """Migrated tables that keep their rows whatever the date is."""
-    store = ClickHouse(clickhouse_url, database=(name := new_database()))
-    await migrations.migrate(store, retention_days=0)
-    await store.start()
-    yield store
-    await store.command(f"DROP DATABASE {name}")
-    await store.close()
+def telemetry(unexpiring: ClickHouse) -> ClickHouse:
+    return unexpiring
 
 
 async def store(telemetry: ClickHouse, at_s: float, *counts: tuple[int, str, int]) -> None:
@@ -54,12 +45,12 @@ async def store(telemetry: ClickHouse, at_s: float, *counts: tuple[int, str, int
     await telemetry.insert(block.table, INGEST_OUTCOMES.column_names, block.pieces, token=str(at_s))
 
 
-def recounter(one: Process, database: Database, reader: Any) -> Recounter:
-    return Recounter(one.accounts, database, reader, one.counted, one.clock.seconds)
+def recounter(one: Process, shared: Shared, reader: Any) -> Recounter:
+    return Recounter(one.accounts, shared.database, reader, one.counted, one.clock.seconds)
 
 
 async def test_the_record_is_raised_to_the_accepted_items_of_the_months_settled_part(
-    new_process: NewProcess, database: Database, telemetry: ClickHouse, org: str, projects: list[int]
+    shared: Shared, telemetry: ClickHouse, projects: list[int]
 ) -> None:
     shop, app, foreign = projects
     begins = month().begins
@@ -67,24 +58,22 @@ async def test_the_record_is_raised_to_the_accepted_items_of_the_months_settled_
     await store(telemetry, begins, (shop, "accepted", 20), (app, "accepted", 300), (foreign, "accepted", 4_000))
     await store(telemetry, NOW_S - 3_600, (shop, "rejected", 50_000), (shop, "refused", 0), (app, "accepted", 600_000))
     await store(telemetry, NOW_S - RECOUNT_LAG_S, (shop, "accepted", 7_000_000))
-    one = new_process()
-    one.accept(org, 5)
-    await recounter(one, database, telemetry).recount_due()
-    assert (await recorded(database, org), one.used(org)) == (600_320, 600_325)
+    one = shared.process()
+    one.accept(shared.org, 5)
+    await recounter(one, shared, telemetry).recount_due()
+    assert await shared.known(one) == (600_325, 600_320)
     await one.recorder.sync()
-    assert (await recorded(database, org), one.used(org)) == (600_325, 600_325)
+    assert await shared.known(one) == (600_325, 600_325)
 
 
-async def test_it_is_never_lowered(
-    new_process: NewProcess, database: Database, telemetry: ClickHouse, org: str, projects: list[int]
-) -> None:
+async def test_it_is_never_lowered(shared: Shared, telemetry: ClickHouse, projects: list[int]) -> None:
     """A count may lack what expired, and what is not stored yet."""
     await store(telemetry, NOW_S - 3_600, (projects[0], "accepted", 10))
-    one = new_process()
-    one.accept(org, 11)
+    one = shared.process()
+    one.accept(shared.org, 11)
     await one.recorder.sync()
-    await recounter(one, database, telemetry).recount_due()
-    assert (await recorded(database, org), one.used(org)) == (11, 11)
+    await recounter(one, shared, telemetry).recount_due()
+    assert await shared.known(one) == (11, 11)
 
 
 class Counting:
@@ -100,53 +89,46 @@ class Counting:
 
 
 async def test_one_of_all_processes_counts_and_again_after_a_while(
-    new_process: NewProcess, database: Database, telemetry: ClickHouse, org: str, projects: list[int], clock: Clock
+    shared: Shared, telemetry: ClickHouse, projects: list[int]
 ) -> None:
     reader = Counting(telemetry)
-    processes = [new_process() for _ in range(3)]
-    counters = [recounter(one, database, reader) for one in processes]
+    processes = [shared.process() for _ in range(3)]
+    counters = [recounter(one, shared, reader) for one in processes]
 
     async def rounds() -> int:
         for one, counter in zip(processes, counters, strict=True):
-            one.account(org)
+            one.account(shared.org)
             await counter.recount_due()
-        return await recorded(database, org)
+        return await shared.recorded()
 
     assert (await rounds(), reader.asked) == (0, 1)
     await store(telemetry, NOW_S - 3_600, (projects[0], "accepted", 10))
     assert (await rounds(), reader.asked) == (0, 1), "it is not time yet"
-    clock.s += RECOUNT_INTERVAL.total_seconds()
+    shared.clock.s += RECOUNT_INTERVAL.total_seconds()
     assert (await rounds(), reader.asked) == (10, 2)
 
 
-async def test_a_store_that_is_away_costs_the_count_and_nothing_else(
-    new_process: NewProcess, database: Database, org: str, projects: list[int], clock: Clock
-) -> None:
+async def test_a_store_that_is_away_costs_the_count_and_nothing_else(shared: Shared, projects: list[int]) -> None:
     class Away:
         async def query(self, *_: Any, **__: Any) -> Any:
             raise StoreUnavailable("away")
 
-    one = new_process()
-    one.accept(org, 5)
-    await recounter(one, database, Away()).recount_due()
-    assert (one.failures("clickhouse"), one.used(org)) == (1.0, 5)
-    await database.close()
-    clock.s += RECOUNT_INTERVAL.total_seconds()
-    await recounter(one, database, Away()).recount_due()
-    assert (one.failures("database"), one.used(org)) == (1.0, 5)
+    one = shared.process()
+    one.accept(shared.org, 5)
+    await recounter(one, shared, Away()).recount_due()
+    assert (one.failures("clickhouse"), one.used(shared.org)) == (1.0, 5)
+    await shared.database.close()
+    shared.clock.s += RECOUNT_INTERVAL.total_seconds()
+    await recounter(one, shared, Away()).recount_due()
+    assert (one.failures("database"), one.used(shared.org)) == (1.0, 5)
 
 
 async def test_an_organization_of_many_projects_is_counted_in_several_statements(
-    new_process: NewProcess,
-    database: Database,
-    telemetry: ClickHouse,
-    org: str,
-    projects: list[int],
-    monkeypatch: pytest.MonkeyPatch,
+    shared: Shared, telemetry: ClickHouse, projects: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recount, "PROJECTS_PER_QUERY", 1)
     await store(telemetry, NOW_S - 3_600, (projects[0], "accepted", 10), (projects[1], "accepted", 5))
-    one = new_process()
-    one.account(org)
-    await recounter(one, database, telemetry).recount_due()
-    assert await recorded(database, org) == 15
+    one = shared.process()
+    one.account(shared.org)
+    await recounter(one, shared, telemetry).recount_due()
+    assert await shared.recorded() == 15

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,87 +13,81 @@ from chassis.db.database import Database
 from chassis.redis import open_redis
 from control.identity import organization_repository
 from gateway.admission.quota import redis_sync
-from tests.gateway.admission.quota.conftest import MONTH, Clock, Connect, Process, month, process, recorded
+from tests.gateway.admission.quota.conftest import MONTH, Clock, Connect, Process, Shared, month, process, recorded
 from tests.redis_server import RedisServer
 
-NewProcess = Callable[..., Process]
+
+async def two(shared: Shared, connect: Connect, redis_server: RedisServer) -> tuple[Process, Process]:
+    """Processes that share a Redis."""
+    return shared.process(await connect(redis_server.url)), shared.process(await connect(redis_server.url))
+
+
+async def share_in_turn(shared: Shared, *processes: Process) -> None:
+    for each in processes:
+        each.account(shared.org)
+        await each.share()
 
 
 async def test_what_one_accepts_the_others_know_before_the_record_does(
-    new_process: NewProcess, connect: Connect, redis_server: RedisServer, database: Database, org: str
+    shared: Shared, connect: Connect, redis_server: RedisServer
 ) -> None:
-    first, second = [new_process(await connect(redis_server.url)) for _ in range(2)]
-    first.accept(org, 10)
-    second.accept(org, 1)
+    """Its counter lasts a day longer than its month."""
+    first, second = await two(shared, connect, redis_server)
+    first.accept(shared.org, 10)
+    second.accept(shared.org, 1)
+    await share_in_turn(shared, first, second, first)
+    assert (await shared.known(first), second.used(shared.org)) == ((11, 0), 11)
     for each in (first, second, first):
-        each.account(org)
-        await each.share()
-    assert (first.used(org), second.used(org), await recorded(database, org)) == (11, 11, 0)
-    for each in (first, second, first):
-        each.account(org)
+        each.account(shared.org)
         await each.recorder.sync()
         await each.share()
-    assert (first.used(org), second.used(org), await recorded(database, org)) == (11, 11, 11)
-
-
-async def test_a_counter_lasts_a_day_longer_than_its_month(
-    new_process: NewProcess, connect: Connect, redis_server: RedisServer, org: str
-) -> None:
-    one = new_process(await connect(redis_server.url))
-    one.accept(org, 10)
-    await one.share()
-    key = f"sluice:quota:{org}:{MONTH}"
+    assert (await shared.known(first), second.used(shared.org)) == ((11, 11), 11)
+    key = f"sluice:quota:{shared.org}:{MONTH}"
     assert redis_server.ask("KEYS", "sluice:quota:*") == [key]
     expires = time.time() + redis_server.ask("TTL", key)
     assert expires == pytest.approx(month().ends + 86_400, abs=60)
 
 
 async def test_one_that_forgot_begins_with_what_the_record_has(
-    new_process: NewProcess, connect: Connect, redis_server: RedisServer, org: str
+    shared: Shared, connect: Connect, redis_server: RedisServer
 ) -> None:
-    first, second = [new_process(await connect(redis_server.url)) for _ in range(2)]
-    first.accept(org, 10)
+    first, second = await two(shared, connect, redis_server)
+    first.accept(shared.org, 10)
     await first.share()
     await first.recorder.sync()
     redis_server.flush()
-    first.accept(org, 1)
-    second.accept(org, 2)
-    for each in (first, second, first):
-        each.account(org)
-        await each.share()
-    assert redis_server.ask("GET", f"sluice:quota:{org}:{MONTH}") == "12", "10 of the record, and what came since"
-    assert first.used(org) == 12
+    first.accept(shared.org, 1)
+    second.accept(shared.org, 2)
+    await share_in_turn(shared, first, second, first)
+    counter = redis_server.ask("GET", f"sluice:quota:{shared.org}:{MONTH}")
+    assert (counter, first.used(shared.org)) == ("12", 12), "10 of the record, and what came since"
 
 
 async def test_without_it_the_record_is_told_and_it_is_brought_up_afterwards(
-    new_process: NewProcess, connect: Connect, own_redis: RedisServer, database: Database, org: str
+    shared: Shared, connect: Connect, own_redis: RedisServer
 ) -> None:
     redis = await connect(own_redis.url)
-    one = new_process(redis)
+    one = shared.process(redis)
     own_redis.stop()
-    one.accept(org, 10)
+    one.accept(shared.org, 10)
     await one.share()
     await one.recorder.sync()
-    assert (one.used(org), await recorded(database, org), one.failures("redis")) == (10, 10, 1.0)
+    assert (await shared.known(one), one.failures("redis")) == ((10, 10), 1.0)
     own_redis.start()
     async with asyncio.timeout(20):
         while not redis.is_up:
             await asyncio.sleep(0.01)
-    one.accept(org, 5)
+    one.accept(shared.org, 5)
     await one.share()
     await one.recorder.sync()
-    assert (one.used(org), await recorded(database, org)) == (15, 15)
+    assert await shared.known(one) == (15, 15)
 
 
 async def test_many_organizations_are_exchanged_in_several_calls(
-    new_process: NewProcess,
-    connect: Connect,
-    redis_server: RedisServer,
-    database: Database,
-    monkeypatch: pytest.MonkeyPatch,
+    shared: Shared, connect: Connect, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(redis_sync, "ACCOUNTS_PER_CALL", 3)
-    first, second = [new_process(await connect(redis_server.url)) for _ in range(2)]
+    first, second = await two(shared, connect, redis_server)
     orgs = [f"org_{n}" for n in range(8)]
     for items, org in enumerate(orgs, 1):
         first.accept(org, items)

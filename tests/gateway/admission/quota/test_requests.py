@@ -47,9 +47,13 @@ def limit(checks: AuthGuards, projects: list[Project]) -> Limit:
     return limited
 
 
+def clock() -> int:
+    return NOW_S * NANOS
+
+
 @pytest.fixture
 async def gateway(start_gateway: StartGateway) -> Gateway:
-    return await start_gateway(RecordingStore(), clock=lambda: NOW_S * NANOS)
+    return await start_gateway(RecordingStore(), clock=clock)
 
 
 def assert_refused(answer: Answer, monthly_items: int, remaining: int, why: str) -> None:
@@ -62,12 +66,12 @@ def assert_refused(answer: Answer, monthly_items: int, remaining: int, why: str)
 
 async def test_a_request_that_does_not_fit_any_more_is_refused_as_a_whole(gateway: Gateway, limit: Limit) -> None:
     await limit(10)
-    assert (await gateway.post("/v1/traces", spans(7))).status == 200
+    assert await gateway.statuses(spans(7)) == [200]
     assert_refused(await gateway.post("/v1/traces", spans(4)), 10, 3, "")
     four = traces_json(*(span(n, start_ns=NOW_S * NANOS) for n in range(1, 5)))
     as_json = await gateway.post("/v1/traces", four, {"Content-Type": JSON}, project=1)
     assert_refused(as_json, 10, 3, "3 items remain, fewer than the 4 of the request.")
-    assert (await gateway.post("/v1/traces", spans(3))).status == 200, "what fits is taken"
+    assert await gateway.statuses(spans(3)) == [200], "what fits is taken"
     assert gateway.metric("items_total", outcome="refused", reason="quota_exceeded") == 8
     assert gateway.metric("items_total", outcome="accepted") == 10
     assert gateway.metric("requests_total", outcome="refused", reason="quota_exceeded") == 2
@@ -80,13 +84,10 @@ async def test_no_byte_of_a_body_is_read_once_it_is_used_up(gateway: Gateway, li
         assert_refused(
             await gateway.post(path, b"{}", {"Content-Type": JSON}), 1, 0, "It is used up until the next month begins."
         )
-    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
     key = gateway.projects[1].key
     head = f"POST /v1/traces HTTP/1.1\r\nHost: x\r\nX-Legacy-Auth: Legacy legacy_key={key}\r\nContent-Length: 5\r\n\r\n"
-    writer.write(head.encode())  # the body never comes, and the answer does
-    async with asyncio.timeout(20):
+    async with gateway.written_to(head) as (reader, _):  # the body never comes, and the answer does
         answer = await reader.read()
-    writer.close()
     assert answer.startswith(b"HTTP/1.1 429 ")
     assert b"Connection: close" in answer
     assert gateway.metric("items_total", outcome="refused") == 0, "nobody knows how many they were"
@@ -96,30 +97,30 @@ async def test_what_is_rejected_and_what_could_not_be_taken_counts_nothing(
     start_gateway: StartGateway, limit: Limit
 ) -> None:
     store = RecordingStore(away=StoreUnavailable("away"))
-    gateway = await start_gateway(store, clock=lambda: NOW_S * NANOS, durability="store", ack_deadline_s=0.1)
+    gateway = await start_gateway(store, clock=clock, durability="store", ack_deadline_s=0.1)
     await limit(2)
     for _ in range(3):
-        assert (await gateway.post("/v1/traces", spans(2))).status == 503
+        assert await gateway.statuses(spans(2)) == [503]
     store.away = None
     await eventually(lambda: gateway.metric("store_up") == 1)
     good, bad = span(1, start_ns=NOW_S * NANOS), span(2, start_ns=NOW_S * NANOS, trace_id=bytes(16))
     for _ in range(2):
         answer = await gateway.post("/v1/traces", traces(good, bad))
         assert (answer.status, read_traces(answer.body).partial_success.rejected_spans) == (200, 1)
-    assert (await gateway.post("/v1/traces", spans(1))).status == 429
+    assert await gateway.statuses(spans(1)) == [429]
 
 
 async def test_requests_at_once_are_never_one_item_too_many(
     start_gateway: StartGateway, limit: Limit, checks: AuthGuards
 ) -> None:
     store = RecordingStore()
-    gateway = await start_gateway(store, clock=lambda: NOW_S * NANOS, linger_s=0.05, quota_sync_s=0.05)
+    gateway = await start_gateway(store, clock=clock, linger_s=0.05, quota_sync_s=0.05)
     org = await limit(100)
     answers = await asyncio.gather(*(gateway.post("/v1/traces", spans(7), project=n % 2) for n in range(40)))
     assert sorted(answer.status for answer in answers) == [200] * 14 + [429] * 26
     assert gateway.metric("items_total", outcome="accepted") == 98
-    assert (await gateway.post("/v1/traces", spans(2))).status == 200
-    assert (await gateway.post("/v1/traces", spans(1))).status == 429
+    assert await gateway.statuses(spans(2)) == [200]
+    assert await gateway.statuses(spans(1)) == [429]
     await gateway.stop()
     assert await recorded(checks.database, org) == 100
 
@@ -134,14 +135,14 @@ async def test_gateways_learn_of_each_other(
     redis_server: RedisServer,
 ) -> None:
     """Through the record alone, or sooner through Redis: there the record is not exchanged within this test."""
-    options: dict[str, Any] = {"clock": lambda: NOW_S * NANOS, "quota_sync_s": 60.0 if shared else 0.05}
+    options: dict[str, Any] = {"clock": clock, "quota_sync_s": 60.0 if shared else 0.05}
     first, second = [
         await start_gateway(RecordingStore(), redis=await connect(redis_server.url) if shared else None, **options)
         for _ in range(2)
     ]
     org = await limit(10)
-    assert (await second.post("/v1/traces", spans(1))).status == 200
-    assert (await first.post("/v1/traces", spans(9))).status == 200
+    assert await second.statuses(spans(1)) == [200]
+    assert await first.statuses(spans(9)) == [200]
     for each in (first, second):
         async with asyncio.timeout(20):
             while (await each.post("/v1/traces", b"")).status != 429:
@@ -150,27 +151,27 @@ async def test_gateways_learn_of_each_other(
     await second.stop()
     assert await recorded(checks.database, org) == 10
     third = await start_gateway(RecordingStore(), **options)
-    assert (await third.post("/v1/traces", spans(1))).status == 429, "one that starts knows at its first request"
+    assert await third.statuses(spans(1)) == [429], "one that starts knows at its first request"
 
 
 async def test_a_new_month_begins_anew(start_gateway: StartGateway, limit: Limit) -> None:
     now_s = [month().ends - 1]
     gateway = await start_gateway(RecordingStore(), clock=lambda: now_s[0] * NANOS)
     await limit(5)
-    assert (await gateway.post("/v1/traces", spans(5, now_s[0]))).status == 200
+    assert await gateway.statuses(spans(5, now_s[0])) == [200]
     answer = await gateway.post("/v1/traces", spans(1, now_s[0]))
     assert (answer.status, answer.headers["Retry-After"]) == (429, "1")
     now_s[0] += 1
-    assert (await gateway.post("/v1/traces", spans(5, now_s[0]))).status == 200
-    assert (await gateway.post("/v1/traces", spans(1, now_s[0]))).status == 429
+    assert await gateway.statuses(spans(5, now_s[0])) == [200]
+    assert await gateway.statuses(spans(1, now_s[0])) == [429]
 
 
 async def test_a_changed_quota_holds_at_once_where_the_guard_knows_it(gateway: Gateway, limit: Limit) -> None:
     await limit(5)
-    assert (await gateway.post("/v1/traces", spans(5))).status == 200
-    assert (await gateway.post("/v1/traces", spans(1))).status == 429
+    assert await gateway.statuses(spans(5)) == [200]
+    assert await gateway.statuses(spans(1)) == [429]
     await limit(6)
-    assert (await gateway.post("/v1/traces", spans(1))).status == 200
+    assert await gateway.statuses(spans(1)) == [200]
     await limit(3)
     assert (await gateway.post("/v1/traces", b"")).status == 429
     await limit(0)
@@ -182,7 +183,7 @@ async def test_without_a_quota_items_are_counted_all_the_same(
     gateway: Gateway, limit: Limit, checks: AuthGuards
 ) -> None:
     org = await limit(0)
-    assert (await gateway.post("/v1/traces", spans(12))).status == 200
+    assert await gateway.statuses(spans(12)) == [200]
     await gateway.stop()
     assert await recorded(checks.database, org) == 12
 
@@ -191,23 +192,23 @@ async def test_with_every_store_of_counts_away_exports_go_on_by_what_is_known(
     start_gateway: StartGateway, limit: Limit, checks: AuthGuards, connect: Connect, own_redis: RedisServer
 ) -> None:
     redis = await connect(own_redis.url)
-    gateway = await start_gateway(RecordingStore(), redis=redis, clock=lambda: NOW_S * NANOS, quota_sync_s=0.05)
+    gateway = await start_gateway(RecordingStore(), redis=redis, clock=clock, quota_sync_s=0.05)
     await limit(100)
-    assert (await gateway.post("/v1/traces", spans(40))).status == 200
+    assert await gateway.statuses(spans(40)) == [200]
     own_redis.stop()
     await checks.database.close()
-    assert (await gateway.post("/v1/traces", spans(40))).status == 200
+    assert await gateway.statuses(spans(40)) == [200]
     await eventually(lambda: gateway.metric("quota_failures_total", store="database") > 0)
     await eventually(lambda: gateway.metric("quota_failures_total", store="redis") > 0)
-    assert (await gateway.post("/v1/traces", spans(20))).status == 200
-    assert (await gateway.post("/v1/traces", spans(1))).status == 429
+    assert await gateway.statuses(spans(20)) == [200]
+    assert await gateway.statuses(spans(1)) == [429]
     await checks.database.start()
 
 
 async def test_a_key_over_its_rate_is_told_so_before_the_quota_is_asked(
     start_gateway: StartGateway, limit: Limit
 ) -> None:
-    gateway = await start_gateway(RecordingStore(), clock=lambda: NOW_S * NANOS, otlp_rate=1, otlp_burst=2)
+    gateway = await start_gateway(RecordingStore(), clock=clock, otlp_rate=1, otlp_burst=2)
     await limit(100)
     body = traces_json(*(span(n, start_ns=NOW_S * NANOS) for n in range(1, 102)))
     answers = await asyncio.gather(*(gateway.post("/v1/traces", body, {"Content-Type": JSON}) for _ in range(30)))
