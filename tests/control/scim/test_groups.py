@@ -148,7 +148,8 @@ async def test_changes_that_are_refused(directory: Directory) -> None:
     for operation, scim_type in REFUSED:
         status, body = await directory.patch(team, operation)
         assert (status, body["scimType"]) == (400, scim_type), body
-    for none in ([], {}, "x", None, [4], [{}] * 101):
+    no_operations: tuple[object, ...] = ([], {}, "x", None, [4], [{}] * 101)
+    for none in no_operations:
         status, body, _ = await directory.call("PATCH", f"/Groups/{team['id']}", {"Operations": none})
         assert (status, body["scimType"]) in ((400, "invalidSyntax"), (400, "tooMany")), none
     assert (await directory.call("GET", f"/Groups/{team['id']}"))[1] == team

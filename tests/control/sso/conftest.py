@@ -162,7 +162,7 @@ class SamlProvider:
         """The code that a login ends with, not yet spent."""
         status, _, headers = await self.log_in(ending="redirect", **changes)
         assert status == 303
-        return urlsplit(headers["Location"]).fragment.removeprefix("code=")
+        return str(urlsplit(headers["Location"]).fragment.removeprefix("code="))
 
     async def link(self, access: str, **changes: Any) -> None:
         """Link the account of a session to a user of the provider."""

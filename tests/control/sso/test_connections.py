@@ -119,7 +119,7 @@ async def test_null_clears_and_an_absent_field_stays(control: Control) -> None:
 
 
 async def test_what_is_not_valid_is_named(control: Control) -> None:
-    for fields, path in (
+    invalid: tuple[tuple[dict[str, Any], str], ...] = (
         ({"enabled": "yes"}, "body.enabled"),
         ({"enabled": None}, "body.enabled"),
         ({"defaultRole": "OWNER"}, "body.defaultRole"),
@@ -158,7 +158,8 @@ async def test_what_is_not_valid_is_named(control: Control) -> None:
         ({"certificate": "x"}, "body.certificate"),
         ({"idpEntityId": "a\0b"}, "body.idpEntityId"),
         ({"oidcClientId": "a\0b"}, "body.oidcClientId"),
-    ):
+    )
+    for fields, path in invalid:
         status, body = await put(control, "SAML", **fields)
         assert (status, body["error"]["code"]) == (400, "bad_request")
         assert [each["path"] for each in body["error"]["details"]][:1] == [path], body

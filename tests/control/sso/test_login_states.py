@@ -63,7 +63,7 @@ async def test_a_code_of_a_disabled_account_is_worth_nothing(
 CHANGES: Final[tuple[dict[str, Any], ...]] = ({"enabled": False}, {"idp_entity_id": "https://other.example.com"})
 
 
-def changing(monkeypatch: pytest.MonkeyPatch, control: Control, statement: sa.Update | sa.Delete) -> None:
+def changing(monkeypatch: pytest.MonkeyPatch, control: Control, statement: sa.Executable) -> None:
     """The connection changes as soon as it was read."""
     find_enabled = connection_repository.find_enabled
 
