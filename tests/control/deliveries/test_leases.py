@@ -167,6 +167,20 @@ async def test_concurrent_tests_of_an_organization_are_limited(post: Post) -> No
     assert refused.value.retry_after == TEST_RETRY_AFTER_S
 
 
+async def test_organizations_take_turns_and_have_a_limit(post: Post) -> None:
+    for _ in range(5):
+        await post.channel()
+    await queued(post)
+    other, places = await foreign(post), ConcurrencyLimits(organization=3)
+    post.clock.pass_by(60)  # it comes much later, and is not last
+    async with post.database.write() as connection:
+        await repository.insert(connection, [other] * 2, MESSAGE, post.clock() - WORKER_DELAY)
+    claimed = await post.claim(limit=4)
+    assert [one.org_id == other.org_id for one in claimed] == [False, True, False, True]
+    assert [one.org_id for one in await post.claim(places=places)] == [post.tenant.organization.id]
+    assert await post.claim(places=places) == []
+
+
 async def test_immediate_sending_respects_the_concurrency_limits(post: Post) -> None:
     well, failing = await post.channel(), await post.channel()
     async with post.database.write() as connection:
