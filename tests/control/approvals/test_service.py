@@ -1,5 +1,6 @@
 """Approvals in the whole service: with real channels, real receivers, and its limits."""
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -56,15 +57,13 @@ async def test_an_unavailable_receiver_does_not_affect_the_request(control: Cont
 
 
 async def test_submissions_have_their_own_rate_limit(control: Control) -> None:
-    burst, refused = ChassisSettings().approval_burst, []
-    for number in range(burst + 20):
-        body = ASKED | {"action": "issue.resolve", "targetId": str(number)}
-        status, answer, headers = await control.call("POST", REQUESTS, body)
-        assert headers["x-ratelimit-limit"] == str(burst)
-        if status == 429:
-            refused.append((answer["error"]["code"], headers["x-ratelimit-remaining"]))
-            assert int(headers["Retry-After"]) >= 1
-    assert set(refused) == {("rate_limited", "0")}
+    burst = ChassisSettings().approval_burst
+    bodies = [ASKED | {"action": "issue.resolve", "targetId": str(number)} for number in range(burst + 20)]
+    answers = await asyncio.gather(*(control.call("POST", REQUESTS, body) for body in bodies))
+    assert {headers["x-ratelimit-limit"] for _, _, headers in answers} == {str(burst)}
+    refused = [(answer["error"]["code"], headers) for status, answer, headers in answers if status == 429]
+    assert {(code, headers["x-ratelimit-remaining"]) for code, headers in refused} == {("rate_limited", "0")}
+    assert all(int(headers["Retry-After"]) >= 1 for _, headers in refused)
     status, _, headers = await control.call("GET", REQUESTS)
     assert (status, headers["x-ratelimit-limit"]) == (200, str(ChassisSettings().api_burst)), "counted apart"
 
