@@ -36,7 +36,7 @@ async def client(store: Counted, settings: QuerySettings) -> AsyncIterator[Clien
         yield client
 
 
-def count(window: Mapping[str, Any], **more: Any) -> Mapping[str, Any]:
+def count(window: Mapping[str, str], **more: Any) -> Mapping[str, Any]:
     return {"fn": "count", "groupBy": "k", **window, **more}
 
 
@@ -53,22 +53,24 @@ async def test_requests_that_are_alike_are_read_once_and_have_the_same_bytes(sto
     assert store.reads == 2 * of_one, "what is answered is asked anew"
 
 
-async def test_requests_that_differ_are_read_apart(store: Counted, settings: QuerySettings) -> None:
-    """By window, key, filter and limit."""
-    for other in (
+@pytest.mark.parametrize(
+    "other",
+    [
         count(OPEN | {"to": str(NOW - 1)}),
         count(OPEN, groupBy="name"),
         count(OPEN, filters=[{"key": "k", "op": "eq", "value": "1"}]),
         count(OPEN, limit=1),
-    ):
-        async with listened(store, settings) as client:
-            store.may_go_on.clear()
-            asking = [asyncio.create_task(client.post(AGGREGATE, body)) for body in (count(OPEN), other)]
-            await client.until('answers_total{source="engine"}', lambda value: value == 2)
-            store.may_go_on.set()
-            (one, first), (two, second) = await asyncio.gather(*asking)
-            assert (one, two) == (200, 200)
-            assert first != second
+    ],
+    ids=["window", "key", "filter", "limit"],
+)
+async def test_requests_that_differ_are_read_apart(store: Counted, client: Client, other: Mapping[str, Any]) -> None:
+    store.may_go_on.clear()
+    asking = [asyncio.create_task(client.post(AGGREGATE, body)) for body in (count(OPEN), other)]
+    await client.until('answers_total{source="engine"}', lambda value: value == 2)
+    store.may_go_on.set()
+    (one, first), (two, second) = await asyncio.gather(*asking)
+    assert (one, two) == (200, 200)
+    assert first != second
 
 
 async def test_another_project_never_has_the_answer(store: Counted, client: Client) -> None:
@@ -120,29 +122,41 @@ async def test_no_more_wait_for_one_answer_than_may_wait(store: Counted, client:
     assert sorted(status for status, _ in await asyncio.gather(*asking)) == [200] * 3 + [503] * 2
 
 
-UNTIL_NOW: Final[list[tuple[str, Mapping[str, Any] | None]]] = [
-    (AGGREGATE, {"fn": "count", "hours": 24}),
-    (AGGREGATE, {"fn": "count", "from": "now-720h", "to": "now"}),
-    *((path, None) for path in ("/spans?hours=720", "/spans?filters=startTime:<now", "/logs?hours=3")),
-    *((path, None) for path in ("/errors?hours=3", "/attributes?hours=3")),
-]
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (AGGREGATE, {"fn": "count", "hours": 24}),
+        (AGGREGATE, {"fn": "count", "from": "now-720h", "to": "now"}),
+        ("/spans?hours=720", None),
+        ("/spans?filters=startTime:<now", None),
+        ("/logs?hours=3", None),
+        ("/errors?hours=3", None),
+        ("/attributes?hours=3", None),
+    ],
+)
+async def test_requests_for_the_time_until_now_are_alike_for_a_second(
+    store: Counted, settings: QuerySettings, path: str, body: Mapping[str, Any] | None
+) -> None:
+    clock = [NOW + 1]
+    async with listened(store, settings, clock) as client:
 
+        def ask() -> asyncio.Task[tuple[int, bytes]]:
+            return asyncio.create_task(client.get(path) if body is None else client.post(path, body))
 
-async def test_requests_for_the_time_until_now_are_alike_for_a_second(store: Counted, settings: QuerySettings) -> None:
-    for path, body in UNTIL_NOW:
-        clock, asking = [NOW + 1], list[asyncio.Task[tuple[int, bytes]]]()
-        async with listened(store, settings, clock) as client:
-            store.may_go_on.clear()
-            for at, sample, value in (
-                *((1, "engine", 1), (123_456_789, "coalesced", 1), (SECOND, "coalesced", 2), (SECOND + 1, "engine", 2)),
-            ):
-                clock[0] = NOW + at
-                asking.append(asyncio.create_task(client.get(path) if body is None else client.post(path, body)))
-                await client.until(f'answers_total{{source="{sample}"}}', float(value).__eq__)
-            store.may_go_on.set()
-            first, *others = await asyncio.gather(*asking)
-            assert first[0] == 200, first
-            assert others[:2] == [first, first], path
+        store.may_go_on.clear()
+        asking = [ask()]
+        await client.until('answers_total{source="engine"}', lambda value: value == 1)
+        for shared, fraction in enumerate((123_456_789, SECOND), 1):
+            clock[0] = NOW + fraction
+            asking.append(ask())
+            await client.until('answers_total{source="coalesced"}', float(shared).__eq__)
+        clock[0] = NOW + SECOND + 1
+        asking.append(ask())
+        await client.until('answers_total{source="engine"}', lambda value: value == 2)
+        store.may_go_on.set()
+        first, *others = await asyncio.gather(*asking)
+        assert first[0] == 200, first
+        assert others[:2] == [first, first]
 
 
 async def test_until_now_is_until_the_next_second_and_of_full_length(
@@ -225,22 +239,25 @@ async def test_a_refusal_is_shared_as_well(store: Counted, client: Client) -> No
     assert store.reads == 1
 
 
-async def test_an_answer_over_a_closed_window_is_given_again(store: Counted) -> None:
-    kept_for = QuerySettings(cache_s=300)
-    for settings, window, kept in (
-        (kept_for, CLOSED, True),
-        (kept_for, OPEN, False),
-        (kept_for, {"from": OPEN["from"], "to": str(NOW - 59 * SECOND)}, False),
-        (kept_for, {"hours": 3}, False),
+@pytest.mark.parametrize(
+    ("settings", "window", "kept"),
+    [
+        (QuerySettings(cache_s=300), CLOSED, True),
+        (QuerySettings(cache_s=300), OPEN, False),
+        (QuerySettings(cache_s=300), {"from": OPEN["from"], "to": str(NOW - 59 * SECOND)}, False),
+        (QuerySettings(cache_s=300), {"hours": 3}, False),
         (QuerySettings(cache_s=300, max_cache_bytes=0), CLOSED, False),
         (QuerySettings(cache_s=0), CLOSED, False),
-    ):
-        store.reads = 0
-        async with listened(store, settings) as client:
-            first = await client.post(AGGREGATE, count(window))
-            of_one = store.reads
-            assert await client.post(AGGREGATE, count(window), token="colleague") == first
-            assert store.reads == of_one * (1 if kept else 2), window
-            assert await client.metric('answers_total{source="cache"}') == kept
-            status, body = await client.post(AGGREGATE, count(window), base=OTHER_PATH)
-            assert (status, json.loads(body)["scanned"]) == (200, 0)
+    ],
+    ids=["closed", "open", "just closed", "now", "no memory", "off"],
+)
+async def test_an_answer_over_a_closed_window_is_given_again(
+    store: Counted, client: Client, window: Mapping[str, Any], kept: bool
+) -> None:
+    first = await client.post(AGGREGATE, count(window))
+    of_one = store.reads
+    assert await client.post(AGGREGATE, count(window), token="colleague") == first
+    assert store.reads == of_one * (1 if kept else 2)
+    assert await client.metric('answers_total{source="cache"}') == kept
+    status, body = await client.post(AGGREGATE, count(window), base=OTHER_PATH)
+    assert (status, json.loads(body)["scanned"]) == (200, 0)

@@ -28,9 +28,8 @@ READ: dict[int | None, list[str]] = {
     1_795_187_823_123_456_000: ["1795187823123456"],
     # the largest number of seconds lies in the year 5138
     None: ["99999999999", "99999999999999", "99999999999999999"],
-    100_000_000_000 * 10**6: ["100000000000"],  # the smallest number of milliseconds
-    100_000_000_000_000 * 10**3: ["100000000000000"],
-    100_000_000_000_000_000: ["100000000000000000"],
+    # the smallest numbers of milliseconds, microseconds and nanoseconds
+    10**17: ["100000000000", "100000000000000", "100000000000000000"],
     0: ["0", "1970-01-01T00:00:00Z"],
     MAX_NANOS: [str(MAX_NANOS)],
     NOW: ["now"],
