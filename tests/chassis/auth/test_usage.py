@@ -17,6 +17,7 @@ from tests.databases import REVISIONS
 
 MONTH = "2026-11"
 QUARTER = timedelta(minutes=15)
+KEY = {"id": "'k'", "org_id": "'o'", "project_id": "1", "name": "'first'", "hint": "'abcd'", "enabled": "true"}
 
 
 async def test_an_organization_is_made_with_a_quota_and_may_be_given_another(database: Database, acme: Tenant) -> None:
@@ -30,15 +31,17 @@ async def test_an_organization_is_made_with_a_quota_and_may_be_given_another(dat
     assert changed.monthly_items == 9
 
 
-@pytest.mark.parametrize("number", [-1, 10**15 + 1])
-async def test_what_is_no_quota_and_no_rate_is_refused(database: Database, acme: Tenant, number: int) -> None:
+async def test_what_is_no_quota_and_no_rate_is_refused(database: Database, acme: Tenant) -> None:
+    org, key = acme.organization.id, acme.key.key.id
     async with database.write() as connection:
-        with pytest.raises(ValueError, match="must be from 0 to"):
-            await organization_repository.create_organization(connection, "limited", "Limited", number)
-        with pytest.raises(ValueError, match="must be from 0 to"):
-            await organization_repository.set_quota(connection, acme.organization.id, number)
-        with pytest.raises(ValueError, match="must be from 0 to"):
-            await project_key_repository.set_key_rate(connection, acme.organization.id, acme.key.key.id, number)
+        for number in (-1, 10**15 + 1):
+            for refused in (
+                organization_repository.create_organization(connection, "limited", "Limited", number),
+                organization_repository.set_quota(connection, org, number),
+                project_key_repository.set_key_rate(connection, org, key, number),
+            ):
+                with pytest.raises(ValueError, match="must be from 0 to"):
+                    await refused
 
 
 @pytest.mark.both_stores
@@ -104,26 +107,14 @@ async def test_projects_of_an_organization(database: Database, acme: Tenant, glo
 def test_a_store_of_the_first_schema_is_brought_up_with_its_rows(database_url: str) -> None:
     migrate_to_the_first(database_url)
     engine = migration_engine(database_url)
-    moment = "2026-11-01T00:00:00.000Z"
+    made = {"at": "2026-11-01T00:00:00.000Z", "hash": b"h" * 32}
     with engine.begin() as connection:
-        connection.execute(
-            sa.text("INSERT INTO organizations (id, slug, name, created_at) VALUES ('o', 'acme', 'Acme', :at)"),
-            {"at": moment},
-        )
-        connection.execute(
-            sa.text(
-                "INSERT INTO projects (id, org_id, slug, name, sensitive_words, created_at)"
-                " VALUES (1, 'o', 'web', 'Web', '[]', :at)"
-            ),
-            {"at": moment},
-        )
-        connection.execute(
-            sa.text(
-                "INSERT INTO project_keys (id, org_id, project_id, name, hash, hint, enabled, created_at)"
-                " VALUES ('k', 'o', 1, 'first', :hash, 'abcd', true, :at)"
-            ),
-            {"at": moment, "hash": b"h" * 32},
-        )
+        for row in (
+            "organizations (id, slug, name, created_at) VALUES ('o', 'acme', 'Acme', :at)",
+            "projects (id, org_id, slug, name, sensitive_words, created_at) VALUES (1, 'o', 'web', 'Web', '[]', :at)",
+            f"project_keys ({', '.join(KEY)}, hash, created_at) VALUES ({', '.join(KEY.values())}, :hash, :at)",
+        ):
+            connection.execute(sa.text(f"INSERT INTO {row}"), made)
     assert migrations.migrate(database_url) == REVISIONS[1:]
     with engine.begin() as connection:
         assert connection.scalar(sa.select(organizations.c.monthly_items)) == 0
