@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
 
-from chassis.clickhouse import ClickHouse, QueryTooLarge, StoreUnavailable, client, migrations, storage_order
+from chassis.clickhouse import ClickHouse, QueryTooLarge, StoreUnavailable, migrations, storage_order
 from chassis.clickhouse.storage_order import (
     DISTANCE_US,
     START,
@@ -17,7 +17,7 @@ from chassis.clickhouse.storage_order import (
     StoredRow,
     StoredRowList,
 )
-from chassis.clickhouse.stored_time import INSERT_COMMENT, ClockReading, StoredTimeFloor, floor_of
+from chassis.clickhouse.stored_time import CLOCK_SQL, INSERT_COMMENT, ClockReading, StoredTimeFloor, floor_of
 from proto.grouping.fingerprint import RULES_VERSION
 from proto.otlp.native import write_block
 from proto.storage.tables import ERROR_OCCURRENCES, FIRST_REBUILT_ROW
@@ -253,7 +253,7 @@ async def test_followers_read_what_two_gateways_store(
 ) -> None:
     store = gateways[0]
     with monkeypatch.context() as slow:  # the clock cannot be read in time, on a busy machine: an insert fails for now
-        slow.setattr(client, "CLOCK_SQL", "SELECT 1, 2 WHERE 0")
+        slow.setattr("chassis.clickhouse.client.CLOCK_SQL", "SELECT 1, 2 WHERE 0")
         with pytest.raises(StoreUnavailable):
             await insert(store, 1, 1)
     await store.command("INSERT INTO error_occurrences (project_id, time, batch_id) VALUES (7, now64(9), 1)")  # earlier

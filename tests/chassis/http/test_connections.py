@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from chassis.errors import ApiError, BadRequest, Unauthorized
 from chassis.http.body import read_body
 from chassis.http.web import Route, json_response, public
-from tests.chassis.conftest import DEADLINE_S, Serve, read_all
+from tests.chassis.conftest import DEADLINE_S, Serve, Served, read_all
 
 SOON = 0.2  # seconds; a deadline short enough to wait for
 UNPARSED = "The request head cannot be parsed."
@@ -39,6 +39,11 @@ async def refuse(_request: web.Request) -> web.Response:
 
 
 ROUTES = [Route("GET", "/x", ok, public()), Route("POST", "/length", length, public())]
+
+
+@pytest.fixture
+async def served(serve: Serve) -> Served:
+    return await serve(ROUTES)
 
 
 def split(answer: bytes) -> tuple[int, dict[str, str], bytes]:
@@ -79,8 +84,7 @@ async def test_a_slow_head_does_not_cost_other_clients(serve: Serve) -> None:
     assert (await served.get("/x"))[0] == 200
 
 
-async def test_a_body_that_does_not_arrive_is_503_and_closed(serve: Serve) -> None:
-    served = await serve(ROUTES)
+async def test_a_body_that_does_not_arrive_is_503_and_closed(served: Served) -> None:
     status, headers, body = split(
         await served.talk(b"POST /length HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf")
     )
@@ -140,8 +144,7 @@ async def test_a_body_may_take_long_but_not_stall(
     assert await Trickle(serve, monkeypatch).status(*body, min_rate=min_rate) == status
 
 
-async def test_a_body_that_breaks_off_ends_the_request(serve: Serve) -> None:
-    served = await serve(ROUTES)
+async def test_a_body_that_breaks_off_ends_the_request(served: Served) -> None:
     reader, writer = await served.connect()
     writer.write(b"POST /length HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf")
     writer.close()
@@ -149,8 +152,7 @@ async def test_a_body_that_breaks_off_ends_the_request(serve: Serve) -> None:
     assert (await served.get("/x"))[0] == 200
 
 
-async def test_the_size_limit_holds_for_announced_and_for_chunked_bodies(serve: Serve) -> None:
-    served = await serve(ROUTES)
+async def test_the_size_limit_holds_for_announced_and_for_chunked_bodies(served: Served) -> None:
     head = b"POST /length HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
     for size, status in ((1_000, 200), (1_001, 413)):
         announced = b"Content-Length: %d\r\n\r\n%s" % (size, b"x" * size)
@@ -162,8 +164,7 @@ async def test_the_size_limit_holds_for_announced_and_for_chunked_bodies(serve: 
                 assert json.loads(body)["error"]["message"] == "The body is larger than 1000 bytes."
 
 
-async def test_continue_is_said_when_the_body_is_wanted(serve: Serve) -> None:
-    served = await serve(ROUTES)
+async def test_continue_is_said_when_the_body_is_wanted(served: Served) -> None:
     reader, writer = await served.connect()
     writer.write(b"POST /length HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n")
     async with asyncio.timeout(DEADLINE_S):
@@ -187,8 +188,7 @@ async def test_continue_is_not_said_to_who_is_refused(serve: Serve, line: bytes,
     assert (b"Connection: close" in answer) is (status in (401, 413))
 
 
-async def test_a_transfer_coding_besides_chunked_is_501(serve: Serve) -> None:
-    served = await serve(ROUTES)
+async def test_a_transfer_coding_besides_chunked_is_501(served: Served) -> None:
     sent = b"POST /length HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
     status, headers, body = split(await served.talk(sent))
     assert (status, headers["connection"]) == (501, "close")
@@ -200,8 +200,7 @@ async def test_a_transfer_coding_besides_chunked_is_501(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("method", [b"FETCH", b"get"])
-async def test_an_unknown_method_is_405_like_any_other_that_the_path_lacks(serve: Serve, method: bytes) -> None:
-    served = await serve(ROUTES)
+async def test_an_unknown_method_is_405_like_any_other_that_the_path_lacks(served: Served, method: bytes) -> None:
     status, headers, body = split(await served.talk(method + b" /x HTTP/1.1\r\nHost: a\r\n\r\n"))
     assert (status, headers["allow"], headers["connection"]) == (405, "GET, HEAD", "close")
     assert json.loads(body)["error"]["code"] == "method_not_allowed"
@@ -221,8 +220,7 @@ async def test_what_cannot_be_parsed_or_is_not_spoken_is_refused_as_its_path_ref
         assert (status, headers["connection"], body) == (400, "close", b"text/own: " + told)
 
 
-async def test_a_version_of_http_that_is_not_spoken_is_refused(serve: Serve) -> None:
-    served = await serve(ROUTES)
+async def test_a_version_of_http_that_is_not_spoken_is_refused(served: Served) -> None:
     versions = (b"", b" HTTP/0.9", b" HTTP/2.0", b" HTTP/3.0", b" HTTP/2", b" HTTP/1.0")
     for before in (b"", b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n"):
         answers = []
@@ -233,8 +231,7 @@ async def test_a_version_of_http_that_is_not_spoken_is_refused(serve: Serve) -> 
         assert answers == [(b"HTTP/1.1 400", "bad_request")] * 5 + [(b"HTTP/1.0 200", None)]
 
 
-async def test_an_unknown_expectation_is_passed_over(serve: Serve) -> None:
-    served = await serve(ROUTES)
+async def test_an_unknown_expectation_is_passed_over(served: Served) -> None:
     sent = b"GET %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\nExpect: wonders\r\n\r\n"
     assert split(await served.talk(sent % b"/x"))[0] == 200
     assert split(await served.talk(sent % b"/nowhere"))[0] == 404
@@ -371,8 +368,7 @@ REFUSED_HEADS = {
 }
 
 
-async def test_a_head_that_cannot_be_parsed_is_400_in_the_envelope_without_echo(serve: Serve) -> None:
-    served = await serve(ROUTES)
+async def test_a_head_that_cannot_be_parsed_is_400_in_the_envelope_without_echo(served: Served) -> None:
     for head, message in REFUSED_HEADS.items():
         status, headers, body = split(await served.talk(head + b"\r\n\r\n"))
         assert (status, headers["content-type"], headers["server"]) == (400, "application/json", "sluice")
@@ -409,8 +405,7 @@ def posted(body: bytes) -> bytes:
     )
 
 
-async def test_whole_requests_before_a_fault_in_the_same_piece_are_answered(serve: Serve) -> None:
-    served = await serve(ROUTES)
+async def test_whole_requests_before_a_fault_in_the_same_piece_are_answered(served: Served) -> None:
     for fault, status in (
         (b"POST /length HTTP/1.1\r\nHost: a\r\nbad header\r\n\r\n", 400),
         (b"nonsense\r\n\r\n", 400),
@@ -424,8 +419,7 @@ async def test_whole_requests_before_a_fault_in_the_same_piece_are_answered(serv
             assert [json.loads(answer[2]) for answer in told[:-1]] == [{"bytes": size} for size in range(before)]
 
 
-async def test_what_follows_the_last_request_of_a_connection_is_passed_over(serve: Serve) -> None:
-    served = await serve(ROUTES)
+async def test_what_follows_the_last_request_of_a_connection_is_passed_over(served: Served) -> None:
     sent = b"GET /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
     answer = await served.talk(sent + b"nonsense\r\n\r\n")
     assert (answer.count(b"HTTP/1.1"), split(answer)[0]) == (1, 200)
@@ -526,8 +520,7 @@ async def test_a_client_that_reads_slowly_and_steadily_has_its_answer_as_long_as
     assert ('expired_connections_total{phase="send"} 1.0' in served.telemetry.exposition().decode()) is not whole
 
 
-async def test_compressed_bodies_are_left_as_they_came(serve: Serve) -> None:
-    served = await serve(ROUTES)
+async def test_compressed_bodies_are_left_as_they_came(served: Served) -> None:
     sent = (
         b"POST /length HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\n"
     )

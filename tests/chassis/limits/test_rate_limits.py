@@ -172,6 +172,11 @@ def start(serve: Serve, time: Time, guard: Guard, keys: Keys) -> Start:
     return started
 
 
+@pytest.fixture
+async def served(start: Start) -> Served:
+    return await start()
+
+
 def token(name: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {name}"}
 
@@ -192,8 +197,7 @@ async def status_of(served: Served, name: str, path: str = PATH, method: str = "
     return (await served.request(method, path, headers=token(name)))[0]
 
 
-async def test_an_answer_tells_how_the_bucket_stands(start: Start, time: Time) -> None:
-    served = await start()
+async def test_an_answer_tells_how_the_bucket_stands(served: Served, time: Time) -> None:
     status, headers, _ = await served.get(PATH, headers=MINE)
     assert (status, standing(headers), headers.get("Retry-After")) == (200, ("2", "1", str(EPOCH + 1)), None)
     _, headers, _ = await served.get(PATH, headers=MINE)
@@ -235,8 +239,7 @@ NOT_TOLD: dict[str, dict[str, Any]] = {
 }
 
 
-async def test_so_does_every_refusal_of_a_known_principal_and_nobody_else_is_told(start: Start) -> None:
-    served = await start()
+async def test_so_does_every_refusal_of_a_known_principal_and_nobody_else_is_told(served: Served) -> None:
     told = ("2", "1", str(EPOCH + 1))
     for cases, expected in ((TOLD, told), (NOT_TOLD, NOTHING)):
         for number, (name, asked) in enumerate(cases.items()):
@@ -285,8 +288,7 @@ async def test_what_is_dear_counts_among_all_requests_too_and_the_emptier_bucket
     assert standing(headers)[:2] == ("2", "1"), "the limit of all requests holds on"
 
 
-async def test_who_has_no_credential_yet_is_held_to_the_rate_of_his_address(start: Start, time: Time) -> None:
-    served = await start()
+async def test_who_has_no_credential_yet_is_held_to_the_rate_of_his_address(served: Served, time: Time) -> None:
     for status, size, left in ((200, 1, "3"), (413, 11, "2"), (200, 1, "1"), (200, 0, "0")):
         seen, headers, _ = await served.request("POST", "/auth/session", data=b"x" * size)
         assert (seen, standing(headers)[:2]) == (status, ("4", left))
@@ -298,15 +300,13 @@ async def test_who_has_no_credential_yet_is_held_to_the_rate_of_his_address(star
     assert (await served.request("POST", "/auth/session"))[0] == 200
 
 
-async def test_nor_is_he_heard_where_too_much_has_failed(start: Start) -> None:
-    served = await start()
+async def test_nor_is_he_heard_where_too_much_has_failed(served: Served) -> None:
     assert [await status_of(served, "") for _ in range(3)] == [401] * 3
     status, headers, _ = await served.request("POST", "/auth/session", data=b"x" * 11)
     assert (status, standing(headers)[:2]) == (429, ("3", "0"))
 
 
-async def test_an_address_that_fails_too_often_is_not_even_looked_at(start: Start, guard: Guard, time: Time) -> None:
-    served = await start()
+async def test_an_address_that_fails_too_often_is_not_even_looked_at(served: Served, guard: Guard, time: Time) -> None:
     assert [await status_of(served, "x@nowhere") for _ in range(3)] == [401] * 3
     for name in ("x@nowhere", "me@acme"):
         status, headers, body = await served.get(PATH, headers=token(name))
@@ -324,8 +324,7 @@ async def test_an_address_that_fails_too_often_is_not_even_looked_at(start: Star
     assert await status_of(served, "me@acme") == 429
 
 
-async def test_attempts_made_at_once_are_not_worth_more(start: Start, guard: Guard) -> None:
-    served = await start()
+async def test_attempts_made_at_once_are_not_worth_more(served: Served, guard: Guard) -> None:
     guard.together = asyncio.Barrier(5)  # all are under way before the first has failed
     statuses = await asyncio.gather(*(status_of(served, "") for _ in range(5)))
     assert sorted(statuses) == [401, 401, 401, 429, 429]
@@ -360,8 +359,7 @@ async def export(served: Served, name: str, body: bytes = b"", path: str = "/v1/
     return status, headers
 
 
-async def test_an_export_is_counted_for_its_key_whatever_becomes_of_it(start: Start, time: Time) -> None:
-    served = await start()
+async def test_an_export_is_counted_for_its_key_whatever_becomes_of_it(served: Served, time: Time) -> None:
     status, headers = await export(served, "mine")
     assert (status, standing(headers), headers.get("Retry-After")) == (200, ("2", "1", str(EPOCH + 1)), None)
     status, headers = await export(served, "mine", path="/v1/503")
@@ -440,8 +438,7 @@ async def test_zero_switches_a_limit_off_and_its_headers_with_it(start: Start) -
     assert [(await export(served, ""))[0] for _ in range(5)] == [401] * 5
 
 
-async def test_refused_requests_are_counted_by_class_and_nothing_else(start: Start) -> None:
-    served = await start()
+async def test_refused_requests_are_counted_by_class_and_nothing_else(served: Served) -> None:
     for _ in range(4):
         await status_of(served, "me@acme")
         await status_of(served, "me@acme", "/orgs/acme/analysis", "POST")
