@@ -110,8 +110,8 @@ async def test_a_project_that_is_not_the_keys_is_403(keys: ProjectKeyGuard, acme
 
 async def test_overlong_query_values_are_400_before_any_look_up(keys: ProjectKeyGuard, database: Database) -> None:
     await database.close()
-    key, project = {"legacy_key": "x" * 129}, {"project_id": "1" * 65}
-    query: dict[str, Any]
+    key: dict[str, Any] = {"legacy_key": "x" * 129}
+    project: dict[str, Any] = {"project_id": "1" * 65}
     for query in (key, project, key | project):
         with pytest.raises(BadRequest) as caught:
             await keys.check(**query)

@@ -210,9 +210,8 @@ async def gateways(
     clickhouse_url: str, new_database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Sequence[ClickHouse]]:
     """Two clients that insert, as two gateways do. A machine under load gets more time than production gives."""
-    monkeypatch.setattr(
-        client, "CLOCK_SQL", client.CLOCK_SQL.replace("max_execution_time = 1", "max_execution_time = 60")
-    )
+    patient = CLOCK_SQL.replace("max_execution_time = 1", "max_execution_time = 60")
+    monkeypatch.setattr("chassis.clickhouse.client.CLOCK_SQL", patient)
     name = new_database()
     stores = [ClickHouse(clickhouse_url, database=name, stored_time_floor=StoredTimeFloor()) for _ in range(2)]
     await migrations.migrate(stores[0], retention_days=0)
