@@ -5,10 +5,9 @@ docstrings of modules exist.
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
-
-import pytest
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("deploy/**/*.md")])
@@ -23,6 +22,7 @@ QUOTED_NAME: Final = re.compile(r"`([A-Za-z_]\w*(?:\.\w+)+)`")
 LISTED_NAME: Final = re.compile(r"^ +([A-Za-z_]\w*(?:\.\w+)+)(?=  |$)", re.MULTILINE)
 
 
+@cache
 def anchors(page: Path) -> set[str]:
     """Of the page's headings, as GitHub makes them."""
     headings = HEADING.findall(page.read_text(encoding="utf-8"))
@@ -41,16 +41,13 @@ def broken(page: Path) -> Iterator[str]:
             yield link
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
-    assert list(broken(page)) == []
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_pages_that_are_named_exist(page: Path) -> None:
-    named = re.findall(r"`((?:docs|deploy|benchmarks)/[\w/.-]+\.\w+)`", page.read_text(encoding="utf-8"))
-    if page.name != "CHANGELOG.md":  # which names what there was
-        assert [name for name in named if not (ROOT / name).exists()] == []
+def test_links_lead_somewhere_and_pages_that_are_named_exist() -> None:
+    wrong = [f"{page.relative_to(ROOT)}: {link}" for page in PAGES for link in broken(page)]
+    for page in PAGES:
+        named = re.findall(r"`((?:docs|deploy|benchmarks)/[\w/.-]+\.\w+)`", page.read_text(encoding="utf-8"))
+        if page.name != "CHANGELOG.md":  # which names what there was
+            wrong += [f"{page.relative_to(ROOT)}: {name}" for name in named if not (ROOT / name).exists()]
+    assert wrong == []
 
 
 def test_the_index_has_every_page() -> None:

@@ -1,5 +1,6 @@
 """The wheel: what is in it, and that a machine without a compiler, or without the extras, gets one that works."""
 
+import json
 import os
 import re
 import shutil
@@ -163,23 +164,35 @@ NEEDS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("arguments", "settings", "extras"),
-    [
-        pytest.param(
-            *needs, id=name, marks=pytest.mark.long if name in ("up over servers", "journal", "repair") else ()
-        )
-        for name, needs in NEEDS.items()
-    ],
-)
-def test_without_the_extras_that_a_command_needs_it_says_what_to_install(
-    bare: Path, tmp_path: Path, arguments: list[str], settings: dict[str, str], extras: list[str]
-) -> None:
-    done = run(bare, *arguments, "--data", str(tmp_path / "data"), **settings)
-    assert (done.returncode, done.stdout) == (1, "")
-    (sentence,) = done.stderr.splitlines()
-    assert sentence.startswith(f"sluice: `sluice {arguments[0]}` needs ")
-    assert sentence.endswith(f"): pip install 'sluice[{','.join(extras)}]', or 'sluice[all]' for everything.")
+# One process for all commands: none of them comes further than to what it misses.
+IN_TURN = """
+import contextlib, io, json, os, sys
+from sluice.main import main
+
+def tried(arguments, settings):
+    os.environ.update(settings)
+    out, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+        code = main(arguments)
+    for name in settings:
+        del os.environ[name]
+    return code, out.getvalue(), errors.getvalue()
+
+print(json.dumps([tried(*each) for each in json.loads(sys.argv[1])]))
+"""
+
+
+def test_without_the_extras_that_a_command_needs_it_says_what_to_install(bare: Path, tmp_path: Path) -> None:
+    data = ["--data", str(tmp_path / "data")]
+    commands = [([*arguments, *data], settings) for arguments, settings, _ in NEEDS.values()]
+    done = run(bare.with_name("python"), "-c", IN_TURN, json.dumps(commands))
+    assert done.returncode == 0, done.stderr
+    for (name, (arguments, _, extras)), told in zip(NEEDS.items(), json.loads(done.stdout), strict=True):
+        install = f"pip install 'sluice[{','.join(extras)}]', or 'sluice[all]' for everything.\n"
+        code, out, sentence = told
+        assert (code, out, sentence.count("\n")) == (1, "", 1), name
+        assert sentence.startswith(f"sluice: `sluice {arguments[0]}` needs "), name
+        assert sentence.endswith(f"): {install}"), name
     assert not (tmp_path / "data").exists()
 
 

@@ -28,11 +28,6 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def metrics() -> CollectorRegistry:
-    return CollectorRegistry()
-
-
-@pytest.fixture
 async def keys(database: Database, metrics: CollectorRegistry, clock: Clock) -> AsyncIterator[ProjectKeyGuard]:
     guard = ProjectKeyGuard(database, CacheMetrics(metrics), clock=clock)
     yield guard

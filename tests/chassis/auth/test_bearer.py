@@ -47,32 +47,20 @@ async def test_a_token_reaches_what_its_holders_role_has(bearer: BearerGuard, ac
     assert (await check(bearer, f"bearer  {acme.token.secret} ", "acme", None, "keys:write")).project_id is None
 
 
-@pytest.mark.parametrize(
-    "authorization",
-    [
-        None,
-        "",
-        "Bearer",
-        "Bearer ",
-        "TOKEN",
-        "Basic TOKEN",
-        "DSN TOKEN",
-        "Bearer TOKENx",
-        "Bearer TOKEN TOKEN",
-        "Bearer scim_" + "0" * 49,
-        "Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJ4In0.",
-        "Bearer \udcff",
-        "Bearer OTHER",
-        "Bearer pat_" + "0" * 49,
-    ],
-)
-async def test_anything_but_a_valid_token_is_401(bearer: BearerGuard, acme: Tenant, authorization: str | None) -> None:
-    if authorization is not None:
-        authorization = authorization.replace("TOKEN", acme.token.secret).replace("OTHER", new_token())
-    for org, project, scope in (("acme", "web", "projects:read"), ("nowhere", "nothing", "nonsense")):
-        with pytest.raises(Unauthorized) as caught:
-            await check(bearer, authorization, org, project, scope)
-        assert caught.value.headers["WWW-Authenticate"] == "Bearer"
+NO_TOKENS = [
+    *(None, "", "Bearer", "Bearer ", "TOKEN", "Basic TOKEN", "DSN TOKEN", "Bearer TOKENx", "Bearer TOKEN TOKEN"),
+    *("Bearer scim_" + "0" * 49, "Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJ4In0.", "Bearer \udcff", "Bearer OTHER"),
+    "Bearer pat_" + "0" * 49,
+]
+
+
+async def test_anything_but_a_valid_token_is_401(bearer: BearerGuard, acme: Tenant) -> None:
+    for text in NO_TOKENS:
+        authorization = text and text.replace("TOKEN", acme.token.secret).replace("OTHER", new_token())
+        for org, project, scope in (("acme", "web", "projects:read"), ("nowhere", "nothing", "nonsense")):
+            with pytest.raises(Unauthorized) as caught:
+                raise AssertionError((text, await check(bearer, authorization, org, project, scope)))
+            assert caught.value.headers["WWW-Authenticate"] == "Bearer"
 
 
 async def test_the_order_is_401_then_404_then_403(

@@ -1,6 +1,7 @@
 """The cache of look-ups over a source that goes away and comes back."""
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -36,9 +37,26 @@ class Source:
         return self.now
 
 
-async def test_a_key_never_seen_is_found_as_soon_as_the_source_is_tried_again() -> None:
-    source = Source()
-    cache: LookupCache[str, str] = LookupCache("test", source.fetch, CacheLimits(), source.clock, CacheMetrics(None))
+Cache = LookupCache[str, str]
+
+
+def cache_over(source: Source, **limits: float) -> Cache:
+    return LookupCache("test", source.fetch, CacheLimits()._replace(**limits), source.clock, CacheMetrics(None))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def source() -> Source:
+    return Source()
+
+
+@pytest.fixture
+async def cache(source: Source) -> AsyncIterator[Cache]:
+    cache = cache_over(source)
+    yield cache
+    await cache.close()
+
+
+async def test_a_key_never_seen_is_found_as_soon_as_the_source_is_tried_again(source: Source, cache: Cache) -> None:
     source.away = True
     with pytest.raises(ServiceUnavailable):
         await cache.get("a")
@@ -48,16 +66,9 @@ async def test_a_key_never_seen_is_found_as_soon_as_the_source_is_tried_again() 
     source.now += RETRY_S
     assert await cache.get("b") == "B"
     assert await cache.get("a") == "A"
-    await cache.close()
 
 
-def cache_over(source: Source, **limits: float) -> LookupCache[str, str]:
-    return LookupCache("test", source.fetch, CacheLimits()._replace(**limits), source.clock, CacheMetrics(None))  # type: ignore[arg-type]
-
-
-async def test_what_was_changed_is_asked_for_again_and_the_rest_is_not() -> None:
-    source = Source()
-    cache = cache_over(source)
+async def test_what_was_changed_is_asked_for_again_and_the_rest_is_not(source: Source, cache: Cache) -> None:
     for key in ("a1", "a2", "b1", "no1"):
         await cache.get(key)
     source.asked.clear()
@@ -69,13 +80,12 @@ async def test_what_was_changed_is_asked_for_again_and_the_rest_is_not() -> None
     cache.invalidate_where(lambda _, value: value is None)
     await cache.get("no1")
     assert source.asked == ["a1", "a2", "no1"]
-    await cache.close()
 
 
-async def test_everything_may_be_changed_at_once_while_all_that_is_known_is_in_use() -> None:
+async def test_everything_may_be_changed_at_once_while_all_that_is_known_is_in_use(
+    source: Source, cache: Cache
+) -> None:
     """Nobody is refused who was known before, and the source is not asked by all at once."""
-    source = Source()
-    cache = cache_over(source)
     keys = [f"k{number}" for number in range(10 * MAX_FETCHES)]
     for key in keys:
         await cache.get(key)
@@ -84,7 +94,6 @@ async def test_everything_may_be_changed_at_once_while_all_that_is_known_is_in_u
     found = await asyncio.gather(*map(cache.get, keys))
     assert found == [key.upper() for key in keys]
     assert source.most <= MAX_FETCHES
-    await cache.close()
 
 
 async def test_what_was_changed_while_the_source_is_away_is_served_as_it_was_where_that_is_allowed() -> None:
@@ -108,9 +117,7 @@ async def test_what_was_changed_while_the_source_is_away_is_served_as_it_was_whe
     await strict.close()
 
 
-async def test_a_look_up_that_a_change_has_overtaken_is_neither_joined_nor_kept() -> None:
-    source = Source()
-    cache = cache_over(source)
+async def test_a_look_up_that_a_change_has_overtaken_is_neither_joined_nor_kept(source: Source, cache: Cache) -> None:
     source.let.clear()
     before = asyncio.ensure_future(cache.get("a"))
     await asyncio.sleep(0.01)
@@ -121,12 +128,9 @@ async def test_a_look_up_that_a_change_has_overtaken_is_neither_joined_nor_kept(
     source.let.set()
     assert (await before, await after) == ("A", "A")
     assert cache.peek("a") == "A"
-    await cache.close()
 
 
-async def test_one_of_another_goes_on_and_is_kept() -> None:
-    source = Source()
-    cache = cache_over(source)
+async def test_one_of_another_goes_on_and_is_kept(source: Source, cache: Cache) -> None:
     await cache.get("b")
     source.now += 5.0
     source.let.clear()
@@ -136,12 +140,9 @@ async def test_one_of_another_goes_on_and_is_kept() -> None:
     source.let.set()
     await refreshed
     assert cache.peek("b") == "B"
-    await cache.close()
 
 
-async def test_changes_do_not_let_more_made_up_keys_in() -> None:
-    source = Source()
-    cache = cache_over(source)
+async def test_changes_do_not_let_more_made_up_keys_in(source: Source, cache: Cache) -> None:
     source.let.clear()
     strangers = []
     for number in range(MAX_UNKNOWN_FETCHES):
@@ -153,4 +154,3 @@ async def test_changes_do_not_let_more_made_up_keys_in() -> None:
     source.let.set()
     assert set(await asyncio.gather(*strangers)) == {None}
     assert await cache.get("room again") == "ROOM AGAIN"
-    await cache.close()

@@ -71,20 +71,16 @@ async def test_slugs_are_unique_where_they_name_something(database: Database, ac
         assert await organization_repository.find_project(connection, globex.organization.id, "web") == globex.project
 
 
-@pytest.mark.parametrize(
-    ("slug", "name"), [("A", "x"), ("", "x"), ("a" * 65, "x"), ("a", ""), ("a", "x" * 201), ("a", " x")]
-)
-async def test_slugs_and_names_that_are_none_are_refused(database: Database, slug: str, name: str) -> None:
-    with pytest.raises(ValueError, match=r"a (slug|name) must have 1 to"):
-        async with database.write() as connection:
-            await organization_repository.create_organization(connection, slug, name)
-
-
-@pytest.mark.parametrize("words", [[""], ["A"], ["a b"], ["a" * 65], ["-a"], ["a\n"], ["a"] * 101])
-async def test_words_that_are_none_are_refused(database: Database, acme: Tenant, words: list[str]) -> None:
-    with pytest.raises(ValueError, match="at most 100 words"):
-        async with database.write() as connection:
-            await organization_repository.change_project(connection, acme.organization.id, "web", sensitive_words=words)
+async def test_slugs_names_and_words_that_are_none_are_refused(database: Database, acme: Tenant) -> None:
+    for slug, name in (("A", "x"), ("", "x"), ("a" * 65, "x"), ("a", ""), ("a", "x" * 201), ("a", " x")):
+        with pytest.raises(ValueError, match=r"a (slug|name) must have 1 to"):
+            async with database.write() as connection:
+                await organization_repository.create_organization(connection, slug, name)
+    org = acme.organization.id
+    for words in ([""], ["A"], ["a b"], ["a" * 65], ["-a"], ["a\n"], ["a"] * 101):
+        with pytest.raises(ValueError, match="at most 100 words"):
+            async with database.write() as connection:
+                await organization_repository.change_project(connection, org, "web", sensitive_words=words)
 
 
 async def test_owners_belong_to_agents_and_services_only(database: Database, acme: Tenant) -> None:

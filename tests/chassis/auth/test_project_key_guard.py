@@ -59,21 +59,11 @@ async def test_each_place_of_the_key_gives_the_project(keys: ProjectKeyGuard, ac
         key_id=acme.key.key.id,
         sensitive_words=("iban", "tax_id"),
     )
-    assert await keys.check(legacy_auth=f"Legacy legacy_key={secret}") == expected
-    assert await keys.check(legacy_auth=f"legacy  client=x/1, legacy_key={secret} ,version=7") == expected
-    assert await keys.check(authorization=f"DSN {dsn}") == expected
-    assert await keys.check(authorization=f"dsn {dsn}") == expected
-    assert await keys.check(legacy_key=secret) == expected
-    assert await keys.check(legacy_key=secret, project_id=str(project_id)) == expected
-    assert (
-        await keys.check(
-            legacy_auth=f"Legacy legacy_key={secret}",
-            authorization=f"DSN {dsn}",
-            legacy_key=secret,
-            project_id=str(project_id),
-        )
-        == expected
-    )
+    everywhere = {"legacy_auth": f"Legacy legacy_key={secret}", "authorization": f"DSN {dsn}", "legacy_key": secret}
+    given: list[dict[str, Any]] = [{name: value} for name, value in everywhere.items()]
+    given += [{"legacy_auth": f"legacy  client=x/1, legacy_key={secret} ,version=7"}, {"authorization": f"dsn {dsn}"}]
+    given += [each | {"project_id": str(project_id)} for each in ({"legacy_key": secret}, everywhere)]
+    assert [await keys.check(**each) for each in given] == [expected] * 7
 
 
 async def test_an_authorization_of_another_scheme_is_not_ours(keys: ProjectKeyGuard, acme: Tenant) -> None:
@@ -82,72 +72,51 @@ async def test_an_authorization_of_another_scheme_is_not_ours(keys: ProjectKeyGu
         await keys.check(authorization=f"Bearer {acme.token.secret}")
 
 
-@pytest.mark.parametrize(
-    "credential",
-    [
-        {},
-        {"legacy_auth": ""},
-        {"legacy_auth": "Legacy"},
-        {"legacy_auth": "Legacy legacy_key"},
-        {"legacy_auth": "Legacy legacy_key="},
-        {"legacy_auth": "Bearer legacy_key=KEY"},
-        {"legacy_auth": "Legacy legacy_key=KEY, legacy_key=KEY"},
-        {"legacy_auth": "Legacy legacy_key=\udcff"},
-        {"authorization": "DSN "},
-        {"authorization": "DSN http://h/1"},
-        {"authorization": "DSN KEY"},
-        {"legacy_key": ""},
-        {"legacy_key": "x"},
-        {"legacy_key": "x" * 128},
-        {"legacy_key": "KEY "},
-        {"legacy_key": "\x00" * 32},
-        {"legacy_key": "KEY", "legacy_auth": "Legacy legacy_key=OTHER"},
-        {"legacy_key": "KEY", "authorization": "DSN http://OTHER@h/1"},
-        {"legacy_key": "KEY", "authorization": "DSN nonsense"},
-        {"legacy_key": "KEY", "legacy_auth": "nonsense"},
-        {"legacy_key": "OTHER"},
-    ],
-)
-async def test_no_malformed_differing_or_unknown_keys_are_401(
-    keys: ProjectKeyGuard, acme: Tenant, credential: dict[str, Any]
-) -> None:
+REFUSED: list[dict[str, Any]] = [
+    {},
+    *({"legacy_auth": text} for text in ("", "Legacy", "Legacy legacy_key", "Legacy legacy_key=")),
+    {"legacy_auth": "Bearer legacy_key=KEY"},
+    {"legacy_auth": "Legacy legacy_key=KEY, legacy_key=KEY"},
+    {"legacy_auth": "Legacy legacy_key=\udcff"},
+    *({"authorization": f"DSN {text}"} for text in ("", "http://h/1", "KEY")),
+    *({"legacy_key": text} for text in ("", "x", "x" * 128, "KEY ", "\x00" * 32, "OTHER")),
+    {"legacy_key": "KEY", "legacy_auth": "Legacy legacy_key=OTHER"},
+    {"legacy_key": "KEY", "authorization": "DSN http://OTHER@h/1"},
+    {"legacy_key": "KEY", "authorization": "DSN nonsense"},
+    {"legacy_key": "KEY", "legacy_auth": "nonsense"},
+]
+
+
+async def test_no_malformed_differing_or_unknown_keys_are_401(keys: ProjectKeyGuard, acme: Tenant) -> None:
     other = new_project_key()
-    filled: dict[str, Any] = {
-        name: value.replace("KEY", acme.key.secret).replace("OTHER", other) for name, value in credential.items()
-    }
-    with pytest.raises(Unauthorized) as caught:
-        await keys.check(**filled)
-    assert acme.key.secret not in caught.value.message
-    assert "WWW-Authenticate" in caught.value.headers
+    for credential in REFUSED:
+        filled: dict[str, Any] = {
+            name: value.replace("KEY", acme.key.secret).replace("OTHER", other) for name, value in credential.items()
+        }
+        with pytest.raises(Unauthorized) as caught:
+            raise AssertionError((credential, await keys.check(**filled)))
+        assert acme.key.secret not in caught.value.message
+        assert "WWW-Authenticate" in caught.value.headers
 
 
-@pytest.mark.parametrize("project_id", ["1", "web", "0{id}", " {id}", "x" * 64])
-async def test_a_project_that_is_not_the_keys_is_403(keys: ProjectKeyGuard, acme: Tenant, project_id: str) -> None:
-    with pytest.raises(Forbidden):
-        await keys.check(legacy_key=acme.key.secret, project_id=project_id.replace("{id}", str(acme.project.id)))
-
-
-async def test_a_dsn_of_another_project_is_403(keys: ProjectKeyGuard, acme: Tenant, globex: Tenant) -> None:
+async def test_a_project_that_is_not_the_keys_is_403(keys: ProjectKeyGuard, acme: Tenant, globex: Tenant) -> None:
+    own = str(acme.project.id)
+    for project_id in ("1", "web", "0" + own, " " + own, "x" * 64):
+        with pytest.raises(Forbidden):
+            raise AssertionError(await keys.check(legacy_key=acme.key.secret, project_id=project_id))
     with pytest.raises(Forbidden):
         await keys.check(authorization=f"DSN {format_dsn('http://h', acme.key.secret, globex.project.id)}")
 
 
-@pytest.mark.parametrize(
-    ("query", "paths"),
-    [
-        ({"legacy_key": "x" * 129}, ["query.legacy_key"]),
-        ({"project_id": "1" * 65}, ["query.project_id"]),
-        ({"legacy_key": "x" * 129, "project_id": "1" * 65}, ["query.legacy_key", "query.project_id"]),
-    ],
-)
-async def test_overlong_query_values_are_400_before_any_look_up(
-    keys: ProjectKeyGuard, database: Database, query: dict[str, Any], paths: list[str]
-) -> None:
+async def test_overlong_query_values_are_400_before_any_look_up(keys: ProjectKeyGuard, database: Database) -> None:
     await database.close()
-    with pytest.raises(BadRequest) as caught:
-        await keys.check(**query)
-    assert caught.value.details is not None
-    assert [(issue.path, issue.code) for issue in caught.value.details] == [(path, "too_long") for path in paths]
+    key: dict[str, Any] = {"legacy_key": "x" * 129}
+    project: dict[str, Any] = {"project_id": "1" * 65}
+    for query in (key, project, key | project):
+        with pytest.raises(BadRequest) as caught:
+            await keys.check(**query)
+        faults = [(issue.path, issue.code) for issue in caught.value.details or ()]
+        assert faults == [(f"query.{name}", "too_long") for name in query]
 
 
 async def test_a_known_key_is_answered_from_memory(

@@ -12,6 +12,7 @@ from tests.chassis.auth.tenants import Tenant
 
 MONTH = "2026-11"
 QUARTER = timedelta(minutes=15)
+KEY = {"id": "'k'", "org_id": "'o'", "project_id": "1", "name": "'first'", "hint": "'abcd'", "enabled": "true"}
 
 
 async def test_an_organization_is_made_with_a_quota_and_may_be_given_another(database: Database, acme: Tenant) -> None:
@@ -25,15 +26,17 @@ async def test_an_organization_is_made_with_a_quota_and_may_be_given_another(dat
     assert changed.monthly_items == 9
 
 
-@pytest.mark.parametrize("number", [-1, 10**15 + 1])
-async def test_what_is_no_quota_and_no_rate_is_refused(database: Database, acme: Tenant, number: int) -> None:
+async def test_what_is_no_quota_and_no_rate_is_refused(database: Database, acme: Tenant) -> None:
+    org, key = acme.organization.id, acme.key.key.id
     async with database.write() as connection:
-        with pytest.raises(ValueError, match="must be from 0 to"):
-            await organization_repository.create_organization(connection, "limited", "Limited", number)
-        with pytest.raises(ValueError, match="must be from 0 to"):
-            await organization_repository.set_quota(connection, acme.organization.id, number)
-        with pytest.raises(ValueError, match="must be from 0 to"):
-            await project_key_repository.set_key_rate(connection, acme.organization.id, acme.key.key.id, number)
+        for number in (-1, 10**15 + 1):
+            for refused in (
+                organization_repository.create_organization(connection, "limited", "Limited", number),
+                organization_repository.set_quota(connection, org, number),
+                project_key_repository.set_key_rate(connection, org, key, number),
+            ):
+                with pytest.raises(ValueError, match="must be from 0 to"):
+                    await refused
 
 
 @pytest.mark.both_stores

@@ -30,22 +30,20 @@ async def clickhouse(clickhouse_url: str, new_database: Callable[[], str]) -> As
 
 
 @pytest.fixture
-async def empty(clickhouse_url: str, new_database: Callable[[], str]) -> ClickHouse:
+async def empty(bare: ClickHouse) -> ClickHouse:
     """An empty database."""
-    store = ClickHouse(clickhouse_url, database=new_database())
-    await store.create_database()
-    return store
+    return bare
 
 
 async def test_migrating_twice_applies_once(empty: ClickHouse) -> None:
+    with pytest.raises(ClickHouseSchemaTooOld, match="sluice migrate"):
+        await migrations.check(empty)
     names = [migration.name for migration in migrations.migrations()]
     assert await migrations.migrate(empty, retention_days=30) == names
     assert await migrations.migrate(empty, retention_days=30) == []
     await migrations.check(empty)
-    assert await empty.query("SELECT name FROM sluice_schema ORDER BY version", {}, limits=LIMITS) == [
-        (name,) for name in names
-    ]
-    await empty.close()
+    found = await empty.query("SELECT name FROM sluice_schema ORDER BY version", {}, limits=LIMITS)
+    assert found == [(name,) for name in names]
 
 
 async def test_an_interrupted_migration_is_finished_by_the_next(empty: ClickHouse) -> None:
@@ -53,58 +51,62 @@ async def test_an_interrupted_migration_is_finished_by_the_next(empty: ClickHous
     await empty.command(migrations.render(first, embedded=True, retention_days=30))
     await migrations.migrate(empty, retention_days=30)
     await migrations.check(empty)
-    await empty.close()
 
 
-async def test_missing_tables_are_one_sentence(empty: ClickHouse) -> None:
-    with pytest.raises(ClickHouseSchemaTooOld, match="sluice migrate"):
-        await migrations.check(empty)
-    await empty.close()
+async def test_tables_of_a_later_release_are_left_alone(
+    clickhouse: ClickHouse,
+) -> None:
+    async def is_refused(error: type[Exception], cure: str) -> None:
+        with pytest.raises(error, match=cure):
+            await migrations.check(clickhouse)
+        with pytest.raises(error, match=cure):
+            await migrations.migrate(clickhouse, retention_days=30)
 
-
-async def test_tables_of_a_later_release_are_left_alone(clickhouse: ClickHouse) -> None:
     await clickhouse.command("INSERT INTO sluice_schema (version, name) VALUES (9999, 'later')")
-    with pytest.raises(ClickHouseSchemaTooNew, match="upgrade Sluice"):
-        await migrations.check(clickhouse)
-    with pytest.raises(ClickHouseSchemaTooNew, match="upgrade Sluice"):
-        await migrations.migrate(clickhouse, retention_days=30)
+    await is_refused(ClickHouseSchemaTooNew, "upgrade Sluice")
 
 
-@pytest.mark.parametrize("days", [7, 0])
-async def test_another_retention_changes_the_tables(clickhouse: ClickHouse, days: int) -> None:
-    await migrations.migrate(clickhouse, retention_days=days)
-    rows = await clickhouse.query(
-        "SELECT name, position(create_table_query, 'toIntervalDay(' || {days:String} || ')') > 0,"
-        " position(create_table_query, 'TTL ') > 0"
-        " FROM system.tables WHERE database = currentDatabase() AND name != 'sluice_schema' ORDER BY name",
-        {"days": str(days + 1)},
+async def test_the_tables_are_as_blocks_retention_and_repeated_inserts_want_them(clickhouse: ClickHouse) -> None:
+    tables = sorted(table.name for table in TABLES)
+    found = await clickhouse.query(
+        "SELECT table, name, replaceRegexpOne(type, 'SimpleAggregateFunction\\\\(\\\\w+, (.*)\\\\)$', '\\\\1')"
+        " FROM system.columns WHERE database = currentDatabase() AND table != 'sluice_schema'",
+        {},
         limits=LIMITS,
     )
-    assert rows == [(table.name, int(days > 0), int(days > 0)) for table in sorted(TABLES)]
+    of_blocks = [
+        (table.name, column.name, column.type)
+        for table in TABLES
+        for column in (*table.columns, *([STORED_TIME] if table in TABLES_IN_STORAGE_ORDER else []))
+    ]
+    assert sorted(found) == sorted(of_blocks)
 
-
-async def test_the_tables_have_the_columns_that_blocks_have(clickhouse: ClickHouse) -> None:
-    for table in TABLES:
-        rows = await clickhouse.query(
-            "SELECT name, replaceRegexpOne(type, 'SimpleAggregateFunction\\\\(\\\\w+, (.*)\\\\)$', '\\\\1')"
-            " FROM system.columns WHERE database = currentDatabase() AND table = {table:String} ORDER BY position",
-            {"table": table.name},
-            limits=LIMITS,
-        )
-        computed = [STORED_TIME] if table in TABLES_IN_STORAGE_ORDER else []
-        assert sorted(rows) == sorted((column.name, column.type) for column in (*table.columns, *computed))
-
-
-async def test_every_table_tells_repeated_blocks_apart(clickhouse: ClickHouse) -> None:
     fsync = int(clickhouse.embedded)  # a server is run with the settings and replicas that its operator trusts
-    rows = await clickhouse.query(
+    found = await clickhouse.query(
         "SELECT name FROM system.tables WHERE database = currentDatabase()"
         " AND position(create_table_query, 'non_replicated_deduplication_window = 10000') > 0"
         " AND position(create_table_query, {fsync:String}) > 0 ORDER BY name",
         {"fsync": f"fsync_after_insert = {fsync}"},
         limits=LIMITS,
     )
-    assert rows == [(table.name,) for table in sorted(TABLES)]
+    assert found == [(name,) for name in tables]
+
+    for days in (7, 0):
+        await migrations.migrate(clickhouse, retention_days=days)
+        found = await clickhouse.query(
+            "SELECT name, position(create_table_query, 'toIntervalDay(' || {days:String} || ')') > 0,"
+            " position(create_table_query, 'TTL ') > 0"
+            " FROM system.tables WHERE database = currentDatabase() AND name != 'sluice_schema' ORDER BY name",
+            {"days": str(days + 1)},
+            limits=LIMITS,
+        )
+        assert found == [(name, int(days > 0), int(days > 0)) for name in tables]
+
+    # An upgraded engine's new setting is given to tables that have all migrations.
+    await clickhouse.command("ALTER TABLE logs RESET SETTING auto_statistics_types")
+    assert "logs" not in await tables_without_statistics(clickhouse)
+    assert await migrations.migrate(clickhouse, retention_days=30) == []
+    assert "logs" in await tables_without_statistics(clickhouse)
 
 
 def test_placeholders_are_all_filled_in() -> None:
@@ -203,6 +205,7 @@ async def test_tables_of_the_last_build_before_the_first_release_are_taken_over(
         await migrations.check(clickhouse)
     assert await migrations.migrate(clickhouse, retention_days=30) == []
     await migrations.check(clickhouse)
+    assert await tables_without_statistics(clickhouse) == sorted([*(table.name for table in TABLES), "sluice_schema"])
 
 
 async def test_other_tables_of_builds_before_the_first_release_are_refused(clickhouse: ClickHouse) -> None:
@@ -237,16 +240,6 @@ async def test_tables_that_keep_no_rows_of_their_own_are_left_alone(empty: Click
     assert await migrations.migrate(empty, retention_days=0) == ["0007_tables.sql"]
     await migrations.check(empty)
     assert "logs" not in await tables_without_statistics(empty)
-    await empty.close()
-
-
-async def test_an_upgraded_engine_s_new_setting_is_given_to_tables_that_have_all_migrations(
-    clickhouse: ClickHouse,
-) -> None:
-    await clickhouse.command("ALTER TABLE logs RESET SETTING auto_statistics_types")
-    assert "logs" not in await tables_without_statistics(clickhouse)
-    assert await migrations.migrate(clickhouse, retention_days=30) == []
-    assert "logs" in await tables_without_statistics(clickhouse)
 
 
 async def tables_without_statistics(clickhouse: ClickHouse) -> list[object]:

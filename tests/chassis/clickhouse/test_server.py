@@ -98,20 +98,21 @@ async def test_a_setting_that_a_server_does_not_know_is_named(
         await store.probe()
 
 
-async def test_a_wrong_password_is_one_sentence_without_it(own_engine: Engine) -> None:
-    store = ClickHouse(f"http://sluice:not-this-one@127.0.0.1:{own_engine.port}")
-    with pytest.raises(StoreMisconfigured, match="rejected the user or password") as caught:
+@pytest.mark.parametrize(
+    ("password", "database", "sentence", "code"),
+    [
+        ("not-this-one", "default", "rejected the user or password", 516),
+        ("hunter2%20%26%20more", "nowhere", "`sluice migrate` creates it", 81),
+    ],
+)
+async def test_a_wrong_password_and_a_missing_database_are_named_without_the_password(
+    own_engine: Engine, password: str, database: str, sentence: str, code: int
+) -> None:
+    store = ClickHouse(f"http://sluice:{password}@127.0.0.1:{own_engine.port}", database=database)
+    with pytest.raises(StoreMisconfigured, match=sentence) as caught:
         await store.probe()
-    assert caught.value.code == 516
-    assert "not-this-one" not in str(caught.value)
-    await store.close()
-
-
-async def test_a_database_that_is_missing_is_named_with_its_cure(own_engine: Engine) -> None:
-    store = ClickHouse(own_engine.url, database="nowhere")
-    with pytest.raises(StoreMisconfigured, match="`sluice migrate` creates it") as caught:
-        await store.probe()
-    assert caught.value.code == 81
+    assert caught.value.code == code
+    assert password not in str(caught.value)
     await store.close()
 
 

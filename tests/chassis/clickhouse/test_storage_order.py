@@ -17,7 +17,7 @@ from chassis.clickhouse.storage_order import (
     StoredRow,
     StoredRowList,
 )
-from chassis.clickhouse.stored_time import INSERT_COMMENT, ClockReading, StoredTimeFloor, floor_of
+from chassis.clickhouse.stored_time import CLOCK_SQL, INSERT_COMMENT, ClockReading, StoredTimeFloor, floor_of
 from proto.grouping.fingerprint import FINGERPRINT_VERSION
 from proto.otlp.native import write_block
 from proto.storage.tables import ERROR_OCCURRENCES, FIRST_REBUILT_ROW
@@ -25,7 +25,7 @@ from tests.chassis.clickhouse.storage_world import EPOCH_S, US, ModelTable, run_
 from tests.logs import captured_log
 
 SCHEDULES = 5_000
-SMOKE = 400
+SMOKE = 200
 NOW_US = int(EPOCH_S) * US
 
 
@@ -109,11 +109,9 @@ def test_a_process_that_starts_after_a_step_back_is_after_the_latest_row(
     assert '"seconds": 3600.0' in events.getvalue()
 
 
-@pytest.mark.parametrize(
-    "comment", ["", "sluice:3f", INSERT_COMMENT, f"{INSERT_COMMENT}1.5", f"{INSERT_COMMENT}x.000001"]
-)
-def test_other_comments_have_no_floor(comment: str) -> None:
-    assert floor_of(comment) is None
+def test_other_comments_have_no_floor() -> None:
+    for comment in ("", "sluice:3f", INSERT_COMMENT, f"{INSERT_COMMENT}1.5", f"{INSERT_COMMENT}x.000001"):
+        assert floor_of(comment) is None
 
 
 # --- checkpoints -----------------------------------------------------------------------------------------------------
@@ -130,13 +128,9 @@ def test_a_checkpoint_survives_its_text() -> None:
 async def test_rebuilt_rows_are_skipped_where_the_rows_that_they_replace_were_delivered() -> None:
     """Rebuilt rows have other numbers. Of block 1 the first rows were delivered, block 2 comes rebuilt and twice."""
     rebuilt, time = FIRST_REBUILT_ROW, NOW_US
-    stored = [Position(time, 1, 0), Position(time, 1, 1), Position(time + US, 1, rebuilt + 4)]
-    stored += [
-        Position(time + US, 1, rebuilt + 9),
-        Position(time + US, 2, rebuilt),
-        Position(time + US, 2, rebuilt + 7),
-    ]
-    stored += [Position(time + 2 * US, 2, rebuilt), Position(time + 2 * US, 2, rebuilt + 7)]
+    stored = [Position(time, 1, 0), Position(time, 1, 1)]
+    stored += [Position(time + US, 1, rebuilt + row) for row in (4, 9)]
+    stored += [Position(time + after * US, 2, rebuilt + row) for after in (1, 2) for row in (0, 7)]
 
     class Repaired(ModelTable):
         async def settled_time(self) -> int:
@@ -212,8 +206,12 @@ DAYS = (20_780, 20_781, 20_770)
 
 
 @pytest.fixture
-async def gateways(clickhouse_url: str, new_database: Callable[[], str]) -> AsyncIterator[Sequence[ClickHouse]]:
-    """Two clients that insert, as two gateways do."""
+async def gateways(
+    clickhouse_url: str, new_database: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Sequence[ClickHouse]]:
+    """Two clients that insert, as two gateways do. A machine under load gets more time than production gives."""
+    patient = CLOCK_SQL.replace("max_execution_time = 1", "max_execution_time = 60")
+    monkeypatch.setattr("chassis.clickhouse.client.CLOCK_SQL", patient)
     name = new_database()
     stores = [ClickHouse(clickhouse_url, database=name, stored_time_floor=StoredTimeFloor()) for _ in range(2)]
     await migrations.migrate(stores[0], retention_days=0)
@@ -228,24 +226,9 @@ async def gateways(clickhouse_url: str, new_database: Callable[[], str]) -> Asyn
 async def insert(store: ClickHouse, batch_id: int, rows: int, *, project: int = 7, message: str = "") -> None:
     """A batch of error occurrences: a block for each day."""
     for at, day in enumerate(DAYS):
-        block = [
-            (
-                project,
-                day * 86_400 * 10**9,
-                b"f" * 16,
-                "E",
-                message,
-                "",
-                "span",
-                b"t" * 16,
-                b"s" * 8,
-                *[""] * 3,
-                batch_id,
-                row,
-                FINGERPRINT_VERSION,
-            )
-            for row in range(at * rows, (at + 1) * rows)
-        ]
+        ids = b"t" * 16, b"s" * 8
+        raised = (project, day * 86_400 * 10**9, b"f" * 16, "E", message, "", "span", *ids, "", "", "", batch_id)
+        block = [(*raised, row, FINGERPRINT_VERSION) for row in range(at * rows, (at + 1) * rows)]
         pieces = write_block(ERROR_OCCURRENCES, block)
         await store.insert("error_occurrences", ERROR_OCCURRENCES.column_names, pieces, token=f"{batch_id}:{day}")
 
@@ -264,8 +247,14 @@ async def read_all(
 
 
 @pytest.mark.both_stores
-async def test_followers_read_what_two_gateways_store(gateways: Sequence[ClickHouse]) -> None:
+async def test_followers_read_what_two_gateways_store(
+    gateways: Sequence[ClickHouse], monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = gateways[0]
+    with monkeypatch.context() as slow:  # the clock cannot be read in time, on a busy machine: an insert fails for now
+        slow.setattr("chassis.clickhouse.client.CLOCK_SQL", "SELECT 1, 2 WHERE 0")
+        with pytest.raises(StoreUnavailable):
+            await insert(store, 1, 1)
     await store.command("INSERT INTO error_occurrences (project_id, time, batch_id) VALUES (7, now64(9), 1)")  # earlier
     table = OrderedTable(store, "error_occurrences", ["project_id", "message"])
     reader, checkpoint, rows = StorageOrderReader(table), Checkpoint(), list[StoredRow]()
@@ -294,22 +283,13 @@ async def test_followers_read_what_two_gateways_store(gateways: Sequence[ClickHo
     assert [row.position for row in found] == [row.position for row in rows if row.values[0] == 1]
 
 
-@pytest.mark.both_stores
-async def test_an_insert_fails_for_now_while_the_clock_cannot_be_read(
-    gateways: Sequence[ClickHouse], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The statement ends after a second, on a busy machine without a row."""
-    with monkeypatch.context() as slow:
-        slow.setattr("chassis.clickhouse.client.CLOCK_SQL", "SELECT 1, 2 WHERE 0")
-        with pytest.raises(StoreUnavailable):
-            await insert(gateways[0], 1, 1)
-    await insert(gateways[0], 1, 1)
-
-
 async def test_a_running_insert_holds_back_what_is_settled(gateways: Sequence[ClickHouse]) -> None:
     store, table = gateways[0], OrderedTable(gateways[1], "error_occurrences")
     slow = "SELECT 7, now64(9), 3, number FROM numbers(4) WHERE sleepEachRow(0.5) = 0"
+    ((now,),) = await store.query("SELECT toUnixTimestamp64Micro(now64(6))", {}, limits=storage_order._LIMITS)
     before = await table.settled_time()
+    assert isinstance(now, int)
+    assert now - DISTANCE_US <= before, "behind the clock"
     running = asyncio.create_task(
         store.command(
             f"INSERT INTO error_occurrences (project_id, time, batch_id, row) {slow}", {}, {"max_block_size": 1},
@@ -341,10 +321,3 @@ async def test_a_page_that_is_too_large_is_read_in_pieces(gateways: Sequence[Cli
     assert [row.position.row for row in rows] == list(range(30))
     with pytest.raises(QueryTooLarge):
         await StorageOrderReader(OrderedTable(gateways[0], "error_occurrences", page_bytes=10)).read(Checkpoint())
-
-
-async def test_what_is_settled_is_behind_the_clock(gateways: Sequence[ClickHouse]) -> None:
-    ((now,),) = await gateways[0].query("SELECT toUnixTimestamp64Micro(now64(6))", {}, limits=storage_order._LIMITS)
-    settled = await OrderedTable(gateways[0], "spans").settled_time()
-    assert isinstance(now, int)
-    assert now - DISTANCE_US <= settled

@@ -15,10 +15,10 @@ START = threading.Thread.start
 
 
 @pytest.fixture
-async def database(clickhouse: ClickHouse) -> str:
+async def database(bare: ClickHouse) -> str:
     """One with a table `t`."""
-    await clickhouse.command("CREATE TABLE t (n UInt64) ENGINE = MergeTree ORDER BY n")
-    ((name,),) = await clickhouse.query("SELECT currentDatabase()", {}, limits=LIMITS)
+    await bare.command("CREATE TABLE t (n UInt64) ENGINE = MergeTree ORDER BY n")
+    ((name,),) = await bare.query("SELECT currentDatabase()", {}, limits=LIMITS)
     return str(name)
 
 

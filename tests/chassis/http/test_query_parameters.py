@@ -89,12 +89,8 @@ def refused(answer: tuple[int, Any]) -> list[str]:
 
 
 async def test_each_undeclared_parameter_is_named_once(served: Served) -> None:
-    assert refused(await ask(served, f"{PATH}?limit=1&Limit=2&sort=x&sort=y&filters=a&orgSlug=b&=c")) == [
-        "query.Limit",
-        "query.sort",
-        "query.orgSlug",
-        "query.",
-    ]
+    found = refused(await ask(served, f"{PATH}?limit=1&Limit=2&sort=x&sort=y&filters=a&orgSlug=b&=c"))
+    assert found == ["query.Limit", "query.sort", "query.orgSlug", "query."]
     status, body = await ask(served, f"{PATH}?sort=x")
     assert (status, body["error"]["message"]) == (400, "The query is not valid.")
     assert body["error"]["details"][0]["message"] == "Is not a known parameter. Known: filters, limit."
@@ -105,10 +101,8 @@ async def test_each_undeclared_parameter_is_named_once(served: Served) -> None:
 
 
 async def test_declared_parameters_pass(served: Served) -> None:
-    assert await ask(served, f"{PATH}?limit=x&filters=&limit=2") == (
-        200,
-        [["limit", "x"], ["filters", ""], ["limit", "2"]],
-    )
+    passed = [["limit", "x"], ["filters", ""], ["limit", "2"]]
+    assert await ask(served, f"{PATH}?limit=x&filters=&limit=2") == (200, passed)
     for path in (PATH, f"{PATH}?", f"{PATH}?&&"):
         assert await ask(served, path) == (200, [])
 
@@ -119,24 +113,15 @@ async def test_the_token_comes_first(served: Served) -> None:
     assert (await ask(served, f"{PATH}?sort=x", token="blind"))[0] == 403
 
 
-@pytest.mark.parametrize("path", ["/sso/start", "/scim/acme/Users", "/page", "/livez"])
-async def test_others_ignore_them(served: Served, path: str) -> None:
-    assert (await ask(served, f"{path}?sort=x"))[0] == 200
+async def test_others_ignore_them(served: Served) -> None:
+    for path in ("/sso/start", "/scim/acme/Users", "/page", "/livez"):
+        assert (await ask(served, f"{path}?sort=x"))[0] == 200, path
 
 
-@pytest.mark.parametrize(
-    ("name", "shown"),
-    [
-        ("%00", "\0"),
-        ("%E2%80%AE", "\u202e"),
-        ("a%26b%3Dc", "a&b=c"),
-        ("<script>", "<script>"),
-        ("%F0%9F%A6%A5", "\U0001f9a5"),
-        ("a+b", "a b"),
-    ],
-)
-async def test_hostile_names_come_back_as_text(served: Served, name: str, shown: str) -> None:
-    assert refused(await ask(served, f"{PATH}?{name}=1")) == [f"query.{shown}"]
+async def test_hostile_names_come_back_as_text(served: Served) -> None:
+    shown = {"%00": "\0", "%E2%80%AE": "\u202e", "a%26b%3Dc": "a&b=c", "<script>": "<script>", "a+b": "a b"}
+    for name, text in (shown | {"%F0%9F%A6%A5": "\U0001f9a5"}).items():
+        assert refused(await ask(served, f"{PATH}?{name}=1")) == [f"query.{text}"]
 
 
 async def test_names_are_bounded(served: Served) -> None:

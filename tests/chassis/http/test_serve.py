@@ -21,6 +21,7 @@ from tests.chassis.conftest import DEADLINE_S, read_all
 Start = Callable[..., Awaitable[asyncio.subprocess.Process]]
 SCRIPT = Path(__file__).with_name("serving.py")
 SLOW = b"POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"
+UPLOAD = b"POST /upload HTTP/1.1\r\nHost: a\r\nContent-Length: 8\r\n\r\nhalf"
 READY = b"GET /readyz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
 
 
@@ -76,16 +77,13 @@ async def ask(port: int, sent: bytes) -> bytes:
     return answer
 
 
-@pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGINT])
-async def test_a_signal_stops_new_connections_and_lets_requests_in_flight_finish(
-    start: Start, name: signal.Signals
-) -> None:
+async def test_a_signal_stops_new_connections_and_lets_requests_in_flight_finish(start: Start) -> None:
     process = await start()
     port = int(await said(process))
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(SLOW)
     assert await said(process) == "entered"
-    process.send_signal(name)
+    process.send_signal(signal.SIGINT)  # the tests below send SIGTERM
     await until_refused(port)
     assert process.returncode is None
     process.send_signal(signal.SIGUSR1)
@@ -97,41 +95,41 @@ async def test_a_signal_stops_new_connections_and_lets_requests_in_flight_finish
     assert await ended(process) == 0
 
 
-@pytest.mark.parametrize(
-    ("first", "rest"),
-    [
-        (b"Content-Length: 8\r\n\r\nhalf", [b"re", b"st"]),
-        (b"Transfer-Encoding: chunked\r\n\r\n4\r\nha", [b"lf\r\n4\r\nre", b"st\r\n0\r\n\r\n"]),
-        (b"Content-Length: 8\r\n\r\n", [b"half", b"rest" + SLOW]),  # what follows the body is not begun
-    ],
-)
-async def test_a_body_that_is_arriving_when_the_drain_begins_is_received_and_answered(
-    start: Start, first: bytes, rest: list[bytes]
-) -> None:
+ARRIVING = [
+    [b"Content-Length: 8\r\n\r\nhalf", b"re", b"st"],
+    [b"Transfer-Encoding: chunked\r\n\r\n4\r\nha", b"lf\r\n4\r\nre", b"st\r\n0\r\n\r\n"],
+    [b"Content-Length: 8\r\n\r\n", b"half", b"rest" + SLOW],  # what follows the body is not begun
+]
+
+
+async def test_bodies_that_are_arriving_when_the_drain_begins_are_received_and_answered(start: Start) -> None:
     process = await start()
     port = int(await said(process))
     idle, idle_writer = await asyncio.open_connection("127.0.0.1", port)
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"POST /upload HTTP/1.1\r\nHost: a\r\n" + first)
-    assert await said(process) == "entered"
+    uploads = [await asyncio.open_connection("127.0.0.1", port) for _ in ARRIVING]
+    for (_, writer), (first, *_) in zip(uploads, ARRIVING, strict=True):
+        writer.write(b"POST /upload HTTP/1.1\r\nHost: a\r\n" + first)
+        assert await said(process) == "entered"
     process.send_signal(signal.SIGTERM)
     assert await read_all(idle) == b""  # idle connections are closed: the drain is under way
     idle_writer.close()
-    for piece in rest:
-        writer.write(piece)
-        await writer.drain()
-    answer = await read_all(reader)
-    assert answer.startswith(b"HTTP/1.1 200")
-    assert answer.endswith(b'{"bytes":8}')
-    writer.close()
+    for (reader, writer), (_, *rest) in zip(uploads, ARRIVING, strict=True):
+        for piece in rest:
+            writer.write(piece)
+            await writer.drain()
+        answer = await read_all(reader)
+        assert answer.startswith(b"HTTP/1.1 200")
+        assert answer.endswith(b'{"bytes":8}')
+        writer.close()
     assert await said(process) == "stopped"
     assert await ended(process) == 0
 
 
-async def test_a_body_that_never_arrives_does_not_hold_the_drain(start: Start) -> None:
+@pytest.mark.parametrize("sent", [SLOW, UPLOAD], ids=["an answer", "a body that never arrives"])
+async def test_the_drain_is_bounded(start: Start, sent: bytes) -> None:
     process = await start(timeout_s=0.1)
     reader, writer = await asyncio.open_connection("127.0.0.1", int(await said(process)))
-    writer.write(b"POST /upload HTTP/1.1\r\nHost: a\r\nContent-Length: 8\r\n\r\nhalf")
+    writer.write(sent)
     assert await said(process) == "entered"
     process.send_signal(signal.SIGTERM)
     assert b"HTTP/1.1 200" not in await read_all(reader)
@@ -140,21 +138,12 @@ async def test_a_body_that_never_arrives_does_not_hold_the_drain(start: Start) -
     assert await ended(process) == 0
 
 
-async def test_the_drain_is_bounded(start: Start) -> None:
-    process = await start(timeout_s=0.1)
-    reader, writer = await asyncio.open_connection("127.0.0.1", int(await said(process)))
-    writer.write(SLOW)
-    assert await said(process) == "entered"
-    process.send_signal(signal.SIGTERM)
-    assert await read_all(reader) == b""
-    writer.close()
-    assert await said(process) == "stopped"
-    assert await ended(process) == 0
-
-
-async def test_readiness_says_no_while_load_balancers_take_note(start: Start) -> None:
+async def test_readiness_says_no_while_load_balancers_take_note_until_a_second_signal(start: Start) -> None:
     process = await start(delay_s=60.0)
     port = int(await said(process))
+    for length, status in ((60_000, b"200"), (70_000, b"400")):  # a request line may hold the longest filters
+        answer = await ask(port, READY.replace(b"/readyz", b"/readyz?x=" + b"%F0" * (length // 3)))
+        assert answer.split(b" ", 2)[1] == status
     assert (await ask(port, READY)).startswith(b"HTTP/1.1 200")
     process.send_signal(signal.SIGTERM)
     async with asyncio.timeout(DEADLINE_S):
@@ -162,15 +151,6 @@ async def test_readiness_says_no_while_load_balancers_take_note(start: Start) ->
             await asyncio.sleep(0.01)
     message = json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["message"]
     assert message == "Not ready: the process is shutting down."
-
-
-async def test_a_second_signal_ends_the_drain(start: Start) -> None:
-    process = await start(delay_s=60.0)
-    port = int(await said(process))
-    process.send_signal(signal.SIGTERM)
-    async with asyncio.timeout(DEADLINE_S):
-        while not (await ask(port, READY)).startswith(b"HTTP/1.1 503"):
-            await asyncio.sleep(0.01)
     ending = asyncio.ensure_future(ended(process))
     while not ending.done():  # one that comes at once is the first one, sent twice
         process.send_signal(signal.SIGTERM)
@@ -203,14 +183,6 @@ def test_an_address_that_cannot_be_bound_is_one_sentence(host: str, sentence: st
 def test_two_processes_may_share_a_port_when_both_say_so() -> None:
     with bind("127.0.0.1", 0, reuse_port=True) as first:
         bind("127.0.0.1", first.getsockname()[1], reuse_port=True).close()
-
-
-async def test_a_request_line_may_hold_the_longest_filters(start: Start) -> None:
-    process = await start()
-    port = int(await said(process))
-    for length, status in ((60_000, b"200"), (70_000, b"400")):
-        answer = await ask(port, READY.replace(b"/readyz", b"/readyz?x=" + b"%F0" * (length // 3)))
-        assert answer.split(b" ", 2)[1] == status
 
 
 async def test_who_is_connected_when_the_drain_begins_is_answered_once_more_and_told_so(

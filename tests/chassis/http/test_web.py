@@ -11,7 +11,7 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 from chassis.auth.model import AuthenticatedCredential, AuthorizationContext, ProjectIdentity
-from chassis.errors import ApiError, BadRequest, Conflict, Forbidden, Issue, NotFound, RateLimited, ServiceUnavailable
+from chassis.errors import ApiError, BadRequest, Conflict, Forbidden, Issue, RateLimited, ServiceUnavailable
 from chassis.http.access import Guards
 from chassis.http.web import (
     Route,
@@ -71,26 +71,16 @@ def error_of(body: bytes) -> dict[str, Any]:
     return error
 
 
-async def test_json_has_exactly_the_plain_content_type(serve: Serve) -> None:
+async def test_a_harmless_request_id_is_kept_and_any_other_is_replaced(serve: Serve) -> None:
     served = await serve([Route("GET", "/x", ok, public())])
-    status, headers, _ = await served.get("/x")
-    assert (status, headers["Content-Type"]) == (200, "application/json")
-
-
-@pytest.mark.parametrize("kept", ["a", "A-Z.0_9", "x" * 64])
-async def test_a_harmless_request_id_is_kept(serve: Serve, kept: str) -> None:
-    served = await serve([Route("GET", "/x", ok, public())])
-    _, headers, body = await served.get("/x", headers={"X-Request-Id": kept})
-    assert headers["X-Request-Id"] == kept
-    assert json.loads(body) == {"id": kept}
-
-
-@pytest.mark.parametrize("dropped", ["", "x" * 65, "a b", "a/b", 'a"', "é"])
-async def test_any_other_request_id_is_replaced(serve: Serve, dropped: str) -> None:
-    served = await serve([Route("GET", "/x", ok, public())])
-    _, headers, body = await served.get("/x", headers={"X-Request-Id": dropped})
-    assert headers["X-Request-Id"] != dropped
-    assert json.loads(body) == {"id": headers["X-Request-Id"]}
+    for kept in ("a", "A-Z.0_9", "x" * 64):
+        status, headers, body = await served.get("/x", headers={"X-Request-Id": kept})
+        assert (status, headers["Content-Type"], headers["X-Request-Id"]) == (200, "application/json", kept)
+        assert json.loads(body) == {"id": kept}
+    for dropped in ("", "x" * 65, "a b", "a/b", 'a"', "é"):
+        _, headers, body = await served.get("/x", headers={"X-Request-Id": dropped})
+        assert headers["X-Request-Id"] != dropped
+        assert json.loads(body) == {"id": headers["X-Request-Id"]}
 
 
 async def test_every_answer_has_a_request_id_and_no_version_of_ours(serve: Serve) -> None:
@@ -130,12 +120,12 @@ async def test_a_wrong_method_is_405_and_names_the_right_ones(serve: Serve) -> N
     assert error_of(body)["code"] == "method_not_allowed"
 
 
-@pytest.mark.parametrize("code", ErrorCode)
-async def test_every_code_travels_under_its_status(serve: Serve, code: ErrorCode) -> None:
-    served = await serve([Route("GET", "/x", refusing(ApiError(code, "Why.")), public())])
-    status, headers, body = await served.get("/x")
-    assert status == STATUS[code]
-    assert error_of(body) == {"code": code.value, "message": "Why.", "requestId": headers["X-Request-Id"]}
+async def test_every_code_travels_under_its_status(serve: Serve) -> None:
+    served = await serve([Route("GET", f"/{code}", refusing(ApiError(code, "Why.")), public()) for code in ErrorCode])
+    for code in ErrorCode:
+        status, headers, body = await served.get(f"/{code}", headers={"X-Request-Id": "r1"})
+        assert (status, headers["X-Request-Id"]) == (STATUS[code], "r1")
+        assert error_of(body) == {"code": code.value, "message": "Why.", "requestId": "r1"}
 
 
 async def test_details_are_one_per_field(serve: Serve) -> None:
@@ -153,28 +143,14 @@ async def test_details_are_one_per_field(serve: Serve) -> None:
     }
 
 
-async def test_foreign_and_missing_differ_in_nothing_but_the_id(serve: Serve) -> None:
-    served = await serve([Route("GET", "/x", refusing(NotFound()), public())])
-    answers = [await served.get("/x", headers={"X-Request-Id": "same"}) for _ in range(2)]
-    assert answers[0][2] == answers[1][2]
-
-
-async def test_an_unavailable_service_says_when_to_come_back(serve: Serve) -> None:
-    served = await serve([Route("GET", "/x", refusing(ServiceUnavailable("Busy.")), public())])
-    status, headers, _ = await served.get("/x")
-    assert status == 503
-    assert 1 <= int(headers["Retry-After"]) <= 5
-
-
-async def test_a_rate_limit_says_when_to_come_back(serve: Serve) -> None:
-    served = await serve([Route("GET", "/x", refusing(RateLimited("Slow down.", 7)), public())])
-    assert (await served.get("/x"))[1]["Retry-After"] == "7"
-
-
-async def test_an_error_may_close_the_connection(serve: Serve) -> None:
-    served = await serve([Route("GET", "/x", refusing(BadRequest("No.", close=True)), public())])
-    _, headers, _ = await served.get("/x")
-    assert headers["Connection"] == "close"
+async def test_a_refusal_says_when_to_come_back_and_may_close_the_connection(serve: Serve) -> None:
+    refusals = {"/busy": ServiceUnavailable("Busy."), "/limited": RateLimited("Slow down.", 7)}
+    refusals |= {"/closed": BadRequest("No.", close=True)}
+    served = await serve([Route("GET", path, refusing(error), public()) for path, error in refusals.items()])
+    status, headers, _ = await served.get("/busy")
+    assert (status, 1 <= int(headers["Retry-After"]) <= 5) == (503, True)
+    assert (await served.get("/limited"))[1]["Retry-After"] == "7"
+    assert (await served.get("/closed"))[1]["Connection"] == "close"
 
 
 async def test_a_route_renders_its_refusals_itself_also_a_wrong_method(serve: Serve) -> None:
@@ -304,54 +280,44 @@ class Store:
             raise self.fault
 
 
-async def test_alive_says_nothing_of_dependencies(serve: Serve) -> None:
-    served = await serve([], readiness=[Store("clickhouse", OSError("refused"))])
-    status, _, body = await served.get("/livez")
-    assert (status, json.loads(body)) == (200, {"status": "alive", "service": "test"})
+def told_of(name: str, *, ok: bool = True, required: bool = True) -> dict[str, object]:
+    """What /readyz says of a dependency."""
+    return {"name": name, "ok": ok, "error": None if ok else "does not respond", "required": required}
 
 
 async def test_ready_names_its_dependencies(serve: Serve) -> None:
     served = await serve([], readiness=[Store("clickhouse"), Store("database")])
     status, _, body = await served.get("/readyz")
-    assert (status, json.loads(body)) == (
-        200,
-        {
-            "status": "ready",
-            "service": "test",
-            "dependencies": [
-                {"name": "clickhouse", "ok": True, "error": None, "required": True},
-                {"name": "database", "ok": True, "error": None, "required": True},
-            ],
-        },
-    )
+    ready = {"status": "ready", "service": "test", "dependencies": [told_of("clickhouse"), told_of("database")]}
+    assert (status, json.loads(body)) == (200, ready)
 
 
-async def test_not_ready_says_which_dependency_is_away(serve: Serve) -> None:
+async def test_not_ready_says_which_dependency_is_away_and_alive_nothing_of_it(serve: Serve) -> None:
     served = await serve([], readiness=[Store("clickhouse", OSError(SAID)), Store("database")])
     status, headers, body = await served.get("/readyz")
     answer = json.loads(body)
     assert status == 503
     assert 1 <= int(headers["Retry-After"]) <= 5
-    assert answer["dependencies"] == [
-        {"name": "clickhouse", "ok": False, "error": "does not respond", "required": True},
-        {"name": "database", "ok": True, "error": None, "required": True},
-    ]
+    assert answer["dependencies"] == [told_of("clickhouse", ok=False), told_of("database")]
     assert answer["error"] == {
         "code": "service_unavailable",
         "message": "Not ready: clickhouse unavailable.",
         "details": [{"path": "clickhouse", "message": "does not respond", "code": "unavailable"}],
         "requestId": headers["X-Request-Id"],
     }
+    status, _, body = await served.get("/livez")
+    assert (status, json.loads(body)) == (200, {"status": "alive", "service": "test"})
+    assert (await served.request("HEAD", "/livez"))[0] == 200, "as load balancers ask"
+    status, _, body = await served.request("HEAD", "/readyz")
+    assert (status, body) == (503, b"")
 
 
 async def test_a_tolerated_dependency_that_is_away_is_shown_and_sends_nobody_away(serve: Serve) -> None:
     served = await serve([], readiness=[Store("clickhouse"), OptionalDependency(Store("database", OSError("refused")))])
     status, _, body = await served.get("/readyz")
     assert status == 200
-    assert json.loads(body)["dependencies"] == [
-        {"name": "clickhouse", "ok": True, "error": None, "required": True},
-        {"name": "database", "ok": False, "error": "does not respond", "required": False},
-    ]
+    shown = json.loads(body)["dependencies"]
+    assert shown == [told_of("clickhouse"), told_of("database", ok=False, required=False)]
 
 
 async def test_why_something_cannot_be_worked_with_now_is_told() -> None:
@@ -411,25 +377,24 @@ async def test_an_unusual_method_makes_no_metric_of_its_own(serve: Serve) -> Non
     assert 'method="other"' in (await served.get("/metrics"))[2].decode()
 
 
-@pytest.mark.parametrize(
-    ("headers", "options", "status"),
-    [
-        ({}, {}, 200),
-        ({"X-Forwarded-For": "203.0.113.9"}, {}, 403),  # a proxy here that speaks for somebody unknown
-        ({"Forwarded": "for=203.0.113.9"}, {}, 403),
-        ({"X-Forwarded-For": "203.0.113.9"}, {"trusted_proxies": ("127.0.0.1",)}, 403),
-        ({"X-Forwarded-For": "127.0.0.1"}, {"trusted_proxies": ("127.0.0.1",)}, 200),
-        ({"X-Forwarded-For": "203.0.113.9", "Authorization": "Bearer opens"}, {"metrics_token": "opens"}, 200),
-        ({"X-Forwarded-For": "203.0.113.9", "Authorization": "Bearer wrong"}, {"metrics_token": "opens"}, 401),
-        ({"Authorization": "Bearer "}, {}, 401),
-        ({"Authorization": "Bearer wrong"}, {"metrics_token": "opens"}, 401),
-    ],
-)
-async def test_metrics_open_to_loopback_or_to_the_token(
-    serve: Serve, headers: dict[str, str], options: dict[str, Any], status: int
-) -> None:
-    served = await serve([], **options)
-    assert (await served.get("/metrics", headers=headers))[0] == status
+FOREIGN = {"X-Forwarded-For": "203.0.113.9"}
+
+
+async def test_metrics_open_to_loopback_or_to_the_token(serve: Serve) -> None:
+    plain, behind_proxy = await serve([]), await serve([], trusted_proxies=("127.0.0.1",))
+    with_token = await serve([], metrics_token="opens")
+    for served, headers, status in (
+        (plain, {}, 200),
+        (plain, FOREIGN, 403),  # a proxy here that speaks for somebody unknown
+        (plain, {"Forwarded": "for=203.0.113.9"}, 403),
+        (plain, {"Authorization": "Bearer "}, 401),
+        (behind_proxy, FOREIGN, 403),
+        (behind_proxy, {"X-Forwarded-For": "127.0.0.1"}, 200),
+        (with_token, FOREIGN | {"Authorization": "Bearer opens"}, 200),
+        (with_token, FOREIGN | {"Authorization": "Bearer wrong"}, 401),
+        (with_token, {"Authorization": "Bearer wrong"}, 401),
+    ):
+        assert (await served.get("/metrics", headers=headers))[0] == status
 
 
 async def test_the_access_log_has_the_path_without_secrets(serve: Serve, log: io.StringIO) -> None:
@@ -489,10 +454,3 @@ async def test_resources_start_in_order_and_close_in_reverse(serve: Serve) -> No
     await runner.setup()
     await runner.cleanup()
     assert seen == ["store up", "cache up", "cache down", "store down"]
-
-
-async def test_load_balancers_may_ask_with_head(serve: Serve) -> None:
-    served = await serve([], readiness=[Store("clickhouse", OSError("refused"))])
-    assert (await served.request("HEAD", "/livez"))[0] == 200
-    status, _, body = await served.request("HEAD", "/readyz")
-    assert (status, body) == (503, b"")

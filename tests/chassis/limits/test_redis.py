@@ -1,8 +1,6 @@
 """The limiter in Redis: it agrees with the one inside the process, is shared, and goes on without its server."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
 from fractions import Fraction
 from typing import Any
 
@@ -18,9 +16,10 @@ from chassis.limits.limiter import UNAVAILABLE_POLICIES, Bucket, LimitClass, Lim
 from chassis.limits.local import LocalLimiter
 from chassis.limits.redis import LEASE_NS, TAKE_SCRIPT, RedisLimiter
 from chassis.redis import Redis, Script, open_redis
+from tests.chassis.conftest import Connect, until
+from tests.chassis.limits.test_local import EPOCH, Time
 from tests.redis_server import RedisServer, slow
 
-EPOCH = 1_800_000_000
 MICROSECOND = 1_000
 # The same script by a clock that tests turn: microseconds in a key.
 TURNED = Script(
@@ -34,19 +33,6 @@ MINE = Bucket(LimitClass.API, "mine")
 MY_KEY = Bucket(LimitClass.OTLP, "key_mine")
 
 
-class Time:
-    """Of a process; stands still until a test moves it."""
-
-    def __init__(self) -> None:
-        self.ns = 0
-
-    def monotonic(self) -> int:
-        return self.ns
-
-    def wall(self) -> int:
-        return EPOCH * SECOND_NS + self.ns
-
-
 class Counting:
     """Redis, and how often it was asked."""
 
@@ -57,23 +43,6 @@ class Counting:
     async def run(self, *what: Any) -> Any:
         self.asked += 1
         return await self._redis.run(*what)
-
-
-Connect = Callable[..., Awaitable[Redis]]
-
-
-@pytest.fixture
-async def connect() -> AsyncIterator[Connect]:
-    """A started Redis, closed with the test. A machine under load gets more time than production gives."""
-    async with AsyncExitStack() as stack:
-
-        async def connected(url: str, timeout_s: float = 10.0) -> Redis:
-            made = open_redis(url, timeout_s)
-            stack.push_async_callback(made.close)
-            await made.start()
-            return made
-
-        yield connected
 
 
 def process(redis: Any, time: Time, registry: CollectorRegistry | None = None, **options: Any) -> RedisLimiter:
@@ -295,9 +264,7 @@ async def test_without_redis_each_process_counts_for_itself_and_says_so(
                for limit in ("api", "otlp")}  # fmt: skip
     assert counted == {"api": 6.0, "otlp": 1.0}
     own_redis.start()
-    async with asyncio.timeout(20):
-        while not redis.is_up:
-            await asyncio.sleep(0.01)
+    await until(lambda: redis.is_up)
     assert (await limiter.take(MINE, RULE)).remaining == 2, "it has forgotten, and counts again"
     assert own_redis.ask("KEYS", "sluice:limit:*") == ["sluice:limit:api:mine"]
 

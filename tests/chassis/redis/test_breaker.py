@@ -2,8 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -11,43 +9,16 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from chassis.errors import StartupError
-from chassis.redis import Redis, RedisUnavailable, Script, breaker, open_redis
+from chassis.redis import RedisUnavailable, Script, breaker, open_redis
 from chassis.redis.breaker import redacted_url
+from tests.chassis.conftest import DEADLINE_S, Connect, until
 from tests.redis_server import PASSWORD, RedisServer, slow
 
-DEADLINE_S = 20.0  # for anything that must happen; never a measure of speed
 ADD = Script("return redis.call('INCRBY', KEYS[1], ARGV[1])")
-
-Connect = Callable[..., Awaitable[Redis]]
-
-
-@pytest.fixture
-def metrics() -> CollectorRegistry:
-    return CollectorRegistry()
-
-
-@pytest.fixture
-async def connect(metrics: CollectorRegistry) -> AsyncIterator[Connect]:
-    """A started Redis, closed with the test. A machine under load gets more time than production gives."""
-    async with AsyncExitStack() as stack:
-
-        async def connected(url: str, timeout_s: float = 10.0) -> Redis:
-            made = open_redis(url, timeout_s, metrics)
-            stack.push_async_callback(made.close)
-            await made.start()
-            return made
-
-        yield connected
 
 
 def failures(metrics: CollectorRegistry, kind: str) -> float:
     return metrics.get_sample_value("sluice_redis_failures_total", {"kind": kind}) or 0.0
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 async def test_a_script_is_run_whether_redis_knows_it_or_not(connect: Connect, redis_server: RedisServer) -> None:

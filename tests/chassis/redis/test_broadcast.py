@@ -1,7 +1,7 @@
 """What one process tells the others over a real Redis, also after that was away."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -9,9 +9,8 @@ import pytest
 from aiohttp import web
 
 from chassis.redis import Broadcast, client, open_redis
+from tests.chassis.conftest import until
 from tests.redis_server import RedisServer, running
-
-DEADLINE_S = 20.0
 
 
 class Listener:
@@ -35,12 +34,6 @@ async def listener(url: str) -> AsyncIterator[Listener]:
     await runner.setup()
     yield Listener(broadcast, heard, missed)
     await runner.cleanup()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 async def test_all_others_hear_what_one_tells(redis_server: RedisServer) -> None:

@@ -3,8 +3,6 @@
 import subprocess
 import sys
 
-from proto.otlp import codec, kernel
-from proto.otlp.policy import Policy
 from tests.proto.otlp.generate import NOW_NS
 from tests.proto.otlp.sent import request, span
 
@@ -16,14 +14,6 @@ from proto.otlp.policy import Policy
 decoded = codec.decode("traces", sys.stdin.buffer.read(), 1, Policy(), int(sys.argv[1]))
 print(codec.KERNEL, decoded.accepted, [block.table for block in codec.build_blocks([decoded], 1)])
 """
-
-
-def test_the_kernel_where_it_was_built() -> None:
-    assert codec.KERNEL
-    decoded = codec.decode("traces", request(span()), 1, Policy(), NOW_NS)
-    blocks = codec.build_blocks([decoded], 1)
-    assert blocks == kernel.build_blocks([decoded], 1)
-    assert [(block.table, block.rows) for block in blocks] == [("spans", 1), ("trace_index", 1)]
 
 
 def test_the_reference_where_it_was_not() -> None:

@@ -46,14 +46,13 @@ REJECTED_SPANS = {
 }
 
 
-@pytest.mark.parametrize(("item", "reason"), REJECTED_SPANS.values(), ids=REJECTED_SPANS.keys())
-def test_rejected_spans_cost_their_neighbours_nothing(decoder: Decoder, item: bytes, reason: str) -> None:
-    bad = item + bytes_field(5, b"\xff") + bytes_field(11, bytes_field(2, b"exception"))
-    decoded = decoder.decode("traces", request(span(), bad, span()))
-    assert (decoded.accepted, dict(decoded.rejected)) == (2, {reason: 1})
-    assert dict(decoded.modified) == {}
-    assert list(decoded.exceptions) == []
-    assert len(decoder.rows("spans", decoded)) == 2
+def test_rejected_spans_cost_their_neighbours_nothing(decoder: Decoder) -> None:
+    for name, (item, reason) in REJECTED_SPANS.items():
+        bad = item + bytes_field(5, b"\xff") + bytes_field(11, bytes_field(2, b"exception"))
+        decoded = decoder.decode("traces", request(span(), bad, span()))
+        assert (decoded.accepted, dict(decoded.rejected)) == (2, {reason: 1}), name
+        assert (dict(decoded.modified), list(decoded.exceptions)) == ({}, [])
+        assert len(decoder.rows("spans", decoded)) == 2
 
 
 @pytest.mark.parametrize("start", [EARLIEST, LATEST])
@@ -234,14 +233,6 @@ MODIFIED_SPANS = {
 }
 
 
-@pytest.mark.parametrize(("field", "column", "cell", "flag"), MODIFIED_SPANS.values(), ids=MODIFIED_SPANS.keys())
-def test_what_is_changed_in_a_span(decoder: Decoder, field: bytes, column: str, cell: object, flag: str | None) -> None:
-    decoded = decoder.decode("traces", request(span(field)))
-    (row,) = decoder.rows("spans", decoded)
-    assert row[column] == cell
-    assert dict(decoded.modified) == ({flag: 1} if flag else {})
-
-
 MODIFIED_LOGS = {
     "severity 25": (varint_field(2, 25), "severity_number", 0, "repaired"),
     "severity 24": (varint_field(2, 24), "severity_number", 24, None),
@@ -264,14 +255,13 @@ MODIFIED_LOGS = {
 }
 
 
-@pytest.mark.parametrize(("field", "column", "cell", "flag"), MODIFIED_LOGS.values(), ids=MODIFIED_LOGS.keys())
-def test_what_is_changed_in_a_log_record(
-    decoder: Decoder, field: bytes, column: str, cell: object, flag: str | None
-) -> None:
-    decoded = decoder.decode("logs", request(log(field)))
-    (row,) = decoder.rows("logs", decoded)
-    assert row[column] == cell
-    assert dict(decoded.modified) == ({flag: 1} if flag else {})
+def test_what_is_changed_in_spans_and_log_records(decoder: Decoder) -> None:
+    for name, (field, column, cell, flag) in (MODIFIED_SPANS | MODIFIED_LOGS).items():
+        in_span = name in MODIFIED_SPANS
+        decoded = decoder.decode(*(("traces", request(span(field))) if in_span else ("logs", request(log(field)))))
+        (row,) = decoder.rows("spans" if in_span else "logs", decoded)
+        assert row[column] == cell, name
+        assert dict(decoded.modified) == ({flag: 1} if flag else {}), name
 
 
 @pytest.mark.parametrize(
@@ -320,18 +310,17 @@ EVENT_ATTRIBUTES = {
 }
 
 
-@pytest.mark.parametrize(("value", "json", "flags"), EVENT_ATTRIBUTES.values(), ids=EVENT_ATTRIBUTES.keys())
-@pytest.mark.parametrize("column", ["events", "links"])
-def test_attributes_of_events_and_links_are_json(
-    decoder: Decoder, column: str, value: bytes, json: str, flags: str | None
-) -> None:
-    field = bytes_field(11, attributes(3, pair("k", value)))
-    if column == "links":
-        field = bytes_field(13, attributes(4, pair("k", value)))
-    decoded = decoder.decode("traces", request(span(field)), Policy(max_value_bytes=8))
-    (row,) = decoder.rows("spans", decoded)
-    assert f'"attributes":{{"k":{json}}}'.encode() in row[column]
-    assert dict(decoded.modified) == dict.fromkeys((flags or "").split(), 1)
+def test_attributes_of_events_and_links_are_json(decoder: Decoder) -> None:
+    for name, (value, json, flags) in EVENT_ATTRIBUTES.items():
+        event, link = (
+            bytes_field(11, attributes(3, pair("k", value))),
+            bytes_field(13, attributes(4, pair("k", value))),
+        )
+        for column, field in (("events", event), ("links", link)):
+            decoded = decoder.decode("traces", request(span(field)), Policy(max_value_bytes=8))
+            (row,) = decoder.rows("spans", decoded)
+            assert f'"attributes":{{"k":{json}}}'.encode() in row[column], name
+            assert dict(decoded.modified) == dict.fromkeys((flags or "").split(), 1), name
 
 
 def test_attributes_of_events_have_their_limit_too(decoder: Decoder) -> None:
@@ -342,38 +331,42 @@ def test_attributes_of_events_have_their_limit_too(decoder: Decoder) -> None:
     assert dict(decoded.modified) == {"deduplicated": 1}
 
 
+def environment(older: str | None = None, newer: str | None = None) -> tuple[bytes, ...]:
+    """Attributes of a resource with the environment under its older name, its newer one or both."""
+    names = {"deployment.environment": older, "deployment.environment.name": newer}
+    return tuple(pair(name, string(value)) for name, value in names.items() if value is not None)
+
+
+def named(name: str) -> tuple[bytes, ...]:
+    return (pair("service.name", string(name)),)
+
+
 ORIGINS = {
     "nothing": ((), ("", "unknown", "")),
-    "the newer name of the environment": (
-        (pair("deployment.environment", string("old")), pair("deployment.environment.name", string("new"))),
-        ("", "new", ""),
-    ),
-    "the older one": ((pair("deployment.environment", string("old")),), ("", "old", "")),
-    "the older one when the newer is empty": (
-        (pair("deployment.environment", string("old")), pair("deployment.environment.name", string(""))),
-        ("", "old", ""),
-    ),
+    "the newer name of the environment": (environment("old", "new"), ("", "new", "")),
+    "the older one": (environment("old"), ("", "old", "")),
+    "the older one when the newer is empty": (environment("old", ""), ("", "old", "")),
     "without values": (
         (pair("service.name"), pair("service.version"), pair("deployment.environment.name")),
         ("", "unknown", ""),
     ),
     "one without a value": (
-        (pair("deployment.environment.name"), pair("deployment.environment", string("e")), pair("service.version")),
+        (pair("deployment.environment.name"), *environment("e"), pair("service.version")),
         ("", "e", ""),
     ),
-    "named null": ((pair("service.name", string("null")),), ("null", "unknown", "")),
+    "named null": (named("null"), ("null", "unknown", "")),
     "other types": ((pair("service.name", integer(5)), pair("service.version", double(1.0))), ("5", "unknown", "1")),
-    "scrubbed": ((pair("service.name", string("123-45-6789")),), ("[scrubbed]", "unknown", "")),
-    "too long": ((pair("service.name", string("é" * 600)),), ("é" * 512, "unknown", "")),
+    "scrubbed": (named("123-45-6789"), ("[scrubbed]", "unknown", "")),
+    "too long": (named("é" * 600), ("é" * 512, "unknown", "")),
 }
 
 
-@pytest.mark.parametrize(("pairs", "names"), ORIGINS.values(), ids=ORIGINS.keys())
-def test_service_environment_and_release(decoder: Decoder, pairs: tuple[bytes, ...], names: tuple[str, ...]) -> None:
-    decoded = decoder.decode("traces", request(span(), resource=attributes(1, *pairs)))
-    (row,) = decoder.rows("spans", decoded)
-    assert tuple(row[name].decode() for name in ("service_name", "environment", "release")) == names
-    assert "truncated" not in decoded.modified
+def test_service_environment_and_release(decoder: Decoder) -> None:
+    for name, (pairs, names) in ORIGINS.items():
+        decoded = decoder.decode("traces", request(span(), resource=attributes(1, *pairs)))
+        (row,) = decoder.rows("spans", decoded)
+        assert tuple(row[column].decode() for column in ("service_name", "environment", "release")) == names, name
+        assert "truncated" not in decoded.modified
 
 
 def test_merged_resources_and_scopes_read_as_one(decoder: Decoder) -> None:

@@ -1,15 +1,19 @@
 """Blocks are what ClickHouse reads: rows go in as Native and come back from a real engine."""
 
+from collections import Counter
+from contextlib import suppress
+
 import pytest
 
 from chassis.clickhouse import ClickHouse, QueryLimits
 from proto.otlp.native import write_block, write_columns
-from proto.otlp.policy import DecodeError, Policy, Signal
+from proto.otlp.policy import DecodedPayload, DecodeError, Policy
 from proto.storage.tables import ATTRIBUTE_KEYS, ERROR_OCCURRENCES, INGEST_OUTCOMES, TABLES, Column, Table
 from tests.proto.otlp import generate
 from tests.proto.otlp.conftest import Decoder
-from tests.proto.otlp.generate import NOW_NS
+from tests.proto.otlp.generate import NOW_NS, Case
 from tests.proto.otlp.realistic import request
+from tests.proto.otlp.test_json_kernel import SIGNALS
 
 
 @pytest.fixture
@@ -25,92 +29,63 @@ async def insert(store: ClickHouse, table: str, pieces: list[bytes], token: str)
     await store.insert(table, columns, pieces, token=token)
 
 
-async def test_outcomes_with_and_without_modifications(store: ClickHouse) -> None:
+async def found(store: ClickHouse, sql: str) -> list[tuple[object, ...]]:
+    return [tuple(row) for row in await store.query(sql, {}, limits=QueryLimits())]
+
+
+async def test_rows_are_read_as_they_were_written(store: ClickHouse) -> None:
     rows = [
         (1, 1_790_000_000_123, "traces", "accepted", "", 512, 1, 9000, {"truncated": 2, "repaired": 1}, 2**64 - 1, 0),
         (2**53 - 1, 1_790_000_000_124, "logs", "rejected", "time_too_old", 3, 0, 0, {}, 2**64 - 1, 2**32 - 1),
     ]
     await insert(store, "ingest_outcomes", write_block(INGEST_OUTCOMES, rows), "a")
     await insert(store, "ingest_outcomes", write_block(INGEST_OUTCOMES, rows[1:]), "b")  # no entry in any map
-    found = await store.query(
-        "SELECT project_id, toUnixTimestamp64Milli(time), signal, outcome, reason, items, requests, wire_bytes,"
-        " mapSort(modified), batch_id, row FROM ingest_outcomes ORDER BY project_id",
-        {},
-        limits=QueryLimits(),
-    )
-    assert [tuple(row) for row in found] == [rows[0], rows[1], rows[1]]
+    columns = "project_id, toUnixTimestamp64Milli(time), signal, outcome, reason, items, requests, wire_bytes"
+    asked = f"SELECT {columns}, mapSort(modified), batch_id, row FROM ingest_outcomes ORDER BY project_id"
+    assert await found(store, asked) == [rows[0], rows[1], rows[1]]
 
-
-async def test_errors(store: ClickHouse) -> None:
-    row = (
-        5,
-        NOW_NS,
-        b"f" * 16,
-        "ValueError",
-        "größe",
-        "at x\nat y",
-        "span",
-        b"t" * 16,
-        b"s" * 8,
-        "shop",
-        "prod",
-        "1",
-        9,
-        0,
-        2,
-    )
-    await insert(store, "error_occurrences", write_block(ERROR_OCCURRENCES, [row]), "a")
-    found = await store.query(
+    texts = ("ValueError", "größe", "at x\nat y", "span")
+    error = (5, NOW_NS, b"f" * 16, *texts, b"t" * 16, b"s" * 8, "shop", "prod", "1", 9, 0, 2)
+    await insert(store, "error_occurrences", write_block(ERROR_OCCURRENCES, [error]), "a")
+    asked = (
         "SELECT toUnixTimestamp64Nano(time), hex(fingerprint), type, message, stacktrace, source, hex(span_id),"
-        " service_name, environment, release, fingerprint_version FROM error_occurrences",
-        {},
-        limits=QueryLimits(),
+        " service_name, environment, release, fingerprint_version FROM error_occurrences"
     )
-    expected = (NOW_NS, "66" * 16, "ValueError", "größe", "at x\nat y", "span", "73" * 8, "shop", "prod", "1", 2)
-    assert [tuple(one) for one in found] == [expected]
+    assert await found(store, asked) == [(NOW_NS, "66" * 16, *texts, "73" * 8, "shop", "prod", "1", 2)]
 
 
-@pytest.mark.parametrize("keys", [1, 256, 257, 65_536, 65_537])
-async def test_dictionaries_of_every_width(store: ClickHouse, keys: int) -> None:
-    rows = [(1, 1_790_000_100, f"key {number}", number, 0) for number in range(1, keys + 1)]
-    await insert(store, "attribute_keys", write_block(ATTRIBUTE_KEYS, rows), "a")
-    found = await store.query(
-        "SELECT count(), uniqExact(key), sum(spans), countIf(key = concat('key ', toString(spans))), min(bucket)"
-        " = toDateTime(1790000100, 'UTC') FROM attribute_keys",
-        {},
-        limits=QueryLimits(),
+async def test_dictionaries_of_every_width(store: ClickHouse) -> None:
+    widths = (1, 256, 257, 65_536, 65_537)
+    for keys in widths:
+        rows = [(keys, 1_790_000_100, f"key {number}", number, 0) for number in range(1, keys + 1)]
+        await insert(store, "attribute_keys", write_block(ATTRIBUTE_KEYS, rows), f"{keys}")
+    asked = (
+        "SELECT project_id, count(), uniqExact(key), sum(spans), countIf(key = concat('key ', toString(spans))),"
+        " min(bucket) = toDateTime(1790000100, 'UTC') FROM attribute_keys GROUP BY project_id ORDER BY project_id"
     )
-    assert [tuple(row) for row in found] == [(keys, keys, keys * (keys + 1) // 2, keys, 1)]
+    assert await found(store, asked) == [(keys, keys, keys, keys * (keys + 1) // 2, keys, 1) for keys in widths]
 
 
-@pytest.mark.parametrize("signal", ["traces", "logs"])
-async def test_what_a_decoder_makes_is_stored_whole(store: ClickHouse, decoder: Decoder, signal: Signal) -> None:
-    decoded = decoder.decode(signal, request(signal, 50).SerializeToString(), now_ns=NOW_NS)
-    for block in decoder.assemble([decoded], 2**63):
-        await insert(store, block.table, list(block.pieces), f"{block.table}{block.day}")
-        (row,) = await store.query(f"SELECT count() FROM {block.table}", {}, limits=QueryLimits())
-        assert row[0] == block.rows
-
-
-async def test_generated_requests_are_stored_whole(store: ClickHouse, decoder: Decoder) -> None:
-    expected = {"spans": 0, "logs": 0}
-    batch = []
-    for case in generate.cases(0, 300):
-        try:
-            decoded = decoder.decode(case.signal, case.body, Policy(retention_ns=0))
-        except DecodeError:
-            continue
-        batch.append(decoded)
-        expected["spans" if case.signal == "traces" else "logs"] += decoded.accepted
-    stored = {"spans": 0, "logs": 0}
-    for block in decoder.assemble(batch):
-        if block.table in stored:
-            await insert(store, block.table, list(block.pieces), f"{block.table}{block.day}")
-            stored[block.table] += block.rows
-    for table, rows in stored.items():
-        (row,) = await store.query(f"SELECT count() FROM {table}", {}, limits=QueryLimits())
-        assert row[0] == rows == expected[table]
-        assert rows > 0
+async def test_what_decoders_make_is_stored_whole(store: ClickHouse) -> None:
+    """Real requests and generated ones, of which some are refused."""
+    sent = [Case(signal, request(signal, 50).SerializeToString(), 7, Policy(), NOW_NS) for signal in SIGNALS]
+    sent += [case._replace(policy=Policy(retention_ns=0)) for case in generate.cases(0, 200)]
+    for batch_id, name in enumerate(("reference", "kernel"), 1):
+        decoder, decoded, expected = Decoder(name), list[DecodedPayload](), Counter[str]()
+        for case in sent:
+            with suppress(DecodeError):
+                decoded.append(decoder.decode(case.signal, case.body, case.policy))
+                expected["spans" if case.signal == "traces" else "logs"] += decoded[-1].accepted
+        blocks = decoder.assemble(decoded, batch_id)
+        for block in blocks:
+            await insert(store, block.table, list(block.pieces), f"{name}{block.table}{block.day}")
+        for table in ("spans", "logs"):
+            ((rows,),) = await found(store, f"SELECT count() FROM {table} WHERE batch_id = {batch_id}")
+            assert rows == sum(block.rows for block in blocks if block.table == table) == expected[table] > 50
+        ((keys,),) = await found(store, "SELECT count() FROM attribute_keys")
+        assert keys == batch_id * sum(block.rows for block in blocks if block.table == "attribute_keys")
+        ((traces,),) = await found(store, "SELECT count() FROM trace_index")
+        assert traces == batch_id * sum(block.rows for block in blocks if block.table == "trace_index")
 
 
 def test_golden_bytes() -> None:
@@ -128,17 +103,10 @@ def test_golden_bytes() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("kind", "cell"),
-    [
-        ("UInt8", 256),
-        ("UInt64", -1),
-        ("Date", 65_536),
-        ("FixedString(8)", b"1234567"),
-        ("Int64", "1"),
-        ("Nullable(String)", "x"),
-    ],
-)
+CELLS = {"UInt8": 256, "UInt64": -1, "Date": 65_536, "FixedString(8)": b"1234567", "Int64": "1", "Nullable(String)": ""}
+
+
+@pytest.mark.parametrize(("kind", "cell"), CELLS.items())
 def test_a_cell_that_its_type_cannot_hold_names_the_column(kind: str, cell: object) -> None:
     with pytest.raises(ValueError, match="column c "):
         write_columns([Column("c", kind)], [[cell]], 1)

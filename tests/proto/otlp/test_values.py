@@ -3,8 +3,6 @@
 import math
 from typing import Any
 
-import pytest
-
 from proto.otlp.policy import Policy
 from proto.otlp.protobuf_writer import bytes_field, double_field, varint_field
 from tests.proto.otlp.conftest import Decoder
@@ -88,20 +86,18 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize(("value", "letter", "text"), VALUES.values(), ids=VALUES.keys())
-def test_types_and_texts(decoder: Decoder, value: bytes | None, letter: str, text: str) -> None:
-    row, _ = stored(decoder, pair("key", value))
-    assert row["attributes"] == [(b"key", text.encode())]
-    assert row["attribute_types"] == f"\1key\2{letter}\1".encode()
-
-
-@pytest.mark.parametrize(("value", "letter", "text"), VALUES.values(), ids=VALUES.keys())
-def test_a_log_body_is_such_a_value(decoder: Decoder, value: bytes | None, letter: str, text: str) -> None:
-    """But for one that is missing: it is no text."""
-    text = "" if letter == "n" else text
-    decoded = decoder.decode("logs", request(log(b"" if value is None else bytes_field(5, value))))
-    (row,) = decoder.rows("logs", decoded)
-    assert (row["body_type"], row["body"]) == (letter.encode(), text.encode())
+def test_types_and_texts(decoder: Decoder) -> None:
+    """Of attributes and of bodies, where a value that is missing is no text."""
+    spans = request(*(span(attributes(9, pair(name, value))) for name, (value, _, _) in VALUES.items()))
+    rows = decoder.rows("spans", decoder.decode("traces", spans))
+    for row, (name, (_, letter, text)) in zip(rows, VALUES.items(), strict=True):
+        assert row["attributes"] == [(name.encode(), text.encode())]
+        assert row["attribute_types"] == f"\1{name}\2{letter}\1".encode()
+    logs = request(*(log(b"" if value is None else bytes_field(5, value)) for value, _, _ in VALUES.values()))
+    bodies = [(row["body_type"], row["body"]) for row in decoder.rows("logs", decoder.decode("logs", logs))]
+    assert dict(zip(VALUES, bodies, strict=True)) == {
+        name: (letter.encode(), b"" if letter == "n" else text.encode()) for name, (_, letter, text) in VALUES.items()
+    }
 
 
 def test_occurrences_of_a_value_merge(decoder: Decoder) -> None:
@@ -130,11 +126,11 @@ REPAIRED = {
 }
 
 
-@pytest.mark.parametrize(("raw", "text"), REPAIRED.items())
-def test_each_maximal_ill_formed_part_becomes_one_replacement(decoder: Decoder, raw: bytes, text: str) -> None:
-    row, modified = stored(decoder, pair(raw, array(string(raw))))
-    assert row["attributes"] == [(text.encode(), f'["{text}"]'.encode())]
-    assert modified == {"repaired": 1}
+def test_each_maximal_ill_formed_part_becomes_one_replacement(decoder: Decoder) -> None:
+    for raw, text in REPAIRED.items():
+        row, modified = stored(decoder, pair(raw, array(string(raw))))
+        assert row["attributes"] == [(text.encode(), f'["{text}"]'.encode())]
+        assert modified == {"repaired": 1}
 
 
 TRUNCATED = {
@@ -149,13 +145,13 @@ TRUNCATED = {
 }
 
 
-@pytest.mark.parametrize(("value", "text", "truncated"), TRUNCATED.values(), ids=TRUNCATED.keys())
-def test_values_are_cut_to_their_limit(decoder: Decoder, value: bytes, text: str, truncated: bool) -> None:
-    row, modified = stored(decoder, pair("k", value), policy=SHORT)
-    assert row["attributes"] == [(b"k", text.encode())]
-    assert modified == ({"truncated": 1} if truncated else {})
-    if truncated and value[0] >> 3 in (5, 6):
-        assert row["attribute_types"] == b"\1k\2s\1"
+def test_values_are_cut_to_their_limit(decoder: Decoder) -> None:
+    for name, (value, text, truncated) in TRUNCATED.items():
+        row, modified = stored(decoder, pair("k", value), policy=SHORT)
+        assert row["attributes"] == [(b"k", text.encode())], name
+        assert modified == ({"truncated": 1} if truncated else {}), name
+        if truncated and value[0] >> 3 in (5, 6):
+            assert row["attribute_types"] == b"\1k\2s\1", name
 
 
 def test_keys_are_cut_to_their_limit_and_then_may_be_the_same(decoder: Decoder) -> None:

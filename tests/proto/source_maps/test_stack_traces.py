@@ -82,11 +82,7 @@ def test_other_lines_stay(line: str) -> None:
         ("    at Object.q [as onClick]", "    at Object.abc [as onClick]", "    at onClick (src/cart.ts:11:1)"),
         ("    at Cart.q [as onClick]", "    at Cart.$e [as onClick]", "    at Cart.onClick (src/cart.ts:11:1)"),
         ("    at Cart.addItem [as x]", "    at Cart.addItem [as y]", "    at Cart.addItem (src/cart.ts:11:1)"),
-        (
-            "    at Cart.addItem [as put]",
-            "    at Cart.addItem [as put]",
-            "    at Cart.addItem [as put] (src/cart.ts:11:1)",
-        ),
+        (*["    at Cart.addItem [as put]"] * 2, "    at Cart.addItem [as put] (src/cart.ts:11:1)"),
         ("    at new q", "    at new e1", "    at src/cart.ts:11:1"),
         ("    at async q.r", "    at async s.u", "    at async src/cart.ts:11:1"),
         ("    at Abc.add", "    at q.add", "    at add (src/cart.ts:11:1)"),
@@ -118,13 +114,8 @@ def test_only_the_first_lines_are_read() -> None:
 
 
 def test_a_name_is_the_one_that_is_declared_before_the_frame() -> None:
-    assert [FOUND.function("t", 0, column) for column in (8, 9, 41, 42, 900)] == [
-        None,
-        "addLine",
-        "addLine",
-        "fillCart",
-        "fillCart",
-    ]
+    names = [FOUND.function("t", 0, column) for column in (8, 9, 41, 42, 900)]
+    assert names == [None, "addLine", "addLine", "fillCart", "fillCart"]
     assert FOUND.function("u", 0, 20) is None
 
 
