@@ -20,8 +20,8 @@ from proto.storage.tables import TABLES
 
 LAST_OF_BUILDS: Final = 6  # before the first release, and the only one whose tables are taken over
 UPGRADE_OF_BUILDS: Final = (
-    f"This release migrates no schema of a build before the first release but version {LAST_OF_BUILDS}. Start the last of "
-    "these builds (commit cb9c19bf) with it once, then this release."
+    f"This release migrates no schema of a build before the first release but version {LAST_OF_BUILDS}. Start the last "
+    "of these builds (commit cb9c19bf) with it once, then this release."
 )
 _FILE: Final = re.compile(r"(\d{4})_\w+\.sql")
 _COMMENT: Final = re.compile(r"--[^\n]*")
