@@ -1,0 +1,221 @@
+"""Routes that are declared where they are handled: what a handler needs and what it returns, its signature says.
+
+    VIEWS = "/orgs/{orgSlug}/projects/{projectSlug}/views"
+
+    @route("POST", VIEWS, bearer(Scope.VIEWS_WRITE), status=201, errors=(409,), example={"name": "Payment"})
+    async def create_saved_view(self, body: NewSavedView, change: Change) -> SavedView:
+        \"\"\"Save an address of the page under a name.\"\"\"
+
+`declared_routes` makes a `Route` of each such handler. From the signature come
+- the operation's id, `createSavedView`, its summary and description (the docstring),
+- the value of each parameter, in their order: of the path by the parameter's name, the JSON body by a structure as its
+  type, anything else by what the service offers for a type (`Arguments`: the caller, a page, a transaction),
+- the response: a structure as JSON, None as 204, a `web.StreamResponse` as it is.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Annotated, Any, Final, Generic, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
+from aiohttp import web
+from msgspec import Meta
+
+from chassis.http.access import Access, Handler
+from chassis.http.operation import (
+    DEFAULT_ERROR_SPEC,
+    Body,
+    ErrorSpec,
+    Operation,
+    Parameter,
+    ResponseSpec,
+    Tag,
+    json_content,
+)
+from chassis.http.route import Route
+from chassis.http.web import json_response
+
+Provide = Callable[[web.Request, AsyncExitStack], Awaitable[Any]]
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
+
+_DECLARED: Final = "__declared__"
+_PATH_ID: Final = Annotated[str, Meta(min_length=1)]
+_DONE: Final = "It is done."
+
+
+class Page(msgspec.Struct, Generic[T], rename="camel", frozen=True):
+    """A page of a list, and the cursor of the next one."""
+
+    data: list[T]
+    next_cursor: str | None
+    has_more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """What handlers get for a type. `provide` may enter contexts, which are left when the handler has returned, before
+    its response is made; `parameters`: what it reads of the query string.
+    """
+
+    provide: Provide
+    parameters: tuple[Parameter, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What the handlers of a service may ask for. `read_body` reads a JSON body as a structure, `read_path` a variable
+    of the path.
+    """
+
+    read_body: Callable[[web.Request, type[Any]], Awaitable[Any]]
+    read_path: Callable[[web.Request, str], Any]
+    by_type: Mapping[Any, Argument] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Declaration:
+    method: str
+    path: str
+    access: Access
+    status: int
+    errors: tuple[int, ...]
+    example: Any
+    body: Body | None
+    responses: tuple[ResponseSpec, ...]
+    parameters: tuple[Parameter, ...]
+    error_spec: ErrorSpec
+    route: Mapping[str, Any]
+
+
+def route(
+    method: str,
+    path: str,
+    access: Access,
+    *,
+    status: int = 200,
+    errors: tuple[int, ...] = (),
+    example: Any = None,
+    body: Body | None = None,
+    responses: tuple[ResponseSpec, ...] = (),
+    parameters: tuple[Parameter, ...] = (),
+    error_spec: ErrorSpec = DEFAULT_ERROR_SPEC,
+    **options: Any,
+) -> Callable[[F], F]:
+    """Declare the method below as the handler of a route. `status`: of a response with a body. `errors`: statuses
+    beyond those that access and body imply. `example`: of the body. `body`, `responses` and `parameters` describe what
+    a handler that takes the `web.Request` reads and answers itself. `options`: further fields of `Route`.
+    """
+    declared = _Declaration(
+        method, path, access, status, errors, example, body, responses, parameters, error_spec, options
+    )
+
+    def declare(handler: F) -> F:
+        setattr(handler, _DECLARED, declared)
+        return handler
+
+    return declare
+
+
+def declared_routes(resource: object, tag: Tag, arguments: Arguments) -> list[Route]:
+    """The routes of an object's methods, in the order of the class. Raises TypeError for a parameter of another type
+    than the service offers.
+    """
+    handlers = [name for name, member in vars(type(resource)).items() if hasattr(member, _DECLARED)]
+    return [_route(getattr(resource, name), tag, arguments) for name in handlers]
+
+
+@cache
+def page_of(item: type[Any]) -> type[msgspec.Struct]:
+    """`Page` of such items as the document calls it: `SavedViewPage`."""
+    next_cursor = Annotated[str | None, Meta(description="`cursor` of the next page. Null: this is the last page.")]
+    fields = [("data", list[item]), ("next_cursor", next_cursor), ("has_more", bool)]  # type: ignore[valid-type]
+    page = msgspec.defstruct(f"{item.__name__}Page", fields, rename="camel")
+    page.__doc__ = "A page."
+    return page
+
+
+def _route(handler: Callable[..., Awaitable[Any]], tag: Tag, arguments: Arguments) -> Route:
+    declared: _Declaration = getattr(handler, _DECLARED)
+    hints = get_type_hints(handler, include_extras=True)
+    result = hints.pop("return")
+    given = {name: _argument(name, type_, declared.path, arguments) for name, type_ in hints.items()}
+    operation = Operation(
+        _camel(handler.__name__),
+        tag,
+        declared.responses or (_response(result, declared.status),),
+        (*(each for argument in given.values() for each in argument.parameters), *declared.parameters),
+        body=declared.body or _body(hints.values(), declared.example),
+        error_statuses=declared.errors,
+        error_spec=declared.error_spec,
+        description=inspect.getdoc(handler) or "",
+    )
+    answer = _handler(handler, {name: each.provide for name, each in given.items()}, declared.status)
+    return Route(declared.method, declared.path, answer, declared.access, operation=operation, **declared.route)
+
+
+def _handler(handler: Callable[..., Awaitable[Any]], given: Mapping[str, Provide], status: int) -> Handler:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        async with AsyncExitStack() as stack:
+            result = await handler(**{name: await provide(request, stack) for name, provide in given.items()})
+        if isinstance(result, web.StreamResponse):
+            return result
+        return web.Response(status=204) if result is None else json_response(result, status)
+
+    return answer
+
+
+def _argument(name: str, type_: Any, path: str, arguments: Arguments) -> Argument:
+    variable = _camel(name)
+    if type_ is web.Request:
+        return Argument(_request)
+    if f"{{{variable}}}" in path:
+        return _path_argument(variable, arguments)
+    if _is_struct(type_):
+        return _body_argument(type_, arguments)
+    if type_ not in arguments.by_type:
+        raise TypeError(f"{path}: {name} is of no type that handlers get: {type_}")
+    return arguments.by_type[type_]
+
+
+async def _request(request: web.Request, _stack: AsyncExitStack) -> web.Request:
+    return request
+
+
+def _path_argument(variable: str, arguments: Arguments) -> Argument:
+    async def provide(request: web.Request, _stack: AsyncExitStack) -> Any:
+        return arguments.read_path(request, variable)
+
+    return Argument(provide, (Parameter(variable, "path", _PATH_ID, f"Id: `{variable}`."),))
+
+
+def _body_argument(type_: type[Any], arguments: Arguments) -> Argument:
+    async def provide(request: web.Request, _stack: AsyncExitStack) -> Any:
+        return await arguments.read_body(request, type_)
+
+    return Argument(provide)
+
+
+def _body(types: Sequence[Any] | Any, example: Any) -> Body | None:
+    found = [type_ for type_ in types if _is_struct(type_)]
+    return Body(json_content(found[0]), example=example) if found else None
+
+
+def _response(result: Any, status: int) -> ResponseSpec:
+    if result is type(None):
+        return ResponseSpec(_DONE, status=204)
+    if get_origin(result) is Page:
+        result = page_of(*get_args(result))
+    return ResponseSpec((inspect.getdoc(result) or "").partition("\n\n")[0], json_content(result), status)
+
+
+def _is_struct(type_: Any) -> bool:
+    return isinstance(type_, type) and issubclass(type_, msgspec.Struct)
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))

@@ -1,0 +1,159 @@
+"""Resources: what a path names by an id, declared once.
+
+A `Resource` says in which table it is, who may see it and how it is shown. From that come the check that it exists
+(before a 403 for a missing scope, and before a 400 for a wrong body), its lists with pages, and `find`. What is special
+about a resource stays plain code in its handlers.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+import sqlalchemy as sa
+from aiohttp import web
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.model import AuthenticatedCredential, AuthorizationContext
+from chassis.auth.tables import projects
+from chassis.db.database import Database, format_time
+from chassis.errors import NotFound
+from chassis.http.access import BearerAuth
+from chassis.http.declaration import Page
+from chassis.http.web import Route
+from control.http.context import HandlerContext
+from control.http.paging import parse_page_request
+from proto.identity import Scope
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+_PATH_VARIABLE: Final = re.compile(r"\{(\w+)\}")
+_ORG_ID: Final[sa.BindParameter[Any]] = sa.bindparam("org_id")
+_PROJECT_ID: Final = sa.select(projects.c.id).where(
+    projects.c.org_id == _ORG_ID, projects.c.slug == sa.bindparam("projectSlug"), projects.c.deleted_at.is_(None)
+)
+CALLER_ID: Final[sa.BindParameter[Any]] = sa.bindparam("caller_id")
+
+
+def in_organization(table: sa.Table) -> sa.ColumnElement[bool]:
+    """Rows of the organization in the path."""
+    return table.c.org_id == _ORG_ID
+
+
+def in_project(table: sa.Table) -> sa.ColumnElement[bool]:
+    """Rows of the project in the path."""
+    return table.c.project_id.in_(_PROJECT_ID)
+
+
+@dataclass(frozen=True, slots=True)
+class Resource(Generic[S]):
+    """Rows of `rows` that `where` allows the caller to see, newest first: ids are made in the order of time.
+
+    `variable` is what paths call the id, which begins with `prefix` and an underscore. `read_scope`: a caller with it
+    learns that a resource does not exist. `body` shows a row to a caller.
+    """
+
+    variable: str
+    prefix: str
+    read_scope: Scope
+    id: sa.Column[str]
+    where: sa.ColumnElement[bool]
+    rows: sa.Select[Any]
+    body: Callable[[Any, AuthorizationContext], S]
+
+    async def find(self, connection: AsyncConnection, caller: AuthorizationContext, resource_id: str) -> sa.Row[Any]:
+        """The row with this id. Raises NotFound."""
+        found = self.rows.where(self.where, self.id == resource_id)
+        row = (await connection.execute(found, _values(caller))).one_or_none()
+        if row is None:
+            raise NotFound
+        return row
+
+    async def show(self, connection: AsyncConnection, caller: AuthorizationContext, resource_id: str) -> S:
+        """The resource with this id as the caller sees it. Raises NotFound."""
+        return self.body(await self.find(connection, caller, resource_id), caller)
+
+    async def delete(self, connection: AsyncConnection, resource_id: str) -> None:
+        """Delete the row."""
+        await connection.execute(sa.delete(self.id.table).where(self.id == resource_id))
+
+
+@dataclass(frozen=True, slots=True)
+class PageReader:
+    """Reads the page of a list that `?limit=` and `?cursor=` ask for."""
+
+    request: web.Request
+    context: HandlerContext
+    default: int
+    maximum: int
+
+    async def of(self, resource: Resource[S], caller: AuthorizationContext, *filters: sa.ColumnElement[bool]) -> Page[S]:
+        """Those that the caller sees and that pass the filters. Raises BadRequest."""
+        statement = resource.rows.where(resource.where, *filters)
+        values = _values(caller)
+        binding = f"{resource.variable} {values} {[str(each.compile().params) for each in filters]}".encode()
+        cursors = self.context.cursors
+        page = parse_page_request(self.request, cursors, binding, default=self.default, maximum=self.maximum)
+        if page.after is not None:
+            statement = statement.where(resource.id < page.after)
+        async with self.context.database.read() as connection:
+            newest = statement.order_by(resource.id.desc()).limit(page.limit + 1)
+            rows = (await connection.execute(newest, values)).all()
+        shown, more = rows[: page.limit], len(rows) > page.limit
+        cursor = cursors.sign((shown[-1].id,), binding) if more else None
+        return Page([resource.body(row, caller) for row in shown], cursor, more)
+
+
+def shown_as(type_: type[S], row: Any, **computed: Any) -> S:
+    """A structure whose fields are the row's columns of the same names, and what is computed. Times become texts."""
+    fields = (name for name in type_.__struct_fields__ if name not in computed)
+    return type_(**{name: _shown(getattr(row, name)) for name in fields}, **computed)
+
+
+def _shown(value: Any) -> Any:
+    return format_time(value) if isinstance(value, datetime) else value
+
+
+def _values(caller: AuthorizationContext) -> dict[str, Any]:
+    return {"org_id": caller.org_id, "projectSlug": caller.project_slug, "caller_id": caller.principal_id}
+
+
+def with_existence_checks(
+    database: Database, routes: Iterable[Route], resources: Mapping[str, Resource[Any]]
+) -> list[Route]:
+    """The routes; those for bearers whose path names resources look for them before they refuse: with 404 in place of
+    a 400, 403, 413 or 415. `resources`: by the variable of the path.
+    """
+    return [_with_existence_check(database, route, resources) for route in routes]
+
+
+def _with_existence_check(database: Database, route: Route, resources: Mapping[str, Resource[Any]]) -> Route:
+    named = tuple(resources[name] for name in _PATH_VARIABLE.findall(route.path) if name in resources)
+    if not named or not isinstance(route.access, BearerAuth):
+        return route
+    return replace(route, access=replace(route.access, existence_check=_ExistenceCheck(database, named)))
+
+
+@dataclass(frozen=True, slots=True)
+class _ExistenceCheck:
+    """Whether all resources exist that a path names. A caller without the read scope of one learns nothing of it."""
+
+    database: Database
+    resources: tuple[Resource[Any], ...]
+
+    async def __call__(self, request: web.Request, caller: AuthenticatedCredential) -> None:
+        """Raises NotFound for a malformed id, too: a path may hold characters that no column accepts."""
+        path = request.match_info
+        values = {"org_id": caller.org_id, "caller_id": caller.principal_id, "principalId": caller.principal_id, **path}
+        async with self.database.read() as connection:
+            for resource in self.resources:
+                if resource.read_scope not in caller.scopes:
+                    return
+                resource_id = path[resource.variable]
+                if re.fullmatch(resource.prefix + "_[0-9a-z]{26}", resource_id) is None:
+                    raise NotFound
+                found = sa.select(resource.id).where(resource.where, resource.id == resource_id).limit(1)
+                if await connection.scalar(found, values) is None:
+                    raise NotFound
