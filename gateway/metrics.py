@@ -50,6 +50,11 @@ class Metrics:
         self.exceptions_over_limit = counter(
             "exceptions_over_limit", "Error occurrences not extracted because their request exceeds the limit."
         )
+        self.fingerprint_failures = counter(
+            "fingerprint_failures",
+            "Error occurrences stored by their type and message alone, because computing the fingerprint failed. An "
+            "increase is a bug.",
+        )
         self.batches = counter("batches", "Batches, by outcome.", "outcome")
         self.slow_items = counter("slow_items", "Items that took the slow lane.")
         self.late_items = counter("late_items", "Items stored after their request was answered 503.")

@@ -1,7 +1,7 @@
 """The CPU time of the fingerprint of an exception: `python -m benchmarks.grouping`.
 
 Three kinds of exceptions for each runtime. Identical: the same text arrives again. Again: the same error, with another
-message and other addresses. Different: no line was ever seen. Beside each, its ratio to the rules of version 1, which
+message and other addresses. Different: no line was ever seen. Beside each, its ratio to fingerprint version 1, which
 run in turns.
 """
 
@@ -42,7 +42,7 @@ def _kinds(runtime: Runtime) -> Iterator[WriteTraces]:
 
 
 def _measure(write_traces: WriteTraces) -> tuple[float, float]:
-    """Microseconds under the current rules and under the rules of version 1. Each round has texts of its own."""
+    """Microseconds in the current fingerprint version and in version 1. Each round has texts of its own."""
     forget()
     best = [float("inf")] * 2
     for _ in range(ROUNDS):

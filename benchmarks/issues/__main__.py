@@ -24,7 +24,7 @@ from control.issues.follower import TABLE, IssueFollower
 from control.issues.metrics import IssueMetrics
 from control.issues.notifications import IssueUrls
 from control.issues.occurrences import COLUMNS
-from proto.grouping.fingerprint import RULES_VERSION
+from proto.grouping.fingerprint import FINGERPRINT_VERSION
 from proto.otlp.native import write_block
 from proto.otlp.policy import NANOS_PER_DAY
 from proto.storage.tables import ERROR_OCCURRENCES
@@ -137,7 +137,7 @@ async def _fill(clickhouse: ClickHouse, project_id: int, rows: int, errors: int,
             values.append(
                 (project_id, at, error.to_bytes(16, "big"), f"Error{error}", f"message {number} of {error}",
                  stacktrace, "span", chance.randbytes(16), chance.randbytes(8), "checkout", "production",
-                 f"1.0.{error % RELEASES}", batch_id, number, RULES_VERSION)
+                 f"1.0.{error % RELEASES}", batch_id, number, FINGERPRINT_VERSION)
             )  # fmt: skip
         block = write_block(ERROR_OCCURRENCES, values)
         await clickhouse.insert(TABLE, ERROR_OCCURRENCES.column_names, block, token=f"benchmark:{first}")

@@ -102,8 +102,8 @@ issue_fingerprints: Final = sa.Table(
     sa.Column("fingerprint", sa.LargeBinary(FINGERPRINT_BYTES), primary_key=True),
     # Not changed by a merge: the issue may have been merged into the one that counts.
     sa.Column("issue_id", text(32), sa.ForeignKey("issues.id", ondelete="CASCADE"), nullable=False),
-    # Of the rules under which this was last decided. Below the current version: the error has not occurred since the
-    # upgrade, and its fingerprint by the current rules is not known.
+    # The fingerprint version under which this was last decided. Below the current version: the error has not occurred
+    # since the upgrade, and its fingerprint of the current version is not known.
     sa.Column("rules_version", sa.SmallInteger, nullable=False),
     # Storage time of the occurrence that made it known; of those from before an upgrade, the time of the migration. In
     # microseconds: some time later it is left to itself (`control.issues.regrouping`).

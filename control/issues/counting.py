@@ -26,7 +26,7 @@ from control.issues.regrouping import Regrouping
 from control.issues.reopening import Order, Reopening, reopening
 from control.issues.rows import UPDATE, copied_state, new_row, reopening_data, update_values
 from control.issues.tables import ActivityKind, issue_activity
-from proto.grouping.fingerprint import RULES_VERSION
+from proto.grouping.fingerprint import FINGERPRINT_VERSION
 
 MAX_ISSUES: Final = 100_000  # of a project
 MAX_ANNOUNCED: Final = 40  # of a page, of all projects: other writers wait for its transaction
@@ -256,7 +256,7 @@ class _Counting:
         row = new_row(self.states[key[0]], key[1], seen, details, self.now)
         row |= {"assignee_id": source.assignee_id} if is_open else copied_state(source)
         issue = IssueRecord.from_row(row)
-        data = {"from": source.id, "rulesVersion": RULES_VERSION}
+        data = {"from": source.id, "rulesVersion": FINGERPRINT_VERSION}
         entries = [activity_row(issue, ActivityKind.SPLIT_FROM, self.now, None, data)]
         opened = self._reopening(issue, seen.count, seen)
         if opened is not None:

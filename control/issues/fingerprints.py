@@ -15,7 +15,7 @@ from control.issues import lifecycle
 from control.issues.model import IssueRecord
 from control.issues.occurrences import IssueKey, Seen
 from control.issues.regrouping import Regrouping
-from proto.grouping.fingerprint import RULES_VERSION
+from proto.grouping.fingerprint import FINGERPRINT_VERSION
 
 
 async def regroup(
@@ -27,7 +27,7 @@ async def regroup(
     changed = dict(known)
     for target_id, merged in plan.merges.items():
         sources = [known[one] for one in merged]
-        data = {"rulesVersion": RULES_VERSION}
+        data = {"rulesVersion": FINGERPRINT_VERSION}
         target = await lifecycle.merge(connection, known[target_id], sources, now=now, by=None, data=data)
         assignees = [one.assignee_id for one in sources if one.assignee_id is not None]
         if target.assignee_id is None and assignees:
@@ -40,8 +40,8 @@ async def regroup(
 async def store_links(
     connection: AsyncConnection, plan: Regrouping, found: Mapping[IssueKey, Seen], stored_us: int
 ) -> None:
-    """Store which issue each new fingerprint leads to, and which fingerprints wait no longer. `stored_us`: the storage
-    time of the page, in microseconds.
+    """Store which issue each new fingerprint leads to, and which fingerprints are no longer pending. `stored_us`: the
+    storage time of the page, in microseconds.
     """
     if plan.links:
         rows = [
@@ -55,21 +55,23 @@ async def store_links(
             for key, issue_id in plan.links.items()
         ]
         await connection.execute(issue_fingerprints.insert(), rows)
-    if plan.settled:
+    if plan.processed:
         columns = issue_fingerprints.c
-        settled = issue_fingerprints.update().where(
+        processed = issue_fingerprints.update().where(
             columns.project_id == sa.bindparam("of_project"), columns.fingerprint == sa.bindparam("of_fingerprint")
         )
         await connection.execute(
-            settled.values(rules_version=RULES_VERSION),
-            [{"of_project": project_id, "of_fingerprint": fingerprint} for project_id, fingerprint in plan.settled],
+            processed.values(rules_version=FINGERPRINT_VERSION),
+            [{"of_project": project_id, "of_fingerprint": fingerprint} for project_id, fingerprint in plan.processed],
         )
 
 
 def _decided_under(key: IssueKey, plan: Regrouping, found: Mapping[IssueKey, Seen]) -> int:
-    """The version of the rules for a new fingerprint: one by earlier rules waits if nothing else is known of it."""
+    """The fingerprint version to store for a new one: one of an earlier version is pending if nothing else is known of
+    it.
+    """
     is_alone = key in plan.new and not plan.new[key]
-    return min(RULES_VERSION, found[key].rules_version) if is_alone else RULES_VERSION
+    return min(FINGERPRINT_VERSION, found[key].fingerprint_version) if is_alone else FINGERPRINT_VERSION
 
 
 async def _rename(connection: AsyncConnection, renamed: Mapping[str, tuple[IssueRecord, bytes]]) -> None:

@@ -5,6 +5,8 @@
     _read_texts         the texts of errors that have no issue yet, or may have become one with others by an upgrade
     _count              one transaction: counts the page, enqueues notifications, and moves the checkpoint
 
+An occurrence is settled when nothing will be stored before it any more (`chassis.clickhouse.storage_order`).
+
 What is counted and the checkpoint change together, so a crash between two statements repeats the page and counts it
 once. The transaction fails if another process has read on since (`control.followers.progress`).
 """
@@ -44,13 +46,13 @@ from control.issues.notifications import IssueUrls
 from control.issues.occurrence_texts import NO_TEXTS, OccurrenceTexts, choose_rows, read_occurrence_texts
 from control.issues.occurrences import COLUMNS, IssueKey, Seen, by_issue
 from control.issues.seen_releases import SeenReleases
-from proto.grouping.fingerprint import RULES_VERSION
+from proto.grouping.fingerprint import FINGERPRINT_VERSION
 
 NAME: Final = "issues.2"  # the one of releases that know one fingerprint of an issue: see migration 0021
 TABLE: Final = "error_occurrences"
 POLL_S: Final = 0.25
 PAGE_ROWS: Final = 5_000
-# Of a page with errors of a project of which fingerprints wait since an upgrade: the texts of all its rows are read.
+# Of a page with errors of a project that has pending fingerprints since an upgrade: the texts of all its rows are read.
 REGROUPED_ROWS: Final = 500
 IDLE_POLL_S: Final = 0.9  # after a poll that found nothing
 SETTLED_S: Final = 1.5  # after the end of an insert into the embedded engine everything of it is settled
@@ -159,8 +161,8 @@ class IssueFollower:
             return page
         async with self._database.read() as connection:
             project_ids = {row.values[0] for row in page.rows}
-            waiting = await repository.find_waiting(connection, project_ids, page.checkpoint.position.stored_us)
-        return await self._reader.read(checkpoint, limit=REGROUPED_ROWS) if waiting else page
+            pending = await repository.find_pending(connection, project_ids, page.checkpoint.position.stored_us)
+        return await self._reader.read(checkpoint, limit=REGROUPED_ROWS) if pending else page
 
     async def _count(self, progress: Progress, page: Page[StoredRowList]) -> Progress:
         """Count a page. Raises ProgressChanged, and then nothing is counted."""
@@ -183,12 +185,12 @@ class IssueFollower:
 
     async def _read_texts(self, found: Mapping[IssueKey, Seen], page: Page[StoredRowList]) -> OccurrenceTexts:
         """The texts of the first occurrences of errors that get an issue: the earliest errors, as far as their projects
-        have room. In projects of which fingerprints wait: of all occurrences with new or current fingerprints.
+        have room. In projects with pending fingerprints: of all occurrences with new or current fingerprints.
         """
         async with self._database.read() as connection:
             known = await repository.find_links(connection, found)
             project_ids = {project_id for project_id, _ in found}
-            waiting = await repository.find_waiting(connection, project_ids, page.checkpoint.position.stored_us)
+            pending = await repository.find_pending(connection, project_ids, page.checkpoint.position.stored_us)
             new = counting.in_order_of_creation((key, seen) for key, seen in found.items() if key not in known)
             states = await project_state.load(
                 connection, {project_id for (project_id, _), _ in new}, page.rows[-1].position.stored_us
@@ -197,7 +199,7 @@ class IssueFollower:
         every = {
             key
             for key, seen in found.items()
-            if key[0] in waiting and (key not in known or seen.rules_version == RULES_VERSION)
+            if key[0] in pending and (key not in known or seen.fingerprint_version == FINGERPRINT_VERSION)
         }
         first = set()
         for key, _ in new:

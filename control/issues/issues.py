@@ -153,7 +153,7 @@ class IssueHandlers:
         """Merge issues into this one, which counts their occurrences from now on.
 
         For errors with one cause and several fingerprints. It cannot be undone. The result is unresolved if one of them
-        was. 409 for issues that were merged already, 404 for one that does not exist.
+        was. 400 for the issue itself, 409 for issues that were merged already, 404 for one that does not exist.
         """
         body = await self.context.read_body(request, IssueMerge)
         async with self.context.write_transaction(request) as (connection, caller):
@@ -230,8 +230,13 @@ class IssueHandlers:
     async def _sources(
         self, connection: AsyncConnection, target: IssueRecord, body: IssueMerge
     ) -> Sequence[IssueRecord]:
-        """The issues to merge, without the target. Raises NotFound, Conflict."""
-        wanted = [one for one in dict.fromkeys(body.issue_ids) if one != target.id]
+        """The issues to merge. Raises BadRequest, NotFound, Conflict."""
+        issues = Issues()
+        for number, issue_id in enumerate(body.issue_ids):
+            if issue_id == target.id:
+                issues.add(f"body.issueIds[{number}]", f"{issue_id} is the issue itself.", "not_allowed")
+        issues.raise_if_any("The request body is not valid.")
+        wanted = list(dict.fromkeys(body.issue_ids))
         found = await repository.find_by_ids(connection, wanted)
         sources = [found[one] for one in wanted if one in found and found[one].project_id == target.project_id]
         if len(sources) < len(wanted):

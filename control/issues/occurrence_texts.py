@@ -1,5 +1,5 @@
-"""The texts of occurrences of a page, from ClickHouse: what a new issue shows, and the fingerprints that they have by
-other versions of the rules.
+"""The texts of occurrences of a page, from ClickHouse: what a new issue shows, and the fingerprints that they have
+in other fingerprint versions.
 """
 
 import asyncio
@@ -13,13 +13,16 @@ from chassis.clickhouse.storage_order import Position, StoredRow
 from chassis.source_maps.resolver import ProjectResolver, SourceMaps
 from control.issues.details import Details, details
 from control.issues.occurrences import IssueKey
-from proto.grouping.fingerprint import RULES_VERSION, fingerprint
+from proto.grouping.fingerprint import FINGERPRINT_VERSION, fingerprint
 from proto.grouping.version_1 import fingerprint_version_1
 
 MAX_ROWS: Final = 200  # of one statement: each has a message and a stack trace, of up to 64 KiB each
 
-# The current rules first.
-RULES: Final[Mapping[int, Callable[[str, str, str], bytes]]] = {RULES_VERSION: fingerprint, 1: fingerprint_version_1}
+# By fingerprint version, the current one first.
+RULES: Final[Mapping[int, Callable[[str, str, str], bytes]]] = {
+    FINGERPRINT_VERSION: fingerprint,
+    1: fingerprint_version_1,
+}
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -46,7 +49,7 @@ class ErrorTexts(NamedTuple):
 
 class OccurrenceTexts(NamedTuple):
     """By fingerprint: what an issue shows of its first occurrence that was read; the fingerprints that the occurrences
-    have by other versions of the rules, those of later rules first.
+    have in other fingerprint versions, those of later versions first.
     """
 
     details: dict[IssueKey, Details]
@@ -84,13 +87,13 @@ async def read_occurrence_texts(
 
 
 def other_fingerprints(version: int, texts: Iterable[ErrorTexts]) -> list[bytes]:
-    """The fingerprints of texts by the other versions of the rules than this one, each once, those of later rules
+    """The fingerprints of texts in the other fingerprint versions than this one, each once, those of later versions
     first. Only the current version knows source maps.
     """
     known = dict.fromkeys(texts)
     return list(
         {
-            rules(one.type, one.message, one.resolved if number == RULES_VERSION else one.sent): None
+            rules(one.type, one.message, one.resolved if number == FINGERPRINT_VERSION else one.sent): None
             for number, rules in RULES.items()
             if number != version
             for one in known

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from chassis.clickhouse.storage_order import StoredRow
 from chassis.issues.tables import MAX_VERSION_LENGTH
 from control.releases.repository import is_version
-from proto.grouping.fingerprint import RULES_VERSION
+from proto.grouping.fingerprint import FINGERPRINT_VERSION
 
 COLUMNS: Final = ("project_id", "fingerprint", "toUnixTimestamp64Nano(time)", "release", "fingerprint_version")
 
@@ -29,26 +29,26 @@ class Moment(NamedTuple):
 
 @dataclass(slots=True)
 class Seen:
-    """What a page has of one issue. `latest`: by release; `rules_version`: the highest of the fingerprint's rules."""
+    """What a page has of one issue. `latest`: by release; `fingerprint_version`: the highest of them."""
 
     count: int
     first: Moment
     last: Moment
     latest: dict[str | None, datetime] = field(default_factory=dict)
-    rules_version: int = RULES_VERSION
+    fingerprint_version: int = FINGERPRINT_VERSION
 
     def copy(self) -> "Seen":
         """Another one, to merge more into."""
-        return Seen(self.count, self.first, self.last, dict(self.latest), self.rules_version)
+        return Seen(self.count, self.first, self.last, dict(self.latest), self.fingerprint_version)
 
-    def add(self, moment: Moment, rules_version: int) -> None:
+    def add(self, moment: Moment, fingerprint_version: int) -> None:
         """Count one more occurrence. Of two at the same time the release that is greater as text counts as later, so
         that the order in which they were stored does not matter.
         """
         self.count += 1
         self.first = min(self.first, moment, key=_order)
         self.last = max(self.last, moment, key=_order)
-        self.rules_version = max(self.rules_version, rules_version)
+        self.fingerprint_version = max(self.fingerprint_version, fingerprint_version)
         latest = self.latest.get(moment.release)
         self.latest[moment.release] = moment.at if latest is None else max(latest, moment.at)
 

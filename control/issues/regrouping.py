@@ -3,12 +3,13 @@
 An upgrade gives an error a new fingerprint. The one that it had before is computed from the texts of an occurrence
 (`occurrence_texts`), and so the new one leads to the issue of the old one:
 
-    plan             places the fingerprints of a page, the earliest errors first
-      place_current  by the current rules: known, the issue of an old one, split from such an issue, or new
-      place_earlier  by earlier rules, of a gateway that is not upgraded: known, the issue of its current one, or new
-      _settle        several old ones that have become one: their issues are merged, the oldest stays
+    plan              assigns the fingerprints of a page to issues, the earliest errors first
+      assign_current  of the current version: known, the issue of an old one, split from such an issue, or new
+      assign_earlier  of an earlier version, of a gateway that is not upgraded: known, the issue of its current one, or
+                      new
+      _process        several old ones that have become one: their issues are merged, the oldest stays
 
-An old fingerprint is waiting until an occurrence shows what it has become. It is decided once: fingerprints that it
+An old fingerprint is pending until an occurrence shows what it has become. It is processed once: fingerprints that it
 becomes later are those of issues split from its issue. An upgrade ends: UPGRADE_DAYS after an old fingerprint became
 known it is left to itself, and a new one is that of a new issue.
 """
@@ -19,25 +20,25 @@ from typing import Final, NamedTuple
 
 from control.issues.model import IssueRecord
 from control.issues.occurrences import IssueKey, Seen
-from proto.grouping.fingerprint import RULES_VERSION
+from proto.grouping.fingerprint import FINGERPRINT_VERSION
 
 UPGRADE_DAYS: Final = 30  # in the storage time of occurrences
 _DAY_US: Final = 86_400_000_000
 
 
 class FingerprintLink(NamedTuple):
-    """The issue to which a fingerprint leads, the version of the rules under which that was last decided, and since
+    """The issue to which a fingerprint leads, the fingerprint version under which that was last decided, and since
     when it is known: the storage time, in microseconds, and of those from before an upgrade when that was.
     """
 
     issue: IssueRecord
-    rules_version: int
+    fingerprint_version: int
     since_us: int
 
 
 def oldest_upgraded(stored_us: int) -> int:
-    """Fingerprints by earlier rules that are not known since later than this are left to themselves. `stored_us`: the
-    storage time of what is counted. Both in microseconds.
+    """Fingerprints of earlier versions that are not known since later than this are left to themselves. `stored_us`:
+    the storage time of what is counted. Both in microseconds.
     """
     return stored_us - UPGRADE_DAYS * _DAY_US
 
@@ -49,8 +50,8 @@ class Regrouping:
     `known`: fingerprints that an issue counts, with its id. `new`: fingerprints that get an issue each, and others that
     lead to the same. `split_from`: those of them that were one with others before, with the id of the issue that keeps
     the others. `merges`: issues by the id of the one into which they are merged. `renamed`: issues with their first
-    fingerprint by the current rules. `links`: fingerprints to store, with the id of the issue. `settled`: fingerprints
-    that wait no longer.
+    fingerprint of the current version. `links`: fingerprints to store, with the id of the issue. `processed`:
+    fingerprints that are no longer pending.
     """
 
     known: dict[IssueKey, str] = field(default_factory=dict)
@@ -59,7 +60,7 @@ class Regrouping:
     merges: dict[str, list[str]] = field(default_factory=dict)
     renamed: dict[str, bytes] = field(default_factory=dict)
     links: dict[IssueKey, str] = field(default_factory=dict)
-    settled: set[IssueKey] = field(default_factory=set)
+    processed: set[IssueKey] = field(default_factory=set)
 
 
 def plan(
@@ -68,16 +69,16 @@ def plan(
     links: Mapping[IssueKey, FingerprintLink],
     stored_us: int,
 ) -> Regrouping:
-    """Place the fingerprints of a page, in this order. `others`: those that their occurrences have by other versions of
-    the rules, as far as they were read; `links`: of all of these that are known; `stored_us`: the storage time of the
-    page, in microseconds.
+    """Assign the fingerprints of a page to issues, in this order. `others`: those that their occurrences have in other
+    fingerprint versions, as far as they were read; `links`: of all of these that are known; `stored_us`: the storage
+    time of the page, in microseconds.
     """
     planner = _Planner(others, links, oldest_upgraded(stored_us))
     for key, seen in found:
-        if seen.rules_version < RULES_VERSION:
-            planner.place_earlier(key)
+        if seen.fingerprint_version < FINGERPRINT_VERSION:
+            planner.assign_earlier(key)
         else:
-            planner.place_current(key)
+            planner.assign_current(key)
     return planner.finish()
 
 
@@ -90,26 +91,26 @@ class _Planner:
         self._issues = {link.issue.id: link.issue for link in links.values()}
         self._issue_of = {key: link.issue.id for key, link in links.items()}
         self._upgraded = {key for key, link in links.items() if link.since_us > oldest_us}
-        self._waiting = {key for key in self._upgraded if links[key].rules_version < RULES_VERSION}
+        self._pending = {key for key in self._upgraded if links[key].fingerprint_version < FINGERPRINT_VERSION}
         self._created: dict[IssueKey, IssueKey] = {}  # the fingerprint for which the issue is created
         self._into: dict[str, str] = {}
 
-    def place_current(self, key: IssueKey) -> None:
-        """Place a fingerprint by the current rules."""
+    def assign_current(self, key: IssueKey) -> None:
+        """Assign a fingerprint of the current version."""
         if key in self._created:
             return
         others = self._others.get(key, ())
-        waiting = [one for one in (key, *others) if one in self._waiting]
+        pending = [one for one in (key, *others) if one in self._pending]
         older = [one for one in others if one in self._upgraded]
-        if key in self._issue_of or waiting:
-            self._settle(key, waiting)
+        if key in self._issue_of or pending:
+            self._process(key, pending)
         else:
             self._create(key)
             if older:
                 self._plan.split_from[key] = self._issue_of[older[0]]
 
-    def place_earlier(self, key: IssueKey) -> None:
-        """Place a fingerprint by earlier rules; with a new one, what it is by the current rules."""
+    def assign_earlier(self, key: IssueKey) -> None:
+        """Assign a fingerprint of an earlier version; with a new one, what it is in the current version."""
         if key in self._created or key in self._issue_of:
             return
         others = self._others.get(key, ())
@@ -143,9 +144,9 @@ class _Planner:
         self._plan.links[key] = self._issue_of[key] = issue_id
         self._upgraded.add(key)
 
-    def _settle(self, key: IssueKey, waiting: Sequence[IssueKey]) -> None:
+    def _process(self, key: IssueKey, pending: Sequence[IssueKey]) -> None:
         """The oldest of the issues takes the fingerprint; the others are merged into it."""
-        ids = {self._left(self._issue_of[one]) for one in (key, *waiting) if one in self._issue_of}
+        ids = {self._left(self._issue_of[one]) for one in (key, *pending) if one in self._issue_of}
         target, *merged = sorted(ids, key=lambda one: self._issues[one].number)
         if merged:
             before = [one for each in merged for one in self._plan.merges.pop(each, [])]
@@ -153,10 +154,10 @@ class _Planner:
             self._into |= dict.fromkeys(merged, target)
         if key not in self._issue_of:
             self._lead(key, target)
-        if self._issues[target].fingerprint in {fingerprint for _, fingerprint in waiting}:
+        if self._issues[target].fingerprint in {fingerprint for _, fingerprint in pending}:
             self._plan.renamed.setdefault(target, key[1])
-        self._waiting.difference_update(waiting)
-        self._plan.settled.update(waiting)
+        self._pending.difference_update(pending)
+        self._plan.processed.update(pending)
 
     def _left(self, issue_id: str) -> str:
         while issue_id in self._into:

@@ -16,7 +16,7 @@ from control.issues.model import IssueRecord
 from control.issues.occurrences import IssueKey
 from control.issues.regrouping import FingerprintLink, oldest_upgraded
 from control.issues.tables import issue_activity, issue_projects
-from proto.grouping.fingerprint import RULES_VERSION
+from proto.grouping.fingerprint import FINGERPRINT_VERSION
 
 MAX_KEYS: Final = 500  # of one statement
 MAX_FINGERPRINTS: Final = 50  # of one issue
@@ -101,20 +101,21 @@ async def find_links(connection: AsyncConnection, keys: Iterable[IssueKey]) -> d
     return found
 
 
-async def find_waiting(connection: AsyncConnection, project_ids: Collection[int], stored_us: int) -> set[int]:
-    """Those of the projects that have a fingerprint by earlier rules of which nothing shows what it has become, and
-    which is not left to itself at this storage time, in microseconds.
+async def find_pending(connection: AsyncConnection, project_ids: Collection[int], stored_us: int) -> set[int]:
+    """Those of the projects that have a pending fingerprint: one of an earlier version of which nothing shows what it
+    has become, and which is not left to itself at this storage time, in microseconds.
     """
     columns = issue_fingerprints.c
-    is_waiting = columns.rules_version.in_(range(1, RULES_VERSION)) & (columns.since_us > oldest_upgraded(stored_us))
-    of_project = sa.exists().where(columns.project_id == projects.c.id, is_waiting)
+    is_earlier = columns.rules_version.in_(range(1, FINGERPRINT_VERSION))
+    is_pending = is_earlier & (columns.since_us > oldest_upgraded(stored_us))
+    of_project = sa.exists().where(columns.project_id == projects.c.id, is_pending)
     found = sa.select(projects.c.id).where(projects.c.id.in_(project_ids), of_project)
     return set((await connection.execute(found)).scalars())
 
 
 async def find_fingerprints(connection: AsyncConnection, issue_ids: Sequence[str]) -> dict[str, list[bytes]]:
-    """The fingerprints that lead to each issue, at most MAX_FINGERPRINTS, also those of issues merged into it. Those by
-    the current rules come first.
+    """The fingerprints that lead to each issue, at most MAX_FINGERPRINTS, also those of issues merged into it. Those of
+    the current version come first.
     """
     columns = issue_fingerprints.c
     target = sa.func.coalesce(issues.c.merged_into, issues.c.id).label("target")
@@ -128,7 +129,7 @@ async def find_fingerprints(connection: AsyncConnection, issue_ids: Sequence[str
             .where(issues.c.id.in_(some) | issues.c.merged_into.in_(some))
             .subquery()
         )
-        rows = sa.select(ranked.c.target, ranked.c.fingerprint, ranked.c[2].label("place")).order_by(ranked.c[2])
+        rows = sa.select(ranked.c.target, ranked.c.fingerprint, ranked.c[2].label("position")).order_by(ranked.c[2])
         for issue_id, fingerprint, _ in await connection.execute(rows.where(ranked.c[2] <= MAX_FINGERPRINTS)):
             found.setdefault(issue_id, []).append(bytes(fingerprint))
     return found

@@ -31,6 +31,7 @@ from control.http.query_filters import line_filter
 from control.http.request_slots import RequestSlots
 from control.source_maps import repository
 from control.source_maps.parser_process import SourceMapReader
+from control.source_maps.places import UploadPlaces
 from control.source_maps.repository import NewSourceMap, StoredSourceMap
 from control.source_maps.schemas import SourceMapPage, UploadedSourceMap, source_map_body, uploaded_body
 from proto.identity import Scope
@@ -38,7 +39,7 @@ from proto.source_maps.frame_rewriting import url_path
 
 MAX_MAP_BYTES: Final = 48 * 2**20
 MAX_RECEIVING: Final = 2  # at once, of all organizations, one of each: each may hold MAX_MAP_BYTES
-MAX_BODY_S: Final = 300.0  # of a body, however steadily it arrives: others wait for its place
+MAX_BODY_S: Final = 300.0  # of a body, however steadily it arrives
 MAX_WAIT_S: Final = 20.0  # for a place, in the order of arrival
 RETRY_AFTER_S: Final = 10
 _PATH: Final = re.compile(r"/[!-~]{0,1023}")
@@ -91,7 +92,7 @@ class SourceMapHandlers:
     body_min_rate: int
     reader: SourceMapReader = field(default_factory=SourceMapReader)
     slots: RequestSlots = field(default_factory=lambda: RequestSlots("Too many source maps are uploaded at once.", 1))
-    receiving: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_RECEIVING))
+    places: UploadPlaces = field(default_factory=lambda: UploadPlaces(MAX_RECEIVING))
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def routes(self) -> list[Route]:
@@ -158,7 +159,7 @@ class SourceMapHandlers:
             try:
                 async with asyncio.timeout(MAX_WAIT_S):
                     await held.enter_async_context(self.slots.taken(org_id))
-                    await held.enter_async_context(self.receiving)
+                    await held.enter_async_context(self.places.taken())
             except TimeoutError as error:
                 raise ServiceUnavailable(
                     "Other source maps are being uploaded; retry later.", RETRY_AFTER_S, close=True
@@ -167,8 +168,10 @@ class SourceMapHandlers:
 
     async def _receive(self, request: web.Request) -> bytes:
         try:
-            async with asyncio.timeout(MAX_BODY_S):
-                return await read_body(request, MAX_MAP_BYTES, self.context.body_timeout_s, min_rate=self.body_min_rate)
+            async with self.places.receiving(MAX_BODY_S) as grow:
+                return await read_body(
+                    request, MAX_MAP_BYTES, self.context.body_timeout_s, grow, min_rate=self.body_min_rate
+                )
         except TimeoutError as error:
             raise ServiceUnavailable("The body was not received in time.", close=True) from error
 

@@ -302,6 +302,7 @@ class BatchWriter:
             accepted_ms,
             context.named_keys,
             context.source_maps,
+            context.metrics.fingerprint_failures,
         )
         return [
             insert_block

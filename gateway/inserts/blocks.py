@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Final, Protocol, TypeVar
 
+from prometheus_client import Counter
+
 from chassis.source_maps.resolver import SourceMaps
 from gateway.error_occurrences import occurrence_blocks
 from gateway.inserts.insert_block import InsertBlock
@@ -36,6 +38,7 @@ def build_insert_blocks(
     accepted_ms: int,
     named_keys: NamedKeySet | None = None,
     source_maps: SourceMaps | None = None,
+    fingerprint_failures: Counter | None = None,
 ) -> list[InsertBlock]:
     """All blocks of a batch: spans and logs first, then the derived rows. The same requests in the same order give the
     same blocks, except that `named_keys` decides which attribute keys have rows of their own, and `source_maps` which
@@ -48,7 +51,7 @@ def build_insert_blocks(
         sums.add_answered(request.decoded, request.wire_bytes)
     blocks = [
         *build_blocks(decoded, batch_id, named_keys),
-        *occurrence_blocks(decoded, batch_id, source_maps),
+        *occurrence_blocks(decoded, batch_id, source_maps, fingerprint_failures),
         outcome_block(sums.rows(), batch_id, accepted_ms),
     ]
     insert_blocks = [InsertBlock(batch_id, block) for block in blocks]

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from chassis.source_maps.resolver import ProjectResolver, SourceMaps
-from gateway.error_occurrences import occurrence_row, safe_fingerprint
+from gateway.error_occurrences import SafeFingerprints, occurrence_row
 from proto.otlp.policy import RaisedException
 from proto.otlp.reference.text import compact_json
 from proto.storage.tables import FIRST_REBUILT_ROW, LOGS, SPANS
@@ -59,6 +59,7 @@ def occurrence_rows(
     """
     deadline = 0.0 if source_maps is None else source_maps.deadline()
     maps: dict[int, ProjectResolver | None] = {}
+    fingerprints = SafeFingerprints()
     for row in rows:
         if source_maps is not None and row.project_id not in maps:
             maps[row.project_id] = source_maps.of_project(row.project_id, deadline)
@@ -70,7 +71,12 @@ def occurrence_rows(
             occurrence = ((row.row * _EVENTS_PER_ROW + number) * 2 + (table == LOGS.name)) % FIRST_REBUILT_ROW
             occurrence += FIRST_REBUILT_ROW
             yield occurrence_row(
-                row.project_id, raised, safe_fingerprint(raised, resolver), _SOURCES[table], row.batch_id, occurrence
+                row.project_id,
+                raised,
+                fingerprints.compute(raised, resolver),
+                _SOURCES[table],
+                row.batch_id,
+                occurrence,
             )
 
 

@@ -60,7 +60,7 @@ _TEXT_BYTES: Final = {
 _ROW_BYTES: Final = 300  # memory of a row in Python, without its texts
 
 # What an error occurrence is. Its row number and time of storing are only its place, and its fingerprint follows from
-# its texts and the version of the rules: what differs only in its fingerprint is neither missing nor surplus.
+# its texts and the fingerprint version: what differs only in its fingerprint is neither missing nor surplus.
 _FINGERPRINT: Final = "fingerprint, fingerprint_version"
 _OCCURRENCE: Final = ", ".join(
     name for name in ERROR_OCCURRENCES.column_names if name not in ("row", *_FINGERPRINT.split(", "))

@@ -1,13 +1,14 @@
 """The fingerprint of an error: 16 bytes that stay the same across releases, builds and starts of a process.
 
 It is a hash of the exception's type, the type of its innermost cause and the top frames of that cause in the
-application's own code; of types and messages where no frame is the application's. Line numbers, addresses, ids, hashes,
-versions and directories are removed first: they change with every build while the error stays the same.
+application's own code; of types and messages where no frame is the application's. Of a group all members count. Line
+numbers, addresses, ids, hashes, versions and directories are removed first: they change with every build while the
+error stays the same.
 """
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -18,9 +19,8 @@ from proto.stack_traces.memo import Memo
 from proto.stack_traces.recursion import fold
 from proto.stack_traces.trace import Trace, read_trace
 
-RULES_VERSION: Final = 2
+FINGERPRINT_VERSION: Final = 2  # of the rules that make a fingerprint
 FINGERPRINT_BYTES: Final = 16
-FINGERPRINT_FRAMES: Final = 5  # the deeper ones change with the callers
 MAX_CAUSES: Final = 8  # whose messages count
 
 _MESSAGE_CHARS: Final = 2_048  # more than `normalize_message` reads
@@ -32,7 +32,7 @@ _RULE_BYTES: Final = 64 * 2**10
 _WRAPPER_NAMES = """
 java.util.concurrent.ExecutionException java.util.concurrent.CompletionException
 java.lang.reflect.InvocationTargetException java.lang.reflect.UndeclaredThrowableException
-java.lang.ExceptionInInitializerError
+java.lang.ExceptionInInitializerError java.lang.NoClassDefFoundError
 System.AggregateException System.Reflection.TargetInvocationException System.TypeInitializationException
 ExceptionGroup BaseExceptionGroup exceptiongroup.ExceptionGroup exceptiongroup.BaseExceptionGroup AggregateError
 *fmt.wrapError *fmt.wrapErrors *errors.withStack *errors.withMessage *errors.joinError
@@ -79,17 +79,30 @@ def _read_rule(error: tuple[str, str]) -> _Rule:
     kind, stacktrace = error[0].strip(), error[1]
     found = read_trace(stacktrace)
     if not found.own:
-        causes = "".join(f"\n{normalize_message(cause)}" for cause in found.causes[:MAX_CAUSES])
-        return _Rule(b"", f"{kind}\n\n", causes)
-    place = found.own[: found.place]
-    frames = fold([frame.text for frame in _with_caller(found)], kind, stacktrace)
+        return _Rule(b"", f"{kind}\n\n", _join(_causes(one) for one in (found, *found.others)))
+    members = (found, *found.others)
+    text = _join(_place(one, kind, stacktrace) if one.own else f"{kind}{_causes(one)}" for one in members)
+    if any(frame.is_named for one in members for frame in one.own[: one.place]):
+        return _Rule(_hash(text))
+    return _Rule(b"", f"{text}\n\n")  # functions without name: the frames say hardly anything
+
+
+def _join(texts: Iterable[str]) -> str:
+    """The members of a group are a set: they fail in any order, and many of them for the same reason."""
+    return "\n\n".join(sorted(set(texts)))
+
+
+def _causes(found: Trace) -> str:
+    return "".join(f"\n{normalize_message(cause)}" for cause in found.causes[:MAX_CAUSES])
+
+
+def _place(found: Trace, kind: str, stacktrace: str) -> str:
+    """Types and frames."""
     types = [kind] if not found.cause or found.cause == kind else [kind, found.cause]
     if len(types) > 1 and kind in _TRANSPARENT_WRAPPERS:
         types = [found.cause]
-    text = "\n".join([*types, "", *frames[:FINGERPRINT_FRAMES]])
-    if any(frame.is_named for frame in place):
-        return _Rule(_hash(text))
-    return _Rule(b"", f"{text}\n\n")  # functions without name: the frames say hardly anything
+    frames = fold(_with_caller(found), kind, stacktrace)
+    return "\n".join([*types, "", *frames])
 
 
 def _with_caller(found: Trace) -> Sequence[Frame]:

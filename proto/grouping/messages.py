@@ -89,7 +89,10 @@ _UNIT_AFTER: Final = re.compile(
     r"<n> ?(?:%|(?:ns|[u\u00b5\u03bc]s|ms|s|secs?|seconds?|mins?|minutes?|h|hrs?|hours?|days?|weeks?|months?|years?"
     r"|B|bytes?|[kKMGTP]i?[bB]|bits?)\b)"
 )
-_PLURAL: Final = re.compile(r"(<n> [A-Za-z-]{4,}+)(?<=[A-Za-rt-z]s)(?<!us)(?![\w-])")
+_PLURAL: Final = re.compile(r"(<n> [A-Za-z-]{4,}+)(?<=[A-Za-rt-z]s)(?<!us)(?<!alias)(?![\w-])")
+# Plurals that have a vowel more than the singular: processes, matches, boxes, statuses, but caches.
+_HISSING: Final = re.compile(r"(?:ss|sh|(?<!ca)(?<!ni)ch|x|zz|status| bus|virus|bonus|alias)es$")
+_LATIN: Final = re.compile(r"(?<= )(?:(ind|vert)ices|(matr)ices)$")
 _SERIES: Final = re.compile(r"<n>(?:(?:, ?|; ?| |[-_:.])<n>)++")
 _PREFIXED: Final = re.compile(r"_(?=[a-z]*+[A-Z])([A-Za-z]{6,}+)(?![\w<-])")  # an id without a digit
 _PREFIX: Final = re.compile(r"(?<![\w>-])[a-z]{2,8}$")
@@ -131,7 +134,11 @@ def _replace_numbers(line: str) -> str:
 
 def _replace_plural(match: re.Match[str]) -> str:
     text = match[1]
-    return f"{text[:-3]}y" if text.endswith("ies") else text[:-1]
+    if text.endswith("ices"):
+        text = _LATIN.sub(lambda latin: f"{latin[1]}exs" if latin[1] else f"{latin[2]}ixs", text)
+    if text.endswith("ies"):
+        return f"{text[:-3]}y"
+    return text[: -2 if _HISSING.search(text) else -1]
 
 
 def _replace_prefixed(match: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""The rules of version 1: how builds before 0.1.0 grouped errors, kept as they were.
+"""The rules of fingerprint version 1: how builds before 0.1.0 grouped errors, kept as they were.
 
 The follower of issues computes the fingerprint of these rules, too, for an error whose current fingerprint is unknown,
 and so finds the issue that the error had before an upgrade. Never change this module: a change here loses issues.

@@ -12,6 +12,7 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 
 from proto.source_maps.compact_map import COLUMNS, StoredMap, place
+from proto.source_maps.type_faults import type_fault
 from proto.source_maps.vlq import MAX_VALUE, InvalidSourceMap, Segment, decode_segments
 
 MAX_SOURCES: Final = 100_000
@@ -44,6 +45,7 @@ class _Map(msgspec.Struct):
     sources: list[str | None] = []
     names: list[str] = []
     source_root: str | None = msgspec.field(name="sourceRoot", default=None)
+    sections: None = None  # the map of a section has no sections
 
 
 class _Section(msgspec.Struct):
@@ -77,7 +79,7 @@ def read_source_map(raw: bytes) -> ReadMap:
     try:
         found = msgspec.json.decode(_unguarded(raw), type=_IndexMap)
     except msgspec.ValidationError as error:
-        raise InvalidSourceMap(f"{str(error)[:300]}.") from error
+        raise InvalidSourceMap(type_fault(str(error))) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidSourceMap("It is not valid JSON.") from error
     if found.version != VERSION or any(one.map.version != VERSION for one in found.sections or ()):

@@ -1,4 +1,5 @@
-"""Puts the lines of a stack trace together: the exceptions of a chain of causes, the innermost cause first.
+"""Puts the lines of a stack trace together: the exceptions of a chain of causes, the innermost cause first; of a group
+of exceptions, a chain for each of its members.
 
 For the runtimes that print frames from the innermost outwards, all but Python. Java and Node print a cause after its
 wrapper, .NET prints it before the frames of its wrapper, PHP and Go before the wrapper.
@@ -8,37 +9,41 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from proto.stack_traces import go, php, rust
-from proto.stack_traces.frames import Frame, Kind, Line, Raised, frame_line
+from proto.stack_traces.frames import MAX_MEMBERS, Frame, Kind, Line, Raised, frame_line
 from proto.stack_traces.memo import Memo
 
 MAX_CHAIN: Final = 32  # exceptions; of more, the outermost do not count
 MAX_FRAMES: Final = 1_000  # of an exception, with those of its wrapper that it shares
 _JOINED_BYTES: Final = 4 * 2**20
 _JOINED_ENTRY_BYTES: Final = 8_192
+_LIST: Final = 1  # the number of a cause that is a list of exceptions
 _MESSAGE: Final = 2  # the number of a cause that is a message without type
 
 Join = Callable[[Sequence[Line]], Iterator[tuple[int, Line]]]
 
 
-def arrange(lines: Sequence[Line], family: str) -> list[Raised]:
-    """The chain of the exceptions that the trace tells of."""
+def arrange(lines: Sequence[Line], family: str) -> list[list[Raised]]:
+    """The chain of each exception that the trace tells of: of one, or of the members of a group."""
     join = _JOINS.get(family)
     chain = _Chain()
     for index, line in join(lines) if join else enumerate(lines):
         if line.kind and (not line.family or line.family == family) and not chain.take(index, line):
             break
-    return chain.raised
+    return [*chain.members, chain.raised]
 
 
 class _Chain:
-    """The exceptions so far; `at` is the one whose frames come next."""
+    """The exceptions so far; `at` is the one whose frames come next. `members`: the chains of earlier members."""
 
     def __init__(self) -> None:
+        self.members: list[list[Raised]] = []
         self.raised = [Raised()]
         self._at = 0
         self._suppressed = -1  # the indentation of a suppressed exception, whose lines are passed over
         self._number = -1
-        self._is_list = False
+        self._group: Raised | None = None  # whose members are listed
+        self._is_list = False  # of Node: members have no mark of their own
+        self._last = -1  # the line of the last frame
         self._is_shared = False  # whether the frames that it shares with its wrapper are known
 
     def take(self, index: int, line: Line) -> bool:
@@ -59,6 +64,8 @@ class _Chain:
                 self._share_frames(line.number, current)
             case Kind.TYPE:
                 return self._take_type(index, line, current)
+            case Kind.MEMBER:
+                return self._begin_member(index, line)
             case Kind.END:
                 return not any(raised.frames for raised in self.raised)
         return True
@@ -75,16 +82,20 @@ class _Chain:
         if line.text and current.frames:  # Ruby: the frame in which the next exception was raised
             self._begin_cause(index, line)
             current = self.raised[self._at]
+        elif self._is_list and current.frames and index > self._last + 1:  # the next exception of a list
+            if not self._begin_member(index, line):
+                return False
+            current = self.raised[self._at]
         elif 0 <= line.number < self._number and current.frames:
             return False  # the numbers begin again: another thread
-        self._number = line.number
+        self._number, self._last = line.number, index
         if line.frame is not None:
             current.frames.append(line.frame)
         return True
 
     def _take_type(self, index: int, line: Line, current: Raised) -> bool:
-        if self._is_list and current.frames:
-            return False  # the next exception of a list
+        if self._is_list and (current.frames or current.line >= 0):
+            return self._begin_member(index, line)
         if line.family and (current.line >= 0 or current.frames):
             self._begin_cause(index, line)
         elif current.line < 0 and not current.frames:
@@ -95,10 +106,25 @@ class _Chain:
         self.raised.insert(0, Raised(line.text, index if line.text or line.number == _MESSAGE else -1))
         del self.raised[MAX_CHAIN:]
         self._at, self._number, self._is_shared = 0, -1, False
-        self._is_list = self._is_list or line.number == 1
+        if line.number == _LIST:
+            self._group, self._is_list = self.raised[1] if len(self.raised) > 1 else None, True
+
+    def _begin_member(self, index: int, line: Line) -> bool:
+        """Another exception of the group that was listed last, or of the one whose frames have just been read."""
+        if len(self.members) >= MAX_MEMBERS - 1:
+            return False
+        if self._at and not self._is_list:
+            self._group = self.raised[self._at]
+        start = next((number for number, one in enumerate(self.raised) if one is self._group), len(self.raised))
+        self.members.append(self.raised)
+        self.raised = [Raised(line.text, index if line.text else -1), *self.raised[start:]]
+        self._at, self._number, self._is_shared = 0, -1, False
+        return True
 
     def _end_cause(self) -> None:
         self._at += 1
+        if self.members and self._at < len(self.raised) and self.raised[self._at] is self._group:
+            self._at += 1  # members end without a mark
         self._number, self._is_shared = -1, False
         if self._at >= len(self.raised):
             self.raised.append(Raised())

@@ -10,6 +10,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 MAX_LINE_CHARS: Final = 512
+MAX_MEMBERS: Final = 32  # of a group of exceptions; Python prints 15
 
 
 class Frame(NamedTuple):
@@ -89,20 +90,27 @@ _ROOT: Final = re.compile(
     r"|var/task|var/www|var/www/html|home/[^/]+|home/[^/]+/app|opt/app)|.*/releases/[^/]+|.*/current"
 )
 _VARIES: Final = re.compile(r"\d\d\d|\d\.\d|0x|(?<![A-Za-z0-9])[0-9a-f]{6}")
-_BUILD: Final = (
-    (re.compile(r"(?<![A-Za-z0-9])(?=[0-9a-f]*\d)[0-9a-f]{6,}(?![A-Za-z0-9])"), "<hash>"),
-    (re.compile(r"v?\d+(?:\.\d+)+(?:[-+.]?(?:rc|alpha|beta|dev|post|snapshot|SNAPSHOT)[\w.]*)?"), "<version>"),
-    (re.compile(r"0x[0-9a-fA-F]+|\d{3,}"), "<n>"),
+_VERSION: Final = re.compile(r"v?\d+(?:\.\d+)+(?:[-+.]?(?:rc|alpha|beta|dev|post|snapshot|SNAPSHOT)[\w.]*)?")
+_HASH_OR_NUMBER: Final = re.compile(r"(?<![A-Za-z0-9])(?=[0-9a-f]*\d)[0-9a-f]{6,}(?![A-Za-z0-9])|0x[0-9a-fA-F]+|\d{3,}")
+# In names that developers choose (`rule_101.py`, `V2024_01__x.java`, `facade2.py`) digits count unless they are alone
+# behind a dot or bracket, or mixed with letters as in a hash.
+_DRAWN: Final = (
+    (
+        re.compile(r"(?<![A-Za-z0-9])(?=\d*[a-f])(?![a-f]+\d{0,2}(?![A-Za-z0-9]))[0-9a-f]{6,}(?![A-Za-z0-9])"),
+        "<hash>",
+    ),
+    (_VERSION, "<version>"),
+    (re.compile(r"0x[0-9a-fA-F]+|(?!^)(?<![\w/-])\d{3,}(?![\w-])"), "<n>"),
 )
 
 
 def stable_text(location: str, function: str) -> str:
     """Keep the last two parts of the location, because the rest depends on where it was built or installed, and replace
-    ids, hashes, versions and numbers.
+    ids, hashes, versions and numbers that are not part of a name.
     """
     path, _, name = location.replace("\\", "/").rpartition("/")
     directory = "" if _ROOT.fullmatch(path) else path.rpartition("/")[2]
-    if _VARIES.search(directory) and _stable_numbers(directory) != directory:
+    if _VARIES.search(directory) and (_VERSION.search(directory) or _HASH_OR_NUMBER.search(directory)):
         directory = ""  # the root of a release
     if len(directory) >= _MIN_ID and _ID.fullmatch(directory):
         directory = "<id>"
@@ -111,11 +119,11 @@ def stable_text(location: str, function: str) -> str:
     if directory:
         name = f"{directory}/{name}"
     text = f"{name}:{function}" if name else function
-    return _stable_numbers(text) if _VARIES.search(text) else text
+    return _without_drawn(text) if _VARIES.search(text) else text
 
 
-def _stable_numbers(text: str) -> str:
-    for pattern, replacement in _BUILD:
+def _without_drawn(text: str) -> str:
+    for pattern, replacement in _DRAWN:
         text = pattern.sub(replacement, text)
     return text
 

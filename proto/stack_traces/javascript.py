@@ -25,7 +25,9 @@ _ORIGIN: Final = re.compile(r"^(?:[A-Za-z][A-Za-z0-9+.-]*:)?//[^/]*/?")
 _ALIAS: Final = re.compile(r" \[as [^\]]*\]$")
 _NEXT_BUILD: Final = re.compile(r"(_next/static/)(?!chunks/|css/|media/)[^/]+(?=/)")
 _FILE: Final = re.compile(r"(.*?)((?:\.(?:chunk|bundle|min|module|prod|legacy))*\.(?:[mc]?[jt]sx?|bundle|jsbundle))$")
-_HEX: Final = re.compile(r"(?=[0-9a-f]*\d)[0-9a-f]{6,64}")
+_HEX: Final = re.compile(r"(?=\d*[a-f])(?![a-f]+\d{0,2}$)[0-9a-f]{6,64}")
+_DIGITS: Final = re.compile(r"\d{6,64}")  # of a source it is a date or a number
+_CHUNK: Final = re.compile(r"(?<![A-Za-z])(chunk|bundle|vendors?)([._~-])\d+(?![A-Za-z0-9])")  # by its number
 _HASH: Final = re.compile(r"[A-Za-z0-9_-]{8,10}|[A-Z0-9]{8}|[A-Za-z0-9_-]{16,64}")
 _WORDS: Final = re.compile(
     r"[A-Z]?[a-z]{2,}(?:[A-Z][a-z]{2,})*\d?(?:[_-][A-Za-z][a-z]*\d?)*|[a-z]+(?:[_-][a-z]+)*\d{0,2}"
@@ -126,11 +128,11 @@ def _stable_location(file: str) -> tuple[str, bool]:
     match = _FILE.fullmatch(name)
     if not match:
         return path, bool(found)
-    stem = _stable_stem(match[1], directory.rpartition("/")[2])
+    stem = _stable_stem(_CHUNK.sub(r"\1\2<n>", match[1]), directory.rpartition("/")[2], is_remote="://" in file)
     return f"{directory}{slash}{stem}{match[2]}", bool(found) or stem != match[1]
 
 
-def _stable_stem(stem: str, directory: str) -> str:
+def _stable_stem(stem: str, directory: str, *, is_remote: bool) -> str:
     """`index-DbQ2xY9p`, `main.3f2a1b9c`, `chunk-ABCD1234` without what differs in each build."""
     if stem.isdigit():
         return "<n>"
@@ -138,7 +140,9 @@ def _stable_stem(stem: str, directory: str) -> str:
     starts = [shift + match.end() for match in _SEPARATOR.finditer(stem[shift:])][-_MAX_STARTS:]
     short = len(stem) - _SHORT_HASH  # its own characters may be separators, so it is looked for first
     for start in (*([short] if short in starts else ()), *starts, 0):
-        if _is_hash(stem[start:], directory, is_whole=start == 0):
+        may_be_digits = is_remote or directory in _BUNDLERS or stem[start - 1 : start] == "."
+        is_digits = may_be_digits and _DIGITS.fullmatch(stem, start)
+        if is_digits or _is_hash(stem[start:], directory, is_whole=start == 0):
             prefix = stem[:start]
             return ("<n>" + prefix[-1:] if prefix[:-1].isdigit() else prefix) + "<hash>"
     return stem
@@ -148,7 +152,7 @@ def _is_hash(text: str, directory: str, *, is_whole: bool) -> bool:
     is_bundlers = directory in _BUNDLERS
     if _HEX.fullmatch(text):
         return True
-    if not _HASH.fullmatch(text) or (is_whole and not is_bundlers):
+    if text.isdigit() or not _HASH.fullmatch(text) or (is_whole and not is_bundlers):
         return False
     varies = text != text.lower() or any(one.isdigit() for one in text)
     if len(text) == _SHORT_HASH and is_bundlers and not is_whole:

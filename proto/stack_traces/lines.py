@@ -17,6 +17,13 @@ _TYPE: Final = re.compile(
 )
 _INDENTED_TYPE: Final = re.compile(r"(?:[\w.$]{0,200}(?:Error|Exception))(?=: |$)")
 _TYPE_NAME: Final = re.compile(r"[A-Za-z_$*][\w.$\\:`+/]*")
+# The type that follows `Caused by: `; anything else is free text, which the lines of a message may have, too.
+_CAUSE_TYPE: Final = re.compile(
+    r"\*?(?:[\w$]++(?:\.|::|\\|/))++(?:(?=[\w$]*[A-Z]|[\w$]*(?:error|exception))|[a-z]{1,3}(?::?$|: ))"
+    r"|(?=[\w$]*[A-Z])[\w$]++(?::?$|: | \()"
+)
+# Since Java 17, of a class that could not be initialized earlier: what had failed then.
+_INITIALIZER: Final = re.compile(r"java\.lang\.ExceptionInInitializerError: Exception ([\w.$]++)(?::| \[in thread )")
 _MORE: Final = re.compile(r"\.\.\. (\d{1,6}) (?:more|common frames omitted)")
 _ELIXIR_TYPE: Final = re.compile(r"\*\* \(([A-Z][\w.]*)\)")
 _MEMBER: Final = re.compile(r"\+(?:-\+)?-+ \d+ -+")
@@ -91,14 +98,18 @@ def _read_cause(body: str, indent: int) -> Line:
     text = text.strip()
     if text.startswith("[CIRCULAR"):
         return OTHER
-    return Line(Kind.CAUSE, "", None, _type_of(text), indent)
+    initializer = _INITIALIZER.match(text)
+    if initializer:
+        return Line(Kind.CAUSE, "", None, initializer[1], indent)
+    family = "" if not text or _CAUSE_TYPE.match(text) else rust.FAMILY
+    return Line(Kind.CAUSE, family, None, _type_of(text), indent)
 
 
 def _read_arrow(body: str, indent: int) -> Line:
     """Of .NET: `---> System.ArgumentException: no id`, `---> (Inner Exception #1) ...`."""
     text = body[5:].strip()
     if text.startswith("(Inner Exception #"):
-        return Line(Kind.END, dotnet.FAMILY)
+        return Line(Kind.MEMBER, dotnet.FAMILY, None, _type_of(text.partition(") ")[2]), indent)
     return Line(Kind.CAUSE, dotnet.FAMILY, None, _type_of(text), indent)
 
 

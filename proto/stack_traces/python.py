@@ -14,6 +14,7 @@ _LIBRARY: Final = re.compile(
     r"|[/\\]hostedtoolcache[/\\](?:windows[/\\])?python[/\\][\d.]+[/\\]x\d\d[/\\]lib[/\\]"
 )
 _PACKAGES: Final = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
+_NOTEBOOK: Final = "ipykernel_"  # the cells of a notebook are files with drawn names
 _INTERACTIVE: Final = ("<stdin", "<ipython", "<console", "<input")
 # Their frames exist in some versions of Python alone; the function that has them is the next frame.
 _INLINED: Final = ("<listcomp>", "<dictcomp>", "<setcomp>")
@@ -29,6 +30,8 @@ def read(body: str, indent: int) -> Line:
         if not file.startswith(_INTERACTIVE):
             return PASSED_OVER
         file = file.partition("-")[0]
+    elif _NOTEBOOK in file:
+        file = "<ipython"
     if function in _INLINED:
         return PASSED_OVER
     path = file.lower()

@@ -1,15 +1,15 @@
-"""The chain of causes in a traceback of Python, where the reported exception comes last, and groups of exceptions are
+"""The chains of causes in a traceback of Python, where the reported exception comes last, and groups of exceptions are
 trees that are drawn with bars.
 
 A direct cause (`raise ... from`) comes before its wrapper; an exception that was handled meanwhile is no cause. Of a
-group the first exception counts as its cause.
+group each exception is a cause.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from proto.stack_traces.frames import Kind, Line, Raised
+from proto.stack_traces.frames import MAX_MEMBERS, Kind, Line, Raised
 
 _MAX_CHAIN: Final = 32
 
@@ -23,30 +23,35 @@ class _Printed:
     raised: Raised = field(default_factory=Raised)
 
 
-def arrange(lines: Sequence[Line]) -> list[Raised]:
-    """The chain, innermost cause first."""
+def arrange(lines: Sequence[Line]) -> list[list[Raised]]:
+    """The chain of each exception that is in no group or is the member of one, innermost cause first."""
     printed = _split(lines)
-    start, end = 0, len(printed)
-    chain: list[Raised] = []
-    while start < end and len(chain) < _MAX_CHAIN:
+    chains: list[list[Raised]] = []
+    pending: list[tuple[int, int, list[Raised]]] = [(0, len(printed), [])]
+    while pending and len(chains) < MAX_MEMBERS:
+        start, end, outer = pending.pop()
+        if start >= end or len(outer) >= _MAX_CHAIN:
+            chains.append(outer)
+            continue
         depth = min(one.depth for one in printed[start:end])
         last = max(number for number in range(start, end) if printed[number].depth == depth)
-        chain.insert(0, printed[last].raised)
-        if last + 1 < end:  # a group: its first exception, with the causes of that
-            start, end = last + 1, _end_of_first(printed, last + 1, end)
+        chain = [printed[last].raised, *outer]
+        if last + 1 < end:  # a group
+            pending += [(*member, chain) for member in reversed(_members(printed, last + 1, end))]
         elif printed[last].link is Kind.WRAPPER:
-            end = last
+            pending.append((start, last, chain))
         else:
-            break
-    return chain
+            chains.append(chain)
+    return chains
 
 
-def _end_of_first(printed: Sequence[_Printed], start: int, end: int) -> int:
-    depth = printed[start].depth
+def _members(printed: Sequence[_Printed], start: int, end: int) -> list[tuple[int, int]]:
+    """Where the exceptions of a group begin and end, with their causes and their own members."""
+    starts = [start]
     for number in range(start + 1, end):
-        if printed[number].link is Kind.MEMBER and printed[number].depth <= depth:
-            return number
-    return end
+        if printed[number].link is Kind.MEMBER and printed[number].depth <= printed[starts[-1]].depth:
+            starts.append(number)
+    return list(zip(starts, [*starts[1:], end], strict=True))[:MAX_MEMBERS]
 
 
 def _is_type(line: Line) -> bool:

@@ -25,6 +25,9 @@ class Trace(NamedTuple):
     first. `place`: how many of these are where it happened, which is before a framework called them. `frames`: the
     same as `own`, or all frames where none is the application's. `cause`: the type of the innermost cause,
     empty without causes. `causes`: the lines with type and message of the causes, the innermost first.
+
+    Of a group of exceptions, these are of the member that is the first by its frames, and `others` has the others: a
+    group is a set, because its members come in the order in which they failed.
     """
 
     own: Sequence[Frame]
@@ -32,6 +35,7 @@ class Trace(NamedTuple):
     place: int
     cause: str
     causes: Sequence[str]
+    others: Sequence["Trace"] = ()
 
 
 class _Shape(NamedTuple):
@@ -44,11 +48,24 @@ class _Shape(NamedTuple):
     causes: Sequence[int]
 
 
+class _Own(NamedTuple):
+    """The frames of an exception, the application's own of them, and how many of these are at its place."""
+
+    frames: Sequence[Frame]
+    own: Sequence[Frame]
+    place: int
+
+
 def read_trace(stacktrace: str) -> Trace:
     """The application's own frames, and the causes, of a stack trace of any runtime."""
     texts = _split(stacktrace)
-    own, frames, place, cause, causes = _SHAPES[tuple(map(_LINES.__getitem__, texts))]
-    return Trace(own, frames, place, cause, [texts[number].strip(" |\t\r") for number in causes])
+    first, *others = _SHAPES[tuple(map(_LINES.__getitem__, texts))]
+    return _tell(first, texts, tuple(_tell(one, texts) for one in others))
+
+
+def _tell(shape: _Shape, texts: Sequence[str], others: Sequence[Trace] = ()) -> Trace:
+    own, frames, place, cause, causes = shape
+    return Trace(own, frames, place, cause, [texts[number].strip(" |\t\r") for number in causes], others)
 
 
 def forget() -> None:
@@ -75,13 +92,40 @@ def _read(text: str) -> Line:
     return _DISTINCT.setdefault((line.kind, line.family, line.text, line.indent, line.number), line)
 
 
-def _read_shape(lines: tuple[Line, ...]) -> _Shape:
-    raised = [Raised(one.type, one.line, _after_panic(one.frames)) for one in _arrange(lines)]
-    all_frames = next((one.frames for one in raised if any(frame.in_app for frame in one.frames)), [])
-    own = [frame for frame in all_frames if frame.in_app]
-    frames = own or next((one.frames for one in raised if one.frames), [])
+def _read_shapes(lines: tuple[Line, ...]) -> tuple[_Shape, ...]:
+    """One, or those of the members of a group in an order that depends on their frames alone."""
+    known: dict[int, _Own] = {}  # members share the exceptions around them
+    shapes = [_read_shape(chain, known) for chain in _arrange(lines)]
+    if len(shapes) == 1:
+        return (shapes[0],)
+    distinct = {(id(one.own), one.cause) if one.own else (index, ""): one for index, one in enumerate(shapes)}
+    return tuple(sorted(distinct.values(), key=_order))
+
+
+def _order(shape: _Shape) -> tuple[bool, list[tuple[str, str, str]], str]:
+    """Members with frames of the application first."""
+    frames = shape.frames[: max(shape.place, 1)]
+    return not shape.own, [(frame.text, frame.location, frame.function) for frame in frames], shape.cause
+
+
+def _read_shape(raised: Sequence[Raised], known: dict[int, _Own]) -> _Shape:
+    frames: Sequence[Frame] = []
     causes = [one.line for one in raised[:-1] if one.line >= 0]
-    return _Shape(own, frames, _count_place(all_frames), raised[0].type if len(raised) > 1 else "", causes)
+    cause = raised[0].type if len(raised) > 1 else ""
+    for one in raised:
+        if id(one) not in known:
+            known[id(one)] = _read_own(one.frames)
+        all_frames, own, place = known[id(one)]
+        if own:
+            return _Shape(own, own, place, cause, causes)
+        frames = frames or all_frames
+    return _Shape([], frames, 0, cause, causes)
+
+
+def _read_own(frames: list[Frame]) -> _Own:
+    frames = _after_panic(frames)
+    own = [frame for frame in frames if frame.in_app]
+    return _Own(frames, own, _count_place(frames) if own else 0)
 
 
 def _count_place(frames: Sequence[Frame]) -> int:
@@ -97,11 +141,13 @@ def _count_place(frames: Sequence[Frame]) -> int:
     return count
 
 
-def _arrange(lines: Sequence[Line]) -> list[Raised]:
-    """The chain of causes; empty without frames and causes. The runtime of most frames is that of the trace."""
+def _arrange(lines: Sequence[Line]) -> list[list[Raised]]:
+    """The chains of causes; one that is empty without frames and causes. The runtime of most frames is that of the
+    trace.
+    """
     counts = Counter(line.family for line in lines if line.family and line.kind <= Kind.FILE)
     if not counts and not any(line.kind is Kind.CAUSE for line in lines):
-        return []
+        return [[]]
     family = max(counts, key=counts.__getitem__) if counts else rust.FAMILY
     if counts[python.FAMILY] and any(line.kind is Kind.TRACEBACK for line in lines):
         family = python.FAMILY  # what it quotes of other processes is in its messages
@@ -118,4 +164,4 @@ def _after_panic(frames: list[Frame]) -> list[Frame]:
 
 _DISTINCT: Final[WeakValueDictionary[tuple[object, ...], Line]] = WeakValueDictionary()
 _LINES: Final[Memo[str, Line]] = Memo(_read, _LINES_BYTES, _LINE_BYTES)
-_SHAPES: Final[Memo[tuple[Line, ...], _Shape]] = Memo(_read_shape, _TRACES_BYTES, _TRACE_BYTES)
+_SHAPES: Final[Memo[tuple[Line, ...], tuple[_Shape, ...]]] = Memo(_read_shapes, _TRACES_BYTES, _TRACE_BYTES)

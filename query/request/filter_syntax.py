@@ -7,7 +7,7 @@
     key:*abc*   -key:*abc*      contains, does not contain
     has:key     !has:key        has, lacks the key (also key:* and -key:*)
     (key:a or key:b)            one of these terms matches
-    key:"a b"   "a key":value   quotes keep spaces and signs literal; inside them \\" and \\\\ are escapes
+    key:"a b"   "a key":value   quotes keep spaces and signs literal; inside them \\" and \\\\ are the only escapes
     key:*"a b"*                 contains the phrase; "a b"* starts, *"a b" ends with it
 
 `attr:key:value` names the attribute if a built-in field has the same name. A key with a colon must be quoted, and so
@@ -31,6 +31,8 @@ _OR: Final = re.compile(r"(?i:or)(?=\s)")
 _LIST_ITEM: Final = re.compile(r'[^\s",\[\]]*')
 _SPACE: Final = re.compile(r"\s*")
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
+_WRONG_ESCAPE: Final = re.compile(r'(?:[^\\]|\\["\\])*+\\', re.DOTALL)
+_END_STARS: Final = re.compile(r"^\*+|\*+$")
 _ORDERS: Final = ((">=", "gte"), ("<=", "lte"), (">", "gt"), ("<", "lt"))
 _NEGATED: Final = {"eq": "neq", "in": "not_in", "contains": "not_contains", "exists": "not_exists"}
 _WILDCARDS: Final = {  # by whether a star is before the text, and after it
@@ -182,6 +184,8 @@ class _Parser:
             return _WILDCARDS[has_star, self._skip("*")], phrase
         text = self._take(self._bare_pattern)
         self._last = begin, value_begin
+        if text.startswith("**") or text.endswith("**"):
+            self._refuse_stars(text, begin, value_begin)
         if text.startswith("*") or text.endswith("*"):
             self._open = None if text.endswith("*") else self._last
         return _wildcard(text)
@@ -208,8 +212,24 @@ class _Parser:
         match = _QUOTED.match(self._text, self._at)
         if match is None:
             raise self._error("a closing quote", r'A quote in a value is written \" within quotes: "5\" disk".')
+        wrong = _WRONG_ESCAPE.match(match[1])
+        if wrong is not None:
+            spelling = f'"{_ESCAPE.sub(_corrected, match[1])}"'
+            example = spelling if len(spelling) <= _MAX_SPELLING else r'"C:\\temp"'
+            at = match.start(1) + wrong.end()
+            self.faults.append(f"At character {at}: a backslash within quotes is written \\\\: {example}.")
         self._at = match.end()
         return _ESCAPE.sub(r"\1", match[1])
+
+    def _refuse_stars(self, text: str, begin: int, value_begin: int) -> None:
+        """Record that stars beside a wildcard are neither it nor text."""
+        term = self._text[begin:value_begin]
+        one, literal = term + _END_STARS.sub("*", text), term + quoted(text)
+        if len(literal) > _MAX_SPELLING:
+            one, literal = "key:*text*", 'key:"**text**"'
+        self.faults.append(
+            f"At character {value_begin + 1}: a wildcard is one star: {one}. Stars that are text are quoted: {literal}."
+        )
 
     def _spelling(self, words: re.Pattern[str]) -> str:
         """What the words here are meant for: the rest of the value before them, most likely."""
@@ -242,6 +262,10 @@ class _Parser:
 
     def _error(self, expected: str, hint: str = "") -> _Fault:
         return _Fault(f"At character {self._at + 1}: expected {expected}.{' ' * bool(hint)}{hint}")
+
+
+def _corrected(escape: re.Match[str]) -> str:
+    return escape[0] if escape[1] in '"\\' else "\\" + escape[0]
 
 
 def _wildcard(text: str) -> tuple[str, str | None]:

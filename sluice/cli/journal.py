@@ -230,6 +230,8 @@ def _faults(report: SegmentReport, facts: SegmentFacts | None) -> list[str]:
         if lost.last is not None:
             owner = "" if lost.project_id is None else f" of project {lost.project_id}"
             faults.append(f"bytes {lost.start} to {lost.end} are damaged, requests {lost.first} to {lost.last}{owner}")
+    if report.shared:
+        faults.append(f"overlaps {report.shared_with}: {report.shared} of its requests have sequences of that segment")
     if facts is not None and facts.requests is not None and facts.requests > report.requests and not faults:
         faults.append(f"{facts.requests - report.requests} requests at its end are missing")
     return [*faults, "read error: the disk did not return all of it"] if report.unreadable else faults

@@ -82,6 +82,7 @@ def test_every_metric_that_an_operator_needs_is_shown(name: str, exposed: Mappin
 # Details to look up at /metrics when something else has shown that they matter.
 NOT_SHOWN: Final = {
     "sluice_gateway_exceptions_over_limit_total",
+    "sluice_gateway_fingerprint_failures_total",
     "sluice_gateway_inflight_items",
     "sluice_gateway_overlooked_requests_total",
     "sluice_gateway_quota_failures_total",

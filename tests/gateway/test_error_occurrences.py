@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import msgspec
 import pytest
+from prometheus_client import CollectorRegistry, Counter
+from structlog.testing import capture_logs
 
 from chassis.db.database import Database
 from chassis.source_maps.resolver import ProjectResolver, SourceMaps
@@ -141,9 +143,13 @@ def test_an_exception_whose_fingerprint_fails_is_stored_by_type_and_message(
         return fingerprint(kind, message, stacktrace)
 
     monkeypatch.setattr(error_occurrences, "fingerprint", fail)
-    (block,) = occurrence_blocks([raising(1, RELEASE, MINIFIED, "")], 1)
+    failures = Counter("failures", "Of this test.", registry=CollectorRegistry())
+    expected = 4 if raised is ValueError else 3
+    with capture_logs() as lines:
+        (block,) = occurrence_blocks([raising(1, RELEASE, *[MINIFIED] * 3, "")], 1, None, failures)
+    assert (failures._value.get(), [line["log_level"] for line in lines]) == (expected, ["error"])
     known = fingerprint("TypeError", "" if raised is ValueError else "no", "")
-    assert (block.rows, b"".join(block.pieces).count(known)) == (2, 2)
+    assert (block.rows, b"".join(block.pieces).count(known)) == (4, 4)
     source = ExceptionSource(1, 0, b"t" * 16, b"s" * 8, "web", "", RELEASE, 7, 0, "TypeError", "no", MINIFIED)
     assert [row[2] for row in occurrence_rows("logs", [source])] == [known]
 

@@ -19,6 +19,9 @@ from gateway.journal.storage.files import RealFiles
 from gateway.journal.tools import inspection
 from proto.otlp.policy import Policy
 from sluice.main import main
+from tests.gateway.journal.disk import Disk
+from tests.gateway.journal.rig import ROOT
+from tests.gateway.journal.three_segments import kill, path, three_segments, write
 
 from .conftest import sluice
 
@@ -188,6 +191,27 @@ async def test_a_deleted_segment_is_missing_until_the_next_start_reports_it(
     assert [note["sequences"] for note in found["damaged"]] == [[], [[9, 10]]]
     assert "Damaged and lost" in shown(command("inspect"))
     shown(command("verify"))
+
+
+def test_verify_reports_segments_that_have_the_same_requests(tmp_path: Path, command: Command) -> None:
+    disk = Disk()
+    rig = three_segments(disk)
+    kill(rig)
+    file = disk.files.pop(path(11))
+    rig.start()
+    rig.journal.ledger.state.next_sequence = 14  # as earlier releases began it
+    write(rig, 14)
+    kill(rig)
+    disk.files[path(11)] = file  # put back: it has 11 to 15
+    for name, content in disk.files.items():
+        written = tmp_path / "other" / "journal" / name.relative_to(ROOT)
+        written.parent.mkdir(parents=True, exist_ok=True)
+        written.write_bytes(content.content())
+    done = command("verify", directory=tmp_path / "other")
+    assert (done.code, done.err.startswith("sluice: 1 file is damaged or missing")) == (1, True)
+    assert [line for line in done.out.splitlines() if line.startswith("BAD")] == [
+        f"BAD  0/{path(11).name}  overlaps {path(14).name}: 2 of its requests have sequences of that segment"
+    ]
 
 
 def test_verify_reports_a_newer_format_as_not_read(command: Command, data: Path) -> None:

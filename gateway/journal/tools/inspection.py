@@ -26,7 +26,7 @@ from gateway.journal.storage.page_reader import build_reader, load_file_header
 from gateway.journal.storage.quarantine import NOTE_SUFFIX, QuarantineNote, read_quarantine_file
 from gateway.journal.storage.scanning import Damage
 from gateway.journal.storage.segment_index import IndexResult, index_segment, run_to_completion
-from gateway.journal.storage.segments import SEGMENT_SUFFIX, Segment, parse_segment_name
+from gateway.journal.storage.segments import SEGMENT_SUFFIX, Segment, parse_segment_name, segment_name
 from gateway.journal.tools.requeue import RequeueResult
 from gateway.journal.tools.requeue import requeue as _requeue
 
@@ -95,6 +95,8 @@ class SegmentReport(msgspec.Struct, frozen=True):
     projects: Sequence[int]
     damaged: Sequence[CorruptRange]
     unreadable: bool  # the disk failed to read a part of it
+    shared: int = 0  # intact requests whose sequences the next segment has too; `requests` leaves them out
+    shared_with: str = ""  # the name of that segment
 
 
 class QuarantinedRequest(msgspec.Struct, frozen=True):
@@ -238,11 +240,31 @@ def _verify_segment(files: Files, path: Path) -> SegmentReport:
     segment = Segment(path, first, fmt.checksum_seed(salt))
     if header is not None and header.version > fmt.VERSION:
         return SegmentReport(str(path), header.version, header.first, 0, 0, 0, (), (), unreadable=False)
-    found = run_to_completion(index_segment(files, segment, None, fmt.MAX_SEQUENCE))
-    return _build_report(found, header)
+    following = _find_following(files, path, first)
+    found = run_to_completion(index_segment(files, segment, None, following - 1))
+    return _build_report(found, header, segment_name(following) if found.beyond else "")
 
 
-def _build_report(found: IndexResult, header: fmt.FileHeader | None) -> SegmentReport:
+def _find_following(files: Files, path: Path, first: int) -> int:
+    """The sequence with which the next segment of the journal begins, by its name and its header; MAX_SEQUENCE + 1 if
+    none follows.
+    """
+    numbers = (parse_segment_name(name) for name in _list_directory(files, path.parent))
+    for number in sorted(number for number in numbers if number is not None and number > first):
+        try:
+            fd = files.open(path.with_name(segment_name(number)))
+        except FileNotFoundError:
+            continue
+        try:
+            header = load_file_header(files, fd)
+        finally:
+            files.close(fd)
+        if header is not None and header.first == number:
+            return number
+    return fmt.MAX_SEQUENCE + 1
+
+
+def _build_report(found: IndexResult, header: fmt.FileHeader | None, shared_with: str) -> SegmentReport:
     segment = found.segment
     return SegmentReport(
         str(segment.path),
@@ -254,6 +276,8 @@ def _build_report(found: IndexResult, header: fmt.FileHeader | None) -> SegmentR
         sorted(segment.projects),
         [_corrupt_range(damage) for damage in found.damages],
         found.unreadable,
+        found.beyond,
+        shared_with,
     )
 
 

@@ -18,7 +18,7 @@ from chassis.clickhouse.storage_order import (
     StoredRowList,
 )
 from chassis.clickhouse.stored_time import INSERT_COMMENT, ClockReading, StoredTimeFloor, floor_of
-from proto.grouping.fingerprint import RULES_VERSION
+from proto.grouping.fingerprint import FINGERPRINT_VERSION
 from proto.otlp.native import write_block
 from proto.storage.tables import ERROR_OCCURRENCES, FIRST_REBUILT_ROW
 from tests.chassis.clickhouse.storage_world import EPOCH_S, US, ModelTable, run_schedules
@@ -242,7 +242,7 @@ async def insert(store: ClickHouse, batch_id: int, rows: int, *, project: int = 
                 *[""] * 3,
                 batch_id,
                 row,
-                RULES_VERSION,
+                FINGERPRINT_VERSION,
             )
             for row in range(at * rows, (at + 1) * rows)
         ]

@@ -19,7 +19,7 @@ from control.issues.model import IssueRecord
 from control.issues.notifications import IssueUrls
 from control.issues.occurrences import IssueKey, by_issue
 from control.issues.seen_releases import SeenReleases
-from proto.grouping.fingerprint import RULES_VERSION
+from proto.grouping.fingerprint import FINGERPRINT_VERSION
 from tests.chassis.auth.tenants import Tenant, new_tenant
 
 START = datetime(2026, 11, 23, 12, tzinfo=UTC)
@@ -27,10 +27,10 @@ MINUTE = timedelta(minutes=1)
 
 
 def occurrence(
-    project_id: int, fingerprint: bytes, at: datetime, release: str = "", rules_version: int = RULES_VERSION
+    project_id: int, fingerprint: bytes, at: datetime, release: str = "", fingerprint_version: int = FINGERPRINT_VERSION
 ) -> tuple[Any, ...]:
     """The columns of one occurrence that the follower reads."""
-    return project_id, fingerprint, int(at.timestamp() * 1_000) * 1_000_000, release, rules_version
+    return project_id, fingerprint, int(at.timestamp() * 1_000) * 1_000_000, release, fingerprint_version
 
 
 def fingerprint(number: int) -> bytes:

@@ -28,7 +28,7 @@ from control.issues.metrics import IssueMetrics
 from control.issues.notifications import IssueUrls
 from control.issues.tables import issue_activity, issue_projects
 from control.releases.tables import release_projects, releases
-from proto.grouping.fingerprint import RULES_VERSION
+from proto.grouping.fingerprint import FINGERPRINT_VERSION
 from tests.chassis.auth.tenants import Tenant, new_tenant
 from tests.chassis.clickhouse.storage_world import US, Item, Server, World
 from tests.control.issues.conftest import NoClickHouse, fingerprint, occurrence
@@ -126,12 +126,12 @@ class UpgradedGrouping(Grouping):
         return {1: 0, 10: 0, 20: 2, 21: 2, 30: 3}.get(number, number)
 
     def most_issues(self, group: int, items: AbstractSet[Item]) -> int:
-        both = {kind for version, kind, _, _ in map(self._draw, items) if version == RULES_VERSION} >= {"0", "1"}
+        both = {kind for version, kind, _, _ in map(self._draw, items) if version == FINGERPRINT_VERSION} >= {"0", "1"}
         return {0: 1 if both else 2, 2: 2}.get(group, 1)
 
     def _draw(self, item: Item) -> tuple[int, str, str, str]:
         chance = random.Random(f"upgrade {item!r}")
-        version, kind, text = chance.choice((1, RULES_VERSION)), chance.randrange(ERRORS), chance.randrange(2)
+        version, kind, text = chance.choice((1, FINGERPRINT_VERSION)), chance.randrange(ERRORS), chance.randrange(2)
         is_before = item in self._before or not self._is_upgraded
         return 1 if is_before else version, str(kind), str(text), ""
 
@@ -144,7 +144,7 @@ def earlier_rules(kind: str, _message: str, _stacktrace: str) -> bytes:
     return fingerprint(int(kind))
 
 
-RULES: Mapping[int, Callable[[str, str, str], bytes]] = {RULES_VERSION: current_rules, 1: earlier_rules}
+RULES: Mapping[int, Callable[[str, str, str], bytes]] = {FINGERPRINT_VERSION: current_rules, 1: earlier_rules}
 
 
 class Texts(NoClickHouse):

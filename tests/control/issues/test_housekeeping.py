@@ -24,7 +24,7 @@ from control.issues.notifications import IssueUrls
 from control.issues.occurrence_texts import choose_rows, read_occurrence_texts
 from control.issues.occurrences import COLUMNS
 from control.issues.tables import ActivityKind, issue_activity, issue_projects
-from proto.grouping.fingerprint import RULES_VERSION
+from proto.grouping.fingerprint import FINGERPRINT_VERSION
 from proto.grouping.fingerprint import fingerprint as fingerprint_of
 from proto.grouping.version_1 import fingerprint_version_1
 from proto.otlp.native import write_block
@@ -53,7 +53,7 @@ async def store(
     stack: str = "",
     *,
     release: str = "1.0.0",
-    version: int = RULES_VERSION,
+    version: int = FINGERPRINT_VERSION,
 ) -> None:
     """One stored occurrence of an error, which has a number or a fingerprint."""
     print_ = fingerprint(error) if isinstance(error, int) else error
@@ -134,7 +134,7 @@ async def test_only_the_current_rules_know_the_frames_of_the_sources(control: Co
     resolved, sent = fingerprint_of(type_, "no", SHOWN), fingerprint_version_1(type_, "no", MINIFIED)
     unresolved = fingerprint_of(type_, "no", MINIFIED)
     assert len({resolved, sent, unresolved}) == 3
-    for batch, (print_, version) in enumerate([(sent, 1), (resolved, RULES_VERSION)], 1):
+    for batch, (print_, version) in enumerate([(sent, 1), (resolved, FINGERPRINT_VERSION)], 1):
         await store(clickhouse, project, print_, "no", batch, MINIFIED, release=RELEASE, version=version)
     table = OrderedTable(clickhouse, ERROR_OCCURRENCES.name, COLUMNS)
     rows = await table.read(Position(0, 0, 0), await table.settled_time() + 10**9, 10)

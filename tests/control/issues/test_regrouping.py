@@ -19,7 +19,7 @@ from control.issues.lifecycle import Ignoring, Resolution
 from control.issues.notifications import IssueUrls
 from control.issues.regrouping import UPGRADE_DAYS
 from control.issues.tables import ActivityKind, issue_activity, issue_projects
-from proto.grouping.fingerprint import RULES_VERSION
+from proto.grouping.fingerprint import FINGERPRINT_VERSION
 from tests.control.issues.conftest import MINUTE, Ledger, fingerprint, occurrence
 from tests.control.issues.test_counting import subscribe, told
 
@@ -34,10 +34,10 @@ async def occur(
     before: Iterable[int] = (),
     *,
     release: str = "",
-    version: int = RULES_VERSION,
+    version: int = FINGERPRINT_VERSION,
     at: timedelta = timedelta(0),
 ) -> Counted:
-    """A page with an occurrence, whose texts have these numbers by the other version of the rules."""
+    """A page with an occurrence, whose texts have these numbers in the other fingerprint version."""
     page = [occurrence(ledger.project_id, fingerprint(number), ledger.now + at, release, version)]
     return await ledger.count(page, others={key(ledger, number): [key(ledger, one) for one in before]})
 
@@ -111,7 +111,7 @@ async def test_rules_may_give_the_same_fingerprint_as_before(ledger: Ledger) -> 
     await occur(ledger, 1)
     async with ledger.database.read() as connection:
         found = await repository.find_links(connection, [key(ledger, 1), key(ledger, 2)])
-    assert [found[key(ledger, number)].rules_version for number in (1, 2)] == [RULES_VERSION, 1]
+    assert [found[key(ledger, number)].fingerprint_version for number in (1, 2)] == [FINGERPRINT_VERSION, 1]
     await occur(ledger, 1, [2])  # another of its texts was another error
     assert (await counts(ledger), await linked(ledger)) == ([(1, 4)], {1: 1, 2: 1})
 
@@ -129,7 +129,7 @@ async def test_errors_that_have_become_one_are_merged_into_the_oldest(ledger: Le
     assert (issue.number, issue.status, issue.assignee_id) == (1, IssueStatus.UNRESOLVED, ledger.tenant.owner_id)
     assert issue.regressed_at is None
     merged = [data for kind, data in await activity(ledger, 1) if kind == "merged"]
-    assert {data["rulesVersion"] for data in merged} == {RULES_VERSION}
+    assert {data["rulesVersion"] for data in merged} == {FINGERPRINT_VERSION}
     into = [data["into"] for _, data in await activity(ledger, 2) if "into" in data]
     assert into[-1] == issue.id
 
@@ -159,7 +159,7 @@ async def test_an_error_that_has_become_several_is_split(ledger: Ledger, tmp_pat
         state = ("status", "resolved_at", "resolved_in_release", "decided_status", "decided_at", "assignee_id")
         assert [getattr(one, name) for name in state] == [getattr(source, name) for name in state]
         entries = await activity(ledger, one.number)
-        assert entries == [("split_from", {"from": source.id, "rulesVersion": RULES_VERSION})]
+        assert entries == [("split_from", {"from": source.id, "rulesVersion": FINGERPRINT_VERSION})]
     assert split[0].status is IssueStatus.RESOLVED
     assert await told(ledger.database, channel) == announced
     await IssueHousekeeping(ledger.database, None, IssueUrls(), now=lambda: ledger.now).run_once()
@@ -228,14 +228,14 @@ async def test_an_older_issue_takes_the_fingerprint_of_a_merged_one(ledger: Ledg
     assert [(one.number, one.fingerprint) for one in await ledger.all()] == [(1, fingerprint(NEW)), (2, fingerprint(1))]
 
 
-@pytest.mark.parametrize("order", [(1, RULES_VERSION), (RULES_VERSION, 1)])
+@pytest.mark.parametrize("order", [(1, FINGERPRINT_VERSION), (FINGERPRINT_VERSION, 1)])
 async def test_gateways_of_both_releases_count_a_new_error_in_one_issue(
     ledger: Ledger, tmp_path: Path, order: tuple[int, int]
 ) -> None:
     channel = await subscribe(ledger, tmp_path)
-    names = {1: 1, RULES_VERSION: NEW}
+    names = {1: 1, FINGERPRINT_VERSION: NEW}
     for version in order:
-        await occur(ledger, names[version], [names[version ^ 1 ^ RULES_VERSION]], version=version)
+        await occur(ledger, names[version], [names[version ^ 1 ^ FINGERPRINT_VERSION]], version=version)
     both = [occurrence(ledger.project_id, fingerprint(names[one]), ledger.now, "", one) for one in order]
     await ledger.count(both)
     assert (await counts(ledger), await told(ledger.database, channel)) == ([(1, 4)], ["issue.new"])
@@ -243,12 +243,12 @@ async def test_gateways_of_both_releases_count_a_new_error_in_one_issue(
     assert await counts(ledger) == [(1, 4), (2, 1)], "the old fingerprint is decided"
 
 
-@pytest.mark.parametrize("order", [(1, RULES_VERSION), (RULES_VERSION, 1)])
+@pytest.mark.parametrize("order", [(1, FINGERPRINT_VERSION), (FINGERPRINT_VERSION, 1)])
 async def test_gateways_of_both_releases_send_a_new_error_at_once(ledger: Ledger, order: tuple[int, int]) -> None:
-    names = {1: 1, RULES_VERSION: NEW}
+    names = {1: 1, FINGERPRINT_VERSION: NEW}
     page = [
-        occurrence(ledger.project_id, fingerprint(names[version]), ledger.now + place * MINUTE, "", version)
-        for place, version in enumerate(order)
+        occurrence(ledger.project_id, fingerprint(names[version]), ledger.now + number * MINUTE, "", version)
+        for number, version in enumerate(order)
     ]
     others = {key(ledger, 1): [key(ledger, NEW)], key(ledger, NEW): [key(ledger, 1)]}
     counted = await ledger.count(page, others=others)
@@ -287,8 +287,8 @@ async def test_an_error_that_did_not_occur_for_so_long_waits_no_longer(
     await occurred_before(ledger, 1)
     ledger.pass_by(timedelta(days=days))
     async with ledger.database.read() as connection:
-        waiting = await repository.find_waiting(connection, [ledger.project_id], ledger.stored_us)
-    assert waiting == (set() if is_over else {ledger.project_id})
+        pending = await repository.find_pending(connection, [ledger.project_id], ledger.stored_us)
+    assert pending == (set() if is_over else {ledger.project_id})
     await occur(ledger, NEW, [1])
     assert await counts(ledger) == ([(1, 1), (2, 1)] if is_over else [(1, 2)])
 

@@ -15,7 +15,7 @@ from control.issues import lifecycle, repository
 from control.issues.lifecycle import Ignoring, Resolution
 from control.issues.model import IssueRecord
 from control.issues.tables import ActivityKind, issue_activity
-from proto.grouping.fingerprint import RULES_VERSION
+from proto.grouping.fingerprint import FINGERPRINT_VERSION
 from tests.chassis.auth.tenants import new_tenant
 from tests.control.issues.conftest import MINUTE, Ledger, fingerprint, occurrence
 from tests.selection import scaled
@@ -97,15 +97,15 @@ class Model:
     async def _occur(self) -> None:
         error, release = self._chance.randrange(ERRORS), self._chance.choice(RELEASES)
         at = self._ledger.now - self._chance.choice((timedelta(0), MINUTE, 60 * MINUTE))
-        place = await self._send(error, release, at)
+        assign = await self._send(error, release, at)
         if release and release not in self._known:  # the next release of what was resolved before it
             for one in self._issues.values():
                 one.appear(release)
         since = self._known[release] = min(self._known.get(release, at), at)
-        self._issues[self._left(place())].occur(at, release, since, self._ledger.now)
+        self._issues[self._left(assign())].occur(at, release, since, self._ledger.now)
 
     async def _send(self, error: int, release: str, at: datetime) -> Callable[[], int]:
-        """An error occurs. Returns what places it: the number of its issue."""
+        """An error occurs. Returns what assigns it to an issue: the number of that issue."""
         await self._ledger.occur(error, release, at=at)
         self._issues.setdefault(error, Modelled())
         return lambda: error
@@ -228,38 +228,38 @@ class UpgradedModel(Model):
         super().__init__(ledger, chance)
         self.is_upgraded = False
         self._leads: dict[int, int] = {}
-        self._waiting: set[int] = set()
+        self._pending: set[int] = set()
 
     async def _send(self, error: int, release: str, at: datetime) -> Callable[[], int]:
-        version = self._chance.choice((1, RULES_VERSION)) if self.is_upgraded else 1
-        names = {1: EARLIER[error], RULES_VERSION: CURRENT[error]}
-        name, other = names[version], names[1 if version == RULES_VERSION else RULES_VERSION]
+        version = self._chance.choice((1, FINGERPRINT_VERSION)) if self.is_upgraded else 1
+        names = {1: EARLIER[error], FINGERPRINT_VERSION: CURRENT[error]}
+        name, other = names[version], names[1 if version == FINGERPRINT_VERSION else FINGERPRINT_VERSION]
         others = [other] if self.is_upgraded and other != name else []
         project_id = self._ledger.project_id
         await self._ledger.count(
             [occurrence(project_id, fingerprint(name), at, release, version)],
             others={(project_id, fingerprint(name)): [(project_id, fingerprint(one)) for one in others]},
         )
-        return lambda: self._place(name, others, is_current=version == RULES_VERSION)
+        return lambda: self._assign_to_issue(name, others, is_current=version == FINGERPRINT_VERSION)
 
-    def _place(self, name: int, others: list[int], *, is_current: bool) -> int:
+    def _assign_to_issue(self, name: int, others: list[int], *, is_current: bool) -> int:
         known = [other for other in others if other in self._leads]
         if not is_current:
             if name not in self._leads and known:
                 self._leads[name] = self._leads[known[0]]
             elif name not in self._leads:
                 self._leads |= dict.fromkeys((name, *others), self._create(Modelled()))
-                self._waiting |= set() if others else {name}
+                self._pending |= set() if others else {name}
             return self._leads[name]
-        waiting = self._waiting & {name, *others}
-        if name in self._leads or waiting:
-            target, *merged = sorted({self._left(self._leads[one]) for one in {name, *waiting} if one in self._leads})
+        pending = self._pending & {name, *others}
+        if name in self._leads or pending:
+            target, *merged = sorted({self._left(self._leads[one]) for one in {name, *pending} if one in self._leads})
             for one in merged:
                 assignee = self._issues[target].assignee or self._issues[one].assignee
                 self._join(target, one)
                 self._issues[target].assignee = assignee
             self._leads.setdefault(name, target)
-            self._waiting -= waiting
+            self._pending -= pending
         else:
             source = self._issues[self._left(self._leads[known[0]])] if known else None
             self._leads[name] = self._create(Modelled() if source is None else _part_of(source))

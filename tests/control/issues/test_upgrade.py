@@ -26,7 +26,7 @@ from control.issues.housekeeping import IssueHousekeeping
 from control.issues.metrics import IssueMetrics
 from control.issues.notifications import IssueUrls
 from control.issues.tables import issue_activity
-from proto.grouping.fingerprint import RULES_VERSION, fingerprint
+from proto.grouping.fingerprint import FINGERPRINT_VERSION, fingerprint
 from proto.grouping.version_1 import fingerprint_version_1
 from tests.chassis.db.test_earlier_schemas import migrate_to
 from tests.databases import WAIT_S
@@ -57,8 +57,8 @@ class StoredErrors:
         self.rows = StoredRowList()
         self.texts: dict[tuple[int, int], tuple[int, bytes, int, Text]] = {}
 
-    def add(self, text: Text, at: datetime, release: str, *, version: int = RULES_VERSION) -> None:
-        made = fingerprint if version == RULES_VERSION else fingerprint_version_1
+    def add(self, text: Text, at: datetime, release: str, *, version: int = FINGERPRINT_VERSION) -> None:
+        made = fingerprint if version == FINGERPRINT_VERSION else fingerprint_version_1
         position = Position(STORED_US + len(self.rows) // 100, 7, len(self.rows))
         print_ = made(*text)
         values = (PROJECT, print_, int(at.timestamp() * 1_000) * 1_000_000, release, version)

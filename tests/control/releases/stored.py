@@ -10,7 +10,7 @@ from chassis.auth.id_generation import new_id
 from chassis.issues.tables import issue_fingerprints, issues
 from control.identity import organization_repository
 from control.issues.tables import issue_activity
-from proto.grouping.fingerprint import RULES_VERSION
+from proto.grouping.fingerprint import FINGERPRINT_VERSION
 from tests.chassis.auth.tenants import Tenant
 from tests.control.conftest import Control
 
@@ -37,7 +37,7 @@ async def new_issue(control: Control, number: int, tenant: Tenant | None = None,
     row.setdefault("fingerprint", hashlib.md5(f"{row['project_id']} {number}".encode()).digest())  # noqa: S324
     async with control.checks.database.write() as connection:
         await connection.execute(issues.insert().values(row))
-        link = {"issue_id": row["id"], "rules_version": RULES_VERSION, "since_us": 0}
+        link = {"issue_id": row["id"], "rules_version": FINGERPRINT_VERSION, "since_us": 0}
         await connection.execute(
             issue_fingerprints.insert().values({name: row[name] for name in ("project_id", "fingerprint")} | link)
         )

@@ -251,7 +251,7 @@ async def test_maps_go_with_their_project_and_their_organization(control: Contro
 def test_the_process_answers_with_the_fault_or_the_map() -> None:
     """What `python -m control.source_maps.parser_process` writes."""
     fault = msgspec.msgpack.decode(parser_process.read_upload(b"{}"))
-    assert fault == [b"", None, "Object missing required field `version`."]
+    assert fault == [b"", None, "`version` is missing."]
     content, debug_id, said = msgspec.msgpack.decode(parser_process.read_upload(msgspec.json.encode(document())))
     assert (len(content) > 50, debug_id, said) == (True, None, "")
 
@@ -285,6 +285,37 @@ async def test_an_upload_waits_and_takes_a_bounded_time(control: Control, monkey
     async with await first as answer:
         assert (answer.status, (await answer.json())["error"]["message"]) == (503, "The body was not received in time.")
     assert (await upload(control, document()))[0] == 201
+
+
+@pytest.fixture
+def one_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One upload at a time, of all organizations."""
+    monkeypatch.setattr("control.source_maps.source_maps.MAX_RECEIVING", 1)
+
+
+async def test_a_slow_client_loses_its_place_to_one_that_waits(
+    one_place: None, control: Control, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("control.source_maps.source_maps.MAX_WAIT_S", 5.0)  # less than a stalled body may take
+    monkeypatch.setattr("control.source_maps.places.MAX_PAUSE_S", 0.05)
+    began, slow_path = asyncio.Event(), MAPS.replace("acme", "globex")
+
+    async def stalled() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.Event().wait()
+
+    async def read(*arguments: Any, **options: Any) -> bytes:
+        began.set()  # it has its place
+        return await read_body(*arguments, **options)
+
+    monkeypatch.setattr("control.source_maps.source_maps.read_body", read)
+    headers = {"Authorization": f"Bearer {control.globex.token.secret}", "Content-Type": "application/json"}
+    query = {"release": RELEASE, "url": "/a.js"}
+    slow = asyncio.ensure_future(control.client.post(slow_path, data=stalled(), headers=headers, params=query))
+    await began.wait()
+    assert (await upload(control, document()))[0] == 201
+    async with await slow as answer:
+        assert (answer.status, (await answer.json())["error"]["message"]) == (503, "The body was not received in time.")
 
 
 async def test_files_of_the_working_directory_are_not_run(

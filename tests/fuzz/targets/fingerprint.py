@@ -2,7 +2,8 @@
 
 An input is an exception's type, message and stack trace, separated by NUL. What takes longer than the target's time
 limit is a finding as well. The oracle: the same result whatever was read before, and wherever an endless recursion was
-when the stack was full; the message counts only where no frame has a name.
+when the stack was full, and in whatever order a group has its members; the message counts only where no frame has a
+name.
 """
 
 from proto.grouping.fingerprint import FINGERPRINT_BYTES, fingerprint, forget
@@ -30,6 +31,7 @@ def check(data: bytes) -> None:
         assert first == fingerprint(kind, message + "\n" + message, stacktrace)
     assert "\n" not in normalize_message(message)
     check_recursion(data)
+    check_group(data)
 
 
 def check_recursion(data: bytes) -> None:
@@ -42,3 +44,18 @@ def check_recursion(data: bytes) -> None:
         trace = f"Traceback (most recent call last):\n{frames}RecursionError: maximum recursion depth exceeded"
         found.add(fingerprint("RecursionError", "maximum recursion depth exceeded", trace))
     assert len(found) <= 1
+
+
+def check_group(data: bytes) -> None:
+    """Exceptions of a group, in functions that the input names, in the order of the input and in the reverse one."""
+    members = [
+        f'    | Traceback:\n    |   File "/app/shop/jobs.py", line 1, in f{byte}\n    | E: {byte}\n'
+        for byte in data[:9]
+    ]
+    found = set()
+    for order in (members, members[::-1], [*members, *members]):
+        trace = "    +---------------- 1 ----------------\n".join(
+            ["  + Exception Group Traceback\n  | ExceptionGroup: a\n", *order]
+        )
+        found.add(fingerprint("ExceptionGroup", "a", trace))
+    assert len(found) == 1

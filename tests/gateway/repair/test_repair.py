@@ -12,7 +12,7 @@ from gateway import error_occurrences
 from gateway.error_occurrences import occurrence_blocks
 from gateway.repair import days
 from gateway.repair.days import DayStillWritten, Repair
-from proto.grouping.fingerprint import RULES_VERSION, fingerprint
+from proto.grouping.fingerprint import FINGERPRINT_VERSION, fingerprint
 from proto.otlp.codec import NamedKeySet, build_blocks, decode, new_named_keys
 from proto.otlp.policy import DecodedPayload, DecodeError, Policy
 from proto.otlp.protobuf_writer import bytes_field, varint_field
@@ -197,11 +197,11 @@ async def test_occurrences_that_differ_only_in_their_fingerprint_stay_as_they_ar
     places = "SELECT stored_time, batch_id, row, fingerprint, fingerprint_version FROM error_occurrences ORDER BY ALL"
     with monkeypatch.context() as earlier:
         earlier.setattr(error_occurrences, "fingerprint", lambda *texts: fingerprint(*texts)[::-1])
-        earlier.setattr(error_occurrences, "RULES_VERSION", 1)
+        earlier.setattr(error_occurrences, "FINGERPRINT_VERSION", 1)
         await insert(store, raising(), 1)
     await insert(store, raising(), 2)
     before = await read(store, places)
-    assert {(row[1], row[4]) for row in before} == {(1, 1), (2, RULES_VERSION)}
+    assert {(row[1], row[4]) for row in before} == {(1, 1), (2, FINGERPRINT_VERSION)}
     (_, _, errors) = await repair(store).repair_day(DAY)
     assert (errors.total_before, errors.total_after) == (len(before), len(before))
     assert await read(store, places) == before
@@ -212,8 +212,8 @@ async def test_occurrences_that_differ_only_in_their_fingerprint_stay_as_they_ar
     made = set(after) - set(before)
     assert set(before) - set(after) == {row for row in before if row[2] in (1, 3)}
     assert sorted((row[1], row[4], row[2] >= FIRST_REBUILT_ROW) for row in made) == [
-        *[(1, RULES_VERSION, True)] * 2,
-        *[(2, RULES_VERSION, True)] * 2,
+        *[(1, FINGERPRINT_VERSION, True)] * 2,
+        *[(2, FINGERPRINT_VERSION, True)] * 2,
     ]
 
 

@@ -1,5 +1,5 @@
-"""The rules of version 1 never change: issues from before an upgrade are found by their fingerprints. The values were
-computed by the release that grouped by these rules.
+"""The rules of fingerprint version 1 never change: issues from before an upgrade are found by their fingerprints. The
+values were computed by the release that grouped by these rules.
 """
 
 import pytest

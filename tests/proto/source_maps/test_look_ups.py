@@ -130,6 +130,11 @@ def map_of(**members: Any) -> bytes:
     return json.dumps({"version": 3, "sources": ["a"], "names": [], "mappings": "AAAA"} | members).encode()
 
 
+def section(line: int = 0, **members: object) -> dict[str, object]:
+    """A section whose map has also these members."""
+    return {"offset": {"line": line, "column": 0}, "map": {"version": 3, "sources": ["a"], "mappings": "A"} | members}
+
+
 @pytest.mark.parametrize(
     ("raw", "fault"),
     [
@@ -137,10 +142,21 @@ def map_of(**members: Any) -> bytes:
         (b'{"version":3', "It is not valid JSON."),
         (b'{"x":' * 100_000, "It is not valid JSON."),
         (b'{"version":3,"mappings":"\xff"}', "It is not valid JSON."),
-        (b"[]", "Expected `object`, got `array`."),
+        (b"[]", "It must be an object, not a list."),
+        (b"{}", "`version` is missing."),
         (b'{"version":3}', "It has neither mappings nor sections."),
         (map_of(version=2), "It is not of version 3."),
-        (map_of(mappings=7), "Expected `str | null`, got `int` - at `$.mappings`."),
+        (map_of(mappings=7), "`mappings` must be a string or null, not an integer."),
+        (map_of(version=3.5), "`version` must be an integer, not a number with a fraction."),
+        (map_of(version=10**30), "It is not of version 3."),
+        (map_of(names=[None]), "`names[0]` must be a string, not null."),
+        (map_of(sections={}), "`sections` must be a list or null, not an object."),
+        (map_of(sections=[section(mappings=True)]), "`sections[0].map.mappings` must be a string, not a boolean."),
+        (map_of(sections=[{"map": {"version": 3}}]), "`sections[0].offset` is missing."),
+        (map_of(sections=[section(-1)]), "`sections[0].offset.line` must be at least 0."),
+        (map_of(sections=[section(2**31)]), "`sections[0].offset.line` must be at most 2147483647."),
+        (map_of(sections=[section(), section(sections=[])]), "`sections[1].map.sections` must be null, not a list."),
+        (map_of(x_minified_functions={"t": ["1"]}), "`x_minified_functions[...][0]` must be an integer, not a string."),
         (map_of(mappings=""), "It has no mappings."),
         (map_of(mappings="AAA"), "Its mappings have a segment that is not of 1, 4 or 5 numbers."),
         (map_of(mappings="AAAAAA"), "Its mappings have a segment that is not of 1, 4 or 5 numbers."),

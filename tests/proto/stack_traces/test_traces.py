@@ -8,6 +8,7 @@ import pytest
 from proto.grouping.fingerprint import fingerprint, forget
 from proto.stack_traces import in_app_frames
 from proto.stack_traces.chain import MAX_FRAMES
+from proto.stack_traces.frames import MAX_MEMBERS
 from proto.stack_traces.lines import read_line
 from proto.stack_traces.trace import END_CHARS, Trace, read_trace
 from tests.proto.grouping.pairs import read_pairs, runtimes
@@ -141,3 +142,25 @@ def test_a_source_of_the_application_may_begin_as_a_runtime_does(source: str) ->
 @pytest.mark.parametrize("source", LIBRARY_SOURCES.split())
 def test_sources_of_runtimes_and_packages_are_not_own(source: str) -> None:
     assert read_trace(f"E: a\n    at pay ({source}:1:2)").own == []
+
+
+@pytest.mark.parametrize(
+    ("head", "member"),
+    [
+        (
+            "  + Exception Group Traceback\n  | E: a\n",
+            '    +---- 1 ----\n    |   File "/a.py", line 1, in f{}\n    | E: a\n',
+        ),
+        ("E: a {\n  [errors]: [\n", "    TypeError: a\n        at f{} (/a.js:1:2)\n"),
+        (
+            "E: a\n ---> B: b\n   --- End of inner\n   at A.f() in /a.cs:line 1\n",
+            " ---> (Inner Exception #1) B: b\n   at A.f{}()\n",
+        ),
+    ],
+)
+def test_the_members_of_a_group_are_bounded(head: str, member: str) -> None:
+    """And each has its own frames."""
+    few = read_trace(head + "".join(member.format(number) for number in range(9)))
+    assert len({one.own[0].function for one in (few, *few.others)}) >= 9
+    many = read_trace(head + "".join(member.format(number) for number in range(2 * MAX_MEMBERS)))
+    assert len(many.others) == MAX_MEMBERS - 1

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from chassis.clickhouse import ClickHouse
-from proto.grouping.fingerprint import RULES_VERSION
+from proto.grouping.fingerprint import FINGERPRINT_VERSION
 from proto.otlp.native import write_block
 from proto.otlp.policy import NANOS_PER_DAY
 from proto.storage.tables import ERROR_OCCURRENCES
@@ -74,7 +74,7 @@ class Raised:
             *(self.type, self.message, self.stacktrace, self.source),
             *(trace_id(self.trace), span_id(self.span)),
             *(self.service, self.environment, self.release),
-            *(self.batch, self.row, RULES_VERSION),
+            *(self.batch, self.row, FINGERPRINT_VERSION),
         )
 
 

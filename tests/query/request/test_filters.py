@@ -215,7 +215,9 @@ def test_bounds_count_characters_and_not_bytes() -> None:
         ),
         (r'k:*"a \"b\" \\ *"*', [Filter("k", Op.CONTAINS, (r'a "b" \ *',))]),
         ('k:*""* k:""* k:*""', [Filter("k", op, ("",)) for op in (Op.CONTAINS, Op.STARTS_WITH, Op.ENDS_WITH)]),
-        ('k:"*" k:*"*"* k:**', [Filter("k", op, ("*",)) for op in (Op.EQ, Op.CONTAINS, Op.STARTS_WITH)]),
+        ('k:"*" k:*"*"* k:"*"*', [Filter("k", op, ("*",)) for op in (Op.EQ, Op.CONTAINS, Op.STARTS_WITH)]),
+        ("k:*/* k:a*b", [Filter("k", Op.CONTAINS, ("/",)), Filter("k", Op.EQ, ("a*b",))]),
+        (r"k:a\b k:[a\b]", [Filter("k", Op.EQ, (r"a\b",)), Filter("k", Op.IN, (r"a\b",))]),
         ('attr:"a b":*"c d"*', [Filter("attr:a b", Op.CONTAINS, ("c d",))]),
         ('k:>*"1"', [Filter("k", Op.GT, ('*"1"',))]),
         ('k:*"a', [("query.filters", "syntax")]),
@@ -275,6 +277,22 @@ EXAMPLE = 'For example: serviceName:cart or name:*"two words"*.'
             'At character 6: expected a space. A value is quoted as a whole: key:"two words", key:*"two words"*.',
         ),
         ("k:[a b]", "At character 6: expected ',' or ']'. An item with spaces is quoted: [\"a b\",c]."),
+        (
+            "body:**",
+            'At character 6: a wildcard is one star: body:*. Stars that are text are quoted: body:"**".',
+        ),
+        (
+            "a:1 -body:**x*",
+            'At character 11: a wildcard is one star: -body:*x*. Stars that are text are quoted: -body:"**x*".',
+        ),
+        (
+            "body:" + "x" * 300 + "**",
+            'At character 6: a wildcard is one star: key:*text*. Stars that are text are quoted: key:"**text**".',
+        ),
+        (r'body:"a\\\q\"b"', r'At character 10: a backslash within quotes is written \\: "a\\\\q\"b".'),
+        (r'k:["a","\n"]', r'At character 9: a backslash within quotes is written \\: "\\n".'),
+        (r'"k\y":1', r'At character 3: a backslash within quotes is written \\: "k\\y".'),
+        ('k:"' + "x" * 300 + r'\q"', r'At character 304: a backslash within quotes is written \\: "C:\\temp".'),
         ("-(a:1)", "At character 2: a group cannot be negated. Negate its terms: -a:1 -b:2."),
     ],
 )
@@ -282,6 +300,10 @@ def test_the_message_of_a_fault_shows_the_right_spelling(text: str, expected: st
     issues = Issues()
     parse_filters(text, "query.filters", issues)
     assert [issue.message for issue in issues][-1] == expected.replace("{}", "A value with spaces is quoted:")
+
+
+def test_wrong_stars_and_escapes_leave_the_other_faults_named() -> None:
+    assert parse(r'k:** k:"\q" (a:*x** or b:["\w"]) k:>1 -k:>1') == [("query.filters", "syntax")] * 5
 
 
 def test_every_fault_of_a_text_is_named() -> None:

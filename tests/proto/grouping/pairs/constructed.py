@@ -208,6 +208,11 @@ _SAME_MESSAGES: Final = (
     ("UUID", "u 8c1f0000-0000-4000-8000-000000000001", "u 8c1f0000-0000-4000-8000-000000000002"),
     ("address", "User a@example.com", "User b@example.org"),
 )
+_PLURALS: Final = (
+    ("process", "processes"), ("match", "matches"), ("cache", "caches"), ("box", "boxes"), ("case", "cases"),
+    ("status", "statuses"), ("alias", "aliases"), ("index", "indices"), ("matrix", "matrices"),
+    ("service", "services"), ("retry", "retries"), ("house", "houses"), ("hash", "hashes"), ("row", "rows"),
+)  # fmt: skip
 
 
 def constructed() -> Iterator[Pair]:
@@ -218,3 +223,7 @@ def constructed() -> Iterator[Pair]:
         yield Pair(name, same=True, errors=errors)
     for name, *messages in _SAME_MESSAGES:
         yield Pair(f"message: {name}", same=True, errors=tuple(Raised("E", message, "") for message in messages))
+    for one, more in _PLURALS:
+        yield Pair(
+            f"message: {more}", same=True, errors=(Raised("E", f"no 1 {one}", ""), Raised("E", f"no 2 {more}", ""))
+        )
