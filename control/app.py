@@ -26,7 +26,6 @@ from control.erasures.housekeeping import ErasureHousekeeping
 from control.erasures.purge import Purger
 from control.erasures.requests import Erasures
 from control.erasures.submission import CheckFilters
-from control.existence import with_existence_checks
 from control.http.context import HandlerContext
 from control.identity.mail import AccountMailer, AccountMailMetrics
 from control.identity.routes import build_identity_routes, load_session_issuer
@@ -40,7 +39,9 @@ from control.outbound.egress import Egress
 from control.page_links import PageLinks
 from control.policies.policies import Policies
 from control.proofs.routes import build_proof_routes
-from control.saved_views.saved_views import SavedViews
+from control.resources import RESOURCES
+from control.routing.resource import with_existence_checks
+from control.saved_views.api import SavedViews
 from control.scim.roles import apply_roles
 from control.scim.routes import build_scim_routes
 from control.scm.proposals import Proposals
@@ -140,7 +141,7 @@ def service(
     ]
     return Service(
         name="control",
-        routes=with_existence_checks(guards.database, routes),
+        routes=with_existence_checks(guards.database, routes, RESOURCES),
         cleanup_contexts=resources,
         readiness=[guards.database, *([] if clickhouse is None else [OptionalDependency(clickhouse)])],
     )

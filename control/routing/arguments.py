@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from aiohttp import web
@@ -36,8 +37,8 @@ class Change:
         await record(self.connection, self.caller, action, object_id, data, self.request_id)
 
 
-def control_arguments(context: HandlerContext) -> Arguments:
-    """The caller; a read or a write transaction; a page; ids of the path; bodies."""
+def control_arguments(context: HandlerContext, own: Mapping[Any, Argument] = MappingProxyType({})) -> Arguments:
+    """The caller; a read or a write transaction; a page; ids of the path; bodies. `own`: further ones, or others."""
 
     async def caller(request: web.Request, _stack: AsyncExitStack) -> AuthorizationContext:
         return authorization_context(request)
@@ -49,8 +50,13 @@ def control_arguments(context: HandlerContext) -> Arguments:
         connection, authorized = await stack.enter_async_context(context.write_transaction(request))
         return Change(connection, authorized, request_id(request))
 
-    by_type = {AuthorizationContext: Argument(caller), AsyncConnection: Argument(reading), Change: Argument(change)}
-    return Arguments(context.read_body, path_id, by_type | {PageReader: page_argument(context)})
+    by_type = {
+        AuthorizationContext: Argument(caller),
+        AsyncConnection: Argument(reading),
+        Change: Argument(change),
+        PageReader: page_argument(context),
+    }
+    return Arguments(context.read_body, path_id, by_type | dict(own))
 
 
 def page_argument(context: HandlerContext, default: int = DEFAULT_LIMIT, maximum: int = MAX_LIMIT) -> Argument:

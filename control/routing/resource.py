@@ -30,43 +30,54 @@ from proto.identity import Scope
 S = TypeVar("S", bound=msgspec.Struct)
 
 _PATH_VARIABLE: Final = re.compile(r"\{(\w+)\}")
-_ORG_ID: Final[sa.BindParameter[Any]] = sa.bindparam("org_id")
-_PROJECT_ID: Final = sa.select(projects.c.id).where(
-    projects.c.org_id == _ORG_ID, projects.c.slug == sa.bindparam("projectSlug"), projects.c.deleted_at.is_(None)
+ORG_ID: Final[sa.BindParameter[Any]] = sa.bindparam("org_id")
+PROJECT_ID: Final = sa.select(projects.c.id).where(
+    projects.c.org_id == ORG_ID, projects.c.slug == sa.bindparam("projectSlug"), projects.c.deleted_at.is_(None)
 )
 CALLER_ID: Final[sa.BindParameter[Any]] = sa.bindparam("caller_id")
 
 
+def ids(prefix: str) -> str:
+    """The pattern of ids that `new_id` makes with this prefix."""
+    return prefix + "_[0-9a-z]{26}"
+
+
 def in_organization(table: sa.Table) -> sa.ColumnElement[bool]:
     """Rows of the organization in the path."""
-    return table.c.org_id == _ORG_ID
+    return table.c.org_id == ORG_ID
 
 
 def in_project(table: sa.Table) -> sa.ColumnElement[bool]:
     """Rows of the project in the path."""
-    return table.c.project_id.in_(_PROJECT_ID)
+    return table.c.project_id.in_(PROJECT_ID)
 
 
 @dataclass(frozen=True, slots=True)
-class Resource(Generic[S]):
-    """Rows of `rows` that `where` allows the caller to see, newest first: ids are made in the order of time.
+class Identified:
+    """Rows that the variable `variable` of a path names by their `id`.
 
-    `variable` is what paths call the id, which begins with `prefix` and an underscore. `read_scope`: a caller with it
-    learns that a resource does not exist. `body` shows a row to a caller.
+    `id_pattern`: of an id that the column can hold. `where` restricts to what is above the resource in the path and to
+    what the caller may see. `read_scope`: a caller with it learns that a resource does not exist.
     """
 
     variable: str
-    prefix: str
+    id_pattern: str
     read_scope: Scope
     id: sa.Column[str]
     where: sa.ColumnElement[bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Resource(Identified, Generic[S]):
+    """Those rows with what is shown of them: `rows` selects it, `body` makes of a row what a caller sees."""
+
     rows: sa.Select[Any]
     body: Callable[[Any, AuthorizationContext], S]
 
     async def find(self, connection: AsyncConnection, caller: AuthorizationContext, resource_id: str) -> sa.Row[Any]:
         """The row with this id. Raises NotFound."""
         found = self.rows.where(self.where, self.id == resource_id)
-        row = (await connection.execute(found, _values(caller))).one_or_none()
+        row: sa.Row[Any] | None = (await connection.execute(found, _values(caller))).one_or_none()
         if row is None:
             raise NotFound
         return row
@@ -89,7 +100,9 @@ class PageReader:
     default: int
     maximum: int
 
-    async def of(self, resource: Resource[S], caller: AuthorizationContext, *filters: sa.ColumnElement[bool]) -> Page[S]:
+    async def of(
+        self, resource: Resource[S], caller: AuthorizationContext, *filters: sa.ColumnElement[bool]
+    ) -> Page[S]:
         """Those that the caller sees and that pass the filters. Raises BadRequest."""
         statement = resource.rows.where(resource.where, *filters)
         values = _values(caller)
@@ -120,16 +133,15 @@ def _values(caller: AuthorizationContext) -> dict[str, Any]:
     return {"org_id": caller.org_id, "projectSlug": caller.project_slug, "caller_id": caller.principal_id}
 
 
-def with_existence_checks(
-    database: Database, routes: Iterable[Route], resources: Mapping[str, Resource[Any]]
-) -> list[Route]:
+def with_existence_checks(database: Database, routes: Iterable[Route], resources: Iterable[Identified]) -> list[Route]:
     """The routes; those for bearers whose path names resources look for them before they refuse: with 404 in place of
-    a 400, 403, 413 or 415. `resources`: by the variable of the path.
+    a 400, 403, 413 or 415.
     """
-    return [_with_existence_check(database, route, resources) for route in routes]
+    by_variable = {resource.variable: resource for resource in resources}
+    return [_with_existence_check(database, route, by_variable) for route in routes]
 
 
-def _with_existence_check(database: Database, route: Route, resources: Mapping[str, Resource[Any]]) -> Route:
+def _with_existence_check(database: Database, route: Route, resources: Mapping[str, Identified]) -> Route:
     named = tuple(resources[name] for name in _PATH_VARIABLE.findall(route.path) if name in resources)
     if not named or not isinstance(route.access, BearerAuth):
         return route
@@ -141,7 +153,7 @@ class _ExistenceCheck:
     """Whether all resources exist that a path names. A caller without the read scope of one learns nothing of it."""
 
     database: Database
-    resources: tuple[Resource[Any], ...]
+    resources: tuple[Identified, ...]
 
     async def __call__(self, request: web.Request, caller: AuthenticatedCredential) -> None:
         """Raises NotFound for a malformed id, too: a path may hold characters that no column accepts."""
@@ -152,7 +164,7 @@ class _ExistenceCheck:
                 if resource.read_scope not in caller.scopes:
                     return
                 resource_id = path[resource.variable]
-                if re.fullmatch(resource.prefix + "_[0-9a-z]{26}", resource_id) is None:
+                if re.fullmatch(resource.id_pattern, resource_id) is None:
                     raise NotFound
                 found = sa.select(resource.id).where(resource.where, resource.id == resource_id).limit(1)
                 if await connection.scalar(found, values) is None:

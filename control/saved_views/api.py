@@ -22,7 +22,7 @@ from chassis.http.web import Route
 from control.http.context import HandlerContext
 from control.http.field_types import Name, Timestamp
 from control.routing.arguments import Change, control_arguments, page_argument
-from control.routing.resource import CALLER_ID, PageReader, Resource, in_project, shown_as
+from control.routing.resource import CALLER_ID, PageReader, Resource, ids, in_project, shown_as
 from control.saved_views.tables import MAX_PATH_LENGTH, saved_views
 from proto.identity import Role, Scope
 
@@ -85,7 +85,7 @@ def _shown(row: Any, caller: AuthorizationContext) -> SavedView:
 
 VIEWS: Final = Resource(
     "viewId",
-    "viw",
+    ids("viw"),
     Scope.EXPLORE_READ,
     saved_views.c.id,
     in_project(saved_views) & (saved_views.c.shared | (saved_views.c.created_by == CALLER_ID)),
@@ -104,7 +104,7 @@ class SavedViews:
     def routes(self) -> list[Route]:
         """Every route of this resource."""
         page = {PageReader: page_argument(self.context, MAX_VIEWS, MAX_VIEWS)}
-        return declared_routes(self, TAG, control_arguments(self.context) | page)
+        return declared_routes(self, TAG, control_arguments(self.context, page))
 
     @route("GET", PATH, bearer(Scope.EXPLORE_READ))
     async def list_saved_views(self, caller: AuthorizationContext, page: PageReader) -> Page[SavedView]:
@@ -121,10 +121,17 @@ class SavedViews:
         if body.shared and caller.role is Role.VIEWER:
             raise Forbidden("Sharing a view requires the role MEMBER, ADMIN or OWNER.")
         await _require_room(change, body.shared)
-        row = {"id": new_id("viw"), "org_id": caller.org_id, "project_id": caller.project_id}
-        row |= {"created_by": caller.principal_id, "created_at": to_milliseconds(self.now())}
-        await change.connection.execute(saved_views.insert().values(row | msgspec.structs.asdict(body)))
-        created = await VIEWS.show(change.connection, caller, row["id"])
+        view_id = new_id("viw")
+        made = sa.insert(saved_views).values(
+            id=view_id,
+            org_id=caller.org_id,
+            project_id=caller.project_id,
+            created_by=caller.principal_id,
+            created_at=to_milliseconds(self.now()),
+            **msgspec.structs.asdict(body),
+        )
+        await change.connection.execute(made)
+        created = await VIEWS.show(change.connection, caller, view_id)
         await _record(change, "saved_view.create", created)
         return created
 

@@ -12,7 +12,7 @@ from yarl import URL
 from control.erasures.purge import Purger
 from control.http.paging import MAX_LIMIT
 from control.saved_views import repository
-from control.saved_views.schemas import PATH_PATTERN, NewSavedView
+from control.saved_views.api import PATH_PATTERN, NewSavedView
 from control.saved_views.tables import MAX_PATH_LENGTH, saved_views
 from proto.identity import Role, Scope
 from tests.chassis.auth.tenants import new_member_token
