@@ -3,7 +3,7 @@
     VIEWS = "/orgs/{orgSlug}/projects/{projectSlug}/views"
 
     @route("POST", VIEWS, bearer(Scope.VIEWS_WRITE), status=201, errors=(409,), example={"name": "Payment"})
-    async def create_saved_view(self, body: NewSavedView, change: Change) -> SavedView:
+    async def create_saved_view(self, body: NewSavedView, transaction: Transaction) -> SavedView:
         \"\"\"Save an address of the page under a name.\"\"\"
 
 `declared_routes` makes a `Route` of each such handler. From the signature come
@@ -47,7 +47,7 @@ _PATH_ID: Final = Annotated[str, Meta(min_length=1)]
 _DONE: Final = "It is done."
 
 
-class Page(msgspec.Struct, Generic[T], rename="camel", frozen=True):
+class PageOf(msgspec.Struct, Generic[T], rename="camel", frozen=True):
     """A page of a list, and the cursor of the next one."""
 
     data: list[T]
@@ -130,7 +130,7 @@ def declared_routes(resource: object, tag: Tag, arguments: Arguments) -> list[Ro
 
 @cache
 def page_of(item: type[Any]) -> type[msgspec.Struct]:
-    """`Page` of such items as the document calls it: `SavedViewPage`."""
+    """`PageOf` such items as the document calls it: `SavedViewPage`."""
     next_cursor = Annotated[str | None, Meta(description="`cursor` of the next page. Null: this is the last page.")]
     fields = [("data", list[item]), ("next_cursor", next_cursor), ("has_more", bool)]  # type: ignore[valid-type]
     page = msgspec.defstruct(f"{item.__name__}Page", fields, rename="camel")
@@ -207,7 +207,7 @@ def _body(types: Sequence[Any] | Any, example: Any) -> Body | None:
 def _response(result: Any, status: int) -> ResponseSpec:
     if result is type(None):
         return ResponseSpec(_DONE, status=204)
-    if get_origin(result) is Page:
+    if get_origin(result) is PageOf:
         result = page_of(*get_args(result))
     return ResponseSpec((inspect.getdoc(result) or "").partition("\n\n")[0], json_content(result), status)
 

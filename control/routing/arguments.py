@@ -21,7 +21,7 @@ from control.routing.resource import PageReader
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Transaction:
     """The write transaction of a request. It commits when the handler returns, and rolls back when the handler raises.
 
     `caller`: what the caller may do as of this transaction. What the guard read before the body arrived may have been
@@ -46,14 +46,14 @@ def control_arguments(context: HandlerContext, own: Mapping[Any, Argument] = Map
     async def reading(_request: web.Request, stack: AsyncExitStack) -> AsyncConnection:
         return await stack.enter_async_context(context.database.read())
 
-    async def change(request: web.Request, stack: AsyncExitStack) -> Change:
+    async def transaction(request: web.Request, stack: AsyncExitStack) -> Transaction:
         connection, authorized = await stack.enter_async_context(context.write_transaction(request))
-        return Change(connection, authorized, request_id(request))
+        return Transaction(connection, authorized, request_id(request))
 
     by_type = {
         AuthorizationContext: Argument(caller),
         AsyncConnection: Argument(reading),
-        Change: Argument(change),
+        Transaction: Argument(transaction),
         PageReader: page_argument(context),
     }
     return Arguments(context.read_body, path_id, by_type | dict(own))

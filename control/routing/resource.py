@@ -21,7 +21,7 @@ from chassis.auth.tables import projects
 from chassis.db.database import Database, format_time
 from chassis.errors import NotFound
 from chassis.http.access import BearerAuth
-from chassis.http.declaration import Page
+from chassis.http.declaration import PageOf
 from chassis.http.web import Route
 from control.http.context import HandlerContext
 from control.http.paging import parse_page_request
@@ -74,17 +74,19 @@ class Resource(Identified, Generic[S]):
     rows: sa.Select[Any]
     body: Callable[[Any, AuthorizationContext], S]
 
-    async def find(self, connection: AsyncConnection, caller: AuthorizationContext, resource_id: str) -> sa.Row[Any]:
-        """The row with this id. Raises NotFound."""
-        found = self.rows.where(self.where, self.id == resource_id)
-        row: sa.Row[Any] | None = (await connection.execute(found, _values(caller))).one_or_none()
+    async def show(
+        self,
+        connection: AsyncConnection,
+        caller: AuthorizationContext,
+        resource_id: str,
+        where: sa.ColumnElement[bool] | None = None,
+    ) -> S:
+        """The resource with this id. `where`: in place of that of the list. Raises NotFound."""
+        found = self.rows.where(self.where if where is None else where, self.id == resource_id)
+        row = (await connection.execute(found, _values(caller))).one_or_none()
         if row is None:
             raise NotFound
-        return row
-
-    async def show(self, connection: AsyncConnection, caller: AuthorizationContext, resource_id: str) -> S:
-        """The resource with this id as the caller sees it. Raises NotFound."""
-        return self.body(await self.find(connection, caller, resource_id), caller)
+        return self.body(row, caller)
 
     async def delete(self, connection: AsyncConnection, resource_id: str) -> None:
         """Delete the row."""
@@ -102,7 +104,7 @@ class PageReader:
 
     async def of(
         self, resource: Resource[S], caller: AuthorizationContext, *filters: sa.ColumnElement[bool]
-    ) -> Page[S]:
+    ) -> PageOf[S]:
         """Those that the caller sees and that pass the filters. Raises BadRequest."""
         statement = resource.rows.where(resource.where, *filters)
         values = _values(caller)
@@ -116,7 +118,7 @@ class PageReader:
             rows = (await connection.execute(newest, values)).all()
         shown, more = rows[: page.limit], len(rows) > page.limit
         cursor = cursors.sign((shown[-1].id,), binding) if more else None
-        return Page([resource.body(row, caller) for row in shown], cursor, more)
+        return PageOf([resource.body(row, caller) for row in shown], cursor, more)
 
 
 def shown_as(type_: type[S], row: Any, **computed: Any) -> S:

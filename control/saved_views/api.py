@@ -16,12 +16,12 @@ from chassis.auth.tables import principals
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict, Forbidden
 from chassis.http.access import bearer
-from chassis.http.declaration import Page, declared_routes, route
+from chassis.http.declaration import PageOf, declared_routes, route
 from chassis.http.operation import Tag
 from chassis.http.web import Route
 from control.http.context import HandlerContext
 from control.http.field_types import Name, Timestamp
-from control.routing.arguments import Change, control_arguments, page_argument
+from control.routing.arguments import Transaction, control_arguments, page_argument
 from control.routing.resource import CALLER_ID, PageReader, Resource, ids, in_project, shown_as
 from control.saved_views.tables import MAX_PATH_LENGTH, saved_views
 from proto.identity import Role, Scope
@@ -42,6 +42,7 @@ EXAMPLE: Final = {
     "path": "/ui/default/web/explore?from=now-1h&to=now&q=serviceName%3Apayment",
     "shared": False,
 }
+ADMINISTRATORS: Final = (Role.ADMIN, Role.OWNER)
 _WRITE: Final = bearer(Scope.VIEWS_WRITE)
 
 ViewPath = Annotated[
@@ -79,7 +80,7 @@ class SavedView(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def _shown(row: Any, caller: AuthorizationContext) -> SavedView:
-    may_delete = row.created_by == caller.principal_id or caller.role in (Role.ADMIN, Role.OWNER)
+    may_delete = row.created_by == caller.principal_id or caller.role in ADMINISTRATORS
     return shown_as(SavedView, row, may_delete=may_delete)
 
 
@@ -107,20 +108,20 @@ class SavedViews:
         return declared_routes(self, TAG, control_arguments(self.context, page))
 
     @route("GET", PATH, bearer(Scope.EXPLORE_READ))
-    async def list_saved_views(self, caller: AuthorizationContext, page: PageReader) -> Page[SavedView]:
+    async def list_saved_views(self, caller: AuthorizationContext, page: PageReader) -> PageOf[SavedView]:
         """List the caller's views and those that are shared, newest first."""
         return await page.of(VIEWS, caller)
 
     @route("POST", PATH, _WRITE, status=201, errors=(409,), example=EXAMPLE)
-    async def create_saved_view(self, body: NewSavedView, change: Change) -> SavedView:
+    async def create_saved_view(self, body: NewSavedView, transaction: Transaction) -> SavedView:
         """Save an address of the page under a name.
 
         409 at the maximum number of views, of the project or of the caller. 403 for a viewer who wants to share one.
         """
-        caller = change.caller
+        caller = transaction.caller
         if body.shared and caller.role is Role.VIEWER:
             raise Forbidden("Sharing a view requires the role MEMBER, ADMIN or OWNER.")
-        await _require_room(change, body.shared)
+        await _require_room(transaction, body.shared)
         view_id = new_id("viw")
         made = sa.insert(saved_views).values(
             id=view_id,
@@ -130,22 +131,26 @@ class SavedViews:
             created_at=to_milliseconds(self.now()),
             **msgspec.structs.asdict(body),
         )
-        await change.connection.execute(made)
-        created = await VIEWS.show(change.connection, caller, view_id)
-        await _record(change, "saved_view.create", created)
+        await transaction.connection.execute(made)
+        created = await VIEWS.show(transaction.connection, caller, view_id)
+        await _record(transaction, "saved_view.create", created)
         return created
 
     @route("DELETE", PATH + "/{viewId}", _WRITE)
-    async def delete_saved_view(self, view_id: str, change: Change) -> None:
+    async def delete_saved_view(self, view_id: str, transaction: Transaction) -> None:
         """Delete a view.
 
         403 for a shared one of somebody else, unless the caller is an administrator.
         """
-        view = await VIEWS.show(change.connection, change.caller, view_id)
+        # An administrator deletes private ones, too, whose ids the audit log has.
+        is_admin = transaction.caller.role in ADMINISTRATORS
+        view = await VIEWS.show(
+            transaction.connection, transaction.caller, view_id, in_project(saved_views) if is_admin else None
+        )
         if not view.may_delete:
             raise Forbidden("Only its creator or an administrator can delete a shared view.")
-        await VIEWS.delete(change.connection, view_id)
-        await _record(change, "saved_view.delete", view)
+        await VIEWS.delete(transaction.connection, view_id)
+        await _record(transaction, "saved_view.delete", view)
 
 
 async def delete_private(connection: AsyncConnection, org_id: str, principal_id: str) -> None:
@@ -154,19 +159,19 @@ async def delete_private(connection: AsyncConnection, org_id: str, principal_id:
     await connection.execute(saved_views.delete().where(own))
 
 
-async def _require_room(change: Change, shared: bool) -> None:
+async def _require_room(transaction: Transaction, shared: bool) -> None:
     """Private views of others do not count: nobody else sees them, so nobody could make room. Raises Conflict."""
-    is_own = saved_views.c.created_by == change.caller.principal_id
+    is_own = saved_views.c.created_by == transaction.caller.principal_id
     counts = sa.select(sa.func.count().filter(is_own), sa.func.count().filter(saved_views.c.shared))
-    of_project = counts.where(saved_views.c.project_id == change.caller.project_id)
-    own, of_all = (await change.connection.execute(of_project)).one()
+    of_project = counts.where(saved_views.c.project_id == transaction.caller.project_id)
+    own, of_all = (await transaction.connection.execute(of_project)).one()
     if own >= MAX_OWN_VIEWS:
         raise Conflict(f"You have {MAX_OWN_VIEWS} saved views in the project, the maximum. Delete one first.")
     if shared and of_all >= MAX_VIEWS:
         raise Conflict(f"The project has {MAX_VIEWS} shared views, the maximum. Delete one first.")
 
 
-async def _record(change: Change, action: str, view: SavedView) -> None:
+async def _record(transaction: Transaction, action: str, view: SavedView) -> None:
     """Without the path: what somebody searches for may be personal, and the audit log keeps it for good."""
     data = {"name": view.name, "shared": view.shared, "createdBy": view.created_by}
-    await change.record(action, view.id, data | {"projectSlug": change.caller.project_slug})
+    await transaction.record(action, view.id, data | {"projectSlug": transaction.caller.project_slug})

@@ -11,7 +11,7 @@ from yarl import URL
 
 from control.erasures.purge import Purger
 from control.http.paging import MAX_LIMIT
-from control.saved_views import repository
+from control.saved_views import api
 from control.saved_views.api import PATH_PATTERN, NewSavedView
 from control.saved_views.tables import MAX_PATH_LENGTH, saved_views
 from proto.identity import Role, Scope
@@ -178,7 +178,7 @@ def test_what_is_stored_resolves_to_the_page(path: str) -> None:
 async def test_a_view_too_many_is_refused_until_one_is_deleted(
     control: Control, monkeypatch: pytest.MonkeyPatch, name: str, message: str
 ) -> None:
-    monkeypatch.setattr(repository, name, 3)
+    monkeypatch.setattr(api, name, 3)
     _, ada = await member(control)
     view = {"name": "x", "path": "/ui/", "shared": name == "MAX_VIEWS"}
     made = [await save(control, ada, **view | {"name": str(number)}) for number in range(3)]
@@ -193,7 +193,7 @@ async def test_a_view_too_many_is_refused_until_one_is_deleted(
 
 async def test_pages_have_every_view_once_newest_first(control: Control) -> None:
     made = [await save(control, name=str(number)) for number in range(5)]
-    assert MAX_LIMIT < repository.MAX_VIEWS
+    assert MAX_LIMIT < api.MAX_VIEWS
     assert (await control.call("GET", VIEWS, params={"limit": "200"}))[1]["data"] == made[::-1]
     seen: list[Any] = []
     cursor: str | None = ""
