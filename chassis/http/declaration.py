@@ -9,8 +9,8 @@
 `declared_routes` makes a `Route` of each such handler. From the signature come
 - the operation's id, `createSavedView`, its summary and description (the docstring),
 - the value of each parameter, in their order: of the path by the parameter's name, the JSON body by a structure as its
-  type, anything else by what the service offers for a type (`Arguments`: the caller, a page, a transaction),
-- the response: a structure as JSON, None as 204, a `web.StreamResponse` as it is.
+  type, the query string by a `Query`, anything else by what the service offers for a type (`Arguments`),
+- the response: a structure as JSON, `Created` ones with 201, None as 204, a `web.StreamResponse` as it is.
 """
 
 import inspect
@@ -18,7 +18,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Any, Final, Generic, TypeVar, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, Final, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from aiohttp import web
@@ -35,7 +36,9 @@ from chassis.http.operation import (
     Tag,
     json_content,
 )
+from chassis.http.query import Query, query_parameters, read_query
 from chassis.http.route import Route
+from chassis.http.validation import Issues, with_known_issues
 from chassis.http.web import json_response
 
 Provide = Callable[[web.Request, AsyncExitStack], Awaitable[Any]]
@@ -53,6 +56,19 @@ class PageOf(msgspec.Struct, Generic[T], rename="camel", frozen=True):
     data: list[T]
     next_cursor: str | None
     has_more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Created(Generic[T]):
+    """What a handler returns that made something, and otherwise returns it alone: `Created[Release] | Release`."""
+
+    body: T
+
+
+class ChecksQuery:
+    """A value that reads the rest of the query string when the handler asks it to, and raises all faults then."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +104,7 @@ class _Declaration:
     responses: tuple[ResponseSpec, ...]
     parameters: tuple[Parameter, ...]
     error_spec: ErrorSpec
+    page: str
     route: Mapping[str, Any]
 
 
@@ -103,14 +120,16 @@ def route(
     responses: tuple[ResponseSpec, ...] = (),
     parameters: tuple[Parameter, ...] = (),
     error_spec: ErrorSpec = DEFAULT_ERROR_SPEC,
+    page: str = "",
     **options: Any,
 ) -> Callable[[F], F]:
     """Declare the method below as the handler of a route. `status`: of a response with a body. `errors`: statuses
     beyond those that access and body imply. `example`: of the body. `body`, `responses` and `parameters` describe what
-    a handler that takes the `web.Request` reads and answers itself. `options`: further fields of `Route`.
+    a handler that takes the `web.Request` reads and answers itself. `page`: what the document calls a page, by default
+    the name of its items and `Page`. `options`: further fields of `Route`.
     """
     declared = _Declaration(
-        method, path, access, status, errors, example, body, responses, parameters, error_spec, options
+        method, path, access, status, errors, example, body, responses, parameters, error_spec, page, options
     )
 
     def declare(handler: F) -> F:
@@ -129,11 +148,11 @@ def declared_routes(resource: object, tag: Tag, arguments: Arguments) -> list[Ro
 
 
 @cache
-def page_of(item: type[Any]) -> type[msgspec.Struct]:
-    """`PageOf` such items as the document calls it: `SavedViewPage`."""
+def page_of(item: type[Any], name: str) -> type[msgspec.Struct]:
+    """`PageOf` such items as the document calls it."""
     next_cursor = Annotated[str | None, Meta(description="`cursor` of the next page. Null: this is the last page.")]
     fields = [("data", list[item]), ("next_cursor", next_cursor), ("has_more", bool)]  # type: ignore[valid-type]
-    page = msgspec.defstruct(f"{item.__name__}Page", fields, rename="camel")
+    page = msgspec.defstruct(name, fields, rename="camel")
     page.__doc__ = "A page."
     return page
 
@@ -146,7 +165,7 @@ def _route(handler: Callable[..., Awaitable[Any]], tag: Tag, arguments: Argument
     operation = Operation(
         _camel(handler.__name__),
         tag,
-        declared.responses or (_response(result, declared.status),),
+        declared.responses or tuple(_response(each, declared.status, declared.page) for each in _alternatives(result)),
         (*(each for argument in given.values() for each in argument.parameters), *declared.parameters),
         body=declared.body or _body(hints.values(), declared.example),
         error_statuses=declared.errors,
@@ -160,9 +179,14 @@ def _route(handler: Callable[..., Awaitable[Any]], tag: Tag, arguments: Argument
 def _handler(handler: Callable[..., Awaitable[Any]], given: Mapping[str, Provide], status: int) -> Handler:
     async def answer(request: web.Request) -> web.StreamResponse:
         async with AsyncExitStack() as stack:
-            result = await handler(**{name: await provide(request, stack) for name, provide in given.items()})
+            values = {name: await provide(request, stack) for name, provide in given.items()}
+            if not any(isinstance(value, ChecksQuery) for value in values.values()):
+                Issues().raise_if_any("The query is not valid.")
+            result = await handler(**values)
         if isinstance(result, web.StreamResponse):
             return result
+        if isinstance(result, Created):
+            return json_response(result.body, 201)
         return web.Response(status=204) if result is None else json_response(result, status)
 
     return answer
@@ -175,7 +199,7 @@ def _argument(name: str, type_: Any, path: str, arguments: Arguments) -> Argumen
     if f"{{{variable}}}" in path:
         return _path_argument(variable, arguments)
     if _is_struct(type_):
-        return _body_argument(type_, arguments)
+        return _query_argument(type_) if issubclass(type_, Query) else _body_argument(type_, arguments)
     if type_ not in arguments.by_type:
         raise TypeError(f"{path}: {name} is of no type that handlers get: {type_}")
     return arguments.by_type[type_]
@@ -199,16 +223,34 @@ def _body_argument(type_: type[Any], arguments: Arguments) -> Argument:
     return Argument(provide)
 
 
+def _query_argument(type_: type[Query]) -> Argument:
+    async def provide(request: web.Request, stack: AsyncExitStack) -> Any:
+        """Faults are raised by the next check of the request: with those of its page, or before the handler runs."""
+        issues = Issues()
+        value = read_query(type_, request.query, issues)
+        stack.enter_context(with_known_issues(issues))
+        return value
+
+    return Argument(provide, query_parameters(type_))
+
+
 def _body(types: Sequence[Any] | Any, example: Any) -> Body | None:
-    found = [type_ for type_ in types if _is_struct(type_)]
+    found = [type_ for type_ in types if _is_struct(type_) and not issubclass(type_, Query)]
     return Body(json_content(found[0]), example=example) if found else None
 
 
-def _response(result: Any, status: int) -> ResponseSpec:
+def _alternatives(result: Any) -> tuple[Any, ...]:
+    return get_args(result) if isinstance(result, UnionType) or get_origin(result) is Union else (result,)
+
+
+def _response(result: Any, status: int, page: str) -> ResponseSpec:
     if result is type(None):
         return ResponseSpec(_DONE, status=204)
+    if get_origin(result) is Created:
+        result, status = *get_args(result), 201
     if get_origin(result) is PageOf:
-        result = page_of(*get_args(result))
+        (item,) = get_args(result)
+        result = page_of(item, page or f"{item.__name__}Page")
     return ResponseSpec((inspect.getdoc(result) or "").partition("\n\n")[0], json_content(result), status)
 
 

@@ -6,7 +6,7 @@ about a resource stays plain code in its handlers.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
@@ -21,12 +21,13 @@ from chassis.auth.tables import projects
 from chassis.db.database import Database, format_time
 from chassis.errors import NotFound
 from chassis.http.access import BearerAuth
-from chassis.http.declaration import PageOf
+from chassis.http.declaration import ChecksQuery, PageOf
 from chassis.http.web import Route
 from control.http.context import HandlerContext
 from control.http.paging import parse_page_request
 from proto.identity import Scope
 
+R = TypeVar("R")
 S = TypeVar("S", bound=msgspec.Struct)
 
 _PATH_VARIABLE: Final = re.compile(r"\{(\w+)\}")
@@ -94,7 +95,7 @@ class Resource(Identified, Generic[S]):
 
 
 @dataclass(frozen=True, slots=True)
-class PageReader:
+class PageReader(ChecksQuery):
     """Reads the page of a list that `?limit=` and `?cursor=` ask for."""
 
     request: web.Request
@@ -105,20 +106,35 @@ class PageReader:
     async def of(
         self, resource: Resource[S], caller: AuthorizationContext, *filters: sa.ColumnElement[bool]
     ) -> PageOf[S]:
-        """Those that the caller sees and that pass the filters. Raises BadRequest."""
-        statement = resource.rows.where(resource.where, *filters)
+        """Those that the caller sees and that pass the filters, newest first. Raises BadRequest."""
         values = _values(caller)
-        binding = f"{resource.variable} {values} {[str(each.compile().params) for each in filters]}".encode()
-        cursors = self.context.cursors
+        statement = resource.rows.where(resource.where, *filters).order_by(resource.id.desc())
+
+        async def fetch(connection: AsyncConnection, before: str | None, limit: int) -> Sequence[sa.Row[Any]]:
+            older = statement if before is None else statement.where(resource.id < before)
+            rows: Sequence[sa.Row[Any]] = (await connection.execute(older.limit(limit), values)).all()
+            return rows
+
+        filtered = [each.compile().params for each in filters]
+        return await self.read((resource.variable, values, filtered), fetch, lambda row: resource.body(row, caller))
+
+    async def read(
+        self,
+        list_name: object,
+        fetch: Callable[[AsyncConnection, str | None, int], Awaitable[Sequence[R]]],
+        body: Callable[[R], S],
+        key: Callable[[R], str] = lambda item: item.id,  # type: ignore[attr-defined]  # most have one
+    ) -> PageOf[S]:
+        """A page of what `fetch(connection, after, limit)` finds. `list_name`: the list with its filters, for a cursor
+        of another one is refused. Raises BadRequest.
+        """
+        binding, cursors = repr(list_name).encode(), self.context.cursors
         page = parse_page_request(self.request, cursors, binding, default=self.default, maximum=self.maximum)
-        if page.after is not None:
-            statement = statement.where(resource.id < page.after)
         async with self.context.database.read() as connection:
-            newest = statement.order_by(resource.id.desc()).limit(page.limit + 1)
-            rows = (await connection.execute(newest, values)).all()
-        shown, more = rows[: page.limit], len(rows) > page.limit
-        cursor = cursors.sign((shown[-1].id,), binding) if more else None
-        return PageOf([resource.body(row, caller) for row in shown], cursor, more)
+            found = await fetch(connection, page.after, page.limit + 1)
+        items, has_more = found[: page.limit], len(found) > page.limit
+        cursor = cursors.sign((key(items[-1]),), binding) if has_more else None
+        return PageOf([body(item) for item in items], cursor, has_more)
 
 
 def shown_as(type_: type[S], row: Any, **computed: Any) -> S:
