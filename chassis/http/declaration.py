@@ -14,6 +14,7 @@
 """
 
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -46,8 +47,9 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
 
 _DECLARED: Final = "__declared__"
+_VARIABLE: Final = re.compile(r"{(\w+)}")
 _PATH_ID: Final = Annotated[str, Meta(min_length=1)]
-_DONE: Final = "It is done."
+_DONE: Final = "The request was carried out."
 
 
 class PageOf(msgspec.Struct, Generic[T], rename="camel", frozen=True):
@@ -166,7 +168,7 @@ def _route(handler: Callable[..., Awaitable[Any]], tag: Tag, arguments: Argument
         _camel(handler.__name__),
         tag,
         declared.responses or tuple(_response(each, declared.status, declared.page) for each in _alternatives(result)),
-        (*(each for argument in given.values() for each in argument.parameters), *declared.parameters),
+        (*_ids(declared.path), *(each for one in given.values() for each in one.parameters), *declared.parameters),
         body=declared.body or _body(hints.values(), declared.example),
         error_statuses=declared.errors,
         error_spec=declared.error_spec,
@@ -174,6 +176,12 @@ def _route(handler: Callable[..., Awaitable[Any]], tag: Tag, arguments: Argument
     )
     answer = _handler(handler, {name: each.provide for name, each in given.items()}, declared.status)
     return Route(declared.method, declared.path, answer, declared.access, operation=operation, **declared.route)
+
+
+def _ids(path: str) -> list[Parameter]:
+    """The variables of a path, but for slugs, which the document describes by itself."""
+    names = (name for name in _VARIABLE.findall(path) if not name.endswith("Slug"))
+    return [Parameter(name, "path", _PATH_ID, f"The {name.removesuffix('Id')}.") for name in names]
 
 
 def _handler(handler: Callable[..., Awaitable[Any]], given: Mapping[str, Provide], status: int) -> Handler:
@@ -213,7 +221,7 @@ def _path_argument(variable: str, arguments: Arguments) -> Argument:
     async def provide(request: web.Request, _stack: AsyncExitStack) -> Any:
         return arguments.read_path(request, variable)
 
-    return Argument(provide, (Parameter(variable, "path", _PATH_ID, f"Id: `{variable}`."),))
+    return Argument(provide)
 
 
 def _body_argument(type_: type[Any], arguments: Arguments) -> Argument:
