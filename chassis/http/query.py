@@ -21,7 +21,7 @@ from proto.identity import UNPRINTABLE
 Q = TypeVar("Q", bound="Query")
 
 _UNBOUNDED: Final = 8_192  # characters: no request line is longer
-_LINE: Final = re.compile(f"[^{UNPRINTABLE}\ud800-\udfff]+")
+_LINE: Final = f"[^{UNPRINTABLE}\ud800-\udfff]+"
 
 
 class Query(msgspec.Struct, frozen=True, rename="camel"):
@@ -33,7 +33,16 @@ class Query(msgspec.Struct, frozen=True, rename="camel"):
 
 def line(max_length: int) -> Meta:
     """A text that a column of names can hold: without control characters."""
-    return Meta(min_length=1, max_length=max_length, extra={"is_line": True})
+    return Meta(min_length=1, max_length=max_length, extra=_form(_LINE, "Must consist of printable characters."))
+
+
+def form(pattern: str, message: str) -> Meta:
+    """A text that matches the pattern as a whole; else the issue has the message."""
+    return Meta(min_length=1, extra=_form(pattern, message))
+
+
+def _form(pattern: str, message: str) -> dict[str, Any]:
+    return {"form": (re.compile(pattern), message)}
 
 
 def read_query(type_: type[Q], query: Mapping[str, str], issues: Issues) -> Q:
@@ -78,7 +87,7 @@ def _read(parameter: Parameter, query: Mapping[str, str], issues: Issues) -> Any
         return bounded_int(query, name, parameter.default, int(bounds.ge or 0), int(bounds.le or 0), issues)
     if base is str:
         text = bounded_text(query, name, bounds.min_length or 0, bounds.max_length or _UNBOUNDED, issues)
-        return _line(name, text, issues) if (bounds.extra or {}).get("is_line") else text
+        return _formed(name, text, bounds, issues)
     choices = {"true": True, "false": False} if base is bool else {each.value: each for each in base}
     chosen = single_value(query, name, issues)
     if chosen is not None and chosen not in choices:
@@ -86,8 +95,11 @@ def _read(parameter: Parameter, query: Mapping[str, str], issues: Issues) -> Any
     return choices.get(chosen or "")
 
 
-def _line(name: str, text: str | None, issues: Issues) -> str | None:
-    if text is None or _LINE.fullmatch(text) is not None:
+def _formed(name: str, text: str | None, bounds: Meta, issues: Issues) -> str | None:
+    if text is None or not bounds.extra:
         return text
-    issues.add(f"query.{name}", "Must consist of printable characters.", "format")
+    pattern, message = bounds.extra["form"]
+    if pattern.fullmatch(text) is not None:
+        return text
+    issues.add(f"query.{name}", message, "format")
     return None

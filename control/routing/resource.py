@@ -139,8 +139,8 @@ class PageReader(ChecksQuery):
 
 def shown_as(type_: type[S], row: Any, **computed: Any) -> S:
     """A structure whose fields are the row's columns of the same names, and what is computed. Times become texts."""
-    fields = (name for name in type_.__struct_fields__ if name not in computed)
-    return type_(**{name: _shown(getattr(row, name)) for name in fields}, **computed)
+    stored = {name: getattr(row, name) for name in type_.__struct_fields__ if name not in computed}
+    return type_(**{name: _shown(value) for name, value in {**stored, **computed}.items()})
 
 
 def _shown(value: Any) -> Any:
