@@ -17,10 +17,9 @@ from control.approvals.requests import ApprovalRequests
 from control.approvals.views import ApprovalViews
 from control.audit.events import Audit
 from control.changes.changes import Changes
-from control.channels.channels import Channels
-from control.channels.subscriptions import Subscriptions
+from control.channels.api import Channels
+from control.deliveries.api import Deliveries
 from control.deliveries.channel_tests import ChannelTests
-from control.deliveries.deliveries import Deliveries
 from control.deliveries.wiring import build_deliveries
 from control.erasures.housekeeping import ErasureHousekeeping
 from control.erasures.purge import Purger
@@ -37,7 +36,7 @@ from control.issues.metrics import IssueMetrics
 from control.issues.notifications import IssueUrls
 from control.outbound.egress import Egress
 from control.page_links import PageLinks
-from control.policies.policies import Policies
+from control.policies.api import Policies
 from control.proofs.routes import build_proof_routes
 from control.resources import RESOURCES
 from control.routing.resource import with_existence_checks
@@ -92,7 +91,7 @@ def service(
     approvals = ApprovalRequests(context, delivery_parts.sender, links)
     policies, audit = Policies(context), Audit(context)
     channels, deliveries = Channels(context, secret_box, settings.channel_rules), Deliveries(context)
-    channel_tests = ChannelTests(channels, delivery_parts.sender)
+    channel_tests = ChannelTests(context, delivery_parts.sender)
     issuer = load_session_issuer(context, chassis.data_dir)
     routes, identity_contexts = build_identity_routes(context, secret_box, issuer, mailer)
     sso_routes, sso_contexts = build_sso_routes(
@@ -116,13 +115,13 @@ def service(
     routes += [*Organizations(context).routes(), *projects.routes(), *keys.routes()]
     routes += [*Erasures(context, check_filters).routes()]
     routes += [*ApprovalViews(context).routes(), *approvals.routes(), *policies.routes()]
-    routes += [*IssueHandlers(context).routes(), *Subscriptions(context, channels).routes()]
+    routes += [*IssueHandlers(context).routes(), *channels.routes()]
     routes += [*Suspects(context, clickhouse, source_maps).routes(), *SavedViews(context).routes()]
     routes += [*Releases(context).routes(), *Changes(context).routes()]
     routes += [*Proposals(context).routes(), *IssueLinks(context).routes()]
     routes += SourceMapHandlers(context, settings.source_map_max_bytes, chassis.body_min_rate).routes()
     routes += build_proof_routes(context, settings.proof_max_bytes, chassis.body_min_rate)
-    routes += [*channels.routes(), *channel_tests.routes(), *deliveries.routes(), *audit.routes()]
+    routes += [*channel_tests.routes(), *deliveries.routes(), *audit.routes()]
     keyring_contexts = (
         [KeyringWatcher(key_source, guards.database, metadata).running] if isinstance(key_source, KeyFile) else []
     )

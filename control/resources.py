@@ -10,13 +10,13 @@ from chassis.erasures.tables import erasures
 from chassis.issues.tables import issues
 from chassis.source_maps.tables import source_maps
 from control.approvals.tables import approval_requests
+from control.channels.api import CHANNELS
 from control.channels.delivery_tables import deliveries
-from control.channels.tables import notification_channels
 from control.chat_links.tables import chat_links
 from control.directory.tables import scim_tokens
 from control.integrations.tables import inbound_deliveries, integrations
 from control.issues.tables import issue_links
-from control.policies.tables import approval_policies
+from control.policies.api import POLICIES
 from control.proofs.tables import proof_bundles, proof_issuer_keys
 from control.releases.tables import releases
 from control.routing.resource import Identified, ids, in_organization, in_project
@@ -26,11 +26,6 @@ from control.warehouse.tables import warehouse_sinks
 from proto.identity import Scope
 from proto.proofs.primitives import IDENTIFIER_PATTERN
 
-_LIVE_CHANNEL: Final = (
-    (in_organization(notification_channels))
-    & notification_channels.c.deleted_at.is_(None)
-    & (notification_channels.c.project_id.is_(None) | in_project(notification_channels))
-)
 RESOURCES: Final[tuple[Identified, ...]] = (
     Identified(
         "tokenId",
@@ -43,11 +38,9 @@ RESOURCES: Final[tuple[Identified, ...]] = (
     Identified("keyId", ids("key"), Scope.KEYS_READ, project_keys.c.id, in_project(project_keys)),
     Identified("principalId", ids("prn"), Scope.MEMBERS_READ, memberships.c.principal_id, in_organization(memberships)),
     Identified("invitationId", ids("inv"), Scope.MEMBERS_READ, invitations.c.id, in_organization(invitations)),
-    Identified("policyId", ids("pol"), Scope.POLICIES_READ, approval_policies.c.id, in_organization(approval_policies)),
     Identified(
         "requestId", ids("apr"), Scope.APPROVALS_READ, approval_requests.c.id, in_organization(approval_requests)
     ),
-    Identified("channelId", ids("chn"), Scope.CHANNELS_READ, notification_channels.c.id, _LIVE_CHANNEL),
     Identified("domainId", ids("dom"), Scope.SSO_READ, sso_domains.c.id, in_organization(sso_domains)),
     Identified("identityId", ids("ssi"), Scope.SSO_READ, sso_identities.c.id, in_organization(sso_identities)),
     Identified("scimTokenId", ids("sct"), Scope.SSO_READ, scim_tokens.c.id, in_organization(scim_tokens)),
@@ -72,6 +65,8 @@ RESOURCES: Final[tuple[Identified, ...]] = (
         inbound_deliveries.c.id,
         inbound_deliveries.c.integration_id == sa.bindparam("integrationId"),
     ),
+    POLICIES,
+    CHANNELS,
     VIEWS,
     Identified("bundleId", IDENTIFIER_PATTERN, Scope.PROOFS_READ, proof_bundles.c.bundle_id, in_project(proof_bundles)),
     Identified("deliveryId", ids("dlv"), Scope.CHANNELS_READ, deliveries.c.id, in_organization(deliveries)),
