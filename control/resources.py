@@ -4,7 +4,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from chassis.auth.tables import access_tokens, invitations, memberships, project_keys
+from chassis.auth.tables import access_tokens, invitations, memberships
 from chassis.changes.tables import change_events
 from chassis.erasures.tables import erasures
 from chassis.issues.tables import issues
@@ -22,6 +22,7 @@ from control.releases.tables import releases
 from control.routing.resource import Identified, ids, in_organization, in_project
 from control.saved_views.api import VIEWS
 from control.sso.tables import sso_domains, sso_identities
+from control.tenants.project_keys import KEYS
 from control.warehouse.tables import warehouse_sinks
 from proto.identity import Scope
 from proto.proofs.primitives import IDENTIFIER_PATTERN
@@ -35,7 +36,6 @@ RESOURCES: Final[tuple[Identified, ...]] = (
         (in_organization(access_tokens))
         & (access_tokens.c.principal_id == sa.bindparam("principalId")),  # without one in the path, the caller
     ),
-    Identified("keyId", ids("key"), Scope.KEYS_READ, project_keys.c.id, in_project(project_keys)),
     Identified("principalId", ids("prn"), Scope.MEMBERS_READ, memberships.c.principal_id, in_organization(memberships)),
     Identified("invitationId", ids("inv"), Scope.MEMBERS_READ, invitations.c.id, in_organization(invitations)),
     Identified(
@@ -65,6 +65,7 @@ RESOURCES: Final[tuple[Identified, ...]] = (
         inbound_deliveries.c.id,
         inbound_deliveries.c.integration_id == sa.bindparam("integrationId"),
     ),
+    KEYS,
     POLICIES,
     CHANNELS,
     VIEWS,

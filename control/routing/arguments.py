@@ -104,7 +104,12 @@ def control_arguments(context: HandlerContext, own: Mapping[Any, Argument] = Map
         SessionTransaction: Argument(session_transaction),
         PageReader: page_argument(context),
     }
-    return Arguments(context.read_body, path_id, by_type | dict(own))
+    return Arguments(context.read_body, _path_value, by_type | dict(own))
+
+
+def _path_value(request: web.Request, name: str) -> str:
+    """Slugs are of what the guard has found."""
+    return request.match_info[name] if name.endswith("Slug") else path_id(request, name)
 
 
 def page_argument(context: HandlerContext, default: int = DEFAULT_LIMIT, maximum: int = MAX_LIMIT) -> Argument:
