@@ -62,14 +62,14 @@ class Removal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """The secret for an authenticator app."""
+    """The proposed secret for an authenticator app. Codes are required only after `/auth/totp/confirm`."""
 
     secret: Annotated[str, Meta(description="Base32, for manual entry.")]
     uri: Annotated[str, Meta(description="The same secret as an `otpauth:` URI, for a QR code.")]
 
 
 class RecoveryCodes(msgspec.Struct, frozen=True, rename="camel"):
-    """Each replaces a code once. They are shown only in this response."""
+    """Recovery codes of the second factor, which is enabled. Each replaces a code once. They are shown only here."""
 
     recovery_codes: Annotated[list[str], Meta(min_length=RECOVERY_CODES, max_length=RECOVERY_CODES)]
 

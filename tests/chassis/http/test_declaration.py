@@ -23,9 +23,9 @@ from chassis.http.declaration import (
     route,
 )
 from chassis.http.openapi import Endpoint, build_document
-from chassis.http.operation import Operation, Parameter, ResponseSpec, Tag
-from chassis.http.query import Query, line
-from chassis.http.validation import Issues, read_json
+from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
+from chassis.http.query import Query, form, line
+from chassis.http.validation import Issues, decode_body, read_json
 from tests.chassis.conftest import Serve
 
 THINGS = Tag("things", "What there is.")
@@ -115,6 +115,17 @@ class Things:
         if request.query:
             await book.read()
         return web.Response(text=f"{request.method} {wanted.most_mm}")
+
+
+class Named(Query, frozen=True):
+    code: Annotated[str | None, form("[a-z]{2}", "Must be two letters."), Meta(description="Its code.")] = None
+
+
+class Reports:
+    @route("POST", "/reports", public(), body=Body(json_content(Wish)))
+    async def report_thing(self, _named: Named, request: web.Request) -> None:
+        """Read the body by itself."""
+        decode_body(Wish, await request.read())
 
 
 class Lost:
@@ -235,3 +246,14 @@ def test_the_document_says_what_the_signature_says() -> None:
 def test_a_parameter_that_no_service_offers_is_refused_at_the_start() -> None:
     with pytest.raises(TypeError, match="where is of no type that handlers get"):
         declared_routes(Lost(), THINGS, arguments(Said()))
+
+
+async def test_faults_of_the_query_are_raised_with_those_of_a_body_that_the_handler_reads(serve: Serve) -> None:
+    served = await serve(declared_routes(Reports(), THINGS, arguments(Said())))
+    status, _, answer = await served.request("POST", "/reports?code=abc", json={"name": 1})
+    issues = [(each["path"], each["message"]) for each in msgspec.json.decode(answer)["error"]["details"]]
+    assert (status, issues) == (
+        400,
+        [("query.code", "Must be two letters."), ("body.name", "Expected string, got integer.")],
+    )
+    assert (await served.request("POST", "/reports?code=ab", json={"name": "lamp"}))[0] == 204
