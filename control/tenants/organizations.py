@@ -61,7 +61,7 @@ class Organization(msgspec.Struct, frozen=True, rename="camel"):
 
 
 @dataclass(frozen=True, slots=True)
-class Confirmation(ChecksQuery):
+class ConfirmedSlug(ChecksQuery):
     """The slug that the query repeats."""
 
     request: web.Request
@@ -75,8 +75,8 @@ class Confirmation(ChecksQuery):
         issues.raise_if_any("The query is not valid.")
 
 
-async def _confirmation(request: web.Request, _stack: AsyncExitStack) -> Confirmation:
-    return Confirmation(request)
+async def _confirmation(request: web.Request, _stack: AsyncExitStack) -> ConfirmedSlug:
+    return ConfirmedSlug(request)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Organizations:
 
     def routes(self) -> list[Route]:
         """Every route of this resource."""
-        own = {Confirmation: Argument(_confirmation, (CONFIRM,))}
+        own = {ConfirmedSlug: Argument(_confirmation, (CONFIRM,))}
         return declared_routes(self, TAG, control_arguments(self.context, own))
 
     @route("GET", PATH, bearer(Scope.PROJECTS_READ))
@@ -108,7 +108,7 @@ class Organizations:
 
     @route("DELETE", PATH, _WRITE, status=202, responses=(DELETED,))
     async def delete_organization(
-        self, request: web.Request, caller: AuthorizationContext, confirmation: Confirmation
+        self, request: web.Request, caller: AuthorizationContext, confirmation: ConfirmedSlug
     ) -> Erasure:
         """Delete the organization with all its projects, members and telemetry.
 
