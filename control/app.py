@@ -17,16 +17,14 @@ from control.approvals.requests import ApprovalRequests
 from control.approvals.views import ApprovalViews
 from control.audit.events import Audit
 from control.changes.changes import Changes
-from control.channels.channels import Channels
-from control.channels.subscriptions import Subscriptions
+from control.channels.api import Channels
+from control.deliveries.api import Deliveries
 from control.deliveries.channel_tests import ChannelTests
-from control.deliveries.deliveries import Deliveries
 from control.deliveries.wiring import build_deliveries
 from control.erasures.housekeeping import ErasureHousekeeping
 from control.erasures.purge import Purger
 from control.erasures.requests import Erasures
 from control.erasures.submission import CheckFilters
-from control.existence import with_existence_checks
 from control.http.context import HandlerContext
 from control.identity.mail import AccountMailer, AccountMailMetrics
 from control.identity.routes import build_identity_routes, load_session_issuer
@@ -38,9 +36,11 @@ from control.issues.metrics import IssueMetrics
 from control.issues.notifications import IssueUrls
 from control.outbound.egress import Egress
 from control.page_links import PageLinks
-from control.policies.policies import Policies
+from control.policies.api import Policies
 from control.proofs.routes import build_proof_routes
-from control.saved_views.saved_views import SavedViews
+from control.resources import RESOURCES
+from control.routing.resource import with_existence_checks
+from control.saved_views.api import SavedViews
 from control.scim.roles import apply_roles
 from control.scim.routes import build_scim_routes
 from control.scm.proposals import Proposals
@@ -91,7 +91,7 @@ def service(
     approvals = ApprovalRequests(context, delivery_parts.sender, links)
     policies, audit = Policies(context), Audit(context)
     channels, deliveries = Channels(context, secret_box, settings.channel_rules), Deliveries(context)
-    channel_tests = ChannelTests(channels, delivery_parts.sender)
+    channel_tests = ChannelTests(context, delivery_parts.sender)
     issuer = load_session_issuer(context, chassis.data_dir)
     routes, identity_contexts = build_identity_routes(context, secret_box, issuer, mailer)
     sso_routes, sso_contexts = build_sso_routes(
@@ -115,13 +115,13 @@ def service(
     routes += [*Organizations(context).routes(), *projects.routes(), *keys.routes()]
     routes += [*Erasures(context, check_filters).routes()]
     routes += [*ApprovalViews(context).routes(), *approvals.routes(), *policies.routes()]
-    routes += [*IssueHandlers(context).routes(), *Subscriptions(context, channels).routes()]
+    routes += [*IssueHandlers(context).routes(), *channels.routes()]
     routes += [*Suspects(context, clickhouse, source_maps).routes(), *SavedViews(context).routes()]
     routes += [*Releases(context).routes(), *Changes(context).routes()]
     routes += [*Proposals(context).routes(), *IssueLinks(context).routes()]
     routes += SourceMapHandlers(context, settings.source_map_max_bytes, chassis.body_min_rate).routes()
     routes += build_proof_routes(context, settings.proof_max_bytes, chassis.body_min_rate)
-    routes += [*channels.routes(), *channel_tests.routes(), *deliveries.routes(), *audit.routes()]
+    routes += [*channel_tests.routes(), *deliveries.routes(), *audit.routes()]
     keyring_contexts = (
         [KeyringWatcher(key_source, guards.database, metadata).running] if isinstance(key_source, KeyFile) else []
     )
@@ -140,7 +140,7 @@ def service(
     ]
     return Service(
         name="control",
-        routes=with_existence_checks(guards.database, routes),
+        routes=with_existence_checks(guards.database, routes, RESOURCES),
         cleanup_contexts=resources,
         readiness=[guards.database, *([] if clickhouse is None else [OptionalDependency(clickhouse)])],
     )

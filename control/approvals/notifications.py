@@ -12,7 +12,7 @@ from control.approvals import repository
 from control.approvals.model import RequestRecord, Status
 from control.approvals.schemas import request_body
 from control.channels import repository as channels
-from control.channels.ids import is_channel_id
+from control.channels.repository import is_channel_id
 from control.deliveries import outbox
 from control.deliveries.outbox import AllChannels, ChannelIds, EnqueueResult
 from control.message import Fact, Message, Severity

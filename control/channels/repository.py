@@ -1,5 +1,6 @@
 """Channels in the database. Every function runs in the caller's transaction."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,14 +15,16 @@ from chassis.errors import Conflict
 from control.channels.config import Config, Kind, decode_config, encode_config
 from control.channels.delivery_tables import State, deliveries
 from control.channels.tables import ChannelEvent, DisabledReason, channel_subscriptions, notification_channels
+from control.routing.resource import ids
 from control.secrets.secret_box import SecretBox
 
 MAX_CHANNELS: Final = 1_000  # per organization: one message may go to all of them
 
-_COLUMNS: Final = [
+COLUMNS: Final = [
     notification_channels.c[name]
     for name in ("id", "org_id", "project_id", "name", "kind", "enabled", "created_at", "updated_at")
 ]
+_CHANNEL_ID: Final = re.compile(ids("chn"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,11 @@ class Channel:
     enabled: bool
     created_at: datetime
     updated_at: datetime
+
+
+def is_channel_id(text: str) -> bool:
+    """Whether the text has the format of a channel id: a body may hold characters that no database column accepts."""
+    return _CHANNEL_ID.fullmatch(text) is not None
 
 
 async def create(
@@ -74,21 +82,9 @@ async def create(
 
 async def find(connection: AsyncConnection, org_id: str, project_id: int, channel_id: str) -> Channel | None:
     """A channel visible in the project: its own, or one of the organization."""
-    found = sa.select(*_COLUMNS).where(notification_channels.c.id == channel_id, *_visible_from(org_id, project_id))
+    found = sa.select(*COLUMNS).where(notification_channels.c.id == channel_id, *_visible_from(org_id, project_id))
     row = (await connection.execute(found)).mappings().one_or_none()
     return None if row is None else _channel(row)
-
-
-async def list_channels(
-    connection: AsyncConnection, org_id: str, project_id: int, before_id: str | None, limit: int
-) -> list[Channel]:
-    """At most `limit` channels visible in the project, newest first, starting with the first one older than
-    `before_id`.
-    """
-    page = sa.select(*_COLUMNS).where(*_visible_from(org_id, project_id)).order_by(notification_channels.c.id.desc())
-    if before_id is not None:
-        page = page.where(notification_channels.c.id < before_id)
-    return [_channel(row) for row in (await connection.execute(page.limit(limit))).mappings()]
 
 
 async def change(
@@ -113,7 +109,7 @@ async def change(
     await connection.execute(notification_channels.update().where(where).values(values))
     if enabled is False:
         await cancel_waiting(connection, channel.id, "The channel was disabled.")
-    row = (await connection.execute(sa.select(*_COLUMNS).where(where))).mappings().one()
+    row = (await connection.execute(sa.select(*COLUMNS).where(where))).mappings().one()
     return _channel(row)
 
 
@@ -164,7 +160,7 @@ async def resolve_targets(
     only those of the organization), oldest first.
     """
     live = (notification_channels.c.org_id == org_id) & notification_channels.c.deleted_at.is_(None)
-    found = sa.select(*_COLUMNS).where(live).order_by(notification_channels.c.id)
+    found = sa.select(*COLUMNS).where(live).order_by(notification_channels.c.id)
     if channel_ids is not None:
         found = found.where(notification_channels.c.id.in_(list(channel_ids)))
     else:
@@ -181,7 +177,7 @@ async def resolve_subscribers(
         channel_subscriptions.c.event.in_([event.value for event in events]),
     )
     found = (
-        sa.select(*_COLUMNS)
+        sa.select(*COLUMNS)
         .where(
             notification_channels.c.id.in_(subscribed),
             *_visible_from(org_id, project_id),

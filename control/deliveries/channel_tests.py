@@ -1,46 +1,74 @@
 """`.../notification-channels/{channelId}/test`: a test message through a channel."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
+import msgspec
 from aiohttp import web
+from msgspec import Meta
 
 from chassis.auth.model import AuthorizationContext
 from chassis.db.database import format_time
 from chassis.http.access import bearer
-from chassis.http.operation import Operation, ResponseSpec, json_content
-from chassis.http.web import Route, json_response
+from chassis.http.declaration import declared_routes, route
+from chassis.http.web import Route
 from chassis.limits.limiter import LimitClass
-from control.channels.channels import ID, TAG, Channels
-from control.channels.permissions import check_channel_rate_limit
+from control.channels.api import (
+    ONE,
+    TAG,
+    ChannelId,
+    check_channel_rate_limit,
+    load_manageable,
+    manageable_channel,
+)
+from control.channels.config import Kind
 from control.channels.repository import Channel
-from control.channels.schemas import ChannelTest, Failure
 from control.deliveries.outcome import AttemptOutcome
 from control.deliveries.sender import Sender
+from control.http.context import HandlerContext
+from control.http.field_types import Timestamp
 from control.message import Fact, Message
+from control.routing.arguments import begin, control_arguments
+from control.routing.resource import ids
 from proto.identity import Scope
 
 TEST_MESSAGE_TYPE: Final = "channel.test"
-PATH: Final = "/orgs/{orgSlug}/projects/{projectSlug}/notification-channels/{channelId}/test"
+DeliveryId = Annotated[str, Meta(pattern=f"^{ids('dlv')}$")]
 
-TEST: Final = Operation(
-    "testChannel", TAG, (ResponseSpec("The outcome of the test message.", json_content(ChannelTest)),), (ID,)
-)
+
+class Failure(msgspec.Struct, frozen=True, rename="camel"):
+    """Why nothing was delivered. `permanent`: another attempt would fail too."""
+
+    permanent: bool
+    retry_after_seconds: Annotated[int, Meta(ge=1, le=86_400)] | None
+
+
+class ChannelTest(msgspec.Struct, frozen=True, rename="camel"):
+    """The result of a test message. `detail` is human-readable."""
+
+    channel_id: ChannelId
+    kind: Kind
+    ok: bool
+    delivery_id: DeliveryId
+    attempted_at: Timestamp
+    detail: str
+    failure: Failure | None
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelTests:
     """Handler of channel tests, and its dependencies."""
 
-    channels: Channels
+    context: HandlerContext
     sender: Sender
 
     def routes(self) -> list[Route]:
-        """The route, with its scope."""
-        access = bearer(Scope.CHANNELS_WRITE)
-        return [Route("POST", PATH, self.test, access, limit=LimitClass.CHANNEL_TEST, operation=TEST)]
+        """The route."""
+        own = {Channel: manageable_channel(self.context)}
+        return declared_routes(self, TAG, control_arguments(self.context, own))
 
-    async def test(self, request: web.Request) -> web.StreamResponse:
+    @route("POST", ONE + "/test", bearer(Scope.CHANNELS_WRITE), limit=LimitClass.CHANNEL_TEST)
+    async def test_channel(self, request: web.Request, channel: Channel) -> ChannelTest:
         """Send a test message through a channel, even a disabled one.
 
         One delivery with one attempt. The response has its outcome, but no content of the receiver's response. A
@@ -48,21 +76,20 @@ class ChannelTests:
         OWNER. 429 also when the channel has been tested too often, by anyone, and while the organization
         runs several tests.
         """
-        await check_channel_rate_limit(request, (await self.channels.precheck_manageable(request)).id)
-        async with self.channels.context.write_transaction(request) as (connection, caller):
-            found = await self.channels.load_manageable(connection, request)
-            claimed = await self.sender.insert_test(connection, found, test_message(found, caller))
+        await check_channel_rate_limit(request, channel.id)
+        async with begin(self.context, request) as transaction:
+            channel = await load_manageable(transaction.connection, transaction.caller, channel.id)
+            message = test_message(channel, transaction.caller)
+            claimed = await self.sender.insert_test(transaction.connection, channel, message)
         outcome = await self.sender.test(claimed)
-        return json_response(
-            ChannelTest(
-                channel_id=found.id,
-                kind=found.kind,
-                ok=outcome.ok,
-                delivery_id=claimed.id,
-                attempted_at=format_time(claimed.created_at),
-                detail=outcome.detail,
-                failure=failure_body(outcome),
-            )
+        return ChannelTest(
+            channel_id=channel.id,
+            kind=channel.kind,
+            ok=outcome.ok,
+            delivery_id=claimed.id,
+            attempted_at=format_time(claimed.created_at),
+            detail=outcome.detail,
+            failure=_failure(outcome),
         )
 
 
@@ -80,6 +107,6 @@ def test_message(channel: Channel, caller: AuthorizationContext) -> Message:
     )
 
 
-def failure_body(outcome: AttemptOutcome) -> Failure | None:
+def _failure(outcome: AttemptOutcome) -> Failure | None:
     """The failure of an attempt, None if it succeeded."""
     return None if outcome.ok else Failure(outcome.permanent, outcome.retry_after_s)

@@ -13,8 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.db.database import to_milliseconds
 from control.channels import repository as channels
 from control.channels.delivery_tables import MAX_SUBJECT_LENGTH, MAX_TYPE_LENGTH
-from control.channels.ids import is_channel_id
-from control.channels.repository import Channel
+from control.channels.repository import Channel, is_channel_id
 from control.channels.tables import ChannelEvent
 from control.deliveries import repository
 from control.deliveries.capacity import ensure_capacity

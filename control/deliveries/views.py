@@ -2,19 +2,22 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import sqlalchemy as sa
+from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict
+from chassis.http.query import Query, form
 from control.channels.config import Kind
 from control.channels.delivery_tables import TERMINAL_STATES, State, deliveries, delivery_messages
 from control.channels.tables import notification_channels
 from control.deliveries.leases import OBSOLETE
 from control.message import Message
+from control.routing.resource import ids
 
 _COLUMNS: Final = (
     *(
@@ -30,12 +33,13 @@ _COLUMNS: Final = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveryFilter:
+class DeliveryFilter(Query, frozen=True, rename="camel"):
     """Filters of a list of deliveries; None: any."""
 
-    channel_id: str | None = None
-    state: State | None = None
+    channel_id: Annotated[
+        str | None, form(ids("chn"), "Must be a channel id."), Meta(description="Only deliveries to this channel.")
+    ] = None
+    state: Annotated[State | None, Meta(description="Only deliveries in this state.")] = None
 
 
 @dataclass(frozen=True, slots=True)

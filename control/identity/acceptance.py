@@ -11,7 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.errors import BadRequest, Issue, MfaRequired, Unauthorized
 from chassis.http.access import anonymous
-from chassis.http.operation import Body, Operation, ResponseSpec, json_content
+from chassis.http.declaration import declared_routes, route
+from chassis.http.operation import ResponseSpec, json_content
 from chassis.http.web import RATE_LIMITS, Route, request_id
 from chassis.limits.limiter import LimitClass
 from control.audit.record import Actor, record
@@ -30,8 +31,10 @@ from control.identity.schemas import InCookie, MfaCodeInput, PasswordInput, Secr
 from control.identity.session_issuer import SessionIssuer, SessionMaterial
 from control.identity.session_repository import IssuedSession
 from control.identity.user_repository import User
+from control.routing.arguments import control_arguments
 from proto.identity import PrincipalKind
 
+PATH: Final = "/auth/invitations/accept"
 _INVALID_INVITATION: Final = "The invitation is not valid."
 # The same whether there is such an account or not.
 _NO_SUCH_ACCOUNT: Final = (
@@ -63,21 +66,13 @@ class Acceptance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
     cookie: InCookie = False
 
 
-ACCEPT: Final = Operation(
-    "acceptInvitation",
-    TAG,
-    (ResponseSpec("A session for the new member.", json_content(SessionMaterial), 201),),
-    body=Body(
-        json_content(Acceptance),
-        example={
-            "inviteToken": "inv_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklm",
-            "name": "Ada",
-            "password": "correct horse battery",
-            "existingAccount": False,
-        },
-    ),
-    error_statuses=(401, 403, 409),
-)
+ACCEPTED: Final = ResponseSpec("A session for the new member.", json_content(SessionMaterial), 201)
+EXAMPLE: Final = {
+    "inviteToken": "inv_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklm",
+    "name": "Ada",
+    "password": "correct horse battery",
+    "existingAccount": False,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +87,10 @@ class Acceptances:
 
     def routes(self) -> list[Route]:
         """The route of this resource."""
-        return [Route("POST", "/auth/invitations/accept", self.accept, anonymous(), operation=ACCEPT)]
+        return declared_routes(self, TAG, control_arguments(self.context))
 
-    async def accept(self, request: web.Request) -> web.StreamResponse:
+    @route("POST", PATH, anonymous(), errors=(401, 403, 409), example=EXAMPLE, responses=(ACCEPTED,))
+    async def accept_invitation(self, body: Acceptance, request: web.Request) -> web.StreamResponse:
         """Accept an invitation.
 
         Creates an account with a password of its own. If the invitation was mailed, its address is verified; otherwise
@@ -104,7 +100,6 @@ class Acceptances:
         organization has influence on the response to a request without `existingAccount`. 409 if the organization has
         a member with the address. 403 while the organization requires single sign-on, which makes members by itself.
         """
-        body = await self.context.read_body(request, Acceptance)
         if body.cookie:
             require_same_origin(request)
         await self.issuer.ensure_key_published()

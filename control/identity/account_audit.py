@@ -1,6 +1,7 @@
 """Audit events of a user account: recorded in every organization that the user is a member of."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -8,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.model import AuthenticatedCredential
 from chassis.auth.tables import memberships, organizations
 from control.audit.record import Actor, record
+from control.routing.arguments import SessionTransaction
 
 
 def session_actor(caller: AuthenticatedCredential, org_id: str) -> Actor:
@@ -36,3 +38,10 @@ async def record_in_all_orgs(
     )
     for org_id in (await connection.scalars(found)).all():
         await record(connection, actor_for(org_id), action, user_id, data, request_id)
+
+
+async def record_change(transaction: SessionTransaction, action: str, data: Mapping[str, object]) -> None:
+    """Record what the caller has done to the own account, in every organization that the caller is a member of."""
+    caller = transaction.caller
+    by = partial(session_actor, caller)
+    await record_in_all_orgs(transaction.connection, caller.principal_id, by, action, data, transaction.request_id)

@@ -1,8 +1,9 @@
 """`/orgs/{orgSlug}/invitations`: list, create, revoke."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from aiohttp import web
@@ -10,25 +11,27 @@ from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthorizationContext
-from chassis.db.database import format_time
 from chassis.errors import Conflict, NotFound
 from chassis.http.access import authorization_context, bearer
-from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
-from chassis.http.web import Route, json_response, request_id
-from control.audit.record import record
+from chassis.http.declaration import PageOf, declared_routes, route
+from chassis.http.operation import Body, Tag, json_content
+from chassis.http.web import Route
 from control.directory.user_repository import find_for_login
 from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
-from control.http.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
 from control.identity import enforcement, member_repository
 from control.identity import invitation_repository as store
 from control.identity.invitation_repository import IssuedInvitation, StoredInvitation
 from control.identity.mail import AccountMailer, require_mail_rate
-from control.identity.schemas import INVITATION_ID, Email
+from control.identity.schemas import Email
+from control.routing.arguments import Transaction, begin, control_arguments
+from control.routing.resource import PageReader, ids, shown_as
 from proto.identity import Role, Scope, normalize_email
 
+TAG: Final = Tag("members", "Members of an organization, and invitations.")
+PATH: Final = "/orgs/{orgSlug}/invitations"
+_WRITE: Final = bearer(Scope.MEMBERS_WRITE)
 InvitationState = Literal["OPEN", "ACCEPTED", "REVOKED", "EXPIRED"]
-_INVALID_INVITATION: Final = "The invitation is not valid."
 
 
 class NewInvitation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -48,7 +51,7 @@ class NewInvitation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
 class Invitation(msgspec.Struct, frozen=True, rename="camel"):
     """An invitation, without its secret."""
 
-    id: Annotated[str, Meta(pattern=f"^{INVITATION_ID.pattern}$")]
+    id: Annotated[str, Meta(pattern=f"^{ids('inv')}$")]
     email: Email
     role: Role
     state: InvitationState
@@ -69,27 +72,7 @@ class MadeInvitation(Invitation, frozen=True, rename="camel"):
     ]
 
 
-class InvitationPage(msgspec.Struct, rename="camel"):
-    """A page of invitations, newest first."""
-
-    data: list[Invitation]
-    next_cursor: NextCursor
-    has_more: bool
-
-
-TAG: Final = Tag("members", "Members of an organization, and invitations.")
-LIST: Final = Operation(
-    "listInvitations", TAG, (ResponseSpec("A page.", json_content(InvitationPage)),), PAGE_PARAMETERS
-)
-CREATE: Final = Operation(
-    "createInvitation",
-    TAG,
-    (ResponseSpec("The invitation, with its secret unless that was mailed.", json_content(MadeInvitation), 201),),
-    body=Body(json_content(NewInvitation), example={"email": "ada@example.org", "role": "MEMBER"}),
-    error_statuses=(409,),
-)
-_ID: Final = Parameter("invitationId", "path", Annotated[str, Meta(min_length=1)], "The invitation.")
-REVOKE: Final = Operation("revokeInvitation", TAG, (ResponseSpec("The invitation was revoked.", status=204),), (_ID,))
+NEW: Final = Body(json_content(NewInvitation), example={"email": "ada@example.org", "role": "MEMBER"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,24 +83,22 @@ class Invitations:
     mailer: AccountMailer
 
     def routes(self) -> list[Route]:
-        """Every route of this resource with its scope."""
-        every = "/orgs/{orgSlug}/invitations"
-        return [
-            Route("GET", every, self.list, bearer(Scope.MEMBERS_READ), operation=LIST),
-            Route("POST", every, self.create, bearer(Scope.MEMBERS_WRITE), operation=CREATE),
-            Route("DELETE", every + "/{invitationId}", self.revoke, bearer(Scope.MEMBERS_WRITE), operation=REVOKE),
-        ]
+        """Every route of this resource."""
+        return declared_routes(self, TAG, control_arguments(self.context))
 
-    async def list(self, request: web.Request) -> web.StreamResponse:
+    @route("GET", PATH, bearer(Scope.MEMBERS_READ))
+    async def list_invitations(self, caller: AuthorizationContext, page: PageReader) -> PageOf[Invitation]:
         """List invitations, newest first, in every state."""
-        caller = authorization_context(request)
-        binding = f"invitations of {caller.org_id}".encode()
-        page = parse_page_request(request, self.context.cursors, binding)
-        async with self.context.database.read() as connection:
-            found = await store.list_invitations(connection, caller.org_id, page.after, page.limit + 1)
-        return json_response(page_body(found, page, invitation_body, lambda one: one.id, self.context.cursors, binding))
 
-    async def create(self, request: web.Request) -> web.StreamResponse:
+        async def fetch(connection: AsyncConnection, before: str | None, limit: int) -> Sequence[StoredInvitation]:
+            return await store.list_invitations(connection, caller.org_id, before, limit)
+
+        return await page.read(
+            ("invitations", caller.org_id), fetch, lambda one: shown_as(Invitation, one, **_computed(one))
+        )
+
+    @route("POST", PATH, _WRITE, status=201, errors=(409,), body=NEW)
+    async def create_invitation(self, request: web.Request) -> MadeInvitation:
         """Create an invitation.
 
         Only users may invite: agents, services and tokens that act on behalf of a principal get 403. The secret is
@@ -133,43 +114,30 @@ class Invitations:
         if body.send_mail:
             self.mailer.require_server()
             await require_mail_rate(request, authorization_context(request).org_id, normalize_email(body.email))
-        async with self.context.write_transaction(request) as (connection, caller):
-            issued = await _invite(connection, request, caller, body)
+        async with begin(self.context, request) as transaction:
+            issued = await _invite(transaction, body)
         if body.send_mail:
-            await self.mailer.send_invitation(issued, caller.org_slug)
-        fields = msgspec.structs.asdict(invitation_body(issued.invitation))
-        secret = None if body.send_mail else issued.secret
-        return json_response(MadeInvitation(**fields, invite_token=secret), status=201)
+            await self.mailer.send_invitation(issued, transaction.caller.org_slug)
+        invitation, secret = issued.invitation, None if body.send_mail else issued.secret
+        return shown_as(MadeInvitation, invitation, invite_token=secret, **_computed(invitation))
 
-    async def revoke(self, request: web.Request) -> web.StreamResponse:
+    @route("DELETE", PATH + "/{invitationId}", _WRITE)
+    async def revoke_invitation(self, invitation_id: str, transaction: Transaction) -> None:
         """Revoke an invitation.
 
         If it was revoked or accepted before, the response is the same and nothing changes.
         """
-        invitation_id = request.match_info["invitationId"]
-        if INVITATION_ID.fullmatch(invitation_id) is None:  # a path may hold characters that no database column accepts
+        revoked = await store.revoke(transaction.connection, transaction.caller.org_id, invitation_id)
+        if revoked is None:
             raise NotFound
-        async with self.context.write_transaction(request) as (connection, caller):
-            revoked = await store.revoke(connection, caller.org_id, invitation_id)
-            if revoked is None:
-                raise NotFound
-            if revoked:
-                await record(connection, caller, "invitation.revoke", invitation_id, {}, request_id(request))
-        return web.Response(status=204)
+        if revoked:
+            await transaction.record("invitation.revoke", invitation_id, {})
 
 
-def invitation_body(invitation: StoredInvitation) -> Invitation:
-    """The API representation."""
-    return Invitation(
-        id=invitation.id,
-        email=invitation.email,
-        role=invitation.role,
-        state=_invitation_state(invitation, datetime.now(UTC)),
-        mailed=invitation.mailed,
-        invited_by_principal_id=invitation.created_by,
-        created_at=format_time(invitation.created_at),
-        expires_at=format_time(invitation.expires_at),
-    )
+def _computed(invitation: StoredInvitation) -> dict[str, Any]:
+    """What is shown of an invitation besides its columns."""
+    state = _invitation_state(invitation, datetime.now(UTC))
+    return {"state": state, "invited_by_principal_id": invitation.created_by}
 
 
 def _invitation_state(invitation: StoredInvitation, now: datetime) -> InvitationState:
@@ -180,10 +148,9 @@ def _invitation_state(invitation: StoredInvitation, now: datetime) -> Invitation
     return "EXPIRED" if invitation.expires_at <= now else "OPEN"
 
 
-async def _invite(
-    connection: AsyncConnection, request: web.Request, caller: AuthorizationContext, body: NewInvitation
-) -> IssuedInvitation:
+async def _invite(transaction: Transaction, body: NewInvitation) -> IssuedInvitation:
     """Raises Forbidden, Conflict."""
+    connection, caller = transaction.connection, transaction.caller
     store.require_can_invite(caller)
     member_repository.require_grantable(caller, body.role)
     await store.require_no_member(connection, caller.org_id, body.email)
@@ -192,10 +159,9 @@ async def _invite(
         raise Conflict(f"{enforcement.REQUIRED} Its provider makes members; nobody could accept an invitation.")
     issued = await store.invite(connection, caller, body.email, body.role, mailed=body.send_mail)
     for replaced in issued.replaced:
-        revoked_data = {"replacedBy": issued.invitation.id}
-        await record(connection, caller, "invitation.revoke", replaced, revoked_data, request_id(request))
+        await transaction.record("invitation.revoke", replaced, {"replacedBy": issued.invitation.id})
     data = {"email": issued.invitation.email, "role": body.role.value, "mailed": body.send_mail}
-    await record(connection, caller, "invitation.create", issued.invitation.id, data, request_id(request))
+    await transaction.record("invitation.create", issued.invitation.id, data)
     return issued
 
 

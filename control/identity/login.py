@@ -1,9 +1,9 @@
 """`/auth`: log in, refresh and end a session; list the public keys of access tokens."""
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Protocol, TypeVar
+from typing import Annotated, Any, Final
 
 import msgspec
 from aiohttp import web
@@ -13,7 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.membership_status import any_disabled, common_scopes, load_membership_statuses
 from chassis.errors import BadRequest, Forbidden, Issue, Unauthorized
 from chassis.http.access import anonymous
-from chassis.http.operation import Body, Operation, ResponseSpec, Tag, json_content
+from chassis.http.declaration import declared_routes, route
+from chassis.http.operation import ResponseSpec, Tag, json_content
 from chassis.http.web import RATE_LIMITS, Route, json_response, request_id
 from chassis.limits.limiter import LimitClass
 from control.audit.record import Actor, record
@@ -37,6 +38,7 @@ from control.identity.schemas import Email, InCookie, MfaCodeInput, PasswordInpu
 from control.identity.session_issuer import KeyWithdrawn, SessionIssuer, SessionMaterial
 from control.identity.session_repository import IssuedSession, RefreshFailure, Session
 from control.identity.user_repository import User
+from control.routing.arguments import control_arguments
 from proto.identity import PrincipalKind
 
 MAX_ORGANIZATIONS: Final = 1_000  # that one user is a member of
@@ -99,49 +101,15 @@ class KeySet(msgspec.Struct, frozen=True):
     keys: Annotated[list[Jwk], Meta(max_length=100)]
 
 
-class _MayUseCookie(Protocol):
-    @property
-    def cookie(self) -> bool: ...
-
-
-_Body = TypeVar("_Body", bound=_MayUseCookie)
-
 TAG: Final = Tag("auth", "User sessions: login, second factor, account.")
-_SESSION_CONTENT: Final = json_content(SessionMaterial)
-LOGIN: Final = Operation(
-    "login",
-    TAG,
-    (
-        ResponseSpec("A session.", _SESSION_CONTENT),
-        ResponseSpec(
-            "Too many attempts; see `Retry-After`, or solve the challenge.", json_content(ChallengeError), 429
-        ),
-    ),
-    body=Body(json_content(Login), example={"email": "ada@example.org", "password": "correct horse battery"}),
-    error_statuses=(401, 403),
+SESSION: Final = ResponseSpec("A session.", json_content(SessionMaterial))
+CHALLENGED: Final = ResponseSpec(
+    "Too many attempts; see `Retry-After`, or solve the challenge.", json_content(ChallengeError), 429
 )
-REFRESH: Final = Operation(
-    "refreshSession",
-    TAG,
-    (ResponseSpec("The refreshed session.", _SESSION_CONTENT),),
-    body=Body(json_content(Refresh)),
-    error_statuses=(401, 403),
-)
-EXCHANGE: Final = Operation(
-    "exchangeLoginCode",
-    TAG,
-    (ResponseSpec("A session.", _SESSION_CONTENT),),
-    body=Body(json_content(CodeExchange), example={"code": "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg"}),
-    error_statuses=(401, 403),
-)
-LOGOUT: Final = Operation(
-    "logout",
-    TAG,
-    (ResponseSpec("The session has ended.", status=204),),
-    body=Body(json_content(Refresh)),
-    error_statuses=(403,),
-)
-LIST_KEYS: Final = Operation("listSigningKeys", TAG, (ResponseSpec("The public keys.", json_content(KeySet)),))
+CODE: Final = {"code": "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg"}
+LOGIN: Final = {"email": "ada@example.org", "password": "correct horse battery"}
+ENDED: Final = ResponseSpec("The session has ended.", status=204)
+KEYS: Final = ResponseSpec("Public keys.", json_content(KeySet))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,16 +122,11 @@ class Logins:
     issuer: SessionIssuer
 
     def routes(self) -> list[Route]:
-        """Every route of this resource; all are anonymous."""
-        return [
-            Route("POST", "/auth/login", self.login, anonymous(), operation=LOGIN),
-            Route("POST", "/auth/exchange", self.exchange, anonymous(), operation=EXCHANGE),
-            Route("POST", "/auth/refresh", self.refresh, anonymous(), operation=REFRESH),
-            Route("POST", "/auth/logout", self.logout, anonymous(), operation=LOGOUT),
-            Route("GET", "/auth/keys", self.list_keys, anonymous(), operation=LIST_KEYS),
-        ]
+        """Every route of this resource."""
+        return declared_routes(self, TAG, replace(control_arguments(self.context), read_body=self.read_body))
 
-    async def login(self, request: web.Request) -> web.StreamResponse:
+    @route("POST", "/auth/login", anonymous(), errors=(401, 403), example=LOGIN, responses=(SESSION, CHALLENGED))
+    async def login(self, body: Login, request: web.Request) -> web.StreamResponse:
         """Log in with a password.
 
         A user with a second factor sends its code as `totp`. Without it, requests of the session get 401 `mfa_required`
@@ -173,7 +136,6 @@ class Logins:
         many passwords were tried at the account from addresses that it has not logged in from: an attempt from such an
         address then needs the `challenge`, which is good once for five minutes, and a `proof`, or a `linkSecret`.
         """
-        body = await self.read_body(request, Login)
         await self.issuer.ensure_key_published()
         attempt = LoginAttempt(
             email=body.email,
@@ -190,13 +152,13 @@ class Logins:
                 issued, user = await self._start_session(connection, request, user, body)
         return session_response(self.issuer.issue(issued, user), in_cookie=body.cookie)
 
-    async def exchange(self, request: web.Request) -> web.StreamResponse:
+    @route("POST", "/auth/exchange", anonymous(), errors=(401, 403), example=CODE, responses=(SESSION,))
+    async def exchange_login_code(self, body: CodeExchange, request: web.Request) -> web.StreamResponse:
         """Log in with a one-time code.
 
         `sluice open` creates it. It is valid for ten minutes, once. The user has a session of one factor: 401
         `mfa_required` until `/auth/totp/verify` has accepted a code, if the account has a second one.
         """
-        body = await self.read_body(request, CodeExchange)
         await self.issuer.ensure_key_published()
         now = datetime.now(UTC)
         async with self.context.database.write() as connection:
@@ -207,13 +169,13 @@ class Logins:
             raise Unauthorized("The code is unknown, was used, or has expired: `sluice open` creates another one.")
         return session_response(self.issuer.issue(*found), in_cookie=body.cookie)
 
-    async def refresh(self, request: web.Request) -> web.StreamResponse:
+    @route("POST", "/auth/refresh", anonymous(), errors=(401, 403), responses=(SESSION,))
+    async def refresh_session(self, body: Refresh, request: web.Request) -> web.StreamResponse:
         """Refresh a session.
 
         Consumes the refresh token. Reusing a consumed token ends the session, because the token may be stolen.
         For ten seconds it is still accepted, because the response may have been lost.
         """
-        body = await self.read_body(request, Refresh)
         refresh_token = given_refresh_token(request, body.refresh_token, in_cookie=body.cookie)
         await self.issuer.ensure_key_published()
         await self._check_refresh_rate(request, refresh_token)
@@ -225,19 +187,19 @@ class Logins:
             raise Unauthorized("The refresh token is not valid.")
         return session_response(self.issuer.issue(issued, user), in_cookie=body.cookie)
 
-    async def logout(self, request: web.Request) -> web.StreamResponse:
+    @route("POST", "/auth/logout", anonymous(), errors=(403,), responses=(ENDED,))
+    async def logout(self, body: Refresh, request: web.Request) -> web.StreamResponse:
         """End a session.
 
         Its access tokens stop working in this process at once; in others at once with Redis, else within five seconds.
         The same response for the refresh token of an ended or unknown session.
         """
-        body = await self.read_body(request, Refresh)
         refresh_token = given_refresh_token(request, body.refresh_token, in_cookie=body.cookie)
         async with self.context.database.write() as connection:
             session = await session_repository.find_by_token(connection, refresh_token)
             ended = session is not None and await self.end_session(connection, request, session, "logout")
         if session is None:
-            if not body.cookie:  # as in `refresh`
+            if not body.cookie:  # as in `refresh_session`
                 await request.app[RATE_LIMITS].record_address_failure(request, LimitClass.FAILED_BEARER)
         elif ended:
             self.context.guards.invalidate_sessions(session.principal_id)
@@ -246,7 +208,8 @@ class Logins:
             refresh_cookie.clear(response)
         return response
 
-    async def list_keys(self, _request: web.Request) -> web.StreamResponse:
+    @route("GET", "/auth/keys", anonymous(), responses=(KEYS,))
+    async def list_signing_keys(self) -> web.StreamResponse:
         """List the public keys of access tokens."""
         with suppress(KeyWithdrawn):  # keys of other processes are still trusted
             await self.issuer.ensure_key_published()
@@ -254,7 +217,7 @@ class Logins:
         headers = {"Cache-Control": "public, max-age=300"}
         return json_response({"keys": [key.jwk() for key in found]}, headers=headers)
 
-    async def read_body(self, request: web.Request, type_: type[_Body]) -> _Body:
+    async def read_body(self, request: web.Request, type_: type[Any]) -> Any:
         """The body; with `cookie`, only of a request of the page itself."""
         body = await self.context.read_body(request, type_)
         if body.cookie:

@@ -14,7 +14,8 @@ from aiohttp import web
 from chassis.db.database import format_time
 from chassis.errors import ApiError
 from chassis.http.access import anonymous
-from chassis.http.operation import Body, Operation, ResponseSpec, json_content
+from chassis.http.declaration import declared_routes, route
+from chassis.http.operation import ResponseSpec, json_content
 from chassis.http.web import RATE_LIMITS, Route, json_response
 from chassis.limits.limiter import LimitClass
 from control.http.context import HandlerContext
@@ -24,6 +25,7 @@ from control.identity.login import TAG
 from control.identity.login_challenge import LINK_LIFETIME, LoginChallenges
 from control.identity.mail import AccountMailer
 from control.identity.schemas import Email
+from control.routing.arguments import control_arguments
 from proto.identity import normalize_email
 
 MAX_WAITING: Final = 16  # mails of this process that wait; further ones are dropped
@@ -43,13 +45,7 @@ class RequestedLoginLink(msgspec.Struct, frozen=True, rename="camel"):
     expires_at: Timestamp
 
 
-LINK: Final = Operation(
-    "requestLoginLink",
-    TAG,
-    (ResponseSpec("A mail is sent, if there is such an account.", json_content(RequestedLoginLink), 202),),
-    body=Body(json_content(LoginLinkRequest), example={"email": "ada@example.org"}),
-    error_statuses=(409,),
-)
+SENT: Final = ResponseSpec("A mail is sent, if there is such an account.", json_content(RequestedLoginLink), 202)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +58,8 @@ class LoginLink:
     _mails: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 
     def routes(self) -> list[Route]:
-        """The route of this resource; it is anonymous."""
-        return [Route("POST", "/auth/login/link", self.request, anonymous(), operation=LINK)]
+        """The route of this resource."""
+        return declared_routes(self, TAG, control_arguments(self.context))
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
         """Ends what is still being sent with the process."""
@@ -72,14 +68,16 @@ class LoginLink:
             task.cancel()
         await asyncio.gather(*self._mails, return_exceptions=True)
 
-    async def request(self, request: web.Request) -> web.StreamResponse:
+    @route(
+        "POST", "/auth/login/link", anonymous(), errors=(409,), example={"email": "ada@example.org"}, responses=(SENT,)
+    )
+    async def request_login_link(self, body: LoginLinkRequest, request: web.Request) -> web.StreamResponse:
         """Mail a link that spares this browser the proof of work.
 
         For half an hour, attempts of this browser to log in to the account need no `challenge`: its secret is sent as
         `linkSecret`, with the cookie of this response. It replaces no password and no second factor. The response is
         the same whether there is such an account or not. 409 without a mail server (`SLUICE_CONTROL_SMTP_URL`).
         """
-        body = await self.context.read_body(request, LoginLinkRequest)
         self.mailer.require_server()
         limits = request.app[RATE_LIMITS]
         account = hashlib.sha256(normalize_email(body.email).encode("utf-8", "surrogatepass")).hexdigest()

@@ -26,7 +26,7 @@ from control.identity import (
 )
 from control.identity.organization_repository import StoredOrganization
 from control.issues.lifecycle import unassign_everything
-from control.saved_views import repository as saved_view_repository
+from control.saved_views import api as saved_view_repository
 from proto.identity import MAX_ACT_CHAIN, ROLE_SCOPES, PrincipalKind, Role, Scope
 
 MAX_OWNED: Final = 200  # agents and services of one user in one organization, including those owned by other machines

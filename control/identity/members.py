@@ -1,5 +1,7 @@
 """`/orgs/{orgSlug}/members`: list, show, change, remove."""
 
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Final
@@ -9,20 +11,26 @@ from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.db.database import format_time
+from chassis.auth.model import AuthorizationContext
 from chassis.errors import NotFound
 from chassis.http.access import authorization_context, bearer
-from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, json_content
-from chassis.http.web import Route, json_response, request_id
-from control.audit.record import record
+from chassis.http.declaration import Argument, PageOf, declared_routes, route
+from chassis.http.web import Route
 from control.http.context import HandlerContext
 from control.http.field_types import Name, Timestamp
-from control.http.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
+from control.http.path_ids import path_id
 from control.identity import member_repository as store
 from control.identity.invitations import TAG
 from control.identity.member_repository import StoredMember
 from control.identity.schemas import PRINCIPAL_ID, Email
+from control.routing.arguments import Transaction, control_arguments
+from control.routing.resource import PageReader, shown_as
 from proto.identity import PrincipalKind, Role, Scope
+
+PATH: Final = "/orgs/{orgSlug}/members"
+ONE: Final = PATH + "/{principalId}"
+_READ: Final = bearer(Scope.MEMBERS_READ)
+_WRITE: Final = bearer(Scope.MEMBERS_WRITE)
 
 
 class RoleChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -51,30 +59,6 @@ class Member(msgspec.Struct, frozen=True, rename="camel"):
     created_at: Timestamp
 
 
-class MemberPage(msgspec.Struct, rename="camel"):
-    """A page of members, in the order of their creation."""
-
-    data: list[Member]
-    next_cursor: NextCursor
-    has_more: bool
-
-
-_ID: Final = Parameter("principalId", "path", Annotated[str, Meta(min_length=1)], "The member.")
-LIST: Final = Operation("listMembers", TAG, (ResponseSpec("A page.", json_content(MemberPage)),), PAGE_PARAMETERS)
-SHOW: Final = Operation("showMember", TAG, (ResponseSpec("The member.", json_content(Member)),), (_ID,))
-CHANGE: Final = Operation(
-    "changeMember",
-    TAG,
-    (ResponseSpec("The updated member.", json_content(Member)),),
-    (_ID,),
-    body=Body(json_content(RoleChange), example={"role": "ADMIN"}),
-    error_statuses=(409,),
-)
-REMOVE: Final = Operation(
-    "removeMember", TAG, (ResponseSpec("The member was removed.", status=204),), (_ID,), error_statuses=(409,)
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Members:
     """Handlers of members, and their dependencies."""
@@ -82,53 +66,40 @@ class Members:
     context: HandlerContext
 
     def routes(self) -> list[Route]:
-        """Every route of this resource with its scope."""
-        every, one = "/orgs/{orgSlug}/members", "/orgs/{orgSlug}/members/{principalId}"
-        return [
-            Route("GET", every, self.list, bearer(Scope.MEMBERS_READ), operation=LIST),
-            Route("GET", one, self.show, bearer(Scope.MEMBERS_READ), operation=SHOW),
-            Route("PATCH", one, self.change, bearer(Scope.MEMBERS_WRITE), operation=CHANGE),
-            Route("DELETE", one, self.remove, bearer(Scope.MEMBERS_WRITE), operation=REMOVE),
-        ]
+        """Every route of this resource."""
+        own = {StoredMember: Argument(self._changeable)}
+        return declared_routes(self, TAG, control_arguments(self.context, own))
 
-    async def list(self, request: web.Request) -> web.StreamResponse:
+    @route("GET", PATH, _READ)
+    async def list_members(self, caller: AuthorizationContext, page: PageReader) -> PageOf[Member]:
         """List members: users, agents and services."""
-        org_id = authorization_context(request).org_id
-        binding = f"members of {org_id}".encode()
-        page = parse_page_request(request, self.context.cursors, binding)
-        async with self.context.database.read() as connection:
-            found = await store.list_members(connection, org_id, page.after or "", page.limit + 1)
-        return json_response(page_body(found, page, member_body, lambda one: one.id, self.context.cursors, binding))
 
-    async def show(self, request: web.Request) -> web.StreamResponse:
+        async def fetch(connection: AsyncConnection, after: str | None, limit: int) -> Sequence[StoredMember]:
+            return await store.list_members(connection, caller.org_id, after or "", limit)
+
+        return await page.read(("members", caller.org_id), fetch, member_body)
+
+    @route("GET", ONE, _READ)
+    async def show_member(self, principal_id: str, caller: AuthorizationContext, connection: AsyncConnection) -> Member:
         """Show a member."""
-        async with self.context.database.read() as connection:
-            found = await get_member(
-                connection, authorization_context(request).org_id, request.match_info["principalId"]
-            )
-        return json_response(member_body(found))
+        return member_body(await get_member(connection, caller.org_id, principal_id))
 
-    async def change(self, request: web.Request) -> web.StreamResponse:
+    @route("PATCH", ONE, _WRITE, errors=(409,), example={"role": "ADMIN"})
+    async def change_member(self, member: StoredMember, body: RoleChange, transaction: Transaction) -> Member:
         """Change a member's role.
 
         Only owners create, change and remove owners; nobody grants a role with more scopes than the access token has.
         409 for the last owner.
         """
-        caller = authorization_context(request)
-        async with self.context.database.read() as connection:
-            found = await get_member(connection, caller.org_id, request.match_info["principalId"])
-        store.require_changeable(caller, found)  # 404 and 403 come before 400
-        body = await self.context.read_body(request, RoleChange)
-        async with self.context.write_transaction(request) as (connection, caller):
-            found = await get_member(connection, caller.org_id, request.match_info["principalId"])
-            await store.change_role(connection, caller, found, body.role)
-            changed = await get_member(connection, caller.org_id, found.id)
-            data = {"role": body.role.value, "before": found.role.value}
-            await record(connection, caller, "member.update", found.id, data, request_id(request))
-        self.context.guards.invalidate_bearers(caller.org_id)
-        return json_response(member_body(changed))
+        connection, caller = transaction.connection, transaction.caller
+        member = await get_member(connection, caller.org_id, member.id)
+        await store.change_role(connection, caller, member, body.role)
+        await transaction.record("member.update", member.id, {"role": body.role.value, "before": member.role.value})
+        transaction.after_commit(self.context.guards.invalidate_bearers, caller.org_id)
+        return member_body(await get_member(connection, caller.org_id, member.id))
 
-    async def remove(self, request: web.Request) -> web.StreamResponse:
+    @route("DELETE", ONE, _WRITE, errors=(409,))
+    async def remove_member(self, principal_id: str, transaction: Transaction) -> None:
         """Remove a member.
 
         The member's tokens and sessions in the organization end, and its agents and services stop working; to keep
@@ -136,19 +107,23 @@ class Members:
         closed, unless an earlier release let it join other organizations: if the address is invited again, whoever
         accepts gets another account. 409 for the last owner or administrator.
         """
-        async with self.context.write_transaction(request) as (connection, caller):
-            found = await get_member(connection, caller.org_id, request.match_info["principalId"])
-            await store.remove(connection, caller, found, datetime.now(UTC))
-            data = {"role": found.role.value, "kind": found.kind.value}
-            await record(connection, caller, "member.remove", found.id, data, request_id(request))
-        self.context.guards.invalidate_bearers(caller.org_id)
-        return web.Response(status=204)
+        connection, caller = transaction.connection, transaction.caller
+        member = await get_member(connection, caller.org_id, principal_id)
+        await store.remove(connection, caller, member, datetime.now(UTC))
+        await transaction.record("member.remove", member.id, {"role": member.role.value, "kind": member.kind.value})
+        transaction.after_commit(self.context.guards.invalidate_bearers, caller.org_id)
+
+    async def _changeable(self, request: web.Request, _stack: AsyncExitStack) -> StoredMember:
+        """The member in the path, before the body is read. Raises NotFound, Forbidden."""
+        caller = authorization_context(request)
+        async with self.context.database.read() as connection:
+            member = await get_member(connection, caller.org_id, path_id(request, "principalId"))
+        store.require_changeable(caller, member)
+        return member
 
 
 async def get_member(connection: AsyncConnection, org_id: str, principal_id: str) -> StoredMember:
     """The member with this id. Raises NotFound."""
-    if PRINCIPAL_ID.fullmatch(principal_id) is None:  # a path may hold characters that no database column accepts
-        raise NotFound
     found = await store.find_member(connection, org_id, principal_id)
     if found is None:
         raise NotFound
@@ -156,15 +131,7 @@ async def get_member(connection: AsyncConnection, org_id: str, principal_id: str
 
 
 def member_body(member: StoredMember) -> Member:
-    """The API representation."""
-    return Member(
-        principal_id=member.id,
-        kind=member.kind,
-        name=member.name,
-        email=member.email,
-        email_verified=member.email_verified,
-        role=member.role,
-        owner_principal_id=member.owner_id,
-        mfa_enabled=member.has_factor,
-        created_at=format_time(member.created_at),
+    """What is shown of a member."""
+    return shown_as(
+        Member, member, principal_id=member.id, owner_principal_id=member.owner_id, mfa_enabled=member.has_factor
     )

@@ -1,5 +1,7 @@
 """`/orgs/{orgSlug}/principals`: agents and services; list, create, show, change, retire."""
 
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
@@ -12,17 +14,24 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.model import AuthorizationContext
 from chassis.errors import BadRequest, Forbidden, Issue, NotFound
 from chassis.http.access import authorization_context, bearer
-from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
-from chassis.http.web import Route, json_response, request_id
-from control.audit.record import record
+from chassis.http.declaration import Argument, PageOf, declared_routes, route
+from chassis.http.operation import Tag
+from chassis.http.web import Route
 from control.http.context import HandlerContext
 from control.http.field_types import Name
-from control.http.paging import PAGE_PARAMETERS, page_body, parse_page_request
+from control.http.path_ids import path_id
 from control.identity import member_repository as store
 from control.identity.member_repository import StoredMember
-from control.identity.members import Member, MemberPage, get_member, member_body
+from control.identity.members import Member, get_member, member_body
 from control.identity.schemas import PrincipalId
+from control.routing.arguments import Transaction, control_arguments
+from control.routing.resource import PageReader
 from proto.identity import PrincipalKind, Role, Scope
+
+TAG: Final = Tag("principals", "Agents and services, and the access tokens of principals.")
+PATH: Final = "/orgs/{orgSlug}/principals"
+ONE: Final = PATH + "/{principalId}"
+_WRITE: Final = bearer(Scope.TOKENS_WRITE)
 
 
 class NewPrincipal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,30 +51,6 @@ class PrincipalChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, r
     owner_principal_id: PrincipalId | msgspec.UnsetType = msgspec.UNSET
 
 
-TAG: Final = Tag("principals", "Agents and services, and the access tokens of principals.")
-_ID: Final = Parameter("principalId", "path", Annotated[str, Meta(min_length=1)], "The agent or service.")
-LIST: Final = Operation("listPrincipals", TAG, (ResponseSpec("A page.", json_content(MemberPage)),), PAGE_PARAMETERS)
-CREATE: Final = Operation(
-    "createPrincipal",
-    TAG,
-    (ResponseSpec("The agent or service.", json_content(Member), 201),),
-    body=Body(json_content(NewPrincipal), example={"kind": "agent", "name": "Release bot"}),
-    error_statuses=(409,),
-)
-SHOW: Final = Operation("showPrincipal", TAG, (ResponseSpec("The agent or service.", json_content(Member)),), (_ID,))
-CHANGE: Final = Operation(
-    "changePrincipal",
-    TAG,
-    (ResponseSpec("The updated agent or service.", json_content(Member)),),
-    (_ID,),
-    body=Body(json_content(PrincipalChange), example={"name": "EU release bot"}),
-    error_statuses=(409,),
-)
-RETIRE: Final = Operation(
-    "retirePrincipal", TAG, (ResponseSpec("The agent or service was retired.", status=204),), (_ID,)
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Principals:
     """Handlers of agents and services, and their dependencies."""
@@ -73,82 +58,77 @@ class Principals:
     context: HandlerContext
 
     def routes(self) -> list[Route]:
-        """Every route of this resource with its scope."""
-        every, one = "/orgs/{orgSlug}/principals", "/orgs/{orgSlug}/principals/{principalId}"
-        return [
-            Route("GET", every, self.list, bearer(Scope.TOKENS_WRITE), operation=LIST),
-            Route("POST", every, self.create, bearer(Scope.TOKENS_WRITE), operation=CREATE),
-            Route("GET", one, self.show, bearer(Scope.TOKENS_WRITE), operation=SHOW),
-            Route("PATCH", one, self.change, bearer(Scope.TOKENS_WRITE), operation=CHANGE),
-            Route("DELETE", one, self.retire, bearer(Scope.TOKENS_WRITE), operation=RETIRE),
-        ]
+        """Every route of this resource."""
+        own = {StoredMember: Argument(self._manageable)}
+        return declared_routes(self, TAG, control_arguments(self.context, own))
 
-    async def list(self, request: web.Request) -> web.StreamResponse:
+    @route("GET", PATH, _WRITE)
+    async def list_principals(self, caller: AuthorizationContext, page: PageReader) -> PageOf[Member]:
         """List agents and services.
 
         Lists those that the caller owns; with the scope `members:read`, all of the organization.
         """
-        caller = authorization_context(request)
         owner_id = None if Scope.MEMBERS_READ in caller.scopes else caller.principal_id
-        binding = f"principals of {owner_id or 'all'} in {caller.org_id}".encode()
-        page = parse_page_request(request, self.context.cursors, binding)
-        async with self.context.database.read() as connection:
-            found = await store.list_machines(connection, caller.org_id, owner_id, page.after or "", page.limit + 1)
-        return json_response(page_body(found, page, member_body, lambda one: one.id, self.context.cursors, binding))
 
-    async def create(self, request: web.Request) -> web.StreamResponse:
+        async def fetch(connection: AsyncConnection, after: str | None, limit: int) -> Sequence[StoredMember]:
+            return await store.list_machines(connection, caller.org_id, owner_id, after or "", limit)
+
+        return await page.read(("principals", caller.org_id, owner_id), fetch, member_body)
+
+    @route("POST", PATH, _WRITE, status=201, errors=(409,), example={"kind": "agent", "name": "Release bot"})
+    async def create_principal(self, body: NewPrincipal, transaction: Transaction) -> Member:
         """Create an agent or a service, owned by the caller.
 
         Its permissions never exceed those of its owner, and it stops working when its owner does.
         """
-        body = await self.context.read_body(request, NewPrincipal)
-        async with self.context.write_transaction(request) as (connection, caller):
-            machine = await store.create_machine(
-                connection, caller, PrincipalKind(body.kind), body.name, Role(body.role)
-            )
-            data = {"kind": body.kind, "name": body.name, "role": body.role}
-            await record(connection, caller, "principal.create", machine.id, data, request_id(request))
-        return json_response(member_body(machine), status=201)
+        machine = await store.create_machine(
+            transaction.connection, transaction.caller, PrincipalKind(body.kind), body.name, Role(body.role)
+        )
+        data = {"kind": body.kind, "name": body.name, "role": body.role}
+        await transaction.record("principal.create", machine.id, data)
+        return member_body(machine)
 
-    async def show(self, request: web.Request) -> web.StreamResponse:
+    @route("GET", ONE, _WRITE)
+    async def show_principal(
+        self, principal_id: str, caller: AuthorizationContext, connection: AsyncConnection
+    ) -> Member:
         """Show an agent or service."""
-        async with self.context.database.read() as connection:
-            found = await get_visible_machine(
-                connection, authorization_context(request), request.match_info["principalId"]
-            )
-        return json_response(member_body(found))
+        return member_body(await get_visible_machine(connection, caller, principal_id))
 
-    async def change(self, request: web.Request) -> web.StreamResponse:
+    @route("PATCH", ONE, _WRITE, errors=(409,), example={"name": "EU release bot"})
+    async def change_principal(self, machine: StoredMember, body: PrincipalChange, transaction: Transaction) -> Member:
         """Change an agent or service.
 
         The owner may change it, and callers with `members:write`; only the latter may set another owner. A change of
         owner revokes its tokens and those of all principals that it owns; the new owner creates others.
         """
-        caller = authorization_context(request)
-        async with self.context.database.read() as connection:
-            found = await get_visible_machine(connection, caller, request.match_info["principalId"])
-        _require_manager(caller, found)  # 404 and 403 come before 400
-        body = await self.context.read_body(request, PrincipalChange)
-        async with self.context.write_transaction(request) as (connection, caller):
-            found = await get_visible_machine(connection, caller, request.match_info["principalId"])
-            data = await _apply_change(connection, caller, found, body)
-            changed = await get_member(connection, caller.org_id, found.id)
-            await record(connection, caller, "principal.update", found.id, data, request_id(request))
-        self.context.guards.invalidate_bearers(caller.org_id)
-        return json_response(member_body(changed))
+        connection, caller = transaction.connection, transaction.caller
+        machine = await get_visible_machine(connection, caller, machine.id)
+        data = await _apply_change(connection, caller, machine, body)
+        await transaction.record("principal.update", machine.id, data)
+        transaction.after_commit(self.context.guards.invalidate_bearers, caller.org_id)
+        return member_body(await get_member(connection, caller.org_id, machine.id))
 
-    async def retire(self, request: web.Request) -> web.StreamResponse:
+    @route("DELETE", ONE, _WRITE)
+    async def retire_principal(self, principal_id: str, transaction: Transaction) -> None:
         """Retire an agent or service.
 
         Its tokens are revoked, and what it owns stops working. This cannot be undone.
         """
-        async with self.context.write_transaction(request) as (connection, caller):
-            found = await get_visible_machine(connection, caller, request.match_info["principalId"])
-            _require_manager(caller, found)
-            await store.retire_machine(connection, caller.org_id, found.id, datetime.now(UTC))
-            await record(connection, caller, "principal.retire", found.id, {"name": found.name}, request_id(request))
-        self.context.guards.invalidate_bearers(caller.org_id)
-        return web.Response(status=204)
+        connection, caller = transaction.connection, transaction.caller
+        machine = await get_visible_machine(connection, caller, principal_id)
+        _require_manager(caller, machine)
+        await store.retire_machine(connection, caller.org_id, machine.id, datetime.now(UTC))
+        await transaction.record("principal.retire", machine.id, {"name": machine.name})
+        transaction.after_commit(self.context.guards.invalidate_bearers, caller.org_id)
+
+    async def _manageable(self, request: web.Request, _stack: AsyncExitStack) -> StoredMember:
+        """The agent or service in the path, before the body is read. Raises NotFound, Forbidden."""
+        caller = authorization_context(request)
+        async with self.context.database.read() as connection:
+            machine = await get_visible_machine(connection, caller, path_id(request, "principalId"))
+        _require_manager(caller, machine)
+        return machine
 
 
 async def get_visible_member(

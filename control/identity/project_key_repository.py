@@ -82,14 +82,6 @@ async def list_project_keys(
     return [StoredProjectKey(**row) for row in (await connection.execute(page.limit(limit))).mappings()]
 
 
-async def find_project_key(connection: AsyncConnection, project_id: int, key_id: str) -> StoredProjectKey | None:
-    """The project's key with this id."""
-    columns = [project_keys.c[name] for name in StoredProjectKey.__slots__]
-    found = sa.select(*columns).where(project_keys.c.project_id == project_id, project_keys.c.id == key_id)
-    row = (await connection.execute(found)).mappings().one_or_none()
-    return None if row is None else StoredProjectKey(**row)
-
-
 async def rename_project_key(connection: AsyncConnection, project_id: int, key_id: str, name: str) -> None:
     """Raises ValueError for an invalid name."""
     where = (project_keys.c.project_id == project_id) & (project_keys.c.id == key_id)

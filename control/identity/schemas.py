@@ -47,6 +47,4 @@ InCookie = Annotated[
 ]
 
 PRINCIPAL_ID: Final = re.compile(r"prn_[0-9a-z]{26}")
-TOKEN_ID: Final = re.compile(r"tok_[0-9a-z]{26}")
-INVITATION_ID: Final = re.compile(r"inv_[0-9a-z]{26}")
 PrincipalId = Annotated[str, Meta(pattern=r"^prn_[0-9a-z]{26}(?!\n)$", description="Must be the id of a principal.")]

@@ -16,13 +16,14 @@ from msgspec.structs import replace
 from chassis.auth.bearer import FRESH_S
 from chassis.auth.jwt import LIFETIME, JwtSigner, PublicKey
 from chassis.auth.signing_keys import PUBLISH_INTERVAL, find_key, list_trusted_keys, publish_key
-from chassis.db.database import Database, format_time
+from chassis.db.database import Database
 from chassis.errors import ServiceUnavailable
 from chassis.runtime.periodic import PeriodicTask
 from control.http.field_types import Name, Timestamp
 from control.identity.schemas import Email, Locale, ThemeName
 from control.identity.session_repository import IssuedSession
 from control.identity.user_repository import User
+from control.routing.resource import shown_as
 
 log = structlog.get_logger(__name__)
 
@@ -142,15 +143,5 @@ class SessionIssuer:
 
 
 def user_body(user: User) -> SessionUser:
-    """The API representation."""
-    return SessionUser(
-        id=user.id,
-        email=user.email,
-        name=user.name,
-        avatar_url=user.avatar_url,
-        locale=user.locale,
-        theme=user.theme,
-        email_verified=user.email_verified,
-        mfa_enabled=user.has_factor,
-        created_at=format_time(user.created_at),
-    )
+    """What is shown of an account."""
+    return shown_as(SessionUser, user, mfa_enabled=user.has_factor)

@@ -1,6 +1,6 @@
 """`POST /auth/switch`: a session of one organization becomes one of another that the account is a member of."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -11,7 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.grants import FEDERATED, SECOND_FACTORS
 from chassis.errors import Forbidden, MfaRequired, Unauthorized
 from chassis.http.access import anonymous
-from chassis.http.operation import Body, Operation, ResponseSpec, json_content
+from chassis.http.declaration import declared_routes, route
+from chassis.http.operation import ResponseSpec, json_content
 from chassis.http.web import RATE_LIMITS, Route
 from chassis.limits.limiter import LimitClass
 from control.http.field_types import Slug
@@ -29,6 +30,7 @@ from control.identity.schemas import InCookie, SecretInput
 from control.identity.session_issuer import SessionMaterial
 from control.identity.session_repository import IssuedSession, Session
 from control.identity.user_repository import User
+from control.routing.arguments import control_arguments
 
 FEDERATED_ELSEWHERE: Final = (
     "A session through an identity provider is valid in the organization of that provider only. Log in to the other "
@@ -44,13 +46,7 @@ class Switch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="ca
     cookie: InCookie = False
 
 
-SWITCH: Final = Operation(
-    "switchOrganization",
-    TAG,
-    (ResponseSpec("The session in the other organization.", json_content(SessionMaterial)),),
-    body=Body(json_content(Switch)),
-    error_statuses=(401, 403),
-)
+SWITCHED: Final = ResponseSpec("The session in the other organization.", json_content(SessionMaterial))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +57,11 @@ class OrganizationSwitch:
 
     def routes(self) -> list[Route]:
         """The route of this resource."""
-        return [Route("POST", "/auth/switch", self.switch, anonymous(), operation=SWITCH)]
+        arguments = control_arguments(self.logins.context)
+        return declared_routes(self, TAG, replace(arguments, read_body=self.logins.read_body))
 
-    async def switch(self, request: web.Request) -> web.StreamResponse:
+    @route("POST", "/auth/switch", anonymous(), errors=(401, 403), responses=(SWITCHED,))
+    async def switch_organization(self, body: Switch, request: web.Request) -> web.StreamResponse:
         """Go on in another organization.
 
         For a member of both. Consumes the refresh token as `/auth/refresh` does, ends the session and starts another
@@ -71,7 +69,6 @@ class OrganizationSwitch:
         if the other organization requires single sign-on, and for a session through an identity provider, which says
         nothing in another organization. After a refusal the session goes on, and its refresh token is still good.
         """
-        body = await self.logins.read_body(request, Switch)
         refresh_token = given_refresh_token(request, body.refresh_token, in_cookie=body.cookie)
         issuer, guards = self.logins.issuer, self.logins.context.guards
         await issuer.ensure_key_published()

@@ -2,24 +2,21 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from typing import Final
 
 import msgspec
 from aiohttp import web
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthenticatedCredential
-from chassis.db.database import format_time
 from chassis.errors import Conflict
-from chassis.http.access import authenticated_credential, session
-from chassis.http.operation import Body, Operation, ResponseSpec, json_content
-from chassis.http.web import Route, json_response, request_id
+from chassis.http.access import session
+from chassis.http.declaration import declared_routes, route
+from chassis.http.web import Route
 from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
 from control.identity import session_repository, user_repository
 from control.identity import verification_repository as store
-from control.identity.account_audit import record_in_all_orgs, session_actor
+from control.identity.account_audit import record_change
 from control.identity.login import TAG
 from control.identity.login_throttle import LoginThrottle, ReauthenticationFailed
 from control.identity.mail import AccountMailer, require_mail_rate
@@ -27,7 +24,10 @@ from control.identity.passwords import Passwords
 from control.identity.schemas import Email, NewPassword, SecretInput
 from control.identity.session_issuer import SessionUser, user_body
 from control.identity.user_repository import EmailTaken, User
+from control.routing.arguments import SessionTransaction, begin_session, control_arguments
+from control.routing.resource import shown_as
 
+PATH: Final = "/auth/email/verification"
 _TAKEN: Final = (
     "Another account has verified this e-mail address. To use that account in this organization, ask an administrator "
     "to remove this one and to invite the address again, then accept with existingAccount."
@@ -48,21 +48,6 @@ class VerificationConfirmation(msgspec.Struct, frozen=True, forbid_unknown_field
     password: NewPassword
 
 
-REQUEST: Final = Operation(
-    "requestEmailVerification",
-    TAG,
-    (ResponseSpec("The mail was sent.", json_content(RequestedVerification), 202),),
-    error_statuses=(409,),
-)
-CONFIRM: Final = Operation(
-    "confirmEmailVerification",
-    TAG,
-    (ResponseSpec("The account, with its verified address.", json_content(SessionUser)),),
-    body=Body(json_content(VerificationConfirmation)),
-    error_statuses=(409,),
-)
-
-
 @dataclass(frozen=True, slots=True)
 class EmailVerification:
     """Handlers of address verification, and their dependencies."""
@@ -73,14 +58,13 @@ class EmailVerification:
     mailer: AccountMailer
 
     def routes(self) -> list[Route]:
-        """Every route of this resource; all need a session."""
-        path = "/auth/email/verification"
-        return [
-            Route("POST", path, self.request, session(), operation=REQUEST),
-            Route("POST", path + "/confirm", self.confirm, session(), operation=CONFIRM),
-        ]
+        """Every route of this resource."""
+        return declared_routes(self, TAG, control_arguments(self.context))
 
-    async def request(self, request: web.Request) -> web.StreamResponse:
+    @route("POST", PATH, session(), status=202, errors=(409,))
+    async def request_email_verification(
+        self, caller: AuthenticatedCredential, request: web.Request
+    ) -> RequestedVerification:
         """Mail a secret that verifies the address of the account.
 
         It is valid for 30 minutes, once, in sessions of this account, and replaces an earlier one, also if the mail
@@ -89,44 +73,39 @@ class EmailVerification:
         address.
         """
         self.mailer.require_server()
-        caller = authenticated_credential(request)
         await require_mail_rate(request, caller.org_id, caller.principal_id)
-        async with self.context.session_transaction(request) as (connection, caller):
-            user = await user_repository.get_user(connection, caller.principal_id)
+        async with begin_session(self.context, request) as transaction:
+            user = await user_repository.get_user(transaction.connection, caller.principal_id)
             _require_unverified(user)
-            issued = await store.request(connection, user, datetime.now(UTC))
-            by = partial(session_actor, caller)
-            data = {"email": user.email}
-            await record_in_all_orgs(connection, user.id, by, "email_verification.request", data, request_id(request))
-        await self.mailer.send_verification(issued, caller.org_slug)
-        verification = issued.verification
-        body = RequestedVerification(verification.email, format_time(verification.expires_at))
-        return json_response(body, status=202)
+            issued = await store.request(transaction.connection, user, datetime.now(UTC))
+            await record_change(transaction, "email_verification.request", {"email": user.email})
+        await self.mailer.send_verification(issued, transaction.caller.org_slug)
+        return shown_as(RequestedVerification, issued.verification)
 
-    async def confirm(self, request: web.Request) -> web.StreamResponse:
+    @route("POST", PATH + "/confirm", session(), errors=(409,))
+    async def confirm_email_verification(
+        self, body: VerificationConfirmation, caller: AuthenticatedCredential, request: web.Request
+    ) -> SessionUser:
         """Verify the address of the account.
 
         From then on the account may join other organizations. It gets the password in the request, because whoever
         accepted its invitation may have set the one before, and its other sessions end. 409 if another account has
         verified the address first.
         """
-        body = await self.context.read_body(request, VerificationConfirmation)
-        caller = authenticated_credential(request)
         async with self.context.database.read() as connection:
             user = await user_repository.get_user(connection, caller.principal_id)
         _require_unverified(user)  # before the password is hashed: this failure does not count
         async with self.throttle.account(request, caller):
             hashed = await self.passwords.hash(body.password, salted_like=user.password_hash)
-            async with self.context.session_transaction(request) as (connection, caller):
-                user = await _verify(connection, request, caller, body.token, hashed)
+            async with begin_session(self.context, request) as transaction:
+                user = await _verify(transaction, body.token, hashed)
         self.context.guards.invalidate_sessions(caller.principal_id)
-        return json_response(user_body(user))
+        return user_body(user)
 
 
-async def _verify(
-    connection: AsyncConnection, request: web.Request, caller: AuthenticatedCredential, secret: str, hashed: str
-) -> User:
+async def _verify(transaction: SessionTransaction, secret: str, hashed: str) -> User:
     """Verify the address of the caller's account, and set its password. Raises ReauthenticationFailed, Conflict."""
+    connection, caller = transaction.connection, transaction.caller
     user = await user_repository.get_user(connection, caller.principal_id)
     _require_unverified(user)
     if not await store.consume(connection, user, secret, datetime.now(UTC)):
@@ -137,9 +116,7 @@ async def _verify(
         raise Conflict(_TAKEN) from None
     await user_repository.set_password(connection, user.id, hashed)
     await session_repository.end_all(connection, user.id, datetime.now(UTC), except_session_id=caller.token_id)
-    by = partial(session_actor, caller)
-    data = {"email": user.email}
-    await record_in_all_orgs(connection, user.id, by, "email_verification.confirm", data, request_id(request))
+    await record_change(transaction, "email_verification.confirm", {"email": user.email})
     return await user_repository.get_user(connection, user.id)
 
 

@@ -5,19 +5,19 @@ from typing import Annotated, Final
 
 import msgspec
 import sqlalchemy as sa
-from aiohttp import web
 from msgspec import UNSET, Meta, UnsetType
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthenticatedCredential
 from chassis.auth.tables import organizations, principals, users
-from chassis.http.access import any_credential, authenticated_credential
-from chassis.http.operation import Operation, ResponseSpec, json_content
-from chassis.http.web import Route, json_response
+from chassis.http.access import any_credential
+from chassis.http.declaration import declared_routes, route
+from chassis.http.web import Route
 from control.http.context import HandlerContext
 from control.http.field_types import Name, Slug
 from control.identity import organization_repository
 from control.identity.login import TAG
+from control.routing.arguments import control_arguments
 from proto.identity import PrincipalKind, Role, Scope
 
 MAX_PROJECTS: Final = 1_000
@@ -67,9 +67,6 @@ class Whoami(msgspec.Struct, frozen=True, rename="camel"):
     ) = UNSET
 
 
-WHOAMI: Final = Operation("whoami", TAG, (ResponseSpec("The caller.", json_content(Whoami)),), error_statuses=(401,))
-
-
 @dataclass(frozen=True, slots=True)
 class WhoamiHandler:
     """The handler, and its dependencies."""
@@ -78,16 +75,15 @@ class WhoamiHandler:
 
     def routes(self) -> list[Route]:
         """The route of this resource."""
-        return [Route("GET", "/auth/whoami", self.show, any_credential(), operation=WHOAMI)]
+        return declared_routes(self, TAG, control_arguments(self.context))
 
-    async def show(self, request: web.Request) -> web.StreamResponse:
+    @route("GET", "/auth/whoami", any_credential(), errors=(401,))
+    async def whoami(self, caller: AuthenticatedCredential, connection: AsyncConnection) -> Whoami:
         """Show who calls, in which organization, and what the credential permits.
 
         A session that owes its second factor gets the user's own name, and nothing of the organization.
         """
-        caller = authenticated_credential(request)
-        async with self.context.database.read() as connection:
-            return json_response(await _describe(connection, caller))
+        return await _describe(connection, caller)
 
 
 _NAMES: Final = (

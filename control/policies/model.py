@@ -1,7 +1,6 @@
 """Rules, and the values that they consist of."""
 
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
@@ -58,42 +57,3 @@ class Rule:
     approver_roles: tuple[Role, ...] = DECIDING_ROLES
     machine_approver_ids: tuple[str, ...] = ()
     ttl_minutes: int = DEFAULT_TTL_MINUTES
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """A rule of an organization, as stored."""
-
-    id: str
-    org_id: str
-    project_id: int | None
-    project_slug: str | None
-    name: str
-    action_pattern: str
-    target_type: str | None
-    effect: Effect
-    risk_class: RiskClass
-    min_approvers: int
-    approver_roles: tuple[Role, ...]
-    machine_approver_ids: tuple[str, ...]
-    ttl_minutes: int
-    enabled: bool
-    created_at: datetime
-    updated_at: datetime
-
-    @property
-    def rule(self) -> Rule:
-        """The policy as a rule."""
-        return Rule(
-            name=self.name,
-            source=Source.ORGANIZATION if self.project_id is None else Source.PROJECT,
-            action_pattern=self.action_pattern,
-            effect=self.effect,
-            risk_class=self.risk_class,
-            policy_id=self.id,
-            target_type=self.target_type,
-            min_approvers=self.min_approvers,
-            approver_roles=self.approver_roles,
-            machine_approver_ids=self.machine_approver_ids,
-            ttl_minutes=self.ttl_minutes,
-        )

@@ -11,19 +11,19 @@ from chassis.auth.id_generation import new_id
 from chassis.auth.tables import projects
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict
-from control.policies.model import Effect, Policy, RiskClass, Rule
+from control.policies.model import Effect, RiskClass, Rule, Source
 from control.policies.tables import approval_policies
 from proto.identity import Role
 
 MAX_POLICIES: Final = 1_000  # per organization, including its projects: each query evaluates all of them
 
-_SELECT_POLICIES: Final = sa.select(approval_policies, projects.c.slug.label("project_slug")).join_from(
+SELECT_POLICIES: Final = sa.select(approval_policies, projects.c.slug.label("project_slug")).join_from(
     approval_policies, projects, projects.c.id == approval_policies.c.project_id, isouter=True
 )
 
 
-async def create(connection: AsyncConnection, org_id: str, project_id: int | None, values: Mapping[str, Any]) -> Policy:
-    """`values`: every column from `name` to `enabled`. Raises Conflict when there are MAX_POLICIES."""
+async def create(connection: AsyncConnection, org_id: str, project_id: int | None, values: Mapping[str, Any]) -> str:
+    """The id of a new policy. `values`: every column from `name` to `enabled`. Raises Conflict at MAX_POLICIES."""
     where = approval_policies.c.org_id == org_id
     count = await connection.scalar(sa.select(sa.func.count()).select_from(approval_policies).where(where))
     if (count or 0) >= MAX_POLICIES:
@@ -32,57 +32,22 @@ async def create(connection: AsyncConnection, org_id: str, project_id: int | Non
     policy_id = new_id("pol")
     row = {"id": policy_id, "org_id": org_id, "project_id": project_id, "created_at": now, "updated_at": now}
     await connection.execute(approval_policies.insert().values({**row, **_column_values(values)}))
-    return await _get(connection, org_id, policy_id)
+    return policy_id
 
 
-async def find(connection: AsyncConnection, org_id: str, policy_id: str) -> Policy | None:
-    """The organization's policy with this id."""
-    found = _SELECT_POLICIES.where(approval_policies.c.org_id == org_id, approval_policies.c.id == policy_id)
-    row = (await connection.execute(found)).mappings().one_or_none()
-    return None if row is None else _policy_from_row(row)
-
-
-async def list_policies(connection: AsyncConnection, org_id: str, before_id: str | None, limit: int) -> list[Policy]:
-    """At most `limit` policies, newest first, starting with the first one older than `before_id`."""
-    page = (
-        _SELECT_POLICIES.where(approval_policies.c.org_id == org_id)
-        .order_by(approval_policies.c.id.desc())
-        .limit(limit)
-    )
-    if before_id is not None:
-        page = page.where(approval_policies.c.id < before_id)
-    return [_policy_from_row(row) for row in (await connection.execute(page)).mappings()]
-
-
-async def change(connection: AsyncConnection, org_id: str, policy_id: str, values: Mapping[str, Any]) -> Policy:
-    """Set the given values; returns the changed policy. Existing requests are not affected. Raises LookupError."""
+async def change(connection: AsyncConnection, org_id: str, policy_id: str, values: Mapping[str, Any]) -> None:
+    """Set the given values. Existing requests are not affected."""
     where = (approval_policies.c.org_id == org_id) & (approval_policies.c.id == policy_id)
-    now = to_milliseconds(datetime.now(UTC))
-    await connection.execute(
-        approval_policies.update().where(where).values({**_column_values(values), "updated_at": now})
-    )
-    return await _get(connection, org_id, policy_id)
-
-
-async def delete(connection: AsyncConnection, org_id: str, policy_id: str) -> bool:
-    """False when there is no such policy."""
-    where = (approval_policies.c.org_id == org_id) & (approval_policies.c.id == policy_id)
-    return (await connection.execute(approval_policies.delete().where(where))).rowcount == 1
+    changed = {**_column_values(values), "updated_at": to_milliseconds(datetime.now(UTC))}
+    await connection.execute(approval_policies.update().where(where).values(changed))
 
 
 async def list_enabled_rules(connection: AsyncConnection, org_id: str, project_id: int | None) -> list[Rule]:
     """Rules of the enabled policies of the organization and, if given, of the project."""
     column = approval_policies.c.project_id
     in_scope = column.is_(None) if project_id is None else column.is_(None) | (column == project_id)
-    found = _SELECT_POLICIES.where(approval_policies.c.org_id == org_id, approval_policies.c.enabled, in_scope)
-    return [_policy_from_row(row).rule for row in (await connection.execute(found)).mappings()]
-
-
-async def _get(connection: AsyncConnection, org_id: str, policy_id: str) -> Policy:
-    found = await find(connection, org_id, policy_id)
-    if found is None:
-        raise LookupError(policy_id)
-    return found
+    found = SELECT_POLICIES.where(approval_policies.c.org_id == org_id, approval_policies.c.enabled, in_scope)
+    return [_rule(row) for row in await connection.execute(found)]
 
 
 def _column_values(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -93,13 +58,17 @@ def _column_values(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _policy_from_row(row: sa.RowMapping) -> Policy:
-    return Policy(
-        **{
-            **row,
-            "effect": Effect(row["effect"]),
-            "risk_class": RiskClass(row["risk_class"]),
-            "approver_roles": tuple(Role(one) for one in row["approver_roles"]),
-            "machine_approver_ids": tuple(row["machine_approver_ids"]),
-        }
+def _rule(row: sa.Row[*tuple[Any, ...]]) -> Rule:
+    return Rule(
+        name=row.name,
+        source=Source.ORGANIZATION if row.project_id is None else Source.PROJECT,
+        action_pattern=row.action_pattern,
+        effect=Effect(row.effect),
+        risk_class=RiskClass(row.risk_class),
+        policy_id=row.id,
+        target_type=row.target_type,
+        min_approvers=row.min_approvers,
+        approver_roles=tuple(Role(one) for one in row.approver_roles),
+        machine_approver_ids=tuple(row.machine_approver_ids),
+        ttl_minutes=row.ttl_minutes,
     )

@@ -1,54 +1,46 @@
 """Policy checks that need the database: the project exists, and the listed machines exist and can decide."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Final
 
-import msgspec
+import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.membership_status import MembershipStatus, load_membership_statuses, with_owner_chain
 from chassis.errors import NotFound
 from chassis.http.validation import Issues
 from control.identity import organization_repository
-from control.policies import repository
-from control.policies.schemas import DryRun, NewPolicy, PolicyChange
+from control.policies.tables import approval_policies
 from proto.identity import PrincipalKind
-
-B = TypeVar("B")
-
-# Adds issues of a body in an organization; returns the id of the project that it names, None without one.
-Check = Callable[[AsyncConnection, str, B, Issues], Awaitable[int | None]]
 
 _MACHINES_PATH: Final = "body.machineApproverIds"
 
 
-async def check_new(connection: AsyncConnection, org_id: str, body: NewPolicy, issues: Issues) -> int | None:
-    """Check a policy to create."""
-    await _check_machines(connection, org_id, body.machine_approver_ids, body.approver_roles, issues)
-    return await resolve_project_id(connection, org_id, body.project_slug, "body.projectSlug", issues)
-
-
-async def check_change(
-    policy_id: str, connection: AsyncConnection, org_id: str, body: PolicyChange, issues: Issues
+async def check_deciders(
+    connection: AsyncConnection,
+    org_id: str,
+    policy_id: str,
+    roles: Sequence[str] | None,
+    machines: Sequence[str] | None,
+    issues: Issues,
 ) -> None:
-    """Check a policy to change: who decides afterwards. Raises NotFound for a policy that does not exist."""
-    policy = await repository.find(connection, org_id, policy_id)
+    """Check who decides after a change of a policy; None: as before. Raises NotFound for a policy that does not
+    exist.
+    """
+    stored = sa.select(approval_policies.c.approver_roles, approval_policies.c.machine_approver_ids).where(
+        approval_policies.c.org_id == org_id, approval_policies.c.id == policy_id
+    )
+    policy = (await connection.execute(stored)).one_or_none()
     if policy is None:
         raise NotFound
-    roles = policy.approver_roles if body.approver_roles is msgspec.UNSET else body.approver_roles
-    if body.machine_approver_ids is not msgspec.UNSET:
-        await _check_machines(connection, org_id, body.machine_approver_ids, roles, issues)
-    elif body.approver_roles is not msgspec.UNSET:
+    if machines is not None:
+        await check_machines(connection, org_id, machines, policy.approver_roles if roles is None else roles, issues)
+    elif roles is not None:
         machine_issues = Issues()
-        await _check_machines(connection, org_id, policy.machine_approver_ids, roles, machine_issues)
+        await check_machines(connection, org_id, policy.machine_approver_ids, roles, machine_issues)
         if machine_issues:
             message = "An agent or service in machineApproverIds cannot decide with these roles. Change both."
             issues.add("body.approverRoles", message, "cannot_decide")
-
-
-async def check_dry_run(connection: AsyncConnection, org_id: str, body: DryRun, issues: Issues) -> int | None:
-    """Check an action to evaluate."""
-    return await resolve_project_id(connection, org_id, body.project_tag, "body.projectTag", issues)
 
 
 async def resolve_project_id(
@@ -63,7 +55,7 @@ async def resolve_project_id(
     return None if found is None else found.id
 
 
-async def _check_machines(
+async def check_machines(
     connection: AsyncConnection, org_id: str, machines: Sequence[str], roles: Sequence[str], issues: Issues
 ) -> None:
     """Adds an issue for each id that is no agent or service of the organization, or that can never decide, because it

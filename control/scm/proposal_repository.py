@@ -200,13 +200,13 @@ async def has_unresolved_issue(connection: AsyncConnection, proposal_id: str) ->
 
 async def list_proposals(
     connection: AsyncConnection,
-    org_id: str,
+    before_id: str | None,
+    limit: int,
     *,
+    org_id: str,
     state: ProposalState | None,
     repository: str | None,
     issue: ShortId | None,
-    before_id: str | None,
-    limit: int,
 ) -> list[StoredProposal]:
     """At most `limit` proposals, newest first, starting with the first one older than `before_id`."""
     page = sa.select(*_COLUMNS).where(proposals.c.org_id == org_id).order_by(proposals.c.id.desc()).limit(limit)

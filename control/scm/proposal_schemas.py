@@ -6,13 +6,12 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from chassis.db.database import format_time
 from control.http.field_types import Timestamp
-from control.http.paging import NextCursor
 from control.http.text_types import Url, line, lines
 from control.http.time_input import TimeInput
 from control.issues.references import MAX_REFERENCES, MAX_SHORT_ID_LENGTH, MAX_TEXT, SHORT_ID_PATTERN
 from control.releases.tables import MAX_PROPOSAL_NUMBER_LENGTH, MAX_TITLE_LENGTH, ProposalState
+from control.routing.resource import shown_as
 from control.scm.proposal_repository import StoredProposal
 from control.scm.release_schemas import Ref, Repository, Sha
 from proto.identity import MAX_NAME_LENGTH
@@ -100,28 +99,6 @@ class ProposalReportResult(ChangeProposal, frozen=True, rename="camel"):
     proposals_superseded: Annotated[list[str], Meta(description="`repository#number` of the others of these issues.")]
 
 
-class ProposalPage(msgspec.Struct, rename="camel"):
-    """A page of proposals, newest first."""
-
-    data: list[ChangeProposal]
-    next_cursor: NextCursor
-    has_more: bool
-
-
 def proposal_body(proposal: StoredProposal) -> ChangeProposal:
     """The API representation."""
-    return ChangeProposal(
-        id=proposal.id,
-        repository=proposal.repository,
-        number=proposal.number,
-        title=proposal.title,
-        state=proposal.state,
-        head_ref=proposal.head_ref,
-        head_sha=proposal.head_sha,
-        merge_sha=proposal.merge_sha,
-        author_name=proposal.author_name,
-        url=proposal.url,
-        issues=[str(one) for one in proposal.issues],
-        changed_at=format_time(proposal.changed_at),
-        created_at=format_time(proposal.created_at),
-    )
+    return shown_as(ChangeProposal, proposal, issues=[str(one) for one in proposal.issues])

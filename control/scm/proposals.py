@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Annotated, Final
 
 import msgspec
@@ -10,26 +11,29 @@ from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.auth.model import AuthorizationContext
 from chassis.db.database import to_milliseconds
 from chassis.errors import BadRequest, Issue
-from chassis.http.access import authorization_context, bearer
-from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
+from chassis.http.access import bearer
+from chassis.http.declaration import Created, PageOf, declared_routes, route
+from chassis.http.operation import Body, Tag, json_content
+from chassis.http.query import Query, line
 from chassis.http.validation import Issues
-from chassis.http.web import Route, json_response, request_id
+from chassis.http.web import Route, request_id
 from control.audit.record import record
 from control.http.context import HandlerContext
-from control.http.paging import PAGE_PARAMETERS, page_body, parse_page_request
-from control.http.query_filters import choice_filter, line_filter
 from control.http.time_input import parse_time
 from control.http.url_input import check_url
 from control.issues.references import MAX_SHORT_ID_LENGTH, NamedIssue, parse_short_id
 from control.releases.tables import MAX_REPOSITORY_LENGTH, ProposalState
+from control.routing.arguments import control_arguments
+from control.routing.resource import PageReader
 from control.scm.fixes import Author
 from control.scm.proposal_reports import find_listed, report_proposal
 from control.scm.proposal_repository import ProposalReport, list_proposals
 from control.scm.proposal_schemas import (
+    ChangeProposal,
     NewProposalReport,
-    ProposalPage,
     ProposalReportResult,
     proposal_body,
 )
@@ -37,44 +41,37 @@ from proto.identity import Scope
 
 MAX_AHEAD: Final = timedelta(hours=1)  # of the platform's clock: a time far ahead would outdate every later report
 TAG: Final = Tag("proposals", "Proposals: pull or merge requests, with the issues that they fix.")
-_FILTERS: Final = (
-    Parameter("state", "query", ProposalState, "Only proposals in this state."),
-    Parameter(
-        "repository",
-        "query",
-        Annotated[str, Meta(min_length=1, max_length=MAX_REPOSITORY_LENGTH)],
-        "Only proposals in this repository.",
-    ),
-    Parameter(
-        "issue",
-        "query",
-        Annotated[str, Meta(min_length=1, max_length=MAX_SHORT_ID_LENGTH)],
-        "Only proposals that fix the issue with this short id.",
-        example="WEB-12",
-    ),
+PATH: Final = "/orgs/{orgSlug}/proposals"
+REPORT: Final = Body(
+    json_content(NewProposalReport),
+    example={
+        "repository": "shop/checkout",
+        "number": "17",
+        "title": "Round totals once",
+        "state": "merged",
+        "mergeSha": "6dcb09b5b57875f334f61aebed695e2e4193db5e",
+        "issues": ["WEB-12"],
+    },
 )
-LIST: Final = Operation(
-    "listProposals", TAG, (ResponseSpec("A page.", json_content(ProposalPage)),), (*_FILTERS, *PAGE_PARAMETERS)
-)
-REPORT: Final = Operation(
-    "reportProposal",
-    TAG,
-    (
-        ResponseSpec("The proposal, which was not known.", json_content(ProposalReportResult), 201),
-        ResponseSpec("The proposal.", json_content(ProposalReportResult)),
-    ),
-    body=Body(
-        json_content(NewProposalReport),
-        example={
-            "repository": "shop/checkout",
-            "number": "17",
-            "title": "Round totals once",
-            "state": "merged",
-            "mergeSha": "6dcb09b5b57875f334f61aebed695e2e4193db5e",
-            "issues": ["WEB-12"],
-        },
-    ),
-)
+
+
+class ProposalQuery(Query, frozen=True, rename="camel"):
+    """Which proposals a list has."""
+
+    state: Annotated[ProposalState | None, Meta(description="Only proposals in this state.")] = None
+    repository: Annotated[
+        str | None, line(MAX_REPOSITORY_LENGTH), Meta(description="Only proposals in this repository.")
+    ] = None
+    issue: Annotated[
+        str | None,
+        line(MAX_SHORT_ID_LENGTH),
+        Meta(description="Only proposals that fix the issue with this short id.", examples=["WEB-12"]),
+    ] = None
+
+    def check(self, issues: Issues) -> None:
+        """Record a text that is no short id."""
+        if self.issue is not None and parse_short_id(self.issue) is None:
+            issues.add("query.issue", "Must be the short id of an issue, such as WEB-12.", "format")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,37 +82,22 @@ class Proposals:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def routes(self) -> list[Route]:
-        """Every route of this resource with its scope."""
-        path = "/orgs/{orgSlug}/proposals"
-        return [
-            Route("GET", path, self.list, bearer(Scope.RELEASES_READ), operation=LIST),
-            Route("PUT", path, self.report, bearer(Scope.RELEASES_WRITE), operation=REPORT),
-        ]
+        """Every route of this resource."""
+        return declared_routes(self, TAG, control_arguments(self.context))
 
-    async def list(self, request: web.Request) -> web.StreamResponse:
+    @route("GET", PATH, bearer(Scope.RELEASES_READ), page="ProposalPage")
+    async def list_proposals(
+        self, caller: AuthorizationContext, query: ProposalQuery, page: PageReader
+    ) -> PageOf[ChangeProposal]:
         """List proposals, newest first."""
-        org_id, query, issues = authorization_context(request).org_id, request.query, Issues()
-        state = choice_filter(query, "state", ProposalState, issues)
-        repository = line_filter(query, "repository", MAX_REPOSITORY_LENGTH, issues)
-        text = line_filter(query, "issue", MAX_SHORT_ID_LENGTH, issues)
-        issue = None if text is None else parse_short_id(text)
-        if text is not None and issue is None:
-            issues.add("query.issue", "Must be the short id of an issue, such as WEB-12.", "format")
-        binding = repr(("proposals", org_id, state, repository, issue)).encode()
-        page = parse_page_request(request, self.context.cursors, binding, issues)
-        async with self.context.database.read() as connection:
-            found = await list_proposals(
-                connection,
-                org_id,
-                state=state,
-                repository=repository,
-                issue=issue,
-                before_id=page.after,
-                limit=page.limit + 1,
-            )
-        return json_response(page_body(found, page, proposal_body, lambda one: one.id, self.context.cursors, binding))
+        issue = None if query.issue is None else parse_short_id(query.issue)
+        fetch = partial(
+            list_proposals, org_id=caller.org_id, state=query.state, repository=query.repository, issue=issue
+        )
+        return await page.read(("proposals", caller.org_id, query), fetch, proposal_body)
 
-    async def report(self, request: web.Request) -> web.StreamResponse:
+    @route("PUT", PATH, bearer(Scope.RELEASES_WRITE), body=REPORT)
+    async def report_proposal(self, request: web.Request) -> Created[ProposalReportResult] | ProposalReportResult:
         """Report a proposal.
 
         A report that is older than the last one changes nothing. A merge resolves the issues of the proposal in the
@@ -146,7 +128,7 @@ class Proposals:
         result = ProposalReportResult(
             **shown, issues_resolved=resolved, issues_reopened=reopened, proposals_superseded=superseded
         )
-        return json_response(result, status=201 if reported.is_new else 200)
+        return Created(result) if reported.is_new else result
 
 
 def _to_report(body: NewProposalReport, now: datetime, issues: Issues) -> ProposalReport:

@@ -1,5 +1,6 @@
 """`/orgs/{orgSlug}`: show, rename, delete."""
 
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Final
@@ -10,19 +11,34 @@ from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth import usage
-from chassis.db.database import format_time
+from chassis.auth.model import AuthorizationContext
 from chassis.errors import NotFound
-from chassis.http.access import authorization_context, bearer
-from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
+from chassis.http.access import bearer
+from chassis.http.declaration import Argument, ChecksQuery, declared_routes, route
+from chassis.http.operation import Parameter, ResponseSpec, Tag, json_content
 from chassis.http.validation import Issues, single_value
-from chassis.http.web import Route, json_response, request_id
-from control.audit.record import record
+from chassis.http.web import Route
 from control.erasures import deletion
 from control.erasures.schemas import Erasure, erasure_body
 from control.http.context import HandlerContext
 from control.http.field_types import Name, Slug, Timestamp
 from control.identity import organization_repository
+from control.routing.arguments import Transaction, begin, control_arguments
+from control.routing.resource import shown_as
 from proto.identity import Scope
+
+TAG: Final = Tag("organizations", "The organization, its quota and usage.")
+PATH: Final = "/orgs/{orgSlug}"
+CONFIRM: Final = Parameter(
+    "confirm",
+    "query",
+    Annotated[str, Meta(min_length=1)],
+    "The slug of the organization again: this cannot be undone.",
+    required=True,
+    example="acme",
+)
+DELETED: Final = ResponseSpec("The organization is deleted; its telemetry will be.", json_content(Erasure), 202)
+_WRITE: Final = bearer(Scope.PROJECTS_WRITE)
 
 
 class OrganizationChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,29 +60,23 @@ class Organization(msgspec.Struct, frozen=True, rename="camel"):
     created_at: Timestamp
 
 
-TAG: Final = Tag("organizations", "The organization, its quota and usage.")
-SHOW: Final = Operation("showOrganization", TAG, (ResponseSpec("The organization.", json_content(Organization)),))
-CHANGE: Final = Operation(
-    "changeOrganization",
-    TAG,
-    (ResponseSpec("The updated organization.", json_content(Organization)),),
-    body=Body(json_content(OrganizationChange), example={"name": "Acme"}),
-)
-DELETE: Final = Operation(
-    "deleteOrganization",
-    TAG,
-    (ResponseSpec("The organization is deleted; its telemetry will be.", json_content(Erasure), 202),),
-    (
-        Parameter(
-            "confirm",
-            "query",
-            Annotated[str, Meta(min_length=1)],
-            "The slug of the organization again: this cannot be undone.",
-            required=True,
-            example="acme",
-        ),
-    ),
-)
+@dataclass(frozen=True, slots=True)
+class ConfirmedSlug(ChecksQuery):
+    """The slug that the query repeats."""
+
+    request: web.Request
+
+    def require(self, slug: str) -> None:
+        """Raises BadRequest for another one."""
+        issues = Issues()
+        confirmed = single_value(self.request.query, CONFIRM.name, issues)
+        if confirmed != slug and not issues.has_issue_under("query.confirm"):
+            issues.add("query.confirm", "Must repeat the slug of the organization.", "unconfirmed")
+        issues.raise_if_any("The query is not valid.")
+
+
+async def _confirmation(request: web.Request, _stack: AsyncExitStack) -> ConfirmedSlug:
+    return ConfirmedSlug(request)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,34 +86,30 @@ class Organizations:
     context: HandlerContext
 
     def routes(self) -> list[Route]:
-        """Every route of this resource with its scope."""
-        one = "/orgs/{orgSlug}"
-        return [
-            Route("GET", one, self.show, bearer(Scope.PROJECTS_READ), operation=SHOW),
-            Route("PATCH", one, self.change, bearer(Scope.PROJECTS_WRITE), operation=CHANGE),
-            Route("DELETE", one, self.delete, bearer(Scope.PROJECTS_WRITE), operation=DELETE),
-        ]
+        """Every route of this resource."""
+        own = {ConfirmedSlug: Argument(_confirmation, (CONFIRM,))}
+        return declared_routes(self, TAG, control_arguments(self.context, own))
 
-    async def show(self, request: web.Request) -> web.StreamResponse:
+    @route("GET", PATH, bearer(Scope.PROJECTS_READ))
+    async def show_organization(self, caller: AuthorizationContext, connection: AsyncConnection) -> Organization:
         """Show the organization, with its quota and usage."""
-        async with self.context.database.read() as connection:
-            return json_response(await _load_organization(connection, authorization_context(request).org_slug))
+        return await _load_organization(connection, caller.org_slug)
 
-    async def change(self, request: web.Request) -> web.StreamResponse:
+    @route("PATCH", PATH, _WRITE, example={"name": "Acme"})
+    async def change_organization(self, body: OrganizationChange, transaction: Transaction) -> Organization:
         """Rename the organization.
 
         Its slug stays, because URLs contain it. The operator sets its quota: `sluice limits`.
         """
-        body = await self.context.read_body(request, OrganizationChange)
-        async with self.context.write_transaction(request) as (connection, caller):
-            await organization_repository.rename_organization(connection, caller.org_id, body.name)
-            await record(
-                connection, caller, "organization.update", caller.org_id, {"name": body.name}, request_id(request)
-            )
-            changed = await _load_organization(connection, caller.org_slug)
-        return json_response(changed)
+        connection, caller = transaction.connection, transaction.caller
+        await organization_repository.rename_organization(connection, caller.org_id, body.name)
+        await transaction.record("organization.update", caller.org_id, {"name": body.name})
+        return await _load_organization(connection, caller.org_slug)
 
-    async def delete(self, request: web.Request) -> web.StreamResponse:
+    @route("DELETE", PATH, _WRITE, status=202, responses=(DELETED,))
+    async def delete_organization(
+        self, request: web.Request, caller: AuthorizationContext, confirmation: ConfirmedSlug
+    ) -> Erasure:
         """Delete the organization with all its projects, members and telemetry.
 
         At once it is out of sight, and every key, token, session, invitation and channel of it stops working. Its rows
@@ -111,19 +117,17 @@ class Organizations:
         afterwards; the operator sees how far that is (`sluice erasures`). Its slug is not given again. Only owners may
         delete it. This cannot be undone.
         """
-        caller = authorization_context(request)
         deletion.require_owner(caller)
-        issues = Issues()
-        confirmed = single_value(request.query, "confirm", issues)
-        if confirmed != caller.org_slug and not issues.has_issue_under("query.confirm"):
-            issues.add("query.confirm", "Must repeat the slug of the organization.", "unconfirmed")
-        issues.raise_if_any("The query is not valid.")
-        async with self.context.write_transaction(request) as (connection, caller):
+        confirmation.require(caller.org_slug)
+        async with begin(self.context, request) as transaction:
+            connection, caller = transaction.connection, transaction.caller
             deletion.require_owner(caller)
             now = datetime.now(UTC)
-            erasure = await deletion.delete_organization(connection, caller, caller.org_slug, request_id(request), now)
+            erasure = await deletion.delete_organization(
+                connection, caller, caller.org_slug, transaction.request_id, now
+            )
         self.context.guards.drop_organization(caller.org_id)
-        return json_response(erasure_body(erasure), status=202)
+        return erasure_body(erasure)
 
 
 async def _load_organization(connection: AsyncConnection, slug: str) -> Organization:
@@ -131,11 +135,4 @@ async def _load_organization(connection: AsyncConnection, slug: str) -> Organiza
     if found is None:
         raise NotFound
     used = await usage.read_usage(connection, f"{datetime.now(UTC):%Y-%m}", [found.id])
-    return Organization(
-        id=found.id,
-        slug=found.slug,
-        name=found.name,
-        monthly_items=found.monthly_items,
-        used_items=used.get(found.id, 0),
-        created_at=format_time(found.created_at),
-    )
+    return shown_as(Organization, found, used_items=used.get(found.id, 0))

@@ -1,32 +1,39 @@
 """`/orgs/{orgSlug}/projects`: list, create, show, change."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Annotated, Final, TypeVar
 
 import msgspec
 from aiohttp import web
 from msgspec import Meta
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthorizationContext
-from chassis.db.database import format_time
 from chassis.errors import NotFound
-from chassis.http.access import authorization_context, bearer
-from chassis.http.operation import Body, Operation, ResponseSpec, Tag, json_content
+from chassis.http.access import bearer
+from chassis.http.declaration import PageOf, declared_routes, route
+from chassis.http.operation import ResponseSpec, Tag, json_content
 from chassis.http.validation import Issues
-from chassis.http.web import Route, json_response, request_id
-from control.audit.record import record
+from chassis.http.web import Route
 from control.erasures import deletion
 from control.erasures.requests import accepted
 from control.erasures.schemas import Erasure
 from control.http.context import HandlerContext
 from control.http.field_types import ExemptKey, Name, SensitiveWord, Slug, Timestamp
-from control.http.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
 from control.identity import organization_repository
 from control.identity.exempt_keys import MAX_EXEMPT_KEYS, find_exempt_key_faults
-from control.identity.organization_repository import MAX_SENSITIVE_WORDS, ResolveOnMerge
+from control.identity.organization_repository import MAX_SENSITIVE_WORDS, ResolveOnMerge, StoredProject
+from control.routing.arguments import Transaction, begin, control_arguments
+from control.routing.resource import PageReader, shown_as
 from proto.identity import Scope
 
+TAG: Final = Tag("projects", "Projects of an organization.")
+PATH: Final = "/orgs/{orgSlug}/projects"
+ONE: Final = PATH + "/{projectSlug}"
+_READ: Final = bearer(Scope.PROJECTS_READ)
+_WRITE: Final = bearer(Scope.PROJECTS_WRITE)
 MAX_RETENTION_DAYS: Final = 36_500
 RetentionDays = Annotated[
     int,
@@ -98,41 +105,8 @@ class Project(msgspec.Struct, frozen=True, rename="camel"):
     exempt_keys: Annotated[tuple[ExemptKey, ...], Meta(description=_EXEMPT_KEYS)]
 
 
-class ProjectPage(msgspec.Struct, rename="camel"):
-    """A page of projects, by slug."""
-
-    data: list[Project]
-    next_cursor: NextCursor
-    has_more: bool
-
-
-TAG: Final = Tag("projects", "Projects of an organization.")
-LIST: Final = Operation("listProjects", TAG, (ResponseSpec("A page.", json_content(ProjectPage)),), PAGE_PARAMETERS)
-CREATE: Final = Operation(
-    "createProject",
-    TAG,
-    (ResponseSpec("The project.", json_content(Project), 201),),
-    body=Body(json_content(NewProject), example={"slug": "checkout", "name": "Checkout"}),
-    error_statuses=(409,),
-)
-SHOW: Final = Operation("showProject", TAG, (ResponseSpec("The project.", json_content(Project)),))
-CHANGE: Final = Operation(
-    "changeProject",
-    TAG,
-    (ResponseSpec("The updated project.", json_content(Project)),),
-    body=Body(json_content(ProjectChange), example={"sensitiveWords": ["iban"]}),
-)
-DELETE: Final = Operation(
-    "deleteProject",
-    TAG,
-    (
-        ResponseSpec(
-            "The project is deleted; its telemetry will be.",
-            json_content(Erasure),
-            202,
-            {"Location": "Path of the erasure."},
-        ),
-    ),
+DELETED: Final = ResponseSpec(
+    "The project is deleted; its telemetry will be.", json_content(Erasure), 202, {"Location": "Path of the erasure."}
 )
 
 
@@ -144,85 +118,86 @@ class Projects:
     retention_days: int = 0
 
     def routes(self) -> list[Route]:
-        """Every route of this resource with its scope."""
-        every, one = "/orgs/{orgSlug}/projects", "/orgs/{orgSlug}/projects/{projectSlug}"
-        return [
-            Route("GET", every, self.list, bearer(Scope.PROJECTS_READ), operation=LIST),
-            Route("POST", every, self.create, bearer(Scope.PROJECTS_WRITE), operation=CREATE),
-            Route("GET", one, self.show, bearer(Scope.PROJECTS_READ), operation=SHOW),
-            Route("PATCH", one, self.change, bearer(Scope.PROJECTS_WRITE), operation=CHANGE),
-            Route("DELETE", one, self.delete, bearer(Scope.PROJECTS_WRITE), operation=DELETE),
-        ]
+        """Every route of this resource."""
+        return declared_routes(self, TAG, replace(control_arguments(self.context), read_body=self._read_body))
 
-    async def list(self, request: web.Request) -> web.StreamResponse:
+    @route("GET", PATH, _READ)
+    async def list_projects(self, caller: AuthorizationContext, page: PageReader) -> PageOf[Project]:
         """List projects, by slug."""
-        org_id = authorization_context(request).org_id
-        binding = f"projects of {org_id}".encode()
-        page = parse_page_request(request, self.context.cursors, binding)
-        async with self.context.database.read() as connection:
-            found = await organization_repository.list_projects(connection, org_id, page.after or "", page.limit + 1)
-        return json_response(page_body(found, page, project_body, lambda one: one.slug, self.context.cursors, binding))
 
-    async def create(self, request: web.Request) -> web.StreamResponse:
+        async def fetch(connection: AsyncConnection, after: str | None, limit: int) -> Sequence[StoredProject]:
+            return await organization_repository.list_projects(connection, caller.org_id, after or "", limit)
+
+        return await page.read(("projects", caller.org_id), fetch, _shown, lambda one: one.slug)
+
+    @route("POST", PATH, _WRITE, status=201, errors=(409,), example={"slug": "checkout", "name": "Checkout"})
+    async def create_project(self, body: NewProject, transaction: Transaction) -> Project:
         """Create a project.
 
         409 when the organization has a project with this slug.
         """
-        body = await self._read_body(request, NewProject)
-        async with self.context.write_transaction(request) as (connection, caller):
-            project = await organization_repository.create_project(
-                connection, caller.org_id, body.slug, body.name, retention_days=body.retention_days
-            )
-            data = {"slug": project.slug, "name": project.name, "retentionDays": project.retention_days}
-            await record(connection, caller, "project.create", str(project.id), data, request_id(request))
-        self.context.guards.invalidate_bearers(caller.org_id)  # it may have cached that the project does not exist
-        return json_response(project_body(project), status=201)
+        org_id = transaction.caller.org_id
+        project = await organization_repository.create_project(
+            transaction.connection, org_id, body.slug, body.name, retention_days=body.retention_days
+        )
+        data = {"slug": project.slug, "name": project.name, "retentionDays": project.retention_days}
+        await transaction.record("project.create", str(project.id), data)
+        # They may have cached that the project does not exist.
+        transaction.after_commit(self.context.guards.invalidate_bearers, org_id)
+        return _shown(project)
 
-    async def show(self, request: web.Request) -> web.StreamResponse:
+    @route("GET", ONE, _READ)
+    async def show_project(
+        self, project_slug: str, caller: AuthorizationContext, connection: AsyncConnection
+    ) -> Project:
         """Show a project."""
-        async with self.context.database.read() as connection:
-            found = await organization_repository.find_project(
-                connection, authorization_context(request).org_id, request.match_info["projectSlug"]
-            )
-        return json_response(project_body(_require_project(found)))
+        return _shown(
+            _require_project(await organization_repository.find_project(connection, caller.org_id, project_slug))
+        )
 
-    async def change(self, request: web.Request) -> web.StreamResponse:
+    @route("PATCH", ONE, _WRITE, example={"sensitiveWords": ["iban"]})
+    async def change_project(self, project_slug: str, body: ProjectChange, transaction: Transaction) -> Project:
         """Change a project."""
-        body = await self._read_body(request, ProjectChange)
-        async with self.context.write_transaction(request) as (connection, caller):
-            slug = request.match_info["projectSlug"]
-            before = _require_project(await organization_repository.find_project(connection, caller.org_id, slug))
-            changed = _require_project(
-                await organization_repository.change_project(
-                    connection,
-                    caller.org_id,
-                    slug,
-                    name=None if body.name is msgspec.UNSET else body.name,
-                    sensitive_words=None if body.sensitive_words is msgspec.UNSET else body.sensitive_words,
-                    retention_days=body.retention_days,
-                    resolve_on_merge=None if body.resolve_on_merge is msgspec.UNSET else body.resolve_on_merge,
-                    exempt_keys=None if body.exempt_keys is msgspec.UNSET else body.exempt_keys,
-                )
+        connection, org_id = transaction.connection, transaction.caller.org_id
+        before = _require_project(await organization_repository.find_project(connection, org_id, project_slug))
+        changed = _require_project(
+            await organization_repository.change_project(
+                connection,
+                org_id,
+                project_slug,
+                name=None if body.name is msgspec.UNSET else body.name,
+                sensitive_words=None if body.sensitive_words is msgspec.UNSET else body.sensitive_words,
+                retention_days=body.retention_days,
+                resolve_on_merge=None if body.resolve_on_merge is msgspec.UNSET else body.resolve_on_merge,
+                exempt_keys=None if body.exempt_keys is msgspec.UNSET else body.exempt_keys,
             )
-            data = _audit_data(before, changed)
-            await record(connection, caller, "project.update", str(changed.id), data, request_id(request))
-        self.context.guards.invalidate_project(changed.id)  # the cache of its keys includes words and exempt keys
-        return json_response(project_body(changed))
+        )
+        await transaction.record("project.update", str(changed.id), _audit_data(before, changed))
+        # The cache of its keys includes words and exempt keys.
+        transaction.after_commit(self.context.guards.invalidate_project, changed.id)
+        return _shown(changed)
 
-    async def delete(self, request: web.Request) -> web.StreamResponse:
+    @route("DELETE", ONE, _WRITE, responses=(DELETED,))
+    async def delete_project(self, request: web.Request, caller: AuthorizationContext) -> web.StreamResponse:
         """Delete a project with all its telemetry.
 
         At once it is out of sight, its keys and channels stop working, its policies are gone, and open approval
         requests about it expire; a new project can have its slug. A gateway erases its telemetry afterwards, which the
         erasure shows. Only users may delete a project. This cannot be undone.
         """
-        deletion.require_user(authorization_context(request))
-        async with self.context.write_transaction(request) as (connection, caller):
+        deletion.require_user(caller)
+        async with begin(self.context, request) as transaction:
+            caller = transaction.caller
             deletion.require_user(caller)
-            project_id, slug = _path_project(caller)
-            now = datetime.now(UTC)
-            erasure = await deletion.delete_project(connection, caller, project_id, slug, request_id(request), now)
-        self.context.guards.drop_project(caller.org_id, project_id)
+            erasure = await deletion.delete_project(
+                transaction.connection,
+                caller,
+                caller.path_project_id,
+                caller.project_slug or "",
+                transaction.request_id,
+                datetime.now(UTC),
+            )
+        self.context.guards.drop_project(caller.org_id, caller.path_project_id)
         return accepted(erasure, caller.org_slug)
 
     async def _read_body(self, request: web.Request, body_type: type[B]) -> B:
@@ -244,23 +219,11 @@ class Projects:
         return body
 
 
-def project_body(project: organization_repository.StoredProject) -> Project:
-    """The API representation."""
-    return Project(
-        id=str(project.id),
-        slug=project.slug,
-        name=project.name,
-        sensitive_words=project.sensitive_words,
-        created_at=format_time(project.created_at),
-        retention_days=project.retention_days,
-        resolve_on_merge=project.resolve_on_merge,
-        exempt_keys=project.exempt_keys,
-    )
+def _shown(project: StoredProject) -> Project:
+    return shown_as(Project, project, id=str(project.id))
 
 
-def _audit_data(
-    before: organization_repository.StoredProject, changed: organization_repository.StoredProject
-) -> dict[str, object]:
+def _audit_data(before: StoredProject, changed: StoredProject) -> dict[str, object]:
     """The project after the change, and how its exempt keys differ."""
     return {
         "name": changed.name,
@@ -274,13 +237,7 @@ def _audit_data(
     }
 
 
-def _require_project(project: organization_repository.StoredProject | None) -> organization_repository.StoredProject:
+def _require_project(project: StoredProject | None) -> StoredProject:
     if project is None:
         raise NotFound
     return project
-
-
-def _path_project(caller: AuthorizationContext) -> tuple[int, str]:
-    if caller.project_id is None or caller.project_slug is None:
-        raise LookupError("the path has no project")
-    return caller.project_id, caller.project_slug

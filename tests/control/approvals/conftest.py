@@ -18,7 +18,9 @@ from control.approvals.views import ApprovalViews
 from control.audit.events import Audit
 from control.http.context import HandlerContext
 from control.page_links import PageLinks
-from control.policies.policies import Policies
+from control.policies.api import Policies
+from control.resources import RESOURCES
+from control.routing.resource import with_existence_checks
 from tests.chassis.auth.tenants import Clock, Tenant, new_tenant
 from tests.control.approvals.office import Office, RecordingSender
 
@@ -45,7 +47,9 @@ async def office(migrated_url: str, tenants: tuple[Tenant, Tenant] | None, tmp_p
     )
     policies, audit, views = Policies(desk), Audit(desk), ApprovalViews(desk, clock.now)
     app = build_app(
-        [*views.routes(), *requests.routes(), *policies.routes(), *audit.routes()],
+        with_existence_checks(
+            checks.database, [*views.routes(), *requests.routes(), *policies.routes(), *audit.routes()], RESOURCES
+        ),
         service="control",
         settings=settings,
         telemetry=telemetry,

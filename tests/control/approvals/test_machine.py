@@ -178,7 +178,7 @@ class Machine(RuleBasedStateMachine):
             self.everyone += [await self._new(connection, self.everyone[n]) for n in (0, 0, 1)]
             self.everyone.append(await self._new(connection, self.everyone[4]))
             self.policy = (3, DECIDING_ROLES, frozenset(one.id for one in self.everyone[4:]))
-            self.policy_id = (await policies.create(connection, self.org.id, None, self._policy())).id
+            self.policy_id = await policies.create(connection, self.org.id, None, self._policy())
 
     async def _new(self, connection: Any, owner: Person | None) -> Person:
         kind = PrincipalKind.USER if owner is None else PrincipalKind.AGENT

@@ -8,11 +8,11 @@ from typing import Any, get_args
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from control.policies.api import DecidingRole
 from control.policies.builtin import BUILTIN, FALLBACK
 from control.policies.evaluation import PolicyQuery, decide, rank_rules, reason, required_approvals
 from control.policies.model import DECIDING_ROLES, Effect, RiskClass, Rule, Source
 from control.policies.pattern import ACTION_GLOB_PATTERN, ACTION_NAME_PATTERN, matches, specificity
-from control.policies.schemas import DecidingRole
 from proto.identity import Role
 
 WORDS = ("deploy", "issue", "a", "b", "sso")

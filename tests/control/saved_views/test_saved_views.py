@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from control.erasures.purge import Purger
-from control.saved_views import repository
-from control.saved_views.schemas import PATH_PATTERN, NewSavedView
+from control.saved_views import api
+from control.saved_views.api import PATH_PATTERN, NewSavedView
 from control.saved_views.tables import MAX_PATH_LENGTH, saved_views
 from proto.identity import Role, Scope
 from tests.chassis.auth.tenants import new_member_token
@@ -165,7 +165,7 @@ async def test_a_view_too_many_is_refused_until_one_is_deleted(
         (_, ada), (_, bob) = await member(control), await member(control)
         view = {"name": "x", "path": "/ui/", "shared": name == "MAX_VIEWS"}
         with monkeypatch.context() as patched:
-            patched.setattr(repository, name, 3)
+            patched.setattr(api, name, 3)
             made = [await save(control, ada, **view | {"name": str(number)}) for number in range(3)]
             status, answer, _ = await control.call("POST", VIEWS, view, ada)
             assert (status, answer["error"]["message"]) == (409, message)

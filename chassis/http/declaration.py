@@ -1,0 +1,276 @@
+"""Routes that are declared where they are handled: what a handler needs and what it returns, its signature says.
+
+    VIEWS = "/orgs/{orgSlug}/projects/{projectSlug}/views"
+
+    @route("POST", VIEWS, bearer(Scope.VIEWS_WRITE), status=201, errors=(409,), example={"name": "Payment"})
+    async def create_saved_view(self, body: NewSavedView, transaction: Transaction) -> SavedView:
+        \"\"\"Save an address of the page under a name.\"\"\"
+
+`declared_routes` makes a `Route` of each such handler. From the signature come
+- the operation's id, `createSavedView`, its summary and description (the docstring),
+- the value of each parameter, in their order: of the path by the parameter's name, the JSON body by a structure as its
+  type, the query string by a `Query`, anything else by what the service offers for a type (`Arguments`),
+- the response: a structure as JSON, `Created` ones with 201, None as 204, a `web.StreamResponse` as it is.
+"""
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, Final, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from aiohttp import web
+from msgspec import Meta
+
+from chassis.http.access import Access, Handler
+from chassis.http.operation import (
+    DEFAULT_ERROR_SPEC,
+    Body,
+    ErrorSpec,
+    Operation,
+    Parameter,
+    ResponseSpec,
+    Tag,
+    json_content,
+)
+from chassis.http.query import Query, query_parameters, read_query
+from chassis.http.route import Route
+from chassis.http.validation import Issues, with_known_issues
+from chassis.http.web import json_response
+
+Provide = Callable[[web.Request, AsyncExitStack], Awaitable[Any]]
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
+
+_DECLARED: Final = "__declared__"
+_VARIABLE: Final = re.compile(r"{(\w+)}")
+_PATH_ID: Final = Annotated[str, Meta(min_length=1)]
+_DONE: Final = "The request was carried out."
+
+
+class PageOf(msgspec.Struct, Generic[T], rename="camel", frozen=True):
+    """A page of a list, and the cursor of the next one."""
+
+    data: list[T]
+    next_cursor: str | None
+    has_more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Created(Generic[T]):
+    """What a handler returns that made something, and otherwise returns it alone: `Created[Release] | Release`."""
+
+    body: T
+
+
+class ChecksQuery:
+    """A value that reads the rest of the query string when the handler asks it to, and raises all faults then."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """What handlers get for a type. `provide` may enter contexts, which are left when the handler has returned, before
+    its response is made; `parameters`: what it reads of the query string.
+    """
+
+    provide: Provide
+    parameters: tuple[Parameter, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What the handlers of a service may ask for. `read_body` reads a JSON body as a structure, `read_path` a variable
+    of the path.
+    """
+
+    read_body: Callable[[web.Request, type[Any]], Awaitable[Any]]
+    read_path: Callable[[web.Request, str], Any]
+    by_type: Mapping[Any, Argument] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Declaration:
+    method: str
+    path: str
+    access: Access
+    status: int
+    errors: tuple[int, ...]
+    example: Any
+    body: Body | None
+    responses: tuple[ResponseSpec, ...]
+    parameters: tuple[Parameter, ...]
+    error_spec: ErrorSpec
+    page: str
+    route: Mapping[str, Any]
+
+
+def route(
+    method: str,
+    path: str,
+    access: Access,
+    *,
+    status: int = 200,
+    errors: tuple[int, ...] = (),
+    example: Any = None,
+    body: Body | None = None,
+    responses: tuple[ResponseSpec, ...] = (),
+    parameters: tuple[Parameter, ...] = (),
+    error_spec: ErrorSpec = DEFAULT_ERROR_SPEC,
+    page: str = "",
+    **options: Any,
+) -> Callable[[F], F]:
+    """Declare the method below as the handler of a route. `status`: of a response with a body. `errors`: statuses
+    beyond those that access and body imply. `example`: of the body. `body`, `responses` and `parameters` describe what
+    a handler that takes the `web.Request` reads and answers itself. `page`: what the document calls a page, by default
+    the name of its items and `Page`. `options`: further fields of `Route`.
+    """
+    declared = _Declaration(
+        method, path, access, status, errors, example, body, responses, parameters, error_spec, page, options
+    )
+
+    def declare(handler: F) -> F:
+        setattr(handler, _DECLARED, declared)
+        return handler
+
+    return declare
+
+
+def declared_routes(resource: object, tag: Tag, arguments: Arguments) -> list[Route]:
+    """The routes of an object's methods, in the order of the class. Raises TypeError for a parameter of another type
+    than the service offers.
+    """
+    handlers = [name for name, member in vars(type(resource)).items() if hasattr(member, _DECLARED)]
+    return [_route(getattr(resource, name), tag, arguments) for name in handlers]
+
+
+@cache
+def page_of(item: type[Any], name: str) -> type[msgspec.Struct]:
+    """`PageOf` such items as the document calls it."""
+    next_cursor = Annotated[str | None, Meta(description="`cursor` of the next page. Null: this is the last page.")]
+    fields = [("data", list[item]), ("next_cursor", next_cursor), ("has_more", bool)]  # type: ignore[valid-type]
+    page = msgspec.defstruct(name, fields, rename="camel")
+    page.__doc__ = "A page."
+    return page
+
+
+def _route(handler: Callable[..., Awaitable[Any]], tag: Tag, arguments: Arguments) -> Route:
+    declared: _Declaration = getattr(handler, _DECLARED)
+    hints = get_type_hints(handler, include_extras=True)
+    result = hints.pop("return")
+    given = {name: _argument(name, type_, declared.path, arguments) for name, type_ in hints.items()}
+    operation = Operation(
+        _camel(handler.__name__),
+        tag,
+        declared.responses or tuple(_response(each, declared.status, declared.page) for each in _alternatives(result)),
+        (*_ids(declared.path), *(each for one in given.values() for each in one.parameters), *declared.parameters),
+        body=declared.body or _body(hints.values(), declared.example),
+        error_statuses=declared.errors,
+        error_spec=declared.error_spec,
+        description=inspect.getdoc(handler) or "",
+    )
+    provided = {name: each.provide for name, each in given.items()}
+    answer = _handler(handler, provided, declared.status, reads_body=declared.body is not None)
+    return Route(declared.method, declared.path, answer, declared.access, operation=operation, **declared.route)
+
+
+def _ids(path: str) -> list[Parameter]:
+    """The variables of a path, but for slugs, which the document describes by itself."""
+    names = (name for name in _VARIABLE.findall(path) if not name.endswith("Slug"))
+    return [Parameter(name, "path", _PATH_ID, f"The {name.removesuffix('Id')}.") for name in names]
+
+
+def _handler(
+    handler: Callable[..., Awaitable[Any]], given: Mapping[str, Provide], status: int, *, reads_body: bool
+) -> Handler:
+    """`reads_body`: by itself, and raises the faults of the query with those of the body."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        async with AsyncExitStack() as stack:
+            values = {name: await provide(request, stack) for name, provide in given.items()}
+            if not reads_body and not any(isinstance(value, ChecksQuery) for value in values.values()):
+                Issues().raise_if_any("The query is not valid.")
+            result = await handler(**values)
+        if isinstance(result, web.StreamResponse):
+            return result
+        if isinstance(result, Created):
+            return json_response(result.body, 201)
+        return web.Response(status=204) if result is None else json_response(result, status)
+
+    return answer
+
+
+def _argument(name: str, type_: Any, path: str, arguments: Arguments) -> Argument:
+    variable = _camel(name)
+    if type_ is web.Request:
+        return Argument(_request)
+    if f"{{{variable}}}" in path:
+        return _path_argument(variable, arguments)
+    if _is_struct(type_):
+        return _query_argument(type_) if issubclass(type_, Query) else _body_argument(type_, arguments)
+    if type_ not in arguments.by_type:
+        raise TypeError(f"{path}: {name} is of no type that handlers get: {type_}")
+    return arguments.by_type[type_]
+
+
+async def _request(request: web.Request, _stack: AsyncExitStack) -> web.Request:
+    return request
+
+
+def _path_argument(variable: str, arguments: Arguments) -> Argument:
+    async def provide(request: web.Request, _stack: AsyncExitStack) -> Any:
+        return arguments.read_path(request, variable)
+
+    return Argument(provide)
+
+
+def _body_argument(type_: type[Any], arguments: Arguments) -> Argument:
+    async def provide(request: web.Request, _stack: AsyncExitStack) -> Any:
+        return await arguments.read_body(request, type_)
+
+    return Argument(provide)
+
+
+def _query_argument(type_: type[Query]) -> Argument:
+    async def provide(request: web.Request, stack: AsyncExitStack) -> Any:
+        """Faults are raised by the next check of the request: with those of its page, or before the handler runs."""
+        issues = Issues()
+        value = read_query(type_, request.query, issues)
+        stack.enter_context(with_known_issues(issues))
+        return value
+
+    return Argument(provide, query_parameters(type_))
+
+
+def _body(types: Sequence[Any] | Any, example: Any) -> Body | None:
+    found = [type_ for type_ in types if _is_struct(type_) and not issubclass(type_, Query)]
+    return Body(json_content(found[0]), example=example) if found else None
+
+
+def _alternatives(result: Any) -> tuple[Any, ...]:
+    return get_args(result) if isinstance(result, UnionType) or get_origin(result) is Union else (result,)
+
+
+def _response(result: Any, status: int, page: str) -> ResponseSpec:
+    if result is type(None):
+        return ResponseSpec(_DONE, status=204)
+    if get_origin(result) is Created:
+        result, status = *get_args(result), 201
+    if get_origin(result) is PageOf:
+        (item,) = get_args(result)
+        result = page_of(item, page or f"{item.__name__}Page")
+    return ResponseSpec((inspect.getdoc(result) or "").partition("\n\n")[0], json_content(result), status)
+
+
+def _is_struct(type_: Any) -> bool:
+    return isinstance(type_, type) and issubclass(type_, msgspec.Struct)
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))

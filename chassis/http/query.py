@@ -1,0 +1,105 @@
+"""Query strings as structures: a field is a parameter, with its bounds and its description.
+
+class ReleaseQuery(Query, frozen=True):
+    project: Annotated[str | None, line(MAX_SLUG_LENGTH), Meta(description="Only those of this project.")] = None
+    state: Annotated[ReleaseState | None, Meta(description="Only releases in this state.")] = None
+"""
+
+import re
+from collections.abc import Mapping
+from functools import cache, reduce
+from types import NoneType
+from typing import Annotated, Any, Final, TypeVar, get_args, get_type_hints
+
+import msgspec
+from msgspec import Meta
+
+from chassis.http.operation import Parameter
+from chassis.http.validation import Issues, bounded_int, bounded_text, must_be_one_of, single_value
+from proto.identity import UNPRINTABLE
+
+Q = TypeVar("Q", bound="Query")
+
+_UNBOUNDED: Final = 8_192  # characters: no request line is longer
+_LINE: Final = f"[^{UNPRINTABLE}\ud800-\udfff]+"
+
+
+class Query(msgspec.Struct, frozen=True, rename="camel"):
+    """The parameters of one route. Each is optional: its default is what it is when absent."""
+
+    def check(self, issues: Issues) -> None:
+        """Record what is wrong beyond the types of the fields."""
+
+
+def line(max_length: int) -> Meta:
+    """A text that a column of names can hold: without control characters."""
+    return Meta(min_length=1, max_length=max_length, extra=_form(_LINE, "Must consist of printable characters."))
+
+
+def form(pattern: str, message: str) -> Meta:
+    """A text that matches the pattern as a whole; else the issue has the message."""
+    return Meta(min_length=1, extra=_form(pattern, message))
+
+
+def _form(pattern: str, message: str) -> dict[str, Any]:
+    return {"form": (re.compile(pattern), message)}
+
+
+def read_query(type_: type[Q], query: Mapping[str, str], issues: Issues) -> Q:
+    """The structure; faults are recorded, and their fields have their defaults."""
+    before = len(issues)
+    read = {name: _read(parameter, query, issues) for name, parameter in _parameters(type_).items()}
+    value = type_(**{name: each for name, each in read.items() if each is not None})
+    if len(issues) == before:
+        value.check(issues)
+    return value
+
+
+def query_parameters(type_: type[Query]) -> tuple[Parameter, ...]:
+    """What the document says of them."""
+    return tuple(_parameters(type_).values())
+
+
+@cache
+def _parameters(type_: type[Query]) -> dict[str, Parameter]:
+    """By field."""
+    hints = get_type_hints(type_, include_extras=True)
+    return {field.name: _parameter(field, hints[field.name]) for field in msgspec.structs.fields(type_)}
+
+
+def _parameter(field: msgspec.structs.FieldInfo, hint: Any) -> Parameter:
+    """The description stands beside the schema, not in it."""
+    alternatives, *metas = get_args(hint)
+    (base,) = (each for each in get_args(alternatives) or (alternatives,) if each is not NoneType)
+    described = next(meta for meta in metas if meta.description)
+    bounds = [meta for meta in metas if meta is not described]
+    type_ = reduce(lambda inner, meta: Annotated[inner, meta], bounds, base)
+    default = None if field.default is msgspec.NODEFAULT else field.default
+    examples = described.examples or [None]
+    return Parameter(field.encode_name, "query", type_, described.description, default=default, example=examples[0])
+
+
+def _read(parameter: Parameter, query: Mapping[str, str], issues: Issues) -> Any:
+    """The value; None when absent, and after recording an issue."""
+    name, base = parameter.name, (*get_args(parameter.type), parameter.type)[0]
+    bounds = next(iter(getattr(parameter.type, "__metadata__", ())), Meta())
+    if base is int:
+        return bounded_int(query, name, parameter.default, int(bounds.ge or 0), int(bounds.le or 0), issues)
+    if base is str:
+        text = bounded_text(query, name, bounds.min_length or 0, bounds.max_length or _UNBOUNDED, issues)
+        return _formed(name, text, bounds, issues)
+    choices = {"true": True, "false": False} if base is bool else {each.value: each for each in base}
+    chosen = single_value(query, name, issues)
+    if chosen is not None and chosen not in choices:
+        issues.add(f"query.{name}", must_be_one_of(choices), "not_allowed")
+    return choices.get(chosen or "")
+
+
+def _formed(name: str, text: str | None, bounds: Meta, issues: Issues) -> str | None:
+    if text is None or not bounds.extra:
+        return text
+    pattern, message = bounds.extra["form"]
+    if pattern.fullmatch(text) is not None:
+        return text
+    issues.add(f"query.{name}", message, "format")
+    return None
