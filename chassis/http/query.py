@@ -6,7 +6,7 @@ class ReleaseQuery(Query, frozen=True):
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, reduce
 from types import NoneType
 from typing import Annotated, Any, Final, TypeVar, get_args, get_type_hints
@@ -28,21 +28,24 @@ class Query(msgspec.Struct, frozen=True, rename="camel"):
     """The parameters of one route. Each is optional: its default is what it is when absent."""
 
     def check(self, issues: Issues) -> None:
-        """Record what is wrong beyond the types of the fields."""
+        """Record what is wrong beyond the types of the fields. A field with a fault has its default."""
 
 
 def line(max_length: int) -> Meta:
     """A text that a column of names can hold: without control characters."""
-    return Meta(min_length=1, max_length=max_length, extra={"is_line": True})
+    return read_as(_line, max_length)
+
+
+def read_as(read: Callable[[str, str, Issues], Any], max_length: int) -> Meta:
+    """A text of which `read(text, path, issues)` makes the value: None after it has recorded an issue."""
+    return Meta(min_length=1, max_length=max_length, extra={"read": read})
 
 
 def read_query(type_: type[Q], query: Mapping[str, str], issues: Issues) -> Q:
     """The structure; faults are recorded, and their fields have their defaults."""
-    before = len(issues)
     read = {name: _read(parameter, query, issues) for name, parameter in _parameters(type_).items()}
     value = type_(**{name: each for name, each in read.items() if each is not None})
-    if len(issues) == before:
-        value.check(issues)
+    value.check(issues)
     return value
 
 
@@ -64,6 +67,8 @@ def _parameter(field: msgspec.structs.FieldInfo, hint: Any) -> Parameter:
     (base,) = (each for each in get_args(alternatives) or (alternatives,) if each is not NoneType)
     described = next(meta for meta in metas if meta.description)
     bounds = [meta for meta in metas if meta is not described]
+    if any(meta.extra for meta in bounds):
+        base = str
     type_ = reduce(lambda inner, meta: Annotated[inner, meta], bounds, base)
     default = None if field.default is msgspec.NODEFAULT else field.default
     examples = described.examples or [None]
@@ -78,7 +83,8 @@ def _read(parameter: Parameter, query: Mapping[str, str], issues: Issues) -> Any
         return bounded_int(query, name, parameter.default, int(bounds.ge or 0), int(bounds.le or 0), issues)
     if base is str:
         text = bounded_text(query, name, bounds.min_length or 0, bounds.max_length or _UNBOUNDED, issues)
-        return _line(name, text, issues) if (bounds.extra or {}).get("is_line") else text
+        read = (bounds.extra or {}).get("read")
+        return text if read is None or text is None else read(text, f"query.{name}", issues)
     choices = {"true": True, "false": False} if base is bool else {each.value: each for each in base}
     chosen = single_value(query, name, issues)
     if chosen is not None and chosen not in choices:
@@ -86,8 +92,8 @@ def _read(parameter: Parameter, query: Mapping[str, str], issues: Issues) -> Any
     return choices.get(chosen or "")
 
 
-def _line(name: str, text: str | None, issues: Issues) -> str | None:
-    if text is None or _LINE.fullmatch(text) is not None:
+def _line(text: str, path: str, issues: Issues) -> str | None:
+    if _LINE.fullmatch(text) is not None:
         return text
-    issues.add(f"query.{name}", "Must consist of printable characters.", "format")
+    issues.add(path, "Must consist of printable characters.", "format")
     return None
