@@ -66,6 +66,13 @@ class AuthorizationContext:
     act_chain: tuple[str, ...] = ()
     owning_user_id: str | None = None
 
+    @property
+    def path_project_id(self) -> int:
+        """The project in the path. Raises LookupError on a route that is not below a project."""
+        if self.project_id is None:
+            raise LookupError("the path has no project")
+        return self.project_id
+
 
 @dataclass(frozen=True, slots=True)
 class ProjectIdentity:

@@ -1,16 +1,17 @@
 """What handlers of control get for the types of their parameters."""
 
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.model import AuthorizationContext
-from chassis.http.access import authorization_context
+from chassis.auth.model import AuthenticatedCredential, AuthorizationContext
+from chassis.http.access import authenticated_credential, authorization_context
 from chassis.http.declaration import Argument, Arguments
 from chassis.http.web import request_id
 from control.audit.record import record
@@ -20,8 +21,11 @@ from control.http.path_ids import path_id
 from control.routing.resource import PageReader
 
 
+C = TypeVar("C", AuthenticatedCredential, AuthorizationContext)
+
+
 @dataclass(frozen=True, slots=True)
-class Transaction:
+class WriteTransaction(Generic[C]):
     """The write transaction of a request. It commits when the handler returns, and rolls back when the handler raises.
 
     `caller`: what the caller may do as of this transaction. What the guard read before the body arrived may have been
@@ -29,12 +33,50 @@ class Transaction:
     """
 
     connection: AsyncConnection
-    caller: AuthorizationContext
+    caller: C
     request_id: str
+    committed: list[Callable[[], object]] = field(default_factory=list)
+
+    def after_commit(self, call: Callable[..., object], *values: object) -> None:
+        """Call it, before the response, if the transaction commits: to tell the guards of this process, for example."""
+        self.committed.append(partial(call, *values))
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction(WriteTransaction[AuthorizationContext]):
+    """The transaction of a `bearer` route."""
 
     async def record(self, action: str, object_id: str, data: Mapping[str, object]) -> None:
         """Append an event to the audit log: see `control.audit.record`."""
         await record(self.connection, self.caller, action, object_id, data, self.request_id)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTransaction(WriteTransaction[AuthenticatedCredential]):
+    """The transaction of a `session` route."""
+
+
+@asynccontextmanager
+async def begin(context: HandlerContext, request: web.Request) -> AsyncIterator[Transaction]:
+    """The transaction of a handler that does something before it, or after it."""
+    async with context.write_transaction(request) as (connection, caller):
+        transaction = Transaction(connection, caller, request_id(request))
+        yield transaction
+    _call(transaction.committed)
+
+
+@asynccontextmanager
+async def begin_session(context: HandlerContext, request: web.Request) -> AsyncIterator[SessionTransaction]:
+    """The same on a `session` route."""
+    async with context.session_transaction(request) as (connection, caller):
+        transaction = SessionTransaction(connection, caller, request_id(request))
+        yield transaction
+    _call(transaction.committed)
+
+
+def _call(committed: list[Callable[[], object]]) -> None:
+    for each in committed:
+        each()
 
 
 def control_arguments(context: HandlerContext, own: Mapping[Any, Argument] = MappingProxyType({})) -> Arguments:
@@ -43,17 +85,24 @@ def control_arguments(context: HandlerContext, own: Mapping[Any, Argument] = Map
     async def caller(request: web.Request, _stack: AsyncExitStack) -> AuthorizationContext:
         return authorization_context(request)
 
+    async def credential(request: web.Request, _stack: AsyncExitStack) -> AuthenticatedCredential:
+        return authenticated_credential(request)
+
     async def reading(_request: web.Request, stack: AsyncExitStack) -> AsyncConnection:
         return await stack.enter_async_context(context.database.read())
 
     async def transaction(request: web.Request, stack: AsyncExitStack) -> Transaction:
-        connection, authorized = await stack.enter_async_context(context.write_transaction(request))
-        return Transaction(connection, authorized, request_id(request))
+        return await stack.enter_async_context(begin(context, request))
+
+    async def session_transaction(request: web.Request, stack: AsyncExitStack) -> SessionTransaction:
+        return await stack.enter_async_context(begin_session(context, request))
 
     by_type = {
         AuthorizationContext: Argument(caller),
+        AuthenticatedCredential: Argument(credential),
         AsyncConnection: Argument(reading),
         Transaction: Argument(transaction),
+        SessionTransaction: Argument(session_transaction),
         PageReader: page_argument(context),
     }
     return Arguments(context.read_body, path_id, by_type | dict(own))
