@@ -174,7 +174,8 @@ def _route(handler: Callable[..., Awaitable[Any]], tag: Tag, arguments: Argument
         error_spec=declared.error_spec,
         description=inspect.getdoc(handler) or "",
     )
-    answer = _handler(handler, {name: each.provide for name, each in given.items()}, declared.status)
+    provided = {name: each.provide for name, each in given.items()}
+    answer = _handler(handler, provided, declared.status, reads_body=declared.body is not None)
     return Route(declared.method, declared.path, answer, declared.access, operation=operation, **declared.route)
 
 
@@ -184,11 +185,16 @@ def _ids(path: str) -> list[Parameter]:
     return [Parameter(name, "path", _PATH_ID, f"The {name.removesuffix('Id')}.") for name in names]
 
 
-def _handler(handler: Callable[..., Awaitable[Any]], given: Mapping[str, Provide], status: int) -> Handler:
+def _handler(
+    handler: Callable[..., Awaitable[Any]], given: Mapping[str, Provide], status: int, *, reads_body: bool
+) -> Handler:
+    """`reads_body`: a handler that takes the request reads the body. It raises the faults of the query with its own."""
+    checking = (ChecksQuery, web.Request) if reads_body else ChecksQuery
+
     async def answer(request: web.Request) -> web.StreamResponse:
         async with AsyncExitStack() as stack:
             values = {name: await provide(request, stack) for name, provide in given.items()}
-            if not any(isinstance(value, ChecksQuery) for value in values.values()):
+            if not any(isinstance(value, checking) for value in values.values()):
                 Issues().raise_if_any("The query is not valid.")
             result = await handler(**values)
         if isinstance(result, web.StreamResponse):
