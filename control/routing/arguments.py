@@ -20,7 +20,6 @@ from control.http.paging import DEFAULT_LIMIT, MAX_LIMIT, page_parameters
 from control.http.path_ids import path_id
 from control.routing.resource import PageReader
 
-
 C = TypeVar("C", AuthenticatedCredential, AuthorizationContext)
 
 
