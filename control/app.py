@@ -16,7 +16,7 @@ from control.approvals.notifications import LinkBuilder
 from control.approvals.requests import ApprovalRequests
 from control.approvals.views import ApprovalViews
 from control.audit.events import Audit
-from control.changes.changes import Changes
+from control.changes.api import Changes
 from control.channels.channels import Channels
 from control.channels.subscriptions import Subscriptions
 from control.deliveries.channel_tests import ChannelTests

@@ -5,11 +5,11 @@ from typing import Final
 import sqlalchemy as sa
 
 from chassis.auth.tables import access_tokens, invitations, memberships, project_keys
-from chassis.changes.tables import change_events
 from chassis.erasures.tables import erasures
 from chassis.issues.tables import issues
 from chassis.source_maps.tables import source_maps
 from control.approvals.tables import approval_requests
+from control.changes.api import CHANGES
 from control.channels.delivery_tables import deliveries
 from control.channels.tables import notification_channels
 from control.chat_links.tables import chat_links
@@ -55,7 +55,7 @@ RESOURCES: Final[tuple[Identified, ...]] = (
     Identified(
         "linkId", ids("lnk"), Scope.ISSUES_READ, issue_links.c.id, issue_links.c.issue_id == sa.bindparam("issueId")
     ),
-    Identified("changeId", ids("chg"), Scope.RELEASES_READ, change_events.c.id, in_organization(change_events)),
+    CHANGES,
     Identified("releaseId", ids("rel"), Scope.RELEASES_READ, releases.c.id, in_organization(releases)),
     Identified("chatLinkId", ids("chl"), Scope.MEMBERS_READ, chat_links.c.id, in_organization(chat_links)),
     Identified("erasureId", ids("ers"), Scope.AUDIT_READ, erasures.c.id, in_organization(erasures)),
