@@ -108,7 +108,7 @@ class PageReader(ChecksQuery):
         self, resource: Resource[S], caller: AuthorizationContext, *filters: sa.ColumnElement[bool]
     ) -> PageOf[S]:
         """Those that the caller sees and that pass the filters, newest first. Raises BadRequest."""
-        values = _values(caller)
+        values = {**_values(caller), **self.request.match_info}
         statement = resource.rows.where(resource.where, *filters).order_by(resource.id.desc())
 
         async def fetch(connection: AsyncConnection, before: str | None, limit: int) -> Sequence[sa.Row[Any]]:
