@@ -29,7 +29,7 @@ from control.erasures.submission import CheckFilters
 from control.http.context import HandlerContext
 from control.identity.mail import AccountMailer, AccountMailMetrics
 from control.identity.routes import build_identity_routes, load_session_issuer
-from control.issue_links.links import IssueLinks
+from control.issue_links.api import IssueLinks
 from control.issues.follower import IssueFollower
 from control.issues.housekeeping import IssueHousekeeping
 from control.issues.issues import IssueHandlers

@@ -15,7 +15,7 @@ from control.channels.tables import notification_channels
 from control.chat_links.tables import chat_links
 from control.directory.tables import scim_tokens
 from control.integrations.tables import inbound_deliveries, integrations
-from control.issues.tables import issue_links
+from control.issue_links.api import LINKS
 from control.policies.tables import approval_policies
 from control.proofs.tables import proof_bundles, proof_issuer_keys
 from control.releases.tables import releases
@@ -52,9 +52,7 @@ RESOURCES: Final[tuple[Identified, ...]] = (
     Identified("identityId", ids("ssi"), Scope.SSO_READ, sso_identities.c.id, in_organization(sso_identities)),
     Identified("scimTokenId", ids("sct"), Scope.SSO_READ, scim_tokens.c.id, in_organization(scim_tokens)),
     Identified("issueId", ids("iss"), Scope.ISSUES_READ, issues.c.id, in_project(issues)),
-    Identified(
-        "linkId", ids("lnk"), Scope.ISSUES_READ, issue_links.c.id, issue_links.c.issue_id == sa.bindparam("issueId")
-    ),
+    LINKS,
     CHANGES,
     Identified("releaseId", ids("rel"), Scope.RELEASES_READ, releases.c.id, in_organization(releases)),
     Identified("chatLinkId", ids("chl"), Scope.MEMBERS_READ, chat_links.c.id, in_organization(chat_links)),
