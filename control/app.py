@@ -52,7 +52,7 @@ from control.settings import ControlSettings
 from control.source_maps.source_maps import SourceMapHandlers
 from control.sso.dns import DnsResolver, TxtResolver
 from control.sso.routes import build_sso_routes
-from control.suspects.suspects import Suspects
+from control.suspects.api import Suspects
 from control.tenants.organizations import Organizations
 from control.tenants.project_keys import Keys
 from control.tenants.projects import Projects

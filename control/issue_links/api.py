@@ -38,7 +38,7 @@ from control.issues.tables import (
     issue_links,
 )
 from control.routing.arguments import CheckedBody, Transaction, control_arguments
-from control.routing.resource import PageReader, Resource, ids, shown_as
+from control.routing.resource import PageReader, Resource, ids, in_project, shown_as
 from proto.identity import Scope
 
 TAG: Final = Tag("issue-links", "Links of issues to tickets, pull requests and pages of other systems.")
@@ -105,7 +105,7 @@ LINKS: Final = Resource(
     ids("lnk"),
     Scope.ISSUES_READ,
     issue_links.c.id,
-    issue_links.c.issue_id == sa.bindparam("issueId"),
+    in_project(issue_links) & (issue_links.c.issue_id == sa.bindparam("issueId")),
     sa.select(issue_links),
     _shown,
 )
@@ -124,7 +124,9 @@ class IssueLinks:
         return declared_routes(self, TAG, control_arguments(self.context, place))
 
     @route("GET", PATH, bearer(Scope.ISSUES_READ))
-    async def list_issue_links(self, caller: AuthorizationContext, page: PageReader) -> PageOf[IssueLink]:
+    async def list_issue_links(
+        self, _place: IssuePlace, caller: AuthorizationContext, page: PageReader
+    ) -> PageOf[IssueLink]:
         """List the links of an issue, newest first."""
         return await page.of(LINKS, caller)
 
