@@ -49,7 +49,7 @@ from control.scm.releases import Releases
 from control.secrets.keyring_watch import KeyringWatcher
 from control.secrets.secret_box import KeyFile, SecretBox, load_key_source
 from control.settings import ControlSettings
-from control.source_maps.source_maps import SourceMapHandlers
+from control.source_maps.api import SourceMapHandlers
 from control.sso.dns import DnsResolver, TxtResolver
 from control.sso.routes import build_sso_routes
 from control.suspects.api import Suspects

@@ -7,7 +7,6 @@ import sqlalchemy as sa
 from chassis.auth.tables import access_tokens, invitations, memberships, project_keys
 from chassis.erasures.tables import erasures
 from chassis.issues.tables import issues
-from chassis.source_maps.tables import source_maps
 from control.approvals.tables import approval_requests
 from control.changes.api import CHANGES
 from control.channels.delivery_tables import deliveries
@@ -21,6 +20,7 @@ from control.proofs.tables import proof_bundles, proof_issuer_keys
 from control.releases.tables import releases
 from control.routing.resource import Identified, ids, in_organization, in_project
 from control.saved_views.api import VIEWS
+from control.source_maps.api import MAPS
 from control.sso.tables import sso_domains, sso_identities
 from control.warehouse.tables import warehouse_sinks
 from proto.identity import Scope
@@ -59,7 +59,7 @@ RESOURCES: Final[tuple[Identified, ...]] = (
     Identified("erasureId", ids("ers"), Scope.AUDIT_READ, erasures.c.id, in_organization(erasures)),
     Identified("integrationId", ids("int"), Scope.INTEGRATIONS_READ, integrations.c.id, in_organization(integrations)),
     Identified("sinkId", ids("snk"), Scope.SINKS_READ, warehouse_sinks.c.id, in_organization(warehouse_sinks)),
-    Identified("sourceMapId", ids("smp"), Scope.RELEASES_READ, source_maps.c.id, in_project(source_maps)),
+    MAPS,
     Identified(
         "issuerKeyId", ids("pik"), Scope.PROOFS_READ, proof_issuer_keys.c.id, in_organization(proof_issuer_keys)
     ),
