@@ -16,7 +16,7 @@ from control.approvals.notifications import LinkBuilder
 from control.approvals.requests import ApprovalRequests
 from control.approvals.views import ApprovalViews
 from control.audit.events import Audit
-from control.changes.changes import Changes
+from control.changes.api import Changes
 from control.channels.api import Channels
 from control.deliveries.api import Deliveries
 from control.deliveries.channel_tests import ChannelTests
@@ -28,7 +28,7 @@ from control.erasures.submission import CheckFilters
 from control.http.context import HandlerContext
 from control.identity.mail import AccountMailer, AccountMailMetrics
 from control.identity.routes import build_identity_routes, load_session_issuer
-from control.issue_links.links import IssueLinks
+from control.issue_links.api import IssueLinks
 from control.issues.follower import IssueFollower
 from control.issues.housekeeping import IssueHousekeeping
 from control.issues.issues import IssueHandlers
@@ -48,10 +48,10 @@ from control.scm.releases import Releases
 from control.secrets.keyring_watch import KeyringWatcher
 from control.secrets.secret_box import KeyFile, SecretBox, load_key_source
 from control.settings import ControlSettings
-from control.source_maps.source_maps import SourceMapHandlers
+from control.source_maps.api import SourceMapHandlers
 from control.sso.dns import DnsResolver, TxtResolver
 from control.sso.routes import build_sso_routes
-from control.suspects.suspects import Suspects
+from control.suspects.api import Suspects
 from control.tenants.organizations import Organizations
 from control.tenants.project_keys import Keys
 from control.tenants.projects import Projects

@@ -5,22 +5,22 @@ from typing import Final
 import sqlalchemy as sa
 
 from chassis.auth.tables import access_tokens, invitations, memberships
-from chassis.changes.tables import change_events
 from chassis.erasures.tables import erasures
 from chassis.issues.tables import issues
-from chassis.source_maps.tables import source_maps
 from control.approvals.tables import approval_requests
+from control.changes.api import CHANGES
 from control.channels.api import CHANNELS
 from control.channels.delivery_tables import deliveries
 from control.chat_links.tables import chat_links
 from control.directory.tables import scim_tokens
 from control.integrations.tables import inbound_deliveries, integrations
-from control.issues.tables import issue_links
+from control.issue_links.api import LINKS
 from control.policies.api import POLICIES
 from control.proofs.tables import proof_bundles, proof_issuer_keys
 from control.releases.tables import releases
 from control.routing.resource import Identified, ids, in_organization, in_project
 from control.saved_views.api import VIEWS
+from control.source_maps.api import MAPS
 from control.sso.tables import sso_domains, sso_identities
 from control.tenants.project_keys import KEYS
 from control.warehouse.tables import warehouse_sinks
@@ -45,16 +45,14 @@ RESOURCES: Final[tuple[Identified, ...]] = (
     Identified("identityId", ids("ssi"), Scope.SSO_READ, sso_identities.c.id, in_organization(sso_identities)),
     Identified("scimTokenId", ids("sct"), Scope.SSO_READ, scim_tokens.c.id, in_organization(scim_tokens)),
     Identified("issueId", ids("iss"), Scope.ISSUES_READ, issues.c.id, in_project(issues)),
-    Identified(
-        "linkId", ids("lnk"), Scope.ISSUES_READ, issue_links.c.id, issue_links.c.issue_id == sa.bindparam("issueId")
-    ),
-    Identified("changeId", ids("chg"), Scope.RELEASES_READ, change_events.c.id, in_organization(change_events)),
+    LINKS,
+    CHANGES,
     Identified("releaseId", ids("rel"), Scope.RELEASES_READ, releases.c.id, in_organization(releases)),
     Identified("chatLinkId", ids("chl"), Scope.MEMBERS_READ, chat_links.c.id, in_organization(chat_links)),
     Identified("erasureId", ids("ers"), Scope.AUDIT_READ, erasures.c.id, in_organization(erasures)),
     Identified("integrationId", ids("int"), Scope.INTEGRATIONS_READ, integrations.c.id, in_organization(integrations)),
     Identified("sinkId", ids("snk"), Scope.SINKS_READ, warehouse_sinks.c.id, in_organization(warehouse_sinks)),
-    Identified("sourceMapId", ids("smp"), Scope.RELEASES_READ, source_maps.c.id, in_project(source_maps)),
+    MAPS,
     Identified(
         "issuerKeyId", ids("pik"), Scope.PROOFS_READ, proof_issuer_keys.c.id, in_organization(proof_issuer_keys)
     ),

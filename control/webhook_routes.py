@@ -8,7 +8,7 @@ from control.billing.payments import Payments
 from control.billing.subscription import OrganizationSubscription
 from control.chat.routes import build_chat_routes
 from control.http.context import HandlerContext
-from control.integrations.integrations import Integrations
+from control.integrations.api import Integrations
 from control.secrets.secret_box import SecretBox
 from control.settings import ControlSettings
 from control.webhooks.deliveries import InboundDeliveries

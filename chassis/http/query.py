@@ -6,8 +6,8 @@ class ReleaseQuery(Query, frozen=True):
 """
 
 import re
-from collections.abc import Mapping
-from functools import cache, reduce
+from collections.abc import Callable, Mapping
+from functools import cache, partial, reduce
 from types import NoneType
 from typing import Annotated, Any, Final, TypeVar, get_args, get_type_hints
 
@@ -21,37 +21,36 @@ from proto.identity import UNPRINTABLE
 Q = TypeVar("Q", bound="Query")
 
 _UNBOUNDED: Final = 8_192  # characters: no request line is longer
-_LINE: Final = f"[^{UNPRINTABLE}\ud800-\udfff]+"
+_LINE: Final = re.compile(f"[^{UNPRINTABLE}\ud800-\udfff]+")
 
 
 class Query(msgspec.Struct, frozen=True, rename="camel"):
     """The parameters of one route. Each is optional: its default is what it is when absent."""
 
     def check(self, issues: Issues) -> None:
-        """Record what is wrong beyond the types of the fields."""
+        """Record what is wrong beyond the types of the fields. A field with a fault has its default."""
 
 
 def line(max_length: int) -> Meta:
     """A text that a column of names can hold: without control characters."""
-    return Meta(min_length=1, max_length=max_length, extra=_form(_LINE, "Must consist of printable characters."))
+    return read_as(partial(_matching, _LINE, "Must consist of printable characters."), max_length)
 
 
 def form(pattern: str, message: str) -> Meta:
     """A text that matches the pattern as a whole; else the issue has the message."""
-    return Meta(min_length=1, extra=_form(pattern, message))
+    return read_as(partial(_matching, re.compile(pattern), message), None)
 
 
-def _form(pattern: str, message: str) -> dict[str, Any]:
-    return {"form": (re.compile(pattern), message)}
+def read_as(read: Callable[[str, str, Issues], Any], max_length: int | None) -> Meta:
+    """A text of which `read(text, path, issues)` makes the value: None after it has recorded an issue."""
+    return Meta(min_length=1, max_length=max_length, extra={"read": read})
 
 
 def read_query(type_: type[Q], query: Mapping[str, str], issues: Issues) -> Q:
     """The structure; faults are recorded, and their fields have their defaults."""
-    before = len(issues)
     read = {name: _read(parameter, query, issues) for name, parameter in _parameters(type_).items()}
     value = type_(**{name: each for name, each in read.items() if each is not None})
-    if len(issues) == before:
-        value.check(issues)
+    value.check(issues)
     return value
 
 
@@ -73,6 +72,8 @@ def _parameter(field: msgspec.structs.FieldInfo, hint: Any) -> Parameter:
     (base,) = (each for each in get_args(alternatives) or (alternatives,) if each is not NoneType)
     described = next(meta for meta in metas if meta.description)
     bounds = [meta for meta in metas if meta is not described]
+    if any(meta.extra for meta in bounds):
+        base = str
     type_ = reduce(lambda inner, meta: Annotated[inner, meta], bounds, base)
     default = None if field.default is msgspec.NODEFAULT else field.default
     examples = described.examples or [None]
@@ -87,7 +88,8 @@ def _read(parameter: Parameter, query: Mapping[str, str], issues: Issues) -> Any
         return bounded_int(query, name, parameter.default, int(bounds.ge or 0), int(bounds.le or 0), issues)
     if base is str:
         text = bounded_text(query, name, bounds.min_length or 0, bounds.max_length or _UNBOUNDED, issues)
-        return _formed(name, text, bounds, issues)
+        read = (bounds.extra or {}).get("read")
+        return text if read is None or text is None else read(text, f"query.{name}", issues)
     choices = {"true": True, "false": False} if base is bool else {each.value: each for each in base}
     chosen = single_value(query, name, issues)
     if chosen is not None and chosen not in choices:
@@ -95,11 +97,8 @@ def _read(parameter: Parameter, query: Mapping[str, str], issues: Issues) -> Any
     return choices.get(chosen or "")
 
 
-def _formed(name: str, text: str | None, bounds: Meta, issues: Issues) -> str | None:
-    if text is None or not bounds.extra:
-        return text
-    pattern, message = bounds.extra["form"]
+def _matching(pattern: re.Pattern[str], message: str, text: str, path: str, issues: Issues) -> str | None:
     if pattern.fullmatch(text) is not None:
         return text
-    issues.add(f"query.{name}", message, "format")
+    issues.add(path, message, "format")
     return None

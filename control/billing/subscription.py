@@ -4,17 +4,20 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 import msgspec
-from aiohttp import web
 from msgspec import Meta
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.db.database import format_time
+from chassis.auth.model import AuthorizationContext
 from chassis.errors import NotFound
-from chassis.http.access import authorization_context, bearer
-from chassis.http.operation import Operation, ResponseSpec, Tag, json_content
-from chassis.http.web import Route, json_response
+from chassis.http.access import bearer
+from chassis.http.declaration import declared_routes, route
+from chassis.http.operation import Tag
+from chassis.http.web import Route
 from control.billing import repository
 from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
+from control.routing.arguments import control_arguments
+from control.routing.resource import shown_as
 from proto.identity import Scope
 
 
@@ -30,9 +33,6 @@ class Subscription(msgspec.Struct, frozen=True, rename="camel"):
 
 
 TAG: Final = Tag("billing", "The organization's subscription at the payment processor.")
-SHOW: Final = Operation(
-    "showSubscription", TAG, (ResponseSpec("The subscription.", json_content(Subscription)),), error_statuses=(404,)
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +42,14 @@ class OrganizationSubscription:
     context: HandlerContext
 
     def routes(self) -> list[Route]:
-        """The route with its scope: whoever sees the quota sees where it is from, the role BILLING among them."""
-        return [
-            Route("GET", "/orgs/{orgSlug}/subscription", self.show, bearer(Scope.PROJECTS_READ), operation=SHOW),
-        ]
+        """Every route of this resource."""
+        return declared_routes(self, TAG, control_arguments(self.context))
 
-    async def show(self, request: web.Request) -> web.StreamResponse:
+    # Its scope: whoever sees the quota sees where it is from, the role BILLING among them.
+    @route("GET", "/orgs/{orgSlug}/subscription", bearer(Scope.PROJECTS_READ), errors=(404,))
+    async def show_subscription(self, caller: AuthorizationContext, connection: AsyncConnection) -> Subscription:
         """Show the subscription. 404 if the organization has none."""
-        async with self.context.database.read() as connection:
-            found = await repository.find_by_organization(connection, authorization_context(request).org_id)
+        found = await repository.find_by_organization(connection, caller.org_id)
         if found is None or found.status is None:
             raise NotFound
-        end = found.current_period_end
-        return json_response(
-            Subscription(found.plan, found.status, found.monthly_items, None if end is None else format_time(end))
-        )
+        return shown_as(Subscription, found)

@@ -1,6 +1,6 @@
 """Writes change events. Every function runs in the caller's transaction."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -8,7 +8,6 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.id_generation import new_id
-from chassis.changes.repository import SELECT_CHANGES, StoredChange, stored_change
 from chassis.changes.tables import ChangeKind, change_events
 from control.row_limits import RowLimit
 
@@ -44,57 +43,22 @@ class NewChangeEvent:
 class RecordedChange(NamedTuple):
     """The event, and whether it is new."""
 
-    change: StoredChange
+    id: str
     is_new: bool
 
 
 async def create_change(connection: AsyncConnection, org_id: str, new: NewChangeEvent, now: datetime) -> RecordedChange:
     """Record an event; or find the one with its deduplication key, which stays as it is."""
     if new.dedupe_key is not None:
-        known = await _find(connection, org_id, change_events.c.dedupe_key == new.dedupe_key)
+        same = (change_events.c.org_id == org_id) & (change_events.c.dedupe_key == new.dedupe_key)
+        known = await connection.scalar(sa.select(change_events.c.id).where(same))
         if known is not None:
             return RecordedChange(known, is_new=False)
     await _prune(connection, org_id, now)
     change_id = new_id("chg")
-    row = {
-        "id": change_id,
-        "org_id": org_id,
-        "project_id": new.project_id,
-        "kind": new.kind.value,
-        "title": new.title,
-        "detail": new.detail,
-        "at": new.at,
-        "environment": new.environment,
-        "release": new.release,
-        "service": new.service,
-        "url": new.url,
-        "source": new.source,
-        "dedupe_key": new.dedupe_key,
-        "created_by": new.created_by,
-        "created_at": now,
-    }
+    row = {"id": change_id, "org_id": org_id, "created_at": now, **asdict(new)}
     await connection.execute(change_events.insert().values(row))
-    stored = await _find(connection, org_id, change_events.c.id == change_id)
-    if stored is None:
-        raise LookupError(change_id)
-    return RecordedChange(stored, is_new=True)
-
-
-async def find_change(connection: AsyncConnection, org_id: str, change_id: str) -> StoredChange | None:
-    """The organization's event with this id."""
-    return await _find(connection, org_id, change_events.c.id == change_id)
-
-
-async def delete_change(connection: AsyncConnection, org_id: str, change_id: str) -> bool:
-    """False when there is no such event."""
-    where = (change_events.c.org_id == org_id) & (change_events.c.id == change_id)
-    return (await connection.execute(change_events.delete().where(where))).rowcount == 1
-
-
-async def _find(connection: AsyncConnection, org_id: str, where: sa.ColumnElement[bool]) -> StoredChange | None:
-    found = SELECT_CHANGES.where(change_events.c.org_id == org_id, where)
-    row = (await connection.execute(found)).mappings().one_or_none()
-    return None if row is None else stored_change(row)
+    return RecordedChange(change_id, is_new=True)
 
 
 async def _prune(connection: AsyncConnection, org_id: str, now: datetime) -> None:

@@ -2,27 +2,26 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from aiohttp import web
-from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.auth.model import AuthorizationContext
 from chassis.db.database import to_milliseconds
 from chassis.erasures import repository
 from chassis.erasures.repository import NewErasure, StoredErasure
 from chassis.erasures.tables import ErasureKind
 from chassis.errors import NotFound, Unimplemented
 from chassis.http.access import authorization_context, bearer
-from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
+from chassis.http.declaration import PageOf, declared_routes, route
+from chassis.http.operation import Body, ResponseSpec, Tag, json_content
 from chassis.http.validation import Issues
 from chassis.http.web import Route, json_response, request_id
 from control.erasures.deletion import require_user
 from control.erasures.schemas import (
-    ERASURE_ID,
     Erasure,
     ErasureDetails,
-    ErasurePage,
     NewFilterErasure,
     erasure_body,
     erasure_details,
@@ -30,31 +29,20 @@ from control.erasures.schemas import (
 )
 from control.erasures.submission import CheckFilters, check_time_range, create_filter_erasure, nanoseconds
 from control.http.context import HandlerContext
-from control.http.paging import PAGE_PARAMETERS, page_body, parse_page_request
+from control.routing.arguments import control_arguments
+from control.routing.resource import PageReader
 from control.warehouse.run_repository import list_exported
 from proto.identity import Scope
 
 TAG: Final = Tag("erasures", "Deletions of projects and organizations, and of telemetry by filter.")
 READ_SCOPES: Final = (Scope.AUDIT_READ, Scope.PROJECTS_WRITE)
-_ID: Final = Parameter("erasureId", "path", Annotated[str, Meta(min_length=1)], "The erasure.")
-LIST: Final = Operation("listErasures", TAG, (ResponseSpec("A page.", json_content(ErasurePage)),), PAGE_PARAMETERS)
-SHOW: Final = Operation("showErasure", TAG, (ResponseSpec("The erasure.", json_content(ErasureDetails)),), (_ID,))
-CREATE: Final = Operation(
-    "createErasure",
-    TAG,
-    (
-        ResponseSpec(
-            "The erasure, which a gateway executes.",
-            json_content(Erasure),
-            202,
-            {"Location": "Path of the erasure."},
-        ),
-    ),
-    body=Body(
-        json_content(NewFilterErasure),
-        example={"filters": [{"key": "user.id", "op": "eq", "value": "4711"}], "dryRun": True},
-    ),
-    error_statuses=(409, 501),
+PATH: Final = "/orgs/{orgSlug}/erasures"
+NEW: Final = Body(
+    json_content(NewFilterErasure),
+    example={"filters": [{"key": "user.id", "op": "eq", "value": "4711"}], "dryRun": True},
+)
+ACCEPTED: Final = ResponseSpec(
+    "The erasure, which a gateway executes.", json_content(Erasure), 202, {"Location": "Path of the erasure."}
 )
 
 
@@ -68,33 +56,38 @@ class Erasures:
     check_filters: CheckFilters | None = None
 
     def routes(self) -> list[Route]:
-        """Every route of this resource with its scope."""
-        every = "/orgs/{orgSlug}/erasures"
-        create = "/orgs/{orgSlug}/projects/{projectSlug}/erasures"
-        return [
-            Route("GET", every, self.list, bearer(*READ_SCOPES), operation=LIST),
-            Route("GET", every + "/{erasureId}", self.show, bearer(*READ_SCOPES), operation=SHOW),
-            Route("POST", create, self.create, bearer(Scope.PROJECTS_WRITE), operation=CREATE),
-        ]
+        """Every route of this resource."""
+        return declared_routes(self, TAG, control_arguments(self.context))
 
-    async def list(self, request: web.Request) -> web.StreamResponse:
+    @route("GET", PATH, bearer(*READ_SCOPES))
+    async def list_erasures(self, caller: AuthorizationContext, page: PageReader) -> PageOf[Erasure]:
         """List erasures, newest first."""
-        org_id = authorization_context(request).org_id
-        binding = f"erasures of {org_id}".encode()
-        page = parse_page_request(request, self.context.cursors, binding)
-        async with self.context.database.read() as connection:
-            found = await repository.list_erasures(connection, org_id, page.after, page.limit + 1)
-        return json_response(page_body(found, page, erasure_body, lambda one: one.id, self.context.cursors, binding))
 
-    async def show(self, request: web.Request) -> web.StreamResponse:
+        async def fetch(connection: AsyncConnection, before_id: str | None, limit: int) -> list[StoredErasure]:
+            return await repository.list_erasures(connection, caller.org_id, before_id, limit)
+
+        return await page.read(("erasures", caller.org_id), fetch, erasure_body)
+
+    @route("GET", PATH + "/{erasureId}", bearer(*READ_SCOPES))
+    async def show_erasure(
+        self, erasure_id: str, caller: AuthorizationContext, connection: AsyncConnection
+    ) -> ErasureDetails:
         """Show an erasure."""
-        org_id = authorization_context(request).org_id
-        async with self.context.database.read() as connection:
-            found = await _find(connection, org_id, request.match_info["erasureId"])
-            exports = await list_exported(connection, org_id, found.completed_at)
-        return json_response(erasure_details(found, exports))
+        found = await repository.find(connection, erasure_id, caller.org_id)
+        if found is None:
+            raise NotFound
+        exports = await list_exported(connection, caller.org_id, found.completed_at)
+        return erasure_details(found, exports)
 
-    async def create(self, request: web.Request) -> web.StreamResponse:
+    @route(
+        "POST",
+        "/orgs/{orgSlug}/projects/{projectSlug}/erasures",
+        bearer(Scope.PROJECTS_WRITE),
+        body=NEW,
+        responses=(ACCEPTED,),
+        errors=(409, 501),
+    )
+    async def create_erasure(self, request: web.Request) -> web.StreamResponse:
         """Erase the spans and log records of a project that match filters and a time range.
 
         Without `to` it covers items with a time before this request. With `dryRun` a gateway only counts the rows. Only
@@ -148,12 +141,3 @@ def accepted(erasure: StoredErasure, org_slug: str) -> web.Response:
     """The 202 with the erasure."""
     headers = {"Location": f"/orgs/{org_slug}/erasures/{erasure.id}"}
     return json_response(erasure_body(erasure), status=202, headers=headers)
-
-
-async def _find(connection: AsyncConnection, org_id: str, erasure_id: str) -> StoredErasure:
-    if ERASURE_ID.fullmatch(erasure_id) is None:  # a path may hold characters that no database column accepts
-        raise NotFound
-    found = await repository.find(connection, erasure_id, org_id)
-    if found is None:
-        raise NotFound
-    return found

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -13,18 +13,19 @@ from chassis.erasures.repository import StoredErasure
 from chassis.erasures.tables import ErasureKind, ErasureState
 from chassis.http.validation import Issues
 from control.http.field_types import Slug, Timestamp
-from control.http.paging import NextCursor
+from control.routing.resource import shown_as
 from control.warehouse.model import SinkKind, Stream
 from control.warehouse.run_repository import Exported
 from proto.rfc3339 import parse_rfc3339
 
-ERASURE_ID: Final = re.compile(r"ers_[0-9a-z]{26}")
 MAX_FILTERS: Final = 20  # as explore accepts; its parser checks them
 MAX_NANOS: Final = 2**63 - 1
 _NANOS_PER_SECOND: Final = 10**9
 _TIME: Final = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,9}))?([Zz]|[+-][0-9]{2}:[0-9]{2})"
 )
+
+E = TypeVar("E", bound="Erasure")
 
 ItemTime = Annotated[
     str,
@@ -64,7 +65,7 @@ class Erasure(msgspec.Struct, frozen=True, rename="camel"):
     returned: their values may be what has to be erased.
     """
 
-    id: Annotated[str, Meta(pattern=f"^{ERASURE_ID.pattern}$")]
+    id: Annotated[str, Meta(pattern="^ers_[0-9a-z]{26}$")]
     kind: ErasureKind
     state: Annotated[
         ErasureState,
@@ -109,47 +110,37 @@ class ErasureDetails(Erasure, frozen=True, rename="camel", kw_only=True):
     ]
 
 
-class ErasurePage(msgspec.Struct, rename="camel"):
-    """A page of erasures, newest first."""
-
-    data: list[Erasure]
-    next_cursor: NextCursor
-    has_more: bool
-
-
 def erasure_body(erasure: StoredErasure) -> Erasure:
     """The API representation."""
-    return Erasure(
-        id=erasure.id,
-        kind=erasure.kind,
-        state=erasure.state,
-        project_id=None if erasure.project_id is None else str(erasure.project_id),
-        project_slug=erasure.project_slug,
-        dry_run=erasure.dry_run,
-        filter_count=None if erasure.expired_at is not None else len(erasure.filters or ()),
-        from_=None if erasure.from_ns is None else format_item_time(erasure.from_ns),
-        to=None if erasure.to_ns is None else format_item_time(erasure.to_ns),
-        rows=dict(erasure.counts),
-        message=erasure.message,
-        requested_by_principal_id=erasure.requested_by,
-        requested_at=format_time(erasure.requested_at),
-        completed_at=None if erasure.completed_at is None else format_time(erasure.completed_at),
-    )
+    return _shown_as(Erasure, erasure)
 
 
 def erasure_details(erasure: StoredErasure, exports: Sequence[Exported]) -> ErasureDetails:
     """The API representation of one erasure."""
     listed = [
-        ErasureExport(
-            one.sink_id,
-            one.sink_name,
-            one.kind,
-            one.stream,
-            None if one.cursor_at is None else format_time(one.cursor_at),
+        shown_as(
+            ErasureExport,
+            one,
+            sink_kind=one.kind,
+            exported_until=None if one.cursor_at is None else format_time(one.cursor_at),
         )
         for one in exports
     ]
-    return ErasureDetails(**msgspec.structs.asdict(erasure_body(erasure)), exports=listed)
+    return _shown_as(ErasureDetails, erasure, exports=listed)
+
+
+def _shown_as(type_: type[E], erasure: StoredErasure, **more: object) -> E:
+    return shown_as(
+        type_,
+        erasure,
+        project_id=None if erasure.project_id is None else str(erasure.project_id),
+        filter_count=None if erasure.expired_at is not None else len(erasure.filters or ()),
+        from_=None if erasure.from_ns is None else format_item_time(erasure.from_ns),
+        to=None if erasure.to_ns is None else format_item_time(erasure.to_ns),
+        rows=dict(erasure.counts),
+        requested_by_principal_id=erasure.requested_by,
+        **more,
+    )
 
 
 def parse_item_time(text: str | None, path: str, issues: Issues) -> int | None:

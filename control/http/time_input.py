@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Final
 
+import msgspec
 from msgspec import Meta
 
 from chassis.db.database import to_milliseconds
+from chassis.http.query import Query, read_as
 from chassis.http.validation import Issues, bounded_text
 from proto.rfc3339 import parse_rfc3339
 
@@ -39,6 +41,26 @@ def parse_time(text: str | None, path: str, issues: Issues) -> datetime | None:
         return to_milliseconds(parsed)
     issues.add(path, _MESSAGE, "format")
     return None
+
+
+class TimeRange(Query, frozen=True, rename="camel"):
+    """What a list of a time range is asked for."""
+
+    since: Annotated[
+        datetime | None,
+        read_as(parse_time, MAX_TIME_LENGTH),
+        Meta(description="Start of the time range, inclusive (RFC 3339).", examples=["2026-11-20T00:00:00Z"]),
+    ] = msgspec.field(name="from", default=None)
+    until: Annotated[
+        datetime | None,
+        read_as(parse_time, MAX_TIME_LENGTH),
+        Meta(description="End of the time range, exclusive (RFC 3339)."),
+    ] = msgspec.field(name="to", default=None)
+
+    def check(self, issues: Issues) -> None:
+        """Record a range that ends before it starts."""
+        if self.since is not None and self.until is not None and self.since >= self.until:
+            issues.add("query.from", "from must be before to.", "range")
 
 
 def parse_time_range(query: Mapping[str, str], issues: Issues) -> tuple[datetime | None, datetime | None]:

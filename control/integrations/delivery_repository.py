@@ -86,7 +86,12 @@ async def load_body(connection: AsyncConnection, secret_box: SecretBox, org_id: 
 
 
 async def list_deliveries(
-    connection: AsyncConnection, integration_id: str, status: DeliveryStatus | None, before_id: str | None, limit: int
+    connection: AsyncConnection,
+    before_id: str | None,
+    limit: int,
+    *,
+    integration_id: str,
+    status: DeliveryStatus | None,
 ) -> list[StoredInboundDelivery]:
     """At most `limit` deliveries, newest first, starting with the first one older than `before_id`."""
     page = _select().where(inbound_deliveries.c.integration_id == integration_id)

@@ -86,7 +86,7 @@ async def get(connection: AsyncConnection, org_id: str, integration_id: str) -> 
 
 
 async def list_integrations(
-    connection: AsyncConnection, org_id: str, before_id: str | None, limit: int
+    connection: AsyncConnection, before_id: str | None, limit: int, *, org_id: str
 ) -> list[Integration]:
     """At most `limit` integrations, newest first, starting with the first one older than `before_id`."""
     page = _SELECT.where(integrations.c.org_id == org_id).order_by(integrations.c.id.desc()).limit(limit)

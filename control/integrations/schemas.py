@@ -1,26 +1,22 @@
-"""Request and response bodies of integrations and of what they have delivered."""
+"""Request and response bodies of integrations."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from chassis.db.database import format_time
 from chassis.http.validation import Issues
 from control.channels.config import SECRET_RULE, secret_bytes
 from control.http.field_types import Name, Timestamp
-from control.http.paging import NextCursor
 from control.integrations.model import (
     MAX_HOOK_ID_LENGTH,
-    DeliveryStatus,
     Integration,
     IntegrationConfig,
     IntegrationKind,
-    StoredInboundDelivery,
 )
+from control.routing.arguments import CheckedBody
 
 INTEGRATION_ID_PATTERN: Final = "^int_[0-9a-z]{26}$"
-DELIVERY_ID_PATTERN: Final = "^ind_[0-9a-z]{26}$"
 MAX_OVERLAP_HOURS: Final = 168
 DEFAULT_OVERLAP_HOURS: Final = 24
 
@@ -47,7 +43,7 @@ _Secret = Annotated[
 _ShownSecret = Annotated[str, Meta(description="What the platform signs with. It is shown once.")]
 
 
-class NewIntegration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class NewIntegration(CheckedBody, frozen=True):
     """The integration to create. Without `secret` it gets a new one."""
 
     kind: _Kind
@@ -56,6 +52,11 @@ class NewIntegration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
     hook_id: _HookId | None = None
     secret: _Secret | None = None
     enabled: bool = True
+
+    def check(self, issues: Issues) -> None:
+        """Record what its kind does not have."""
+        check_config(self.kind, self.config, issues)
+        check_secret(self.kind, self.secret, issues)
 
 
 class IntegrationChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -100,41 +101,14 @@ class IntegrationWithSecret(IntegrationBody, frozen=True, kw_only=True, rename="
     secret: _ShownSecret
 
 
-class IntegrationPage(msgspec.Struct, rename="camel"):
-    """A page of integrations, newest first."""
-
-    data: list[IntegrationBody]
-    next_cursor: NextCursor
-    has_more: bool
-
-
-class InboundDelivery(msgspec.Struct, frozen=True, rename="camel"):
-    """What an integration has sent, and what became of it."""
-
-    id: Annotated[str, Meta(pattern=DELIVERY_ID_PATTERN)]
-    event: Annotated[str, Meta(description="The platform's name.")]
-    key: Annotated[str, Meta(description="Identifies the delivery: its signed id, else the SHA-256 of its body.")]
-    status: DeliveryStatus
-    result: Annotated[dict[str, Any] | None, Meta(description="What was answered. Null: it failed.")]
-    failure: Annotated[str | None, Meta(description="Why it failed.")]
-    attempts: int
-    received_at: Timestamp
-    processed_at: Annotated[Timestamp, Meta(description="The last attempt.")]
-    redeliverable: Annotated[bool, Meta(description="Whether its body is kept.")]
-
-
-class InboundDeliveryPage(msgspec.Struct, rename="camel"):
-    """A page of deliveries, newest first."""
-
-    data: list[InboundDelivery]
-    next_cursor: NextCursor
-    has_more: bool
-
-
-def check_config(kind: IntegrationKind, config: IntegrationConfig, issues: Issues) -> IntegrationConfig:
-    """The config with each project once; a fault is recorded."""
-    if config.allow_plain_token and kind is not IntegrationKind.GITLAB:
+def check_config(kind: IntegrationKind, config: IntegrationConfig | UnsetType, issues: Issues) -> None:
+    """A fault is recorded."""
+    if config is not UNSET and config.allow_plain_token and kind is not IntegrationKind.GITLAB:
         issues.add("body.config.allowPlainToken", "Is only for kind gitlab.", "not_allowed")
+
+
+def with_unique_projects(config: IntegrationConfig) -> IntegrationConfig:
+    """The config with each project once."""
     return msgspec.structs.replace(config, projects=list(dict.fromkeys(config.projects)))
 
 
@@ -153,42 +127,3 @@ def webhook_url(base_url: str, integration: Integration) -> str:
     if integration.kind.is_source_control:
         return f"{base_url}/webhooks/scm/{integration.kind.value}?hook={integration.id}"
     return f"{base_url}/webhooks/integrations/{integration.id}"
-
-
-def integration_body(integration: Integration, base_url: str) -> IntegrationBody:
-    """The API representation."""
-    until = integration.previous_secret_until
-    return IntegrationBody(
-        id=integration.id,
-        kind=integration.kind,
-        name=integration.name,
-        enabled=integration.enabled,
-        config=integration.config,
-        hook_id=integration.hook_id,
-        url=webhook_url(base_url, integration),
-        previous_secret_until=None if until is None else format_time(until),
-        created_by=integration.created_by,
-        created_at=format_time(integration.created_at),
-        updated_at=format_time(integration.updated_at),
-    )
-
-
-def with_secret(body: IntegrationBody, secret: str) -> IntegrationWithSecret:
-    """The API representation after a secret was set."""
-    return IntegrationWithSecret(**msgspec.structs.asdict(body), secret=secret)
-
-
-def delivery_body(delivery: StoredInboundDelivery) -> InboundDelivery:
-    """The API representation."""
-    return InboundDelivery(
-        id=delivery.id,
-        event=delivery.event,
-        key=delivery.delivery_key,
-        status=delivery.status,
-        result=None if delivery.result is None else dict(delivery.result),
-        failure=delivery.error,
-        attempts=delivery.attempts,
-        received_at=format_time(delivery.received_at),
-        processed_at=format_time(delivery.processed_at),
-        redeliverable=delivery.has_body,
-    )

@@ -98,16 +98,6 @@ async def find_link_to(connection: AsyncConnection, place: IssuePlace, item: Ext
     return await _find(connection, place, of_item)
 
 
-async def list_links(
-    connection: AsyncConnection, place: IssuePlace, before_id: str | None, limit: int
-) -> list[StoredLink]:
-    """At most `limit` links of the issue, newest first, starting with the first one older than `before_id`."""
-    page = sa.select(*_COLUMNS).where(*_of_issue(place)).order_by(issue_links.c.id.desc()).limit(limit)
-    if before_id is not None:
-        page = page.where(issue_links.c.id < before_id)
-    return [_link(row) for row in (await connection.execute(page)).mappings()]
-
-
 async def change_link(
     connection: AsyncConnection, place: IssuePlace, link_id: str, values: Mapping[str, Any], now: datetime
 ) -> StoredLink:

@@ -1,13 +1,14 @@
 """`/orgs/{orgSlug}/proof-issuers`: the public keys that proof bundles are verified with."""
 
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Final
 
 from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from msgspec import UNSET, Meta
+from msgspec import UNSET
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.id_generation import new_id
@@ -15,10 +16,10 @@ from chassis.auth.model import AuthorizationContext
 from chassis.db.database import format_time, to_milliseconds
 from chassis.errors import NotFound
 from chassis.http.access import authorization_context, bearer
-from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
+from chassis.http.declaration import Argument, declared_routes, route
+from chassis.http.operation import Body, Tag, json_content
 from chassis.http.validation import Issues
-from chassis.http.web import Route, json_response, request_id
-from control.audit.record import record
+from chassis.http.web import Route
 from control.http.context import HandlerContext
 from control.http.path_ids import path_id
 from control.http.time_input import parse_time
@@ -32,6 +33,7 @@ from control.proofs.schemas import (
     NewIssuerKey,
     issuer_key_body,
 )
+from control.routing.arguments import Transaction, begin, control_arguments
 from proto.identity import Scope
 from proto.proofs import dsse
 from proto.proofs.dsse import InvalidKey, PublicKey
@@ -43,36 +45,12 @@ _EXAMPLE: Final = {
     "MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n",
 }
 TAG: Final = Tag("proof-issuers", "Issuers of proof bundles: the public keys that their signatures are verified with.")
-ID: Final = Parameter("issuerKeyId", "path", Annotated[str, Meta(min_length=1)], "The key, by its `id`.")
-_ONE: Final = ResponseSpec("The key.", json_content(IssuerKeyBody))
-LIST: Final = Operation("listProofIssuers", TAG, (ResponseSpec("The keys.", json_content(IssuerKeyList)),))
-CREATE: Final = Operation(
-    "createProofIssuer",
-    TAG,
-    (ResponseSpec("The key.", json_content(IssuerKeyBody), 201),),
-    body=Body(json_content(NewIssuerKey), example=_EXAMPLE),
-    error_statuses=(409,),
-)
-SHOW: Final = Operation("showProofIssuer", TAG, (_ONE,), (ID,))
-CHANGE: Final = Operation(
-    "changeProofIssuer",
-    TAG,
-    (_ONE,),
-    (ID,),
-    body=Body(json_content(IssuerKeyChange), example={"validUntil": "2027-01-01T00:00:00Z"}),
-    error_statuses=(409,),
-)
-REVOKE: Final = Operation(
-    "revokeProofIssuer",
-    TAG,
-    (_ONE,),
-    (ID,),
-    body=Body(json_content(IssuerKeyRevocation), example={"reason": "The key was in a log."}),
-    error_statuses=(409,),
-)
-DELETE: Final = Operation(
-    "deleteProofIssuer", TAG, (ResponseSpec("The key was deleted.", status=204),), (ID,), error_statuses=(409,)
-)
+PATH: Final = "/orgs/{orgSlug}/proof-issuers"
+ONE: Final = PATH + "/{issuerKeyId}"
+NEW: Final = Body(json_content(NewIssuerKey), example=_EXAMPLE)
+CHANGE: Final = Body(json_content(IssuerKeyChange), example={"validUntil": "2027-01-01T00:00:00Z"})
+_READ: Final = bearer(Scope.PROOFS_READ)
+_WRITE: Final = bearer(Scope.KEYS_WRITE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,25 +64,17 @@ class ProofIssuers:
     now: Callable[[], datetime] = lambda: to_milliseconds(datetime.now(UTC))
 
     def routes(self) -> list[Route]:
-        """Every route of this resource with its scope."""
-        every, one = "/orgs/{orgSlug}/proof-issuers", "/orgs/{orgSlug}/proof-issuers/{issuerKeyId}"
-        read, write = bearer(Scope.PROOFS_READ), bearer(Scope.KEYS_WRITE)
-        return [
-            Route("GET", every, self.list, read, operation=LIST),
-            Route("POST", every, self.create, write, operation=CREATE),
-            Route("GET", one, self.show, read, operation=SHOW),
-            Route("PATCH", one, self.change, write, operation=CHANGE),
-            Route("POST", one + "/revoke", self.revoke, write, operation=REVOKE),
-            Route("DELETE", one, self.delete, write, operation=DELETE),
-        ]
+        """Every route of this resource."""
+        return declared_routes(self, TAG, control_arguments(self.context, {IssuerKey: Argument(self._find)}))
 
-    async def list(self, request: web.Request) -> web.StreamResponse:
+    @route("GET", PATH, _READ)
+    async def list_proof_issuers(self, caller: AuthorizationContext, connection: AsyncConnection) -> IssuerKeyList:
         """List the keys, oldest first, also those that are expired or revoked."""
-        async with self.context.database.read() as connection:
-            found = await issuer_repository.list_keys(connection, authorization_context(request).org_id)
-        return json_response(IssuerKeyList([issuer_key_body(key, self.now()) for key in found]))
+        found = await issuer_repository.list_keys(connection, caller.org_id)
+        return IssuerKeyList([issuer_key_body(key, self.now()) for key in found])
 
-    async def create(self, request: web.Request) -> web.StreamResponse:
+    @route("POST", PATH, _WRITE, status=201, body=NEW, errors=(409,))
+    async def create_proof_issuer(self, request: web.Request, caller: AuthorizationContext) -> IssuerKeyBody:
         """Register a public key.
 
         Bundles that it has signed are verified with it if their `issuer.id` is `issuer`, while the key is valid. To
@@ -113,65 +83,65 @@ class ProofIssuers:
         """
         issues, now = Issues(), self.now()
         body = await self.context.read_body(request, NewIssuerKey, issues)
-        key = _new_key(body, authorization_context(request), now, issues)
-        async with self.context.write_transaction(request) as (connection, caller):
-            await issuer_repository.create(connection, key, now)
-            await _record_audit(connection, request, caller, "proof_issuer.create", key)
-        return json_response(issuer_key_body(key, now), status=201)
+        key = _new_key(body, caller, now, issues)
+        async with begin(self.context, request) as transaction:
+            await issuer_repository.create(transaction.connection, key, now)
+            await _record(transaction, "proof_issuer.create", key)
+        return issuer_key_body(key, now)
 
-    async def show(self, request: web.Request) -> web.StreamResponse:
+    @route("GET", ONE, _READ)
+    async def show_proof_issuer(self, known: IssuerKey) -> IssuerKeyBody:
         """Show a key."""
-        async with self.context.database.read() as connection:
-            return json_response(issuer_key_body(await _load(connection, request), self.now()))
+        return issuer_key_body(known, self.now())
 
-    async def change(self, request: web.Request) -> web.StreamResponse:
+    @route("PATCH", ONE, _WRITE, body=CHANGE, errors=(409,))
+    async def change_proof_issuer(self, known: IssuerKey, request: web.Request) -> IssuerKeyBody:
         """Change the name of a key, or when its validity ends.
 
         Bundles that were verified with it stay verified. 409 for a revoked key.
         """
-        await self._require_visible(request)
         issues = Issues()
         body = await self.context.read_body(request, IssuerKeyChange, issues)
         until = None if body.valid_until is UNSET else parse_time(body.valid_until, "body.validUntil", issues)
         issues.raise_if_any("The request body is not valid.")
-        async with self.context.write_transaction(request) as (connection, caller):
-            known = await _load(connection, request)
+        async with begin(self.context, request) as transaction:
+            known = await _load(transaction.connection, known.org_id, known.id)
             until = known.valid_until if body.valid_until is UNSET else until
             _check_order(known.valid_from, until, issues)
             issues.raise_if_any("The request body is not valid.")
             name = known.name if body.name is UNSET else body.name
-            await issuer_repository.change(connection, known, name=name, valid_until=until)
-            changed = await _load(connection, request)
-            await _record_audit(connection, request, caller, "proof_issuer.change", changed)
-        return json_response(issuer_key_body(changed, self.now()))
+            await issuer_repository.change(transaction.connection, known, name=name, valid_until=until)
+            changed = await _load(transaction.connection, known.org_id, known.id)
+            await _record(transaction, "proof_issuer.change", changed)
+        return issuer_key_body(changed, self.now())
 
-    async def revoke(self, request: web.Request) -> web.StreamResponse:
+    @route("POST", ONE + "/revoke", _WRITE, errors=(409,), example={"reason": "The key was in a log."})
+    async def revoke_proof_issuer(
+        self, known: IssuerKey, body: IssuerKeyRevocation, transaction: Transaction
+    ) -> IssuerKeyBody:
         """Revoke a key, for ever.
 
         No further bundle is verified with it. Those that were keep their signature, which says that its key is revoked:
         whoever has stolen it could have signed them. 409 for a revoked key.
         """
-        await self._require_visible(request)
-        body, now = await self.context.read_body(request, IssuerKeyRevocation), self.now()
-        async with self.context.write_transaction(request) as (connection, caller):
-            await issuer_repository.revoke(connection, await _load(connection, request), body.reason, now)
-            revoked = await _load(connection, request)
-            await _record_audit(connection, request, caller, "proof_issuer.revoke", revoked)
-        return json_response(issuer_key_body(revoked, now))
+        now = self.now()
+        known = await _load(transaction.connection, known.org_id, known.id)
+        await issuer_repository.revoke(transaction.connection, known, body.reason, now)
+        revoked = await _load(transaction.connection, known.org_id, known.id)
+        await _record(transaction, "proof_issuer.revoke", revoked)
+        return issuer_key_body(revoked, now)
 
-    async def delete(self, request: web.Request) -> web.StreamResponse:
+    @route("DELETE", ONE, _WRITE, errors=(409,))
+    async def delete_proof_issuer(self, known: IssuerKey, transaction: Transaction) -> None:
         """Delete a key that no bundle was verified with. 409 for one that was used, or is revoked."""
-        await self._require_visible(request)
-        async with self.context.write_transaction(request) as (connection, caller):
-            known = await _load(connection, request)
-            await issuer_repository.delete(connection, known)
-            await _record_audit(connection, request, caller, "proof_issuer.delete", known)
-        return web.Response(status=204)
+        known = await _load(transaction.connection, known.org_id, known.id)
+        await issuer_repository.delete(transaction.connection, known)
+        await _record(transaction, "proof_issuer.delete", known)
 
-    async def _require_visible(self, request: web.Request) -> None:
-        """404 comes before 415."""
+    async def _find(self, request: web.Request, _stack: AsyncExitStack) -> IssuerKey:
+        """The key in the path: 404 comes before 415. Raises NotFound."""
         async with self.context.database.read() as connection:
-            await _load(connection, request)
+            return await _load(connection, authorization_context(request).org_id, path_id(request, "issuerKeyId"))
 
 
 def _new_key(body: NewIssuerKey, caller: AuthorizationContext, now: datetime, issues: Issues) -> IssuerKey:
@@ -213,18 +183,15 @@ def _check_order(valid_from: datetime, valid_until: datetime | None, issues: Iss
         issues.add("body.validUntil", "Must be later than validFrom.", "range")
 
 
-async def _load(connection: AsyncConnection, request: web.Request) -> IssuerKey:
-    """The key in the path. Raises NotFound."""
-    org_id, key_id = authorization_context(request).org_id, path_id(request, "issuerKeyId")
+async def _load(connection: AsyncConnection, org_id: str, key_id: str) -> IssuerKey:
+    """Raises NotFound."""
     found = await issuer_repository.find(connection, org_id, key_id)
     if found is None:
         raise NotFound
     return found
 
 
-async def _record_audit(
-    connection: AsyncConnection, request: web.Request, caller: AuthorizationContext, action: str, key: IssuerKey
-) -> None:
+async def _record(transaction: Transaction, action: str, key: IssuerKey) -> None:
     data = {
         "issuer": key.issuer,
         "name": key.name,
@@ -233,4 +200,4 @@ async def _record_audit(
         "validUntil": None if key.valid_until is None else format_time(key.valid_until),
         "reason": key.revocation_reason,
     }
-    await record(connection, caller, action, key.id, data, request_id(request))
+    await transaction.record(action, key.id, data)

@@ -7,12 +7,14 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
+import msgspec
 from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthenticatedCredential, AuthorizationContext
 from chassis.http.access import authenticated_credential, authorization_context
 from chassis.http.declaration import Argument, Arguments
+from chassis.http.validation import Issues
 from chassis.http.web import request_id
 from control.audit.record import record
 from control.http.context import HandlerContext
@@ -21,6 +23,13 @@ from control.http.path_ids import path_id
 from control.routing.resource import PageReader
 
 C = TypeVar("C", AuthenticatedCredential, AuthorizationContext)
+
+
+class CheckedBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """A body of a request with constraints beyond its types."""
+
+    def check(self, issues: Issues) -> None:
+        """Record what is wrong beyond the types of the fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +113,17 @@ def control_arguments(context: HandlerContext, own: Mapping[Any, Argument] = Map
         SessionTransaction: Argument(session_transaction),
         PageReader: page_argument(context),
     }
-    return Arguments(context.read_body, _path_value, by_type | dict(own))
+
+    async def read_body(request: web.Request, type_: type[Any]) -> Any:
+        if not issubclass(type_, CheckedBody):
+            return await context.read_body(request, type_)
+        issues = Issues()
+        body = await context.read_body(request, type_, issues)
+        body.check(issues)
+        issues.raise_if_any("The request body is not valid.")
+        return body
+
+    return Arguments(read_body, _path_value, by_type | dict(own))
 
 
 def _path_value(request: web.Request, name: str) -> str:

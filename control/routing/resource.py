@@ -22,6 +22,7 @@ from chassis.db.database import Database, format_time
 from chassis.errors import NotFound
 from chassis.http.access import BearerAuth
 from chassis.http.declaration import ChecksQuery, PageOf
+from chassis.http.validation import Issues
 from chassis.http.web import Route
 from control.http.context import HandlerContext
 from control.http.paging import parse_page_request
@@ -107,7 +108,7 @@ class PageReader(ChecksQuery):
         self, resource: Resource[S], caller: AuthorizationContext, *filters: sa.ColumnElement[bool]
     ) -> PageOf[S]:
         """Those that the caller sees and that pass the filters, newest first. Raises BadRequest."""
-        values = _values(caller)
+        values = {**_values(caller), **self.request.match_info}
         statement = resource.rows.where(resource.where, *filters).order_by(resource.id.desc())
 
         async def fetch(connection: AsyncConnection, before: str | None, limit: int) -> Sequence[sa.Row[Any]]:
@@ -124,12 +125,13 @@ class PageReader(ChecksQuery):
         fetch: Callable[[AsyncConnection, str | None, int], Awaitable[Sequence[R]]],
         body: Callable[[R], S],
         key: Callable[[R], str] = lambda item: item.id,  # type: ignore[attr-defined]  # most have one
+        issues: Issues | None = None,
     ) -> PageOf[S]:
         """A page of what `fetch(connection, after, limit)` finds. `list_name`: the list with its filters, for a cursor
-        of another one is refused. Raises BadRequest.
+        of another one is refused. `issues`: faults of the query that the handler found. Raises BadRequest.
         """
         binding, cursors = repr(list_name).encode(), self.context.cursors
-        page = parse_page_request(self.request, cursors, binding, default=self.default, maximum=self.maximum)
+        page = parse_page_request(self.request, cursors, binding, issues, default=self.default, maximum=self.maximum)
         async with self.context.database.read() as connection:
             found = await fetch(connection, page.after, page.limit + 1)
         items, has_more = found[: page.limit], len(found) > page.limit

@@ -6,16 +6,15 @@ import msgspec
 from msgspec import Meta
 
 from chassis.changes.tables import MAX_NAME_LENGTH as MAX_ENVIRONMENT_LENGTH
-from chassis.db.database import format_time
 from chassis.http.validation import Issues
 from chassis.issues.tables import MAX_VERSION_LENGTH
 from control.http.field_types import Slug, Timestamp
-from control.http.paging import NextCursor
 from control.http.text_types import Url, line, lines
 from control.http.time_input import TimeInput, parse_time
 from control.http.url_input import check_url
 from control.releases.tables import MAX_REF_LENGTH, MAX_REPOSITORY_LENGTH, MAX_SHA_LENGTH
-from control.scm.commit_repository import MAX_FILES, NewCommit, StoredCommit
+from control.routing.resource import shown_as
+from control.scm.commit_repository import MAX_FILES, NewCommit
 from control.scm.release_repository import StoredRelease
 from proto.identity import MAX_EMAIL_LENGTH, MAX_NAME_LENGTH, NAME_PATTERN, UNPRINTABLE
 
@@ -143,14 +142,6 @@ class ReleaseReportResult(Release, frozen=True, rename="camel"):
     issues_reopened: Annotated[list[str], Meta(description="Short ids of issues whose fix a commit reverts.")]
 
 
-class ReleasePage(msgspec.Struct, rename="camel"):
-    """A page of releases, newest first."""
-
-    data: list[Release]
-    next_cursor: NextCursor
-    has_more: bool
-
-
 class Commit(msgspec.Struct, frozen=True, rename="camel"):
     """A commit. `files` is null if they were not reported."""
 
@@ -165,45 +156,10 @@ class Commit(msgspec.Struct, frozen=True, rename="camel"):
     files_truncated: _FilesTruncated
 
 
-class CommitPage(msgspec.Struct, rename="camel"):
-    """A page of commits, newest first."""
-
-    data: list[Commit]
-    next_cursor: NextCursor
-    has_more: bool
-
-
 def release_body(release: StoredRelease, commits: int) -> Release:
     """The API representation."""
-    return Release(
-        id=release.id,
-        version=release.version,
-        ref=release.ref,
-        url=release.url,
-        released_at=None if release.released_at is None else format_time(release.released_at),
-        reported_at=None if release.reported_at is None else format_time(release.reported_at),
-        created_at=format_time(release.created_at),
-        projects=[
-            ReleaseInProject(one.slug, None if one.first_seen is None else format_time(one.first_seen))
-            for one in release.projects
-        ],
-        commits=commits,
-    )
-
-
-def commit_body(commit: StoredCommit) -> Commit:
-    """The API representation."""
-    return Commit(
-        repository=commit.repository,
-        sha=commit.sha,
-        message=commit.message,
-        author_name=commit.author_name,
-        author_email=commit.author_email,
-        authored_at=None if commit.authored_at is None else format_time(commit.authored_at),
-        url=commit.url,
-        files=None if commit.files is None else list(commit.files),
-        files_truncated=commit.files_truncated,
-    )
+    projects = [shown_as(ReleaseInProject, one) for one in release.projects]
+    return shown_as(Release, release, projects=projects, commits=commits)
 
 
 def to_commits(report: NewReleaseReport, issues: Issues) -> list[NewCommit]:

@@ -13,86 +13,69 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.model import AuthorizationContext
 from chassis.db.database import to_milliseconds
 from chassis.errors import BadRequest, NotFound
-from chassis.http.access import authorization_context, bearer
-from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
+from chassis.http.access import bearer
+from chassis.http.declaration import Created, PageOf, declared_routes, route
+from chassis.http.operation import Body, Tag, json_content
+from chassis.http.query import Query, line
 from chassis.http.validation import Issues
-from chassis.http.web import Route, json_response, request_id
+from chassis.http.web import Route
 from chassis.issues.tables import MAX_VERSION_LENGTH
-from control.audit.record import record
 from control.changes.repository import MAX_AHEAD
 from control.http.context import HandlerContext
-from control.http.paging import PAGE_PARAMETERS, page_body, parse_page_request
-from control.http.path_ids import path_id
 from control.http.query_filters import (
-    PROJECT_FILTER,
-    find_project_id,
+    ProjectFilter,
+    find_filtered_project,
     find_project_ids,
-    line_filter,
     unknown_project,
 )
 from control.http.time_input import parse_time
 from control.http.url_input import check_url
-from control.scm.commit_repository import NewCommit, count_release_commits, list_release_commits
+from control.routing.arguments import begin, control_arguments
+from control.routing.resource import PageReader, shown_as
+from control.scm.commit_repository import NewCommit, StoredCommit, count_release_commits, list_release_commits
 from control.scm.fixes import Author
-from control.scm.release_reports import ReportedRelease, report_release
+from control.scm.release_reports import report_release
 from control.scm.release_repository import ReleaseReport, StoredRelease, find_release, list_releases
 from control.scm.release_schemas import (
     TIME_OF_RELEASE,
-    CommitPage,
+    Commit,
     NewReleaseReport,
     Release,
-    ReleasePage,
     ReleaseReportResult,
-    commit_body,
     release_body,
     to_commits,
 )
-from proto.identity import MAX_SLUG_LENGTH, Scope
+from proto.identity import Scope
 
 TAG: Final = Tag("releases", "Releases and the commits that they are made of.")
-_FILTERS: Final = (
-    PROJECT_FILTER,
-    Parameter(
-        "query",
-        "query",
-        Annotated[str, Meta(min_length=1, max_length=MAX_VERSION_LENGTH)],
-        "Only releases whose version begins with this text.",
-    ),
+PATH: Final = "/orgs/{orgSlug}/releases"
+_READ: Final = bearer(Scope.RELEASES_READ)
+REPORT: Final = Body(
+    json_content(NewReleaseReport),
+    example={
+        "version": "checkout@1.4.0",
+        "projects": ["web"],
+        "repository": "shop/checkout",
+        "environment": "production",
+        "commits": [
+            {
+                "sha": "6dcb09b5b57875f334f61aebed695e2e4193db5e",
+                "message": "Round totals once\n\nFixes WEB-12",
+                "authorName": "Ada",
+                "files": ["src/shop/cart.py"],
+            }
+        ],
+    },
 )
-_ID: Final = Parameter("releaseId", "path", Annotated[str, Meta(min_length=1)], "The release.")
-LIST: Final = Operation(
-    "listReleases", TAG, (ResponseSpec("A page.", json_content(ReleasePage)),), (*_FILTERS, *PAGE_PARAMETERS)
-)
-REPORT: Final = Operation(
-    "reportRelease",
-    TAG,
-    (
-        ResponseSpec("The release is new in one of the projects.", json_content(ReleaseReportResult), 201),
-        ResponseSpec("The release, which was known in all of them.", json_content(ReleaseReportResult)),
-    ),
-    body=Body(
-        json_content(NewReleaseReport),
-        example={
-            "version": "checkout@1.4.0",
-            "projects": ["web"],
-            "repository": "shop/checkout",
-            "environment": "production",
-            "commits": [
-                {
-                    "sha": "6dcb09b5b57875f334f61aebed695e2e4193db5e",
-                    "message": "Round totals once\n\nFixes WEB-12",
-                    "authorName": "Ada",
-                    "files": ["src/shop/cart.py"],
-                }
-            ],
-        },
-    ),
-    error_statuses=(409,),
-)
-SHOW: Final = Operation("showRelease", TAG, (ResponseSpec("The release.", json_content(Release)),), (_ID,))
-LIST_COMMITS: Final = Operation(
-    "listReleaseCommits", TAG, (ResponseSpec("A page.", json_content(CommitPage)),), (_ID, *PAGE_PARAMETERS)
-)
+
+
+class ReleaseQuery(Query, frozen=True, rename="camel"):
+    """Which releases a list has."""
+
+    project: ProjectFilter = None
+    query: Annotated[
+        str | None, line(MAX_VERSION_LENGTH), Meta(description="Only releases whose version begins with this text.")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,36 +86,27 @@ class Releases:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def routes(self) -> list[Route]:
-        """Every route of this resource with its scope."""
-        every, one = "/orgs/{orgSlug}/releases", "/orgs/{orgSlug}/releases/{releaseId}"
-        read = bearer(Scope.RELEASES_READ)
-        return [
-            Route("GET", every, self.list, read, operation=LIST),
-            Route("POST", every, self.report, bearer(Scope.RELEASES_WRITE), operation=REPORT),
-            Route("GET", one, self.show, read, operation=SHOW),
-            Route("GET", one + "/commits", self.commits, read, operation=LIST_COMMITS),
-        ]
+        """Every route of this resource."""
+        return declared_routes(self, TAG, control_arguments(self.context))
 
-    async def list(self, request: web.Request) -> web.StreamResponse:
+    @route("GET", PATH, _READ)
+    async def list_releases(
+        self, caller: AuthorizationContext, query: ReleaseQuery, page: PageReader
+    ) -> PageOf[Release]:
         """List releases, newest first."""
-        org_id, issues = authorization_context(request).org_id, Issues()
-        slug = line_filter(request.query, "project", MAX_SLUG_LENGTH, issues)
-        prefix = line_filter(request.query, "query", MAX_VERSION_LENGTH, issues)
-        binding = repr(("releases", org_id, slug, prefix)).encode()
-        async with self.context.database.read() as connection:
-            project_id = await find_project_id(connection, org_id, slug, "query.project", issues)
-            page = parse_page_request(request, self.context.cursors, binding, issues)
+        org_id, issues = caller.org_id, Issues()
+        project_id = await find_filtered_project(self.context.database, org_id, query.project, issues)
+
+        async def fetch(connection: AsyncConnection, before_id: str | None, limit: int) -> list[Release]:
             found = await list_releases(
-                connection, org_id, project_id=project_id, prefix=prefix, before_id=page.after, limit=page.limit + 1
+                connection, org_id, project_id=project_id, prefix=query.query, before_id=before_id, limit=limit
             )
-            counts = await count_release_commits(connection, [one.id for one in found])
+            return await _shown(connection, found)
 
-        def to_body(one: StoredRelease) -> Release:
-            return release_body(one, counts.get(one.id, 0))
+        return await page.read(("releases", org_id, query), fetch, lambda one: one, issues=issues)
 
-        return json_response(page_body(found, page, to_body, lambda one: one.id, self.context.cursors, binding))
-
-    async def report(self, request: web.Request) -> web.StreamResponse:
+    @route("POST", PATH, bearer(Scope.RELEASES_WRITE), body=REPORT, errors=(409,))
+    async def report_release(self, request: web.Request) -> Created[ReleaseReportResult] | ReleaseReportResult:
         """Report a release with its commits.
 
         Commits are stored once by repository and hash. Issues of these projects that their messages name as fixed
@@ -141,42 +115,50 @@ class Releases:
         """
         now = to_milliseconds(self.now())
         body, report, commits = await self._read_report(request, now)
-        async with self.context.write_transaction(request) as (connection, caller):
+        async with begin(self.context, request) as transaction:
+            connection, caller = transaction.connection, transaction.caller
             author = Author(caller.org_id, caller.org_slug, caller.principal_id, now)
             project_ids = await _require_projects(connection, caller.org_id, body.projects)
             reported = await report_release(connection, author, report, project_ids, commits, body.environment)
+            resolved = [str(one) for one in reported.issues_resolved]
+            reopened = [str(one) for one in reported.issues_reopened]
             if reported.is_changed:
-                await _record_audit(connection, caller, request_id(request), body, reported)
-            release = await _find(connection, caller.org_id, reported.id)
-            counts = await count_release_commits(connection, [release.id])
-        shown = msgspec.structs.asdict(release_body(release, counts.get(release.id, 0)))
+                data = {
+                    "version": body.version,
+                    "projects": list(body.projects),
+                    "commits": reported.commits_upserted,
+                    "issuesResolved": resolved,
+                    "issuesReopened": reopened,
+                }
+                await transaction.record("release.report", reported.id, data)
+            release = await _show(connection, caller.org_id, reported.id)
         result = ReleaseReportResult(
-            **shown,
+            **msgspec.structs.asdict(release),
             commits_upserted=reported.commits_upserted,
-            issues_resolved=[str(one) for one in reported.issues_resolved],
-            issues_reopened=[str(one) for one in reported.issues_reopened],
+            issues_resolved=resolved,
+            issues_reopened=reopened,
         )
-        return json_response(result, status=201 if reported.is_new else 200)
+        return Created(result) if reported.is_new else result
 
-    async def show(self, request: web.Request) -> web.StreamResponse:
+    @route("GET", PATH + "/{releaseId}", _READ)
+    async def show_release(self, release_id: str, caller: AuthorizationContext, connection: AsyncConnection) -> Release:
         """Show a release."""
-        async with self.context.database.read() as connection:
-            found = await _find(connection, authorization_context(request).org_id, path_id(request, "releaseId"))
-            counts = await count_release_commits(connection, [found.id])
-        return json_response(release_body(found, counts.get(found.id, 0)))
+        return await _show(connection, caller.org_id, release_id)
 
-    async def commits(self, request: web.Request) -> web.StreamResponse:
+    @route("GET", PATH + "/{releaseId}/commits", _READ)
+    async def list_release_commits(
+        self, release_id: str, caller: AuthorizationContext, page: PageReader
+    ) -> PageOf[Commit]:
         """List the commits of a release, newest first."""
-        org_id, release_id = authorization_context(request).org_id, path_id(request, "releaseId")
-        binding = f"commits of {org_id} {release_id}".encode()
-        page = parse_page_request(request, self.context.cursors, binding)
-        after = None if page.after is None else int(page.after)
-        async with self.context.database.read() as connection:
-            release = await _find(connection, org_id, release_id)
-            found = await list_release_commits(connection, release.id, after, page.limit + 1)
-        cursors = self.context.cursors
-        return json_response(
-            page_body(found, page, lambda one: commit_body(one[1]), lambda one: str(one[0]), cursors, binding)
+
+        async def fetch(
+            connection: AsyncConnection, after: str | None, limit: int
+        ) -> Sequence[tuple[int, StoredCommit]]:
+            release = await _find(connection, caller.org_id, release_id)
+            return await list_release_commits(connection, release.id, None if after is None else int(after), limit)
+
+        return await page.read(
+            ("commits", release_id), fetch, lambda one: shown_as(Commit, one[1]), lambda one: str(one[0])
         )
 
     async def _read_report(
@@ -203,6 +185,12 @@ async def _require_projects(connection: AsyncConnection, org_id: str, slugs: Seq
     return found
 
 
+async def _show(connection: AsyncConnection, org_id: str, release_id: str) -> Release:
+    """Raises NotFound."""
+    (shown,) = await _shown(connection, [await _find(connection, org_id, release_id)])
+    return shown
+
+
 async def _find(connection: AsyncConnection, org_id: str, release_id: str) -> StoredRelease:
     """Raises NotFound."""
     found = await find_release(connection, org_id, release_id)
@@ -211,18 +199,6 @@ async def _find(connection: AsyncConnection, org_id: str, release_id: str) -> St
     return found
 
 
-async def _record_audit(
-    connection: AsyncConnection,
-    caller: AuthorizationContext,
-    request: str,
-    body: NewReleaseReport,
-    reported: ReportedRelease,
-) -> None:
-    data = {
-        "version": body.version,
-        "projects": list(body.projects),
-        "commits": reported.commits_upserted,
-        "issuesResolved": [str(one) for one in reported.issues_resolved],
-        "issuesReopened": [str(one) for one in reported.issues_reopened],
-    }
-    await record(connection, caller, "release.report", reported.id, data, request)
+async def _shown(connection: AsyncConnection, found: Sequence[StoredRelease]) -> list[Release]:
+    counts = await count_release_commits(connection, [one.id for one in found])
+    return [release_body(one, counts.get(one.id, 0)) for one in found]

@@ -19,7 +19,7 @@ ID_PREFIX: Final = "smp"
 _COLUMNS: Final = source_maps.c
 _SHOWN: Final = ("id", "release", "path", "debug_id", "digest", "size", "created_by", "created_at")
 
-_MAPS: Final = sa.select(*(_COLUMNS[name] for name in _SHOWN))
+SELECT_MAPS: Final = sa.select(*(_COLUMNS[name] for name in _SHOWN))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,28 +58,11 @@ class Stored(NamedTuple):
     removed_releases: list[str]
 
 
-async def list_maps(
-    connection: AsyncConnection, project_id: int, release: str | None, before: str | None, limit: int
-) -> list[StoredSourceMap]:
-    """At most `limit` maps, newest first: those older than `before`."""
-    found = _MAPS.where(_COLUMNS.project_id == project_id).order_by(_COLUMNS.id.desc()).limit(limit)
-    if release is not None:
-        found = found.where(_COLUMNS.release == release)
-    if before is not None:
-        found = found.where(_COLUMNS.id < before)
-    return [StoredSourceMap(**row) for row in (await connection.execute(found)).mappings()]
-
-
-async def find(connection: AsyncConnection, project_id: int, source_map_id: str) -> StoredSourceMap | None:
-    """The project's map with this id."""
-    return await _find(connection, (_COLUMNS.project_id == project_id) & (_COLUMNS.id == source_map_id))
-
-
 async def find_by_path(connection: AsyncConnection, project_id: int, release: str, path: str) -> StoredSourceMap | None:
     """The project's map of a minified file in a release."""
-    return await _find(
-        connection, (_COLUMNS.project_id == project_id) & (_COLUMNS.release == release) & (_COLUMNS.path == path)
-    )
+    where = (_COLUMNS.project_id == project_id) & (_COLUMNS.release == release) & (_COLUMNS.path == path)
+    row = (await connection.execute(SELECT_MAPS.where(where))).mappings().one_or_none()
+    return None if row is None else StoredSourceMap(**row)
 
 
 async def store(connection: AsyncConnection, new: NewSourceMap, max_bytes: int) -> Stored:
@@ -154,8 +137,3 @@ def _is_over(count: int, size: int, max_bytes: int) -> bool:
 async def _count_change(connection: AsyncConnection, project_id: int) -> None:
     change = projects.update().where(projects.c.id == project_id)
     await connection.execute(change.values(source_maps_revision=projects.c.source_maps_revision + 1))
-
-
-async def _find(connection: AsyncConnection, where: sa.ColumnElement[bool]) -> StoredSourceMap | None:
-    row = (await connection.execute(_MAPS.where(where))).mappings().one_or_none()
-    return None if row is None else StoredSourceMap(**row)

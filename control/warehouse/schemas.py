@@ -5,10 +5,11 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from chassis.db.database import format_time
 from chassis.http.validation import Issues, decode_json
 from control.http.field_types import Name, Timestamp
 from control.http.url_input import check_url
+from control.routing.arguments import CheckedBody
+from control.routing.resource import shown_as
 from control.warehouse.config import SinkConfig, SnowflakeConfig
 from control.warehouse.exporter import EndedRun
 from control.warehouse.model import Checkpoint, Run, RunStatus, Sink, SinkKind, Stream
@@ -33,12 +34,16 @@ class NewSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
     config: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class SinkChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class SinkChange(CheckedBody, frozen=True):
     """Changes to a sink; omitted fields stay as they are."""
 
     name: Name | UnsetType = UNSET
     enabled: bool | UnsetType = UNSET
     streams: _Streams | UnsetType = UNSET
+
+    def check(self, issues: Issues) -> None:
+        """Record a stream that is named twice."""
+        check_streams([] if self.streams is UNSET else self.streams, issues)
 
 
 class ConfigReplacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -182,18 +187,13 @@ def check_streams(streams: list[Stream], issues: Issues) -> None:
 
 def sink_body(sink: Sink, not_configured_reason: str | None) -> WarehouseSink:
     """The API representation."""
-    return WarehouseSink(
-        id=sink.id,
-        org_id=sink.org_id,
-        name=sink.name,
-        kind=sink.kind,
-        enabled=sink.enabled,
-        streams=list(sink.streams),
+    return shown_as(
+        WarehouseSink,
+        sink,
         configured=not_configured_reason is None,
         not_configured_reason=not_configured_reason,
         scrub_tier=SCRUB_TIER,
         created_by_principal_id=sink.created_by,
-        created_at=format_time(sink.created_at),
     )
 
 
@@ -203,48 +203,19 @@ def export_body(sink: Sink, ended: list[EndedRun]) -> ExportResult:
 
 
 def _exported(one: EndedRun) -> ExportedRun:
-    run = one.run
-    return ExportedRun(
-        run_id=run.id,
-        stream=run.stream,
-        status=run.status,
-        rows=run.rows,
-        bytes=run.bytes,
-        object_keys=list(run.object_keys),
-        scrub_tier=SCRUB_TIER,
-        error=run.error,
-        idle=one.is_idle,
-    )
+    return shown_as(ExportedRun, one.run, run_id=one.run.id, scrub_tier=SCRUB_TIER, idle=one.is_idle)
 
 
 def run_body(run: Run) -> ExportRun:
     """A run in the status of its sink."""
-    return ExportRun(
-        id=run.id,
-        stream=run.stream,
-        status=run.status,
-        rows=run.rows,
-        bytes=run.bytes,
-        object_keys=list(run.object_keys),
-        scrub_tier=SCRUB_TIER,
-        error=run.error,
-        started_at=format_time(run.started_at),
-        finished_at=None if run.finished_at is None else format_time(run.finished_at),
-    )
+    return shown_as(ExportRun, run, scrub_tier=SCRUB_TIER)
 
 
 def checkpoint_body(stream: Stream, checkpoint: Checkpoint | None) -> SinkCheckpoint:
     """A checkpoint; None: nothing is exported."""
     if checkpoint is None:
         return SinkCheckpoint(stream, None, None, 0, None)
-    at, last = checkpoint.cursor_at, checkpoint.last_run_at
-    return SinkCheckpoint(
-        stream,
-        None if at is None else format_time(at),
-        checkpoint.cursor_id,
-        checkpoint.rows_exported,
-        None if last is None else format_time(last),
-    )
+    return shown_as(SinkCheckpoint, checkpoint, stream=stream)
 
 
 def stream_body(schema: StreamSchema) -> PublishedStream:

@@ -1,27 +1,30 @@
 """`/orgs/{orgSlug}/integrations/{integrationId}/deliveries`: list, show, redeliver."""
 
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Annotated, Final
+from functools import partial
+from typing import Annotated, Any, Final
 
+import msgspec
 from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.auth.model import AuthorizationContext
 from chassis.errors import Conflict, NotFound
-from chassis.http.access import authorization_context, bearer
-from chassis.http.operation import Operation, Parameter, ResponseSpec, json_content
-from chassis.http.validation import Issues
-from chassis.http.web import Route, json_response, request_id
-from control.audit.record import record
+from chassis.http.access import bearer
+from chassis.http.declaration import Argument, PageOf, declared_routes, route
+from chassis.http.query import Query
+from chassis.http.web import Route
 from control.http.context import HandlerContext
-from control.http.paging import PAGE_PARAMETERS, page_body, parse_page_request
+from control.http.field_types import Timestamp
 from control.http.path_ids import path_id
-from control.http.query_filters import choice_filter
 from control.integrations import delivery_repository
-from control.integrations.integrations import ID, TAG, load_integration
-from control.integrations.model import DeliveryStatus, IntegrationKind, StoredInboundDelivery
-from control.integrations.schemas import InboundDelivery, InboundDeliveryPage, delivery_body
+from control.integrations.api import TAG, integration_argument, load_integration
+from control.integrations.model import DeliveryStatus, Integration, IntegrationKind, StoredInboundDelivery
+from control.routing.arguments import begin, control_arguments
+from control.routing.resource import PageReader, shown_as
 from control.secrets.secret_box import SecretBox
 from control.webhooks.endpoint import IntegrationReceiver, WebhookSource
 from control.webhooks.hooks import Hooks
@@ -29,23 +32,29 @@ from control.webhooks.inbox import HookChanged
 from control.webhooks.platform import PayloadError
 from proto.identity import Scope
 
-_DELIVERY: Final = Parameter("inboundDeliveryId", "path", Annotated[str, Meta(min_length=1)], "The delivery.")
-LIST: Final = Operation(
-    "listInboundDeliveries",
-    TAG,
-    (ResponseSpec("A page.", json_content(InboundDeliveryPage)),),
-    (ID, Parameter("status", "query", DeliveryStatus, "Only deliveries with this outcome."), *PAGE_PARAMETERS),
-)
-SHOW: Final = Operation(
-    "showInboundDelivery", TAG, (ResponseSpec("The delivery.", json_content(InboundDelivery)),), (ID, _DELIVERY)
-)
-REDELIVER: Final = Operation(
-    "redeliverInbound",
-    TAG,
-    (ResponseSpec("The delivery, processed again.", json_content(InboundDelivery)),),
-    (ID, _DELIVERY),
-    error_statuses=(409, 503),
-)
+PATH: Final = "/orgs/{orgSlug}/integrations/{integrationId}/deliveries"
+_READ: Final = bearer(Scope.INTEGRATIONS_READ)
+
+
+class InboundDeliveryQuery(Query, frozen=True, rename="camel"):
+    """Which deliveries a list has."""
+
+    status: Annotated[DeliveryStatus | None, Meta(description="Only deliveries with this outcome.")] = None
+
+
+class InboundDelivery(msgspec.Struct, frozen=True, rename="camel"):
+    """What an integration has sent, and what became of it."""
+
+    id: Annotated[str, Meta(pattern="^ind_[0-9a-z]{26}$")]
+    event: Annotated[str, Meta(description="The platform's name.")]
+    key: Annotated[str, Meta(description="Identifies the delivery: its signed id, else the SHA-256 of its body.")]
+    status: DeliveryStatus
+    result: Annotated[dict[str, Any] | None, Meta(description="What was answered. Null: it failed.")]
+    failure: Annotated[str | None, Meta(description="Why it failed.")]
+    attempts: int
+    received_at: Timestamp
+    processed_at: Annotated[Timestamp, Meta(description="The last attempt.")]
+    redeliverable: Annotated[bool, Meta(description="Whether its body is kept.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,56 +68,59 @@ class InboundDeliveries:
     sources: Mapping[IntegrationKind, WebhookSource]
 
     def routes(self) -> list[Route]:
-        """Every route of this resource with its scope."""
-        every = "/orgs/{orgSlug}/integrations/{integrationId}/deliveries"
-        one, read = every + "/{inboundDeliveryId}", bearer(Scope.INTEGRATIONS_READ)
-        return [
-            Route("GET", every, self.list, read, operation=LIST),
-            Route("GET", one, self.show, read, operation=SHOW),
-            Route("POST", one + "/redeliver", self.redeliver, bearer(Scope.INTEGRATIONS_WRITE), operation=REDELIVER),
-        ]
+        """Every route of this resource."""
+        known = {
+            Integration: integration_argument(self.context.database),
+            StoredInboundDelivery: Argument(self._find),
+        }
+        return declared_routes(self, TAG, control_arguments(self.context, known))
 
-    async def list(self, request: web.Request) -> web.StreamResponse:
+    @route("GET", PATH, _READ)
+    async def list_inbound_deliveries(
+        self, integration: Integration, query: InboundDeliveryQuery, page: PageReader
+    ) -> PageOf[InboundDelivery]:
         """List what an integration has delivered, newest first, with its outcome.
 
         Deliveries are kept for 30 days, the last 10 000 of each integration, the last 1 000 with their bodies, up to
         256 MiB of an organization.
         """
-        integration_id, issues = path_id(request, "integrationId"), Issues()
-        status = choice_filter(request.query, "status", DeliveryStatus, issues)
-        binding = repr(("inbound deliveries", authorization_context(request).org_id, integration_id, status)).encode()
-        page = parse_page_request(request, self.context.cursors, binding, issues)
-        async with self.context.database.read() as connection:
-            integration = await load_integration(connection, request)
-            found = await delivery_repository.list_deliveries(
-                connection, integration.id, status, page.after, page.limit + 1
-            )
-        return json_response(page_body(found, page, delivery_body, lambda one: one.id, self.context.cursors, binding))
+        fetch = partial(delivery_repository.list_deliveries, integration_id=integration.id, status=query.status)
+        return await page.read(("inbound deliveries", integration.id, query), fetch, _shown)
 
-    async def show(self, request: web.Request) -> web.StreamResponse:
+    @route("GET", PATH + "/{inboundDeliveryId}", _READ)
+    async def show_inbound_delivery(self, delivery: StoredInboundDelivery) -> InboundDelivery:
         """Show what an integration has delivered."""
-        async with self.context.database.read() as connection:
-            return json_response(delivery_body(await _load(connection, request)))
+        return _shown(delivery)
 
-    async def redeliver(self, request: web.Request) -> web.StreamResponse:
+    @route(
+        "POST",
+        PATH + "/{inboundDeliveryId}/redeliver",
+        bearer(Scope.INTEGRATIONS_WRITE),
+        errors=(409, 503),
+    )
+    async def redeliver_inbound(
+        self, request: web.Request, caller: AuthorizationContext, delivery: StoredInboundDelivery
+    ) -> InboundDelivery:
         """Process a delivery again.
 
         What it does is compared with what has happened since: a ticket's old state changes nothing. A delivery that
         cannot be processed is shown as failed. 409 if the integration is disabled, or the body is not kept.
         """
         async with self.context.database.read() as connection:
-            stored = await _load(connection, request)
-            org_id = authorization_context(request).org_id
-            body = await delivery_repository.load_body(connection, self.secret_box, org_id, stored.id)
+            body = await delivery_repository.load_body(connection, self.secret_box, caller.org_id, delivery.id)
         if body is None:
             raise Conflict("The body of the delivery is not kept.")
-        async with self.context.write_transaction(request) as (connection, caller):
-            stored = await _load(connection, request)
+        async with begin(self.context, request) as transaction:
+            stored = await _load(transaction.connection, request)
             data = {"deliveryId": stored.id, "event": stored.event}
-            await record(connection, caller, "integration.redeliver", stored.integration_id, data, request_id(request))
+            await transaction.record("integration.redeliver", stored.integration_id, data)
         await self._process(stored, body)
         async with self.context.database.read() as connection:
-            return json_response(delivery_body(await _load(connection, request)))
+            return _shown(await _load(connection, request))
+
+    async def _find(self, request: web.Request, _stack: AsyncExitStack) -> StoredInboundDelivery:
+        async with self.context.database.read() as connection:
+            return await _load(connection, request)
 
     async def _process(self, stored: StoredInboundDelivery, body: bytes) -> None:
         """Raises Conflict, and what applying the delivery raises."""
@@ -134,3 +146,13 @@ async def _load(connection: AsyncConnection, request: web.Request) -> StoredInbo
     if found is None:
         raise NotFound
     return found
+
+
+def _shown(delivery: StoredInboundDelivery) -> InboundDelivery:
+    return shown_as(
+        InboundDelivery,
+        delivery,
+        key=delivery.delivery_key,
+        failure=delivery.error,
+        redeliverable=delivery.has_body,
+    )

@@ -24,7 +24,7 @@ from chassis.http.declaration import (
 )
 from chassis.http.openapi import Endpoint, build_document
 from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
-from chassis.http.query import Query, form, line
+from chassis.http.query import Query, form, line, read_as
 from chassis.http.validation import Issues, decode_body, read_json
 from tests.chassis.conftest import Serve
 
@@ -52,11 +52,19 @@ class Colour(StrEnum):
     BLUE = "blue"
 
 
+def read_size(text: str, path: str, issues: Issues) -> int | None:
+    if text in ("S", "L"):
+        return {"S": 1, "L": 3}[text]
+    issues.add(path, "Must be S or L.", "format")
+    return None
+
+
 class Wanted(Query, frozen=True, rename="camel"):
     colour: Annotated[Colour | None, Meta(description="Of this colour.")] = None
     most_mm: Annotated[int, Meta(ge=1, le=9), Meta(description="At most so long.", examples=[3])] = 5
     is_new: Annotated[bool | None, Meta(description="New, or not.")] = None
     title: Annotated[str | None, line(5), Meta(description="With this title.")] = None
+    size: Annotated[int | None, read_as(read_size, 2), Meta(description="S or L.")] = None
 
     def check(self, issues: Issues) -> None:
         if self.colour is Colour.RED and self.is_new:
@@ -89,7 +97,9 @@ class Things:
         Newest first.
         """
         return PageOf(
-            [Thing(f"{thing_id} {wanted.colour} {wanted.most_mm} {wanted.is_new} {wanted.title}")], None, False
+            [Thing(f"{thing_id} {wanted.colour} {wanted.most_mm} {wanted.is_new} {wanted.title} {wanted.size}")],
+            None,
+            False,
         )
 
     @route("POST", PATH, public(), status=202, errors=(409,), example={"name": "x"}, compress=True)
@@ -174,14 +184,15 @@ async def test_a_handler_gets_what_its_signature_says_and_its_result_is_the_resp
         assert status == 400
         return [(issue["path"], issue["code"]) for issue in answer["error"]["details"]]
 
-    page = {"data": [{"thingName": "A red 9 False t"}], "nextCursor": None, "hasMore": False}
-    assert await call("GET", "?colour=red&mostMm=9&isNew=false&title=t") == (200, page)
-    assert (await call("GET"))[1]["data"] == [{"thingName": "A None 5 None None"}]
-    assert await faults("GET", "?colour=green&mostMm=0&isNew=1&title=%00") == [
+    page = {"data": [{"thingName": "A red 9 False t 3"}], "nextCursor": None, "hasMore": False}
+    assert await call("GET", "?colour=red&mostMm=9&isNew=false&title=t&size=L") == (200, page)
+    assert (await call("GET"))[1]["data"] == [{"thingName": "A None 5 None None None"}]
+    assert await faults("GET", "?colour=green&mostMm=0&isNew=1&title=%00&size=M") == [
         ("query.colour", "not_allowed"),
         ("query.mostMm", "too_small"),
         ("query.isNew", "not_allowed"),
         ("query.title", "format"),
+        ("query.size", "format"),
     ]
     assert await faults("GET", "?colour=red&isNew=true") == [("query.isNew", "range")]
     assert await faults("GET", "?title=toolong&colour=red&colour=red") == [
@@ -231,6 +242,7 @@ def test_the_document_says_what_the_signature_says() -> None:
         ("mostMm", "query", False, {"type": "integer", "minimum": 1, "maximum": 9, "default": 5}),
         ("isNew", "query", False, {"type": "boolean"}),
         ("title", "query", False, {"type": "string", "minLength": 1, "maxLength": 5}),
+        ("size", "query", False, {"type": "string", "minLength": 1, "maxLength": 2}),
     ]
     assert (listed["parameters"][2]["description"], listed["parameters"][2]["example"]) == ("At most so long.", 3)
     made = found["post"]

@@ -184,7 +184,7 @@ async def test_secrets_are_nowhere_to_be_seen(control: Control) -> None:
 
 async def test_deliveries_are_deleted_with_their_integration(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
     """In transactions of bounded size; what was reported stays."""
-    monkeypatch.setattr("control.integrations.integrations.DELETED_AT_ONCE", 2)
+    monkeypatch.setattr("control.integrations.api.DELETED_AT_ONCE", 2)
     made, other = [await new_integration(control, "generic") for _ in range(2)]
     for number in range(5):
         body = {"event": "change.x", "change": {"title": str(number)}}

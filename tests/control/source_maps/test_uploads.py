@@ -237,8 +237,8 @@ def test_the_process_answers_with_the_fault_or_the_map() -> None:
 
 @here
 async def test_an_upload_waits_and_takes_a_bounded_time(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("control.source_maps.source_maps.MAX_WAIT_S", 0.05)
-    monkeypatch.setattr("control.source_maps.source_maps.MAX_BODY_S", 0.5)
+    monkeypatch.setattr("control.source_maps.api.MAX_WAIT_S", 0.05)
+    monkeypatch.setattr("control.source_maps.api.MAX_BODY_S", 0.5)
     began = asyncio.Event()
 
     async def unfinished() -> AsyncIterator[bytes]:
@@ -249,7 +249,7 @@ async def test_an_upload_waits_and_takes_a_bounded_time(control: Control, monkey
         began.set()  # it has its place
         return await read_body(*arguments, **options)
 
-    monkeypatch.setattr("control.source_maps.source_maps.read_body", read)
+    monkeypatch.setattr("control.source_maps.api.read_body", read)
     headers = {"Authorization": f"Bearer {control.acme.token.secret}", "Content-Type": "application/json"}
     query = {"release": RELEASE, "url": "/a.js"}
     first = asyncio.ensure_future(control.client.post(MAPS, data=unfinished(), headers=headers, params=query))
@@ -267,13 +267,13 @@ async def test_an_upload_waits_and_takes_a_bounded_time(control: Control, monkey
 @pytest.fixture
 def one_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """One upload at a time, of all organizations."""
-    monkeypatch.setattr("control.source_maps.source_maps.MAX_RECEIVING", 1)
+    monkeypatch.setattr("control.source_maps.api.MAX_RECEIVING", 1)
 
 
 async def test_a_slow_client_loses_its_place_to_one_that_waits(
     one_place: None, control: Control, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("control.source_maps.source_maps.MAX_WAIT_S", 5.0)  # less than a stalled body may take
+    monkeypatch.setattr("control.source_maps.api.MAX_WAIT_S", 5.0)  # less than a stalled body may take
     monkeypatch.setattr("control.source_maps.places.MAX_PAUSE_S", 0.05)
     began, slow_path = asyncio.Event(), MAPS.replace("acme", "globex")
 
@@ -285,7 +285,7 @@ async def test_a_slow_client_loses_its_place_to_one_that_waits(
         began.set()  # it has its place
         return await read_body(*arguments, **options)
 
-    monkeypatch.setattr("control.source_maps.source_maps.read_body", read)
+    monkeypatch.setattr("control.source_maps.api.read_body", read)
     headers = {"Authorization": f"Bearer {control.globex.token.secret}", "Content-Type": "application/json"}
     query = {"release": RELEASE, "url": "/a.js"}
     slow = asyncio.ensure_future(control.client.post(slow_path, data=stalled(), headers=headers, params=query))

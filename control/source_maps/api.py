@@ -7,33 +7,34 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
+import msgspec
 from aiohttp import web
 from msgspec import Meta
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthorizationContext
-from chassis.errors import BadRequest, Issue, NotFound, ServiceUnavailable
-from chassis.http.access import authorization_context, bearer
+from chassis.errors import BadRequest, Issue, ServiceUnavailable
+from chassis.http.access import bearer
 from chassis.http.body import read_body
+from chassis.http.declaration import Created, PageOf, declared_routes, route
 from chassis.http.media_type import require_media_type
-from chassis.http.operation import JSON_TYPE, Body, Operation, Parameter, ResponseSpec, Tag, json_content
+from chassis.http.operation import JSON_TYPE, Body, Parameter, Tag
+from chassis.http.query import Query, line
 from chassis.http.validation import Issues
-from chassis.http.web import Route, json_response, request_id
+from chassis.http.web import Route
 from chassis.issues.tables import MAX_VERSION_LENGTH
-from chassis.source_maps.tables import MAX_PATH_LENGTH
-from control.audit.record import record
+from chassis.source_maps.tables import MAX_PATH_LENGTH, source_maps
 from control.http.context import HandlerContext
-from control.http.paging import PAGE_PARAMETERS, page_body, parse_page_request
-from control.http.path_ids import path_id
+from control.http.field_types import Timestamp
 from control.http.query_filters import line_filter
 from control.http.request_slots import RequestSlots
+from control.routing.arguments import Transaction, begin, control_arguments
+from control.routing.resource import PageReader, Resource, ids, in_project, shown_as
 from control.source_maps import repository
 from control.source_maps.parser_process import SourceMapReader
 from control.source_maps.places import UploadPlaces
 from control.source_maps.repository import NewSourceMap, StoredSourceMap
-from control.source_maps.schemas import SourceMapPage, UploadedSourceMap, source_map_body, uploaded_body
 from proto.identity import Scope
 from proto.source_maps.frame_rewriting import url_path
 
@@ -46,39 +47,67 @@ _PATH: Final = re.compile(r"/[!-~]{0,1023}")
 _Release = Annotated[str, Meta(min_length=1, max_length=MAX_VERSION_LENGTH)]
 
 TAG: Final = Tag("source-maps", "Source maps, by which frames of minified JavaScript are shown and grouped.")
-_RELEASE: Final = Parameter(
-    "release", "query", _Release, "The release: `service.version` of its telemetry.", required=True
-)
-_URL: Final = Parameter(
-    "url",
-    "query",
-    Annotated[str, Meta(min_length=1, max_length=MAX_PATH_LENGTH)],
-    "URL or path of the minified file, as stack traces have it. Origin, query and fragment do not count.",
-    required=True,
-)
-_ID: Final = Parameter("sourceMapId", "path", Annotated[str, Meta(min_length=1)], "The source map.")
-UPLOAD: Final = Operation(
-    "uploadSourceMap",
-    TAG,
-    (
-        ResponseSpec("The source map was stored.", json_content(UploadedSourceMap), 201),
-        ResponseSpec("The same source map was stored before.", json_content(UploadedSourceMap)),
+TARGET: Final = (
+    Parameter("release", "query", _Release, "The release: `service.version` of its telemetry.", required=True),
+    Parameter(
+        "url",
+        "query",
+        Annotated[str, Meta(min_length=1, max_length=MAX_PATH_LENGTH)],
+        "URL or path of the minified file, as stack traces have it. Origin, query and fragment do not count.",
+        required=True,
     ),
-    (_RELEASE, _URL),
-    body=Body(
-        {JSON_TYPE: dict},
-        "A source map of version 3 (ECMA-426), also one with sections; at most 48 MiB. `sourcesContent` is not stored.",
-        example={"version": 3, "sources": ["../src/cart.ts"], "names": ["add"], "mappings": "AAAO,SAASA"},
-    ),
-    error_statuses=(409,),
 )
-LIST: Final = Operation(
-    "listSourceMaps",
-    TAG,
-    (ResponseSpec("A page.", json_content(SourceMapPage)),),
-    (Parameter("release", "query", _Release, "Only those of this release."), *PAGE_PARAMETERS),
+MAP: Final = Body(
+    {JSON_TYPE: dict},
+    "A source map of version 3 (ECMA-426), also one with sections; at most 48 MiB. `sourcesContent` is not stored.",
+    example={"version": 3, "sources": ["../src/cart.ts"], "names": ["add"], "mappings": "AAAO,SAASA"},
 )
-DELETE: Final = Operation("deleteSourceMap", TAG, (ResponseSpec("The source map was deleted.", status=204),), (_ID,))
+PATH: Final = "/orgs/{orgSlug}/projects/{projectSlug}/source-maps"
+_WRITE: Final = bearer(Scope.RELEASES_WRITE)
+
+
+class SourceMapQuery(Query, frozen=True, rename="camel"):
+    """Which source maps a list has."""
+
+    release: Annotated[str | None, line(MAX_VERSION_LENGTH), Meta(description="Only those of this release.")] = None
+
+
+class SourceMap(msgspec.Struct, frozen=True, rename="camel"):
+    """A source map. Its content is not shown."""
+
+    id: str
+    release: str
+    path: Annotated[
+        str, Meta(max_length=MAX_PATH_LENGTH, description="Of the minified file: its URL without origin and query.")
+    ]
+    debug_id: Annotated[str | None, Meta(description="The UUID that the map and the minified file have in common.")]
+    digest: Annotated[str, Meta(pattern="^[0-9a-f]{64}$", description="SHA-256 of the map as uploaded.")]
+    bytes: Annotated[int, Meta(ge=0, description="Size as stored.")]
+    created_by: Annotated[str | None, Meta(description="Id of the principal.")]
+    created_at: Timestamp
+
+
+class UploadedSourceMap(SourceMap, frozen=True, rename="camel"):
+    """A source map, and what had to make room for it."""
+
+    removed_releases: Annotated[
+        list[str], Meta(description="Releases whose source maps were removed, because the project would have too many.")
+    ]
+
+
+def _shown(row: Any, _caller: object = None) -> SourceMap:
+    return shown_as(SourceMap, row, digest=row.digest.hex(), bytes=row.size)
+
+
+MAPS: Final = Resource(
+    "sourceMapId",
+    ids("smp"),
+    Scope.RELEASES_READ,
+    source_maps.c.id,
+    in_project(source_maps),
+    repository.SELECT_MAPS,
+    _shown,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,47 +125,42 @@ class SourceMapHandlers:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def routes(self) -> list[Route]:
-        """Every route of this resource with its scope."""
-        every, write = "/orgs/{orgSlug}/projects/{projectSlug}/source-maps", bearer(Scope.RELEASES_WRITE)
-        return [
-            Route("GET", every, self.list, bearer(Scope.RELEASES_READ), operation=LIST),
-            Route("POST", every, self.upload, write, operation=UPLOAD),
-            Route("DELETE", every + "/{sourceMapId}", self.delete, write, operation=DELETE),
-        ]
+        """Every route of this resource."""
+        return declared_routes(self, TAG, control_arguments(self.context))
 
-    async def list(self, request: web.Request) -> web.StreamResponse:
+    @route("GET", PATH, bearer(Scope.RELEASES_READ))
+    async def list_source_maps(
+        self, caller: AuthorizationContext, query: SourceMapQuery, page: PageReader
+    ) -> PageOf[SourceMap]:
         """List the source maps of a project, newest first."""
-        project_id, issues = _project_id(authorization_context(request)), Issues()
-        release = line_filter(request.query, "release", MAX_VERSION_LENGTH, issues)
-        binding = repr(("source maps", project_id, release)).encode()
-        page = parse_page_request(request, self.context.cursors, binding, issues)
-        async with self.context.database.read() as connection:
-            found = await repository.list_maps(connection, project_id, release, page.after, page.limit + 1)
-        return json_response(page_body(found, page, source_map_body, lambda one: one.id, self.context.cursors, binding))
+        return await page.of(MAPS, caller, *([source_maps.c.release == query.release] if query.release else []))
 
-    async def upload(self, request: web.Request) -> web.StreamResponse:
+    @route("POST", PATH, _WRITE, body=MAP, errors=(409,), parameters=TARGET)
+    async def upload_source_map(
+        self, request: web.Request, caller: AuthorizationContext
+    ) -> Created[UploadedSourceMap] | UploadedSourceMap:
         """Upload the source map of a minified file of a release.
 
         It replaces the one of the same release and path. It counts for errors that arrive from five seconds later on,
         and for display. If the project would have too many source maps, the releases whose maps were uploaded first
         lose theirs; 409 if this release alone has too many.
         """
-        caller = authorization_context(request)
         require_media_type(request, (JSON_TYPE,))
         async with self._place(caller.org_id):
             raw = await self._receive(request)
             release, path = _target(request)
             digest = hashlib.sha256(raw).digest()
             async with self.context.database.read() as connection:
-                known = await repository.find_by_path(connection, _project_id(caller), release, path)
+                known = await repository.find_by_path(connection, caller.path_project_id, release, path)
             if known is not None and known.digest == digest:
-                return json_response(uploaded_body(known, []))
+                return _uploaded(known, [])
             read = await self.reader.read(raw)
             del raw
-            async with self.context.write_transaction(request) as (connection, caller):
+            async with begin(self.context, request) as transaction:
+                caller = transaction.caller
                 new = NewSourceMap(
                     caller.org_id,
-                    _project_id(caller),
+                    caller.path_project_id,
                     caller.principal_id,
                     release,
                     path,
@@ -145,10 +169,10 @@ class SourceMapHandlers:
                     read.content,
                     self.now(),
                 )
-                stored = await repository.store(connection, new, self.max_bytes)
+                stored = await repository.store(transaction.connection, new, self.max_bytes)
                 removed = {"removedReleases": stored.removed_releases[:100]} if stored.removed_releases else {}
-                await _record_audit(connection, request, caller, "source_map.upload", stored.source_map, removed)
-        return json_response(uploaded_body(stored.source_map, stored.removed_releases), status=201)
+                await _record(transaction, "source_map.upload", _shown(stored.source_map), removed)
+        return Created(_uploaded(stored.source_map, stored.removed_releases))
 
     @asynccontextmanager
     async def _place(self, org_id: str) -> AsyncIterator[None]:
@@ -175,16 +199,12 @@ class SourceMapHandlers:
         except TimeoutError as error:
             raise ServiceUnavailable("The body was not received in time.", close=True) from error
 
-    async def delete(self, request: web.Request) -> web.StreamResponse:
+    @route("DELETE", PATH + "/{sourceMapId}", _WRITE)
+    async def delete_source_map(self, source_map_id: str, transaction: Transaction) -> None:
         """Delete a source map. Fingerprints that were computed with it stay."""
-        source_map_id = path_id(request, "sourceMapId")
-        async with self.context.write_transaction(request) as (connection, caller):
-            found = await repository.find(connection, _project_id(caller), source_map_id)
-            if found is None:
-                raise NotFound
-            await repository.delete(connection, _project_id(caller), found.id)
-            await _record_audit(connection, request, caller, "source_map.delete", found, {})
-        return web.Response(status=204)
+        found = await MAPS.show(transaction.connection, transaction.caller, source_map_id)
+        await repository.delete(transaction.connection, transaction.caller.path_project_id, source_map_id)
+        await _record(transaction, "source_map.delete", found, {})
 
 
 def _target(request: web.Request) -> tuple[str, str]:
@@ -206,25 +226,10 @@ def _target(request: web.Request) -> tuple[str, str]:
     return release, path
 
 
-def _project_id(caller: AuthorizationContext) -> int:
-    if caller.project_id is None:
-        raise LookupError("the path has no project")
-    return caller.project_id
+def _uploaded(stored: StoredSourceMap, removed_releases: list[str]) -> UploadedSourceMap:
+    return UploadedSourceMap(**msgspec.structs.asdict(_shown(stored)), removed_releases=removed_releases)
 
 
-async def _record_audit(
-    connection: AsyncConnection,
-    request: web.Request,
-    caller: AuthorizationContext,
-    action: str,
-    stored: StoredSourceMap,
-    more: Mapping[str, object],
-) -> None:
-    data = {
-        "projectSlug": caller.project_slug,
-        "release": stored.release,
-        "path": stored.path,
-        "digest": stored.digest.hex(),
-        **more,
-    }
-    await record(connection, caller, action, stored.id, data, request_id(request))
+async def _record(transaction: Transaction, action: str, shown: SourceMap, more: Mapping[str, object]) -> None:
+    data = {"projectSlug": transaction.caller.project_slug, "release": shown.release, "path": shown.path}
+    await transaction.record(action, shown.id, {**data, "digest": shown.digest, **more})
