@@ -4,14 +4,11 @@ Seconds on the wall depend on what else the machine does, CPU seconds depend on 
 compared. How fast the machine is at the moment, the loop tells.
 """
 
-import ctypes
 import os
 import resource
-import sys
 import time
 from collections import Counter
 from collections.abc import Generator
-from contextlib import suppress
 from typing import Final
 
 import pytest
@@ -20,7 +17,6 @@ from tests.division import part_of
 
 LONGEST: Final = 25  # parts that are printed
 LOOPS: Final = 20_000_000
-_SUBREAPER: Final = 36  # PR_SET_CHILD_SUBREAPER, prctl(2)
 
 
 def spent() -> float:
@@ -37,19 +33,16 @@ def calibration() -> float:
     return time.process_time() - before
 
 
-def reap() -> None:
-    """Wait for what has ended and lost its parent: only then its CPU seconds are counted."""
-    with suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-
-
 class Meter:
     """Of one process of the run: says with each report how much CPU its step took. CPU of a child process counts for
-    the test at which the child ends.
+    the test at which the child ends, and not at all where its parent was killed.
     """
 
     def __init__(self) -> None:
+        self._until = spent()
+
+    def pytest_collection_finish(self) -> None:
+        """Collecting is no test's."""
         self._until = spent()
 
     @pytest.hookimpl(wrapper=True)
@@ -76,7 +69,6 @@ class Bill:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """What costs most, and the sum beside the loop. Workers have ended by now."""
-        reap()
         own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
         whole = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
         loop = calibration()
@@ -84,9 +76,8 @@ class Bill:
         for part, seconds in self._parts.most_common(LONGEST):
             terminalreporter.line(f"{seconds:8.1f} {part}")
         tests = sum(self._parts.values())
-        terminalreporter.line(
-            f"{tests:8.1f} all tests and what they set up; {whole - tests:.1f} collecting and the rest"
-        )
+        terminalreporter.line(f"{tests:8.1f} all tests and what they set up")
+        terminalreporter.line(f"{whole - tests:8.1f} collecting, and processes that outlived all tests")
         terminalreporter.line(f"{whole:8.1f} in all: {whole / loop:.0f} loops of {loop:.2f} s")
 
 
@@ -95,5 +86,3 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Meter())
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Bill())
-        if sys.platform == "linux":  # what has lost its parent is counted here, where it is waited for
-            ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)

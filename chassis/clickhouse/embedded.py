@@ -39,7 +39,7 @@ def configuration(engine: int) -> str:
     """The engine's configuration file for a memory limit of `engine` bytes.
 
     A statement, an insert or a merge that would exceed the limit fails; the process goes on. `merge_tree` applies to
-    all tables, also those of earlier releases, from the moment they are loaded (migration 0002 gives the reason).
+    all tables, also those of earlier releases, from the moment they are loaded (the reason is in 0007_tables.sql).
     """
     caches = "".join(f"  <{name}>{engine // part}</{name}>\n" for name, part in _CACHES.items())
     return (

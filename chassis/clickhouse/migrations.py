@@ -16,17 +16,17 @@ import structlog
 from chassis.clickhouse import ClickHouse, QueryLimits, StoreError, StoreUnavailable
 from chassis.clickhouse.stored_time import StoredTimeFloor
 from chassis.errors import StartupError
-from proto.storage.tables import TABLES
 
-LAST_OF_BUILDS: Final = 6  # before the first release, and the only one whose tables are taken over
-UPGRADE_OF_BUILDS: Final = (
-    f"This release migrates no schema of a build before the first release but version {LAST_OF_BUILDS}. Start the last "
+LAST_UNRELEASED: Final = 6  # before the first release, and the only one whose tables are taken over
+UPGRADE_HINT: Final = (
+    f"Of the builds before the first release, this release takes over version {LAST_UNRELEASED} only. Start the last "
     "of these builds (commit cb9c19bf) with it once, then this release."
 )
 _FILE: Final = re.compile(r"(\d{4})_\w+\.sql")
 _COMMENT: Final = re.compile(r"--[^\n]*")
 _RETENTION: Final = re.compile(r"\{retention:([^}]+)\}")
 _TABLE: Final = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+)")
+_COLUMN: Final = re.compile(r"^    (?!INDEX )(\w+) +[A-Z]", re.MULTILINE)
 _SETTING: Final = re.compile(r"ALTER TABLE (\w+) MODIFY SETTING (\w+) = .*")
 _ALTER: Final = re.compile(r"ALTER TABLE (\w+) ")
 _LIMITS: Final = QueryLimits(max_seconds=30)
@@ -109,8 +109,8 @@ async def migrate(
     await clickhouse.command(_CREATE_VERSION_TABLE)
     known = migrations()
     current = await _version(_UnverifiedReader(clickhouse), known)
-    if current == LAST_OF_BUILDS:
-        await _require_columns_of_baseline(_UnverifiedReader(clickhouse))
+    if current == LAST_UNRELEASED:
+        await _require_columns(_UnverifiedReader(clickhouse), known[0])
         current = known[0].version
         await _record(clickhouse, known[0])
     settings = await _supported_settings(_UnverifiedReader(clickhouse))
@@ -142,14 +142,15 @@ async def _record(clickhouse: ClickHouse, migration: Migration) -> None:
     )
 
 
-async def _require_columns_of_baseline(clickhouse: SchemaReader) -> None:
-    """Raises ClickHouseSchemaMismatch unless the tables have the columns of the first release."""
+async def _require_columns(clickhouse: SchemaReader, baseline: Migration) -> None:
+    """Raises ClickHouseSchemaMismatch unless the tables have the columns that `baseline` gives them."""
     sql = "SELECT table, name FROM system.columns WHERE database = currentDatabase()"
     found = {(str(table), str(name)) for table, name in await clickhouse.query(sql, {}, limits=_LIMITS)}
-    missing = sorted({(table.name, column) for table in TABLES for column in table.column_names} - found)
+    created = [(match[1], statement) for statement in baseline.statements if (match := _TABLE.search(statement))]
+    missing = sorted({(table, column) for table, text in created for column in _COLUMN.findall(text)} - found)
     if missing:
         raise ClickHouseSchemaMismatch(
-            f"The ClickHouse table {missing[0][0]} lacks the column {missing[0][1]}. {UPGRADE_OF_BUILDS}"
+            f"The ClickHouse table {missing[0][0]} lacks the column {missing[0][1]}. {UPGRADE_HINT}"
         )
 
 
@@ -259,8 +260,8 @@ async def _version(clickhouse: SchemaReader, known: list[Migration]) -> int:
             " upgrade Sluice."
         )
     names = {migration.version: migration.name for migration in known}
-    if 0 < current < LAST_OF_BUILDS:
-        raise ClickHouseSchemaMismatch(f"The ClickHouse schema has version {current}. {UPGRADE_OF_BUILDS}")
+    if 0 < current < LAST_UNRELEASED:
+        raise ClickHouseSchemaMismatch(f"The ClickHouse schema has version {current}. {UPGRADE_HINT}")
     if any(names.get(int(str(version)), name) != name for version, name in rows):
         raise ClickHouseSchemaMismatch(
             "The ClickHouse tables have the incompatible schema of a build before the first release;"

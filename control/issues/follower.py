@@ -48,7 +48,7 @@ from control.issues.occurrences import COLUMNS, IssueKey, Seen, by_issue
 from control.issues.seen_releases import SeenReleases
 from proto.grouping.fingerprint import FINGERPRINT_VERSION
 
-NAME: Final = "issues.2"  # the one of releases that know one fingerprint of an issue: see migration 0021
+NAME: Final = "issues.2"  # `issues` was the follower of builds that knew one fingerprint of an issue
 TABLE: Final = "error_occurrences"
 POLL_S: Final = 0.25
 PAGE_ROWS: Final = 5_000

@@ -127,7 +127,7 @@ def _as_last_backup(directory: Path, manifest: Manifest) -> Record:
 def _check_release(directory: Path, manifest: Manifest) -> None:
     newest = clickhouse_schema.migrations()[-1].version
     schemas = manifest.clickhouse_schema, manifest.database_revision
-    if schemas[0] < clickhouse_schema.LAST_OF_BUILDS or schemas[1] < relational_schema.LAST_OF_BUILDS:
+    if schemas[0] < clickhouse_schema.LAST_UNRELEASED or schemas[1] < relational_schema.LAST_UNRELEASED:
         raise RestoreFailed(
             f"The backup {directory} was made by a build before the first release, with the schemas {schemas[0]} and "
             f"{schemas[1]}. Restore it with the last of these builds (commit cb9c19bf) and start that once, then this "

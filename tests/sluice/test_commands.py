@@ -32,8 +32,7 @@ from .conftest import DEADLINE_S, ROOT, Start, clean_environment, command, refus
 def test_migrate_is_idempotent_on_both_schemas(tmp_path: Path) -> None:
     first = sluice("migrate", "--data", tmp_path / "data")
     assert (first.returncode, first.stderr) == (0, "")
-    assert first.stdout.startswith("relational: applied 0001")
-    assert "ClickHouse: applied 0001" in first.stdout
+    assert first.stdout == "relational: applied 0023\nClickHouse: applied 0007_tables.sql\n"
     second = sluice("migrate", "--data", tmp_path / "data")
     assert (second.returncode, second.stdout) == (0, "relational: nothing to do\nClickHouse: nothing to do\n")
 

@@ -35,10 +35,10 @@ from chassis.db.migrations.baseline import statements
 from chassis.errors import StartupError
 
 BASELINE: Final = "0023"
-LAST_OF_BUILDS: Final = "0022"  # before the first release, and the only one whose databases are stamped as BASELINE
-UPGRADE_OF_BUILDS: Final = (
-    f"This release migrates no schema of a build before the first release but {LAST_OF_BUILDS}. Start the last of "
-    "these builds (commit cb9c19bf) with it once, then this release."
+LAST_UNRELEASED: Final = "0022"  # before the first release, and the only one whose databases are stamped as BASELINE
+UPGRADE_HINT: Final = (
+    f"Of the builds before the first release, this release takes over the schema {LAST_UNRELEASED} only. Start the "
+    "last of these builds (commit cb9c19bf) with it once, then this release."
 )
 _SCRIPTS: Final = Path(__file__).parent
 
@@ -80,7 +80,7 @@ def migrate(url: str, on_pending: Callable[[int], None] = lambda _count: None) -
         config.attributes["connection"] = connection
         before = _current_revision(connection)
         _reject_unknown(scripts, before, url)
-        if before == LAST_OF_BUILDS:
+        if before == LAST_UNRELEASED:
             _require_tables_of_baseline(connection, url)
             command.stamp(config, before := BASELINE, purge=True)
         pending = [script.revision for script in scripts.iterate_revisions("head", before or "base")][::-1]
@@ -119,7 +119,7 @@ def check(url: str) -> str:
 
 def is_known(revision: str) -> bool:
     """Whether this release can use or migrate a schema of this revision."""
-    return revision == LAST_OF_BUILDS or revision in {script.revision for script in _scripts().walk_revisions()}
+    return revision == LAST_UNRELEASED or revision in {script.revision for script in _scripts().walk_revisions()}
 
 
 def describe_server(url: str) -> str:
@@ -180,10 +180,10 @@ def _create_private(file: Path) -> None:
 def _reject_unknown(scripts: ScriptDirectory, current: str | None, url: str) -> None:
     """Raises DatabaseSchemaTooNew, and DatabaseUnusable for the schema of a build before the first release."""
     known = {script.revision for script in scripts.walk_revisions()}
-    if current is None or current == LAST_OF_BUILDS or current in known:
+    if current is None or current == LAST_UNRELEASED or current in known:
         return
     if current < BASELINE:
-        raise DatabaseUnusable(f"The database {redacted_url(url)} has the schema {current}. {UPGRADE_OF_BUILDS}")
+        raise DatabaseUnusable(f"The database {redacted_url(url)} has the schema {current}. {UPGRADE_HINT}")
     raise DatabaseSchemaTooNew(
         f"The database {redacted_url(url)} has the schema {current} of a newer release; "
         "run that release or a later one."
@@ -191,20 +191,23 @@ def _reject_unknown(scripts: ScriptDirectory, current: str | None, url: str) -> 
 
 
 def _require_tables_of_baseline(connection: sa.Connection, url: str) -> None:
-    """Raises DatabaseUnusable unless the database has the tables and columns of the baseline, and no others."""
+    """Raises DatabaseUnusable unless the database has the tables of the baseline, with their columns and no others.
+    Tables of other programs in the same database do not matter.
+    """
     engine = sa.create_engine("sqlite://")
     with engine.connect() as scratch:
         for statement in statements("sqlite"):
             scratch.exec_driver_sql(statement)
         expected = _columns(scratch)
     engine.dispose()
-    found = _columns(connection) - {("alembic_version", "version_num")}
+    ours = {table for table, _ in expected}
+    found = {(table, column) for table, column in _columns(connection) if table in ours}
     if found != expected:
         table, column = min(found ^ expected)
         state = "lacks the" if (table, column) in expected else "has a"
         raise DatabaseUnusable(
-            f"The database {redacted_url(url)} has the schema {LAST_OF_BUILDS}, but its table {table} {state} column "
-            f"{column}. {UPGRADE_OF_BUILDS}"
+            f"The database {redacted_url(url)} has the schema {LAST_UNRELEASED}, but its table {table} {state} column "
+            f"{column}. {UPGRADE_HINT}"
         )
 
 

@@ -32,13 +32,12 @@ from tests.proto.otlp.sent import (
     span,
     string,
 )
-from tests.selection import scaled
 
 DAY: Final = datetime.fromtimestamp(NOW_NS // 10**9, UTC).date()
 DAYS: Final = [DAY - timedelta(days=before) for before in range(-1, 3)]
 OTHER_DAY: Final = DAY - timedelta(days=9)
 COLUMNS: Final = {table.name: table.column_names for table in TABLES}
-CASES: Final = scaled(400, 1_000)
+CASES: Final = 1_000
 BATCH: Final = 100  # requests
 VALUES: Final = (
     *(string("card"), boolean(1), boolean(0), integer(-(2**63))),
@@ -122,7 +121,6 @@ async def add_wrong_rows(store: ClickHouse, day: date) -> None:
     await store.command(f"INSERT INTO error_occurrences (project_id, time, type) VALUES (7, '{day} 00:00:00', 'wrong')")
 
 
-@pytest.mark.sized
 async def test_after_a_repair_the_tables_hold_what_the_batches_brought(
     store: ClickHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:

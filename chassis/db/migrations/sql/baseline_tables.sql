@@ -88,9 +88,9 @@ CREATE TABLE access_tokens (
     CONSTRAINT uq_access_tokens_hash UNIQUE (hash)
 );
 
-CREATE INDEX ix_access_tokens_org_id_minted_with ON access_tokens (org_id, minted_with);
-
 CREATE INDEX ix_access_tokens_org_id_principal_id_id ON access_tokens (org_id, principal_id, id);
+
+CREATE INDEX ix_access_tokens_org_id_minted_with ON access_tokens (org_id, minted_with);
 
 CREATE TABLE audit_events (
     org_id VARCHAR(32) COLLATE "C" NOT NULL,
@@ -113,13 +113,13 @@ CREATE TABLE audit_events (
     CONSTRAINT fk_audit_events_org_id FOREIGN KEY(org_id) REFERENCES organizations (id)
 );
 
-CREATE INDEX ix_audit_events_org_id_action_seq ON audit_events (org_id, action, seq);
-
-CREATE INDEX ix_audit_events_org_id_actor_id_seq ON audit_events (org_id, actor_id, seq);
-
 CREATE INDEX ix_audit_events_org_id_at_seq ON audit_events (org_id, at, seq);
 
+CREATE INDEX ix_audit_events_org_id_action_seq ON audit_events (org_id, action, seq);
+
 CREATE INDEX ix_audit_events_org_id_object_id_seq ON audit_events (org_id, object_id, seq);
+
+CREATE INDEX ix_audit_events_org_id_actor_id_seq ON audit_events (org_id, actor_id, seq);
 
 CREATE TABLE audit_heads (
     org_id VARCHAR(32) COLLATE "C" NOT NULL,
@@ -142,11 +142,11 @@ CREATE TABLE chat_link_codes (
     CONSTRAINT fk_chat_link_codes_principal_id FOREIGN KEY(principal_id) REFERENCES principals (id)
 );
 
-CREATE INDEX ix_chat_link_codes_expires_at ON chat_link_codes (expires_at);
-
 CREATE INDEX ix_chat_link_codes_org_id ON chat_link_codes (org_id);
 
 CREATE INDEX ix_chat_link_codes_principal_id ON chat_link_codes (principal_id);
+
+CREATE INDEX ix_chat_link_codes_expires_at ON chat_link_codes (expires_at);
 
 CREATE TABLE chat_links (
     id VARCHAR(32) COLLATE "C" NOT NULL,
@@ -223,17 +223,17 @@ CREATE TABLE commits (
     CONSTRAINT fk_commits_org_id FOREIGN KEY(org_id) REFERENCES organizations (id)
 );
 
+CREATE INDEX ix_commits_org_id_id ON commits (org_id, id);
+
+CREATE INDEX ix_commits_org_id_sha ON commits (org_id, sha);
+
+CREATE INDEX ix_commits_org_id_repository_authored_at ON commits (org_id, repository, authored_at);
+
 CREATE INDEX ix_commits_org_id_default_branch_at ON commits (org_id, default_branch_at);
 
 CREATE INDEX ix_commits_org_id_default_branch_head ON commits (org_id, default_branch_head) WHERE default_branch_head IS NOT NULL;
 
-CREATE INDEX ix_commits_org_id_id ON commits (org_id, id);
-
-CREATE INDEX ix_commits_org_id_repository_authored_at ON commits (org_id, repository, authored_at);
-
 CREATE INDEX ix_commits_org_id_repository_proposal_number ON commits (org_id, repository, proposal_number) WHERE proposal_number IS NOT NULL;
-
-CREATE INDEX ix_commits_org_id_sha ON commits (org_id, sha);
 
 CREATE TABLE erasures (
     id VARCHAR(32) COLLATE "C" NOT NULL,
@@ -309,9 +309,9 @@ CREATE TABLE integrations (
     CONSTRAINT fk_integrations_created_by FOREIGN KEY(created_by) REFERENCES principals (id)
 );
 
-CREATE INDEX ix_integrations_hook_id ON integrations (hook_id);
-
 CREATE INDEX ix_integrations_org_id_id ON integrations (org_id, id);
+
+CREATE INDEX ix_integrations_hook_id ON integrations (hook_id);
 
 CREATE TABLE issue_change_numbers (
     org_id VARCHAR(32) COLLATE "C" NOT NULL,
@@ -331,11 +331,11 @@ CREATE TABLE login_codes (
     CONSTRAINT fk_login_codes_principal_id FOREIGN KEY(principal_id) REFERENCES principals (id)
 );
 
-CREATE INDEX ix_login_codes_expires_at ON login_codes (expires_at);
-
 CREATE INDEX ix_login_codes_org_id ON login_codes (org_id);
 
 CREATE INDEX ix_login_codes_principal_id ON login_codes (principal_id);
+
+CREATE INDEX ix_login_codes_expires_at ON login_codes (expires_at);
 
 CREATE TABLE memberships (
     org_id VARCHAR(32) COLLATE "C" NOT NULL,
@@ -472,11 +472,11 @@ CREATE TABLE scim_groups (
     CONSTRAINT fk_scim_groups_org_id FOREIGN KEY(org_id) REFERENCES organizations (id)
 );
 
+CREATE INDEX ix_scim_groups_org_id_id ON scim_groups (org_id, id);
+
 CREATE INDEX ix_scim_groups_org_id_display_name_folded ON scim_groups (org_id, display_name_folded);
 
 CREATE INDEX ix_scim_groups_org_id_external_id ON scim_groups (org_id, external_id);
-
-CREATE INDEX ix_scim_groups_org_id_id ON scim_groups (org_id, id);
 
 CREATE TABLE scim_settings (
     org_id VARCHAR(32) COLLATE "C" NOT NULL,
@@ -636,9 +636,9 @@ CREATE TABLE warehouse_sinks (
     CONSTRAINT fk_warehouse_sinks_created_by FOREIGN KEY(created_by) REFERENCES principals (id)
 );
 
-CREATE INDEX ix_warehouse_sinks_next_run_at ON warehouse_sinks (next_run_at);
-
 CREATE INDEX ix_warehouse_sinks_org_id_id ON warehouse_sinks (org_id, id);
+
+CREATE INDEX ix_warehouse_sinks_next_run_at ON warehouse_sinks (next_run_at);
 
 CREATE TABLE approval_policies (
     id VARCHAR(32) COLLATE "C" NOT NULL,
@@ -707,17 +707,17 @@ CREATE TABLE approval_requests (
     CONSTRAINT fk_approval_requests_project_id FOREIGN KEY(project_id) REFERENCES projects (id)
 );
 
-CREATE INDEX ix_approval_requests_decided ON approval_requests (org_id, status, id) WHERE status <> 'PENDING';
+CREATE INDEX ix_approval_requests_org_id_id ON approval_requests (org_id, id);
 
-CREATE INDEX ix_approval_requests_due ON approval_requests (expires_at, id) WHERE status = 'PENDING' AND NOT expiry_noted;
+CREATE INDEX ix_approval_requests_decided ON approval_requests (org_id, status, id) WHERE status <> 'PENDING';
 
 CREATE INDEX ix_approval_requests_noted ON approval_requests (org_id, id) WHERE expiry_noted;
 
 CREATE INDEX ix_approval_requests_open ON approval_requests (org_id, id, expires_at) WHERE status = 'PENDING' AND NOT expiry_noted;
 
-CREATE INDEX ix_approval_requests_org_id_id ON approval_requests (org_id, id);
-
 CREATE INDEX ix_approval_requests_same ON approval_requests (org_id, requester_id, action, target_id) WHERE status = 'PENDING' AND NOT expiry_noted;
+
+CREATE INDEX ix_approval_requests_due ON approval_requests (expires_at, id) WHERE status = 'PENDING' AND NOT expiry_noted;
 
 CREATE TABLE change_events (
     id VARCHAR(32) COLLATE "C" NOT NULL,
@@ -826,9 +826,9 @@ CREATE TABLE invitations (
     CONSTRAINT fk_invitations_accepted_by FOREIGN KEY(accepted_by) REFERENCES principals (id)
 );
 
-CREATE INDEX ix_invitations_minted_with ON invitations (minted_with);
-
 CREATE INDEX ix_invitations_org_id_id ON invitations (org_id, id);
+
+CREATE INDEX ix_invitations_minted_with ON invitations (minted_with);
 
 CREATE TABLE issue_erasures (
     erasure_id VARCHAR(32) COLLATE "C" NOT NULL,
@@ -908,7 +908,7 @@ CREATE INDEX ix_issues_ignored_until ON issues (ignored_until) WHERE ignored_unt
 
 CREATE INDEX ix_issues_merged_into ON issues (merged_into) WHERE merged_into IS NOT NULL;
 
-CREATE INDEX ix_issues_org_id_change_number ON issues (org_id, change_number);
+CREATE INDEX ix_issues_updated_at ON issues (updated_at) WHERE merged_into IS NULL;
 
 CREATE INDEX ix_issues_org_id_id ON issues (org_id, id);
 
@@ -924,7 +924,7 @@ CREATE INDEX ix_issues_resolved_after_release ON issues (project_id) WHERE resol
 
 CREATE INDEX ix_issues_unnumbered ON issues (org_id) WHERE change_number IS NULL;
 
-CREATE INDEX ix_issues_updated_at ON issues (updated_at) WHERE merged_into IS NULL;
+CREATE INDEX ix_issues_org_id_change_number ON issues (org_id, change_number);
 
 CREATE TABLE login_addresses (
     principal_id VARCHAR(32) COLLATE "C" NOT NULL,
@@ -960,9 +960,9 @@ CREATE TABLE notification_channels (
     CONSTRAINT fk_notification_channels_created_by FOREIGN KEY(created_by) REFERENCES principals (id)
 );
 
-CREATE INDEX ix_notification_channels_deleted_at ON notification_channels (deleted_at) WHERE deleted_at IS NOT NULL;
-
 CREATE INDEX ix_notification_channels_org_id_project_id_id ON notification_channels (org_id, project_id, id) WHERE deleted_at IS NULL;
+
+CREATE INDEX ix_notification_channels_deleted_at ON notification_channels (deleted_at) WHERE deleted_at IS NOT NULL;
 
 CREATE TABLE project_keys (
     id VARCHAR(32) COLLATE "C" NOT NULL,
@@ -1025,27 +1025,27 @@ CREATE TABLE proof_bundles (
     CONSTRAINT fk_proof_bundles_submitted_by FOREIGN KEY(submitted_by) REFERENCES principals (id)
 );
 
-CREATE INDEX ix_proof_bundles_issuer_key_id ON proof_bundles (issuer_key_id);
+CREATE INDEX ix_proof_bundles_org_id ON proof_bundles (org_id);
 
-CREATE INDEX ix_proof_bundles_kinds_commit ON proof_bundles (project_id, "commit", is_verified, verdict, tier, id);
+CREATE INDEX ix_proof_bundles_project_id_id ON proof_bundles (project_id, id);
+
+CREATE INDEX ix_proof_bundles_project_id_digest ON proof_bundles (project_id, digest);
+
+CREATE INDEX ix_proof_bundles_project_id_issue_id_id ON proof_bundles (project_id, issue_id, id);
+
+CREATE INDEX ix_proof_bundles_project_id_run_id_id ON proof_bundles (project_id, run_id, id);
+
+CREATE INDEX ix_proof_bundles_project_id_commit_id ON proof_bundles (project_id, "commit", id);
+
+CREATE INDEX ix_proof_bundles_project_id_is_verified_verdict_tier_id ON proof_bundles (project_id, is_verified, verdict, tier, id);
+
+CREATE INDEX ix_proof_bundles_issuer_key_id ON proof_bundles (issuer_key_id);
 
 CREATE INDEX ix_proof_bundles_kinds_issue_id ON proof_bundles (project_id, issue_id, is_verified, verdict, tier, id);
 
 CREATE INDEX ix_proof_bundles_kinds_run_id ON proof_bundles (project_id, run_id, is_verified, verdict, tier, id);
 
-CREATE INDEX ix_proof_bundles_org_id ON proof_bundles (org_id);
-
-CREATE INDEX ix_proof_bundles_project_id_commit_id ON proof_bundles (project_id, "commit", id);
-
-CREATE INDEX ix_proof_bundles_project_id_digest ON proof_bundles (project_id, digest);
-
-CREATE INDEX ix_proof_bundles_project_id_id ON proof_bundles (project_id, id);
-
-CREATE INDEX ix_proof_bundles_project_id_is_verified_verdict_tier_id ON proof_bundles (project_id, is_verified, verdict, tier, id);
-
-CREATE INDEX ix_proof_bundles_project_id_issue_id_id ON proof_bundles (project_id, issue_id, id);
-
-CREATE INDEX ix_proof_bundles_project_id_run_id_id ON proof_bundles (project_id, run_id, id);
+CREATE INDEX ix_proof_bundles_kinds_commit ON proof_bundles (project_id, "commit", is_verified, verdict, tier, id);
 
 CREATE TABLE proof_usage (
     project_id BIGINT NOT NULL,
@@ -1156,11 +1156,11 @@ CREATE TABLE scim_users (
     CONSTRAINT fk_scim_users_principal_id FOREIGN KEY(principal_id) REFERENCES users (principal_id)
 );
 
-CREATE INDEX ix_scim_users_org_id_display_name ON scim_users (org_id, display_name);
+CREATE INDEX ix_scim_users_org_id_id ON scim_users (org_id, id);
 
 CREATE INDEX ix_scim_users_org_id_external_id ON scim_users (org_id, external_id);
 
-CREATE INDEX ix_scim_users_org_id_id ON scim_users (org_id, id);
+CREATE INDEX ix_scim_users_org_id_display_name ON scim_users (org_id, display_name);
 
 CREATE INDEX ix_scim_users_principal_id ON scim_users (principal_id);
 
@@ -1231,9 +1231,9 @@ CREATE TABLE sso_link_requests (
     CONSTRAINT fk_sso_link_requests_org_id FOREIGN KEY(org_id) REFERENCES organizations (id)
 );
 
-CREATE INDEX ix_sso_link_requests_expires_at ON sso_link_requests (expires_at);
-
 CREATE INDEX ix_sso_link_requests_org_id_principal_id ON sso_link_requests (org_id, principal_id);
+
+CREATE INDEX ix_sso_link_requests_expires_at ON sso_link_requests (expires_at);
 
 CREATE TABLE sso_logins (
     state_hash BYTEA NOT NULL,
@@ -1297,9 +1297,9 @@ CREATE TABLE warehouse_runs (
     CONSTRAINT fk_warehouse_runs_sink_id FOREIGN KEY(sink_id) REFERENCES warehouse_sinks (id)
 );
 
-CREATE INDEX ix_warehouse_runs_org_id ON warehouse_runs (org_id);
-
 CREATE INDEX ix_warehouse_runs_sink_id_id ON warehouse_runs (sink_id, id);
+
+CREATE INDEX ix_warehouse_runs_org_id ON warehouse_runs (org_id);
 
 CREATE TABLE approval_votes (
     request_id VARCHAR(32) COLLATE "C" NOT NULL,
@@ -1382,11 +1382,9 @@ CREATE TABLE deliveries (
     CONSTRAINT fk_deliveries_message_id FOREIGN KEY(message_id) REFERENCES delivery_messages (id)
 );
 
-CREATE INDEX ix_deliveries_channel_id_id ON deliveries (channel_id, id);
+CREATE INDEX ix_deliveries_state_next_at ON deliveries (state, next_at);
 
-CREATE INDEX ix_deliveries_ended_at ON deliveries (ended_at);
-
-CREATE INDEX ix_deliveries_message_id ON deliveries (message_id);
+CREATE INDEX ix_deliveries_state_channel_id_next_at_id ON deliveries (state, channel_id, next_at, id);
 
 CREATE INDEX ix_deliveries_org_id_id ON deliveries (org_id, id);
 
@@ -1394,9 +1392,11 @@ CREATE INDEX ix_deliveries_org_id_state_id ON deliveries (org_id, state, id);
 
 CREATE INDEX ix_deliveries_org_id_subject_channel_id ON deliveries (org_id, subject, channel_id);
 
-CREATE INDEX ix_deliveries_state_channel_id_next_at_id ON deliveries (state, channel_id, next_at, id);
+CREATE INDEX ix_deliveries_channel_id_id ON deliveries (channel_id, id);
 
-CREATE INDEX ix_deliveries_state_next_at ON deliveries (state, next_at);
+CREATE INDEX ix_deliveries_message_id ON deliveries (message_id);
+
+CREATE INDEX ix_deliveries_ended_at ON deliveries (ended_at);
 
 CREATE TABLE issue_activity (
     id VARCHAR(32) COLLATE "C" NOT NULL,
@@ -1475,9 +1475,9 @@ CREATE TABLE proof_links (
     CONSTRAINT fk_proof_links_project_id FOREIGN KEY(project_id) REFERENCES projects (id)
 );
 
-CREATE INDEX ix_proof_links_org_id ON proof_links (org_id);
-
 CREATE INDEX ix_proof_links_project_id_kind_target_proof_id ON proof_links (project_id, kind, target, proof_id);
+
+CREATE INDEX ix_proof_links_org_id ON proof_links (org_id);
 
 CREATE TABLE proposal_issues (
     proposal_id VARCHAR(32) COLLATE "C" NOT NULL,
@@ -1507,9 +1507,9 @@ CREATE TABLE scim_group_members (
     CONSTRAINT fk_scim_group_members_org_id FOREIGN KEY(org_id) REFERENCES organizations (id)
 );
 
-CREATE INDEX ix_scim_group_members_org_id ON scim_group_members (org_id);
-
 CREATE INDEX ix_scim_group_members_user_id ON scim_group_members (user_id);
+
+CREATE INDEX ix_scim_group_members_org_id ON scim_group_members (org_id);
 
 CREATE TABLE scim_user_emails (
     user_id VARCHAR(32) COLLATE "C" NOT NULL,
@@ -1545,6 +1545,6 @@ CREATE TABLE sso_handoff_codes (
     CONSTRAINT fk_sso_handoff_codes_principal_id FOREIGN KEY(principal_id) REFERENCES users (principal_id)
 );
 
-CREATE INDEX ix_sso_handoff_codes_expires_at ON sso_handoff_codes (expires_at);
-
 CREATE INDEX ix_sso_handoff_codes_identity_id ON sso_handoff_codes (identity_id);
+
+CREATE INDEX ix_sso_handoff_codes_expires_at ON sso_handoff_codes (expires_at);
