@@ -12,7 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Folders with packages of JavaScript: the OpenTelemetry SDK, one of the clients that the tests send from; an OpenID provider; what
 # the senders of webhooks publish.
-JAVASCRIPT := tests/e2e/javascript tests/control/sso/oidc_server tests/control/webhooks/javascript
+JAVASCRIPT := tests/e2e/javascript tests/control/identity/sso/oidc_server tests/control/inbound/webhooks/javascript
 JAVASCRIPT_MADE := $(addsuffix /node_modules/.made,$(JAVASCRIPT))
 KERNEL_SOURCES := $(wildcard proto/otlp/kernel/*.pyx proto/otlp/kernel/*.pxi) setup.py
 
@@ -149,8 +149,8 @@ test: programs browser $(VENV)/.dev $(VENV)/.page $(JAVASCRIPT_MADE) ## everythi
 
 # What decodes hostile input, under python -O: our code has no assert (a test holds it), those of libraries may decide something.
 DECODES := tests/proto tests/fuzz tests/query/request tests/control/outbound/test_limited_connector.py tests/chassis/http/test_connections.py \
-	tests/control/sso/test_oidc_id_token.py tests/control/sso/test_oidc_key_set.py tests/control/sso/test_oidc_metadata.py \
-	tests/control/sso/test_saml_hostile.py tests/control/sso/test_saml_responses.py tests/control/sso/test_saml_certificates.py \
+	tests/control/identity/sso/test_oidc_id_token.py tests/control/identity/sso/test_oidc_key_set.py tests/control/identity/sso/test_oidc_metadata.py \
+	tests/control/identity/sso/test_saml_hostile.py tests/control/identity/sso/test_saml_responses.py tests/control/identity/sso/test_saml_certificates.py \
 	tests/chassis/http/test_cursor.py tests/chassis/http/test_bad_requests.py tests/chassis/http/test_validation.py \
 	tests/chassis/auth/test_bearer.py tests/chassis/auth/test_project_key_guard.py tests/chassis/auth/test_jwt.py \
 	tests/gateway/test_export.py tests/gateway/test_decompression.py tests/gateway/test_json.py \

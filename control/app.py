@@ -13,50 +13,50 @@ from chassis.runtime.settings import ChassisSettings
 from chassis.source_maps.resolver import SourceMaps
 from control.approvals.expiry import ExpiryTask
 from control.approvals.notifications import LinkBuilder
+from control.approvals.policies.api import Policies
+from control.approvals.proofs.routes import build_proof_routes
 from control.approvals.requests import ApprovalRequests
 from control.approvals.views import ApprovalViews
 from control.audit.events import Audit
-from control.changes.api import Changes
-from control.channels.api import Channels
-from control.deliveries.api import Deliveries
-from control.deliveries.channel_tests import ChannelTests
-from control.deliveries.wiring import build_deliveries
-from control.erasures.housekeeping import ErasureHousekeeping
-from control.erasures.purge import Purger
-from control.erasures.requests import Erasures
-from control.erasures.submission import CheckFilters
+from control.code.changes.api import Changes
+from control.code.issue_links.api import IssueLinks
+from control.code.proposals import Proposals
+from control.code.releases import Releases
+from control.code.source_maps.api import SourceMapHandlers
+from control.code.suspects.api import Suspects
+from control.export.routes import build_warehouse_routes
+from control.governance.erasures.housekeeping import ErasureHousekeeping
+from control.governance.erasures.purge import Purger
+from control.governance.erasures.requests import Erasures
+from control.governance.erasures.submission import CheckFilters
+from control.governance.tenants.organizations import Organizations
+from control.governance.tenants.project_keys import Keys
+from control.governance.tenants.projects import Projects
 from control.http.context import HandlerContext
+from control.http.page_links import PageLinks
 from control.identity.mail import AccountMailer, AccountMailMetrics
 from control.identity.routes import build_identity_routes, load_session_issuer
-from control.issue_links.api import IssueLinks
+from control.identity.scim.roles import apply_roles
+from control.identity.scim.routes import build_scim_routes
+from control.identity.sso.dns import DnsResolver, TxtResolver
+from control.identity.sso.routes import build_sso_routes
+from control.inbound_routes import build_webhook_routes
 from control.issues.follower import IssueFollower
 from control.issues.housekeeping import IssueHousekeeping
 from control.issues.issues import IssueHandlers
 from control.issues.metrics import IssueMetrics
 from control.issues.notifications import IssueUrls
+from control.notify.channels.api import Channels
+from control.notify.deliveries.api import Deliveries
+from control.notify.deliveries.channel_tests import ChannelTests
+from control.notify.deliveries.wiring import build_deliveries
 from control.outbound.egress import Egress
-from control.page_links import PageLinks
-from control.policies.api import Policies
-from control.proofs.routes import build_proof_routes
 from control.resources import RESOURCES
 from control.routing.resource import with_existence_checks
 from control.saved_views.api import SavedViews
-from control.scim.roles import apply_roles
-from control.scim.routes import build_scim_routes
-from control.scm.proposals import Proposals
-from control.scm.releases import Releases
 from control.secrets.keyring_watch import KeyringWatcher
 from control.secrets.secret_box import KeyFile, SecretBox, load_key_source
 from control.settings import ControlSettings
-from control.source_maps.api import SourceMapHandlers
-from control.sso.dns import DnsResolver, TxtResolver
-from control.sso.routes import build_sso_routes
-from control.suspects.api import Suspects
-from control.tenants.organizations import Organizations
-from control.tenants.project_keys import Keys
-from control.tenants.projects import Projects
-from control.warehouse.routes import build_warehouse_routes
-from control.webhook_routes import build_webhook_routes
 
 
 def service(

@@ -7,23 +7,23 @@ import sqlalchemy as sa
 from chassis.auth.tables import access_tokens, invitations, memberships
 from chassis.erasures.tables import erasures
 from chassis.issues.tables import issues
+from control.approvals.policies.api import POLICIES
+from control.approvals.proofs.tables import proof_bundles, proof_issuer_keys
 from control.approvals.tables import approval_requests
-from control.changes.api import CHANGES
-from control.channels.api import CHANNELS
-from control.channels.delivery_tables import deliveries
-from control.chat_links.tables import chat_links
-from control.directory.tables import scim_tokens
-from control.integrations.tables import inbound_deliveries, integrations
-from control.issue_links.api import LINKS
-from control.policies.api import POLICIES
-from control.proofs.tables import proof_bundles, proof_issuer_keys
-from control.releases.tables import releases
+from control.code.changes.api import CHANGES
+from control.code.issue_links.api import LINKS
+from control.code.source_maps.api import MAPS
+from control.export.tables import warehouse_sinks
+from control.governance.tenants.project_keys import KEYS
+from control.identity.chat_links.tables import chat_links
+from control.identity.directory.tables import scim_tokens
+from control.identity.sso.tables import sso_domains, sso_identities
+from control.inbound.integrations.tables import inbound_deliveries, integrations
+from control.issues.releases.tables import releases
+from control.notify.channels.api import CHANNELS
+from control.notify.channels.delivery_tables import deliveries
 from control.routing.resource import Identified, ids, in_organization, in_project
 from control.saved_views.api import VIEWS
-from control.source_maps.api import MAPS
-from control.sso.tables import sso_domains, sso_identities
-from control.tenants.project_keys import KEYS
-from control.warehouse.tables import warehouse_sinks
 from proto.identity import Scope
 from proto.proofs.primitives import IDENTIFIER_PATTERN
 

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Final
 import msgspec
 
 from chassis.runtime.settings_loader import Settings, SettingsError, setting
-from control.channels.config import MailAddress
-from control.channels.validation import ChannelRules
+from control.notify.channels.config import MailAddress
+from control.notify.channels.validation import ChannelRules
 from control.outbound.egress_policy import EgressPolicy, parse_url
 from control.outbound.mail_server import MailServer
 from control.plans import Plans

@@ -16,7 +16,7 @@ from chassis.erasures.repository import NewErasure
 from chassis.erasures.tables import ErasureKind
 from chassis.errors import StartupError
 from control.audit.record import COMMAND_REQUEST_ID, Actor
-from control.erasures import deletion
+from control.governance.erasures import deletion
 
 Result = Literal["applied", "known", "nothing to erase"]
 

@@ -156,12 +156,12 @@ sys.exit(main(["{service}"]))
 
 
 def test_control_starts_without_what_only_directories_need() -> None:
-    """The library of SCIM takes a third of the CPU time of a start (`control.scim.deferred_handlers`)."""
+    """The library of SCIM takes a third of the CPU time of a start (`control.identity.scim.deferred_handlers`)."""
     code = """
 import sys
 import control.app
 print([name for name in ("pydantic", "scim2_models") if name in sys.modules])
-import control.scim.handlers
+import control.identity.scim.handlers
 print([name for name in ("pydantic", "scim2_models") if name in sys.modules])
 """
     done = run_python(code)
@@ -262,7 +262,13 @@ def test_locks_pin_versions_by_hash_and_name_no_host(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "folder", ["web/page", "tests/e2e/javascript", "tests/control/sso/oidc_server", "tests/control/webhooks/javascript"]
+    "folder",
+    [
+        "web/page",
+        "tests/e2e/javascript",
+        "tests/control/identity/sso/oidc_server",
+        "tests/control/inbound/webhooks/javascript",
+    ],
 )
 def test_the_locks_of_javascript_pin_by_hash_and_name_no_host(folder: str) -> None:
     """But for the pages that ask for donations."""

@@ -10,10 +10,10 @@ from typing import Final
 
 from lxml import etree
 
-from control.sso.refusal import LoginRefused
-from control.sso.saml.document import decode
-from control.sso.saml.response import ExpectedResponse, verify_response
-from tests.control.sso.saml_idp import Idp, Signed, certificate, expected, post, rsa_key, sign
+from control.identity.sso.refusal import LoginRefused
+from control.identity.sso.saml.document import decode
+from control.identity.sso.saml.response import ExpectedResponse, verify_response
+from tests.control.identity.sso.saml_idp import Idp, Signed, certificate, expected, post, rsa_key, sign
 
 _SIZES: Final = (0, 58, 244)  # KiB of groups; with the rest at most 64 and 256
 _GROUP_BYTES: Final = 103

@@ -21,16 +21,16 @@ from aiohttp import web
 from chassis.auth.tables import organizations, principals
 from chassis.db.database import Database, to_milliseconds
 from chassis.db.migrations import migrate
-from control.channels import repository as channels
-from control.channels.config import Kind, WebhookConfig
-from control.channels.delivery_tables import deliveries
-from control.channels.repository import Channel
-from control.deliveries import repository
-from control.deliveries.platforms.transports import Transports
-from control.deliveries.sender import DeliveryMetrics, Sender
-from control.deliveries.worker import Worker
 from control.identity.bootstrap import provision
-from control.message import Message
+from control.notify.channels import repository as channels
+from control.notify.channels.config import Kind, WebhookConfig
+from control.notify.channels.delivery_tables import deliveries
+from control.notify.channels.repository import Channel
+from control.notify.deliveries import repository
+from control.notify.deliveries.platforms.transports import Transports
+from control.notify.deliveries.sender import DeliveryMetrics, Sender
+from control.notify.deliveries.worker import Worker
+from control.notify.message import Message
 from control.outbound.egress import Egress
 from control.outbound.egress_policy import EgressPolicy
 from control.secrets.secret_box import KeyFile, SecretBox

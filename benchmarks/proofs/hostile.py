@@ -22,10 +22,10 @@ from benchmarks.proofs.making import ISSUER, KEY
 from benchmarks.proofs.serving import peak
 from chassis.auth.id_generation import new_id
 from chassis.db.database import Database
-from control.proofs import issuer_repository
-from control.proofs.issuer_repository import MAX_ACTIVE_KEYS, MAX_KEYS
-from control.proofs.model import IssuerKey, KeyAlgorithm
-from control.proofs.tables import proof_issuer_keys
+from control.approvals.proofs import issuer_repository
+from control.approvals.proofs.issuer_repository import MAX_ACTIVE_KEYS, MAX_KEYS
+from control.approvals.proofs.model import IssuerKey, KeyAlgorithm
+from control.approvals.proofs.tables import proof_issuer_keys
 from proto.proofs import dsse
 from tests.chassis.auth.tenants import new_tenant
 from tests.e2e.product import Answer, call

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from benchmarks.proofs.making import CLAIMS, bundle, signed
-from control.proofs.intake import MAX_CONTAINERS
+from control.approvals.proofs.intake import MAX_CONTAINERS
 from proto.proofs import dsse
 from proto.proofs.bundle import PREDICATE_TYPE, STATEMENT_TYPE
 from proto.proofs.reading import MAX_BYTES

@@ -21,7 +21,7 @@ from benchmarks.proofs.stored import Project
 from chassis.db.database import Database
 from chassis.http.cursor import CursorSigner, load_cursor_signer
 from chassis.http.validation import Issues
-from control.proofs import listing, repository
+from control.approvals.proofs import listing, repository
 from tests.e2e.product import call
 
 FEW: Final = 200

@@ -21,15 +21,15 @@ from chassis.clickhouse.stored_time import StoredTimeFloor
 from chassis.clickhouse.target import open_client, parse_url
 from chassis.db.database import Database, to_milliseconds
 from chassis.db.migrations import migrate
+from control.export import repository
+from control.export.config import BlobstoreConfig
+from control.export.destination import Destination
+from control.export.exporter import Exporter
+from control.export.metrics import WarehouseMetrics
+from control.export.model import SinkKind, Stream
+from control.export.stores.store import StoredObject
+from control.export.streams.ordered import OrderedStream
 from control.secrets.secret_box import KeyFile, SecretBox
-from control.warehouse import repository
-from control.warehouse.config import BlobstoreConfig
-from control.warehouse.destination import Destination
-from control.warehouse.exporter import Exporter
-from control.warehouse.metrics import WarehouseMetrics
-from control.warehouse.model import SinkKind, Stream
-from control.warehouse.stores.store import StoredObject
-from control.warehouse.streams.ordered import OrderedStream
 from tests.chassis.auth.tenants import new_tenant
 
 ROWS: Final = 1_000_000

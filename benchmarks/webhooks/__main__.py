@@ -20,9 +20,9 @@ from benchmarks.control.service import Served, served
 from benchmarks.webhooks import beside
 from benchmarks.webhooks.sending import SECRET, Maker, Request, change, command, payment, push, read, send
 from chassis.db.database import Database
-from control.billing import repository
+from control.governance.billing import repository
 from control.identity import organization_repository
-from control.webhooks import signatures
+from control.inbound.webhooks import signatures
 from tests.e2e.product import call
 
 SETTINGS: Final = {

@@ -13,7 +13,7 @@ from typing import Final
 
 import aiohttp
 
-from control.channels.config import secret_bytes
+from control.notify.channels.config import secret_bytes
 
 CONNECTIONS: Final = 16
 SECRET: Final = "secret_of_benchmarks_only"  # noqa: S105 (it is none)

@@ -80,7 +80,7 @@ projects: Final = sa.Table(
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("retention_days", sa.Integer),  # NULL: that of the settings
     sa.Column("deleted_at", UtcTime),
-    # Whether a merged fix resolves issues in the next release or at once (`control.scm`).
+    # Whether a merged fix resolves issues in the next release or at once (`control.code`).
     sa.Column("resolve_on_merge", text(16), server_default="next_release", nullable=False),
     sa.Column("exempt_keys", _Json, server_default="[]", nullable=False),
     sa.Column("source_maps_revision", sa.BigInteger, server_default="0", nullable=False),  # changes of them

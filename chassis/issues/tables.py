@@ -51,7 +51,7 @@ issues: Final = sa.Table(
     sa.Column("culprit", text(MAX_CULPRIT_LENGTH)),
     sa.Column("search_text", text(MAX_SEARCH_LENGTH), nullable=False),  # title and culprit, case-folded
     sa.Column("status", text(16), nullable=False),
-    # The last status that was not set because of code, and when: `control.scm.code_state`. NULL: none was.
+    # The last status that was not set because of code, and when: `control.code.code_state`. NULL: none was.
     sa.Column("decided_status", text(16)),
     sa.Column("decided_at", UtcTime),
     sa.Column("resolved_at", UtcTime),
@@ -68,7 +68,7 @@ issues: Final = sa.Table(
     sa.Column("last_release", text(MAX_VERSION_LENGTH)),
     sa.Column("merged_into", text(32)),  # id of an issue; without foreign key, so that rows are deleted in any order
     # NULL since the last change, however it is made: sinks number changes to export them in order
-    # (`control.warehouse.streams.issue_rollups`).
+    # (`control.export.streams.issue_rollups`).
     sa.Column("change_number", sa.BigInteger, onupdate=sa.null()),
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("updated_at", UtcTime, nullable=False),

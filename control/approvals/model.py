@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 
 from chassis.auth.membership_status import MembershipStatus, with_owner_chain
 from control.approvals.independence import max_disjoint
-from control.policies.model import RiskClass, Source
+from control.approvals.policies.model import RiskClass, Source
 from proto.identity import PrincipalKind, Role
 
 

@@ -10,14 +10,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from control.approvals import repository
 from control.approvals.model import RequestRecord, Status
+from control.approvals.policies.model import RiskClass
 from control.approvals.schemas import request_body
-from control.channels import repository as channels
-from control.channels.repository import is_channel_id
-from control.deliveries import outbox
-from control.deliveries.outbox import AllChannels, ChannelIds, EnqueueResult
-from control.message import Fact, Message, Severity
-from control.page_links import NO_PAGES, PageLinks
-from control.policies.model import RiskClass
+from control.http.page_links import NO_PAGES, PageLinks
+from control.notify.channels import repository as channels
+from control.notify.channels.repository import is_channel_id
+from control.notify.deliveries import outbox
+from control.notify.deliveries.outbox import AllChannels, ChannelIds, EnqueueResult
+from control.notify.message import Fact, Message, Severity
 
 _SEVERITY: Final = {
     RiskClass.LOW: Severity.INFO,

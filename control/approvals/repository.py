@@ -15,9 +15,9 @@ from chassis.auth.tables import principals
 from chassis.db.database import to_milliseconds
 from chassis.errors import NotFound
 from control.approvals.model import Participant, RequestRecord, Status, StoredVote, Verdict, acting_ids
+from control.approvals.policies.evaluation import reason
+from control.approvals.policies.model import RiskClass, Rule, Source
 from control.approvals.tables import DECIDED, MARKED_EXPIRED, OPEN, approval_requests, approval_votes
-from control.policies.evaluation import reason
-from control.policies.model import RiskClass, Rule, Source
 from proto.identity import PrincipalKind, Role
 
 

@@ -23,6 +23,7 @@ from control.approvals.decisions import Vote
 from control.approvals.model import RequestRecord, Status
 from control.approvals.notifications import LinkBuilder, RequestLinks
 from control.approvals.open_limits import TooManyOpenRequests
+from control.approvals.policies.validation import resolve_project_id
 from control.approvals.schemas import (
     REQUEST_ID_PATTERN,
     Approval,
@@ -40,9 +41,8 @@ from control.approvals.schemas import (
 from control.approvals.submission import Submission, decision_body, submit
 from control.approvals.vote_rules import APPROVE_SCOPES, REJECT_SCOPES, require_right_to_reject
 from control.approvals.voting import VoteRequest
-from control.deliveries.outbox import ImmediateSender
 from control.http.context import HandlerContext
-from control.policies.validation import resolve_project_id
+from control.notify.deliveries.outbox import ImmediateSender
 from proto.identity import Scope
 
 DEFAULT_LIMIT: Final = 50

@@ -10,10 +10,10 @@ from msgspec import Meta
 from chassis.db.database import format_time
 from chassis.http.validation import Issues, check_length
 from control.approvals.model import RequestRecord, Status, VoteCount
+from control.approvals.policies.api import ActionName, TargetType, TtlMinutes
+from control.approvals.policies.model import Effect, RiskClass, Source
 from control.approvals.tables import MAX_REASON_LENGTH, MAX_TARGET_ID_LENGTH
 from control.http.field_types import Slug, Timestamp
-from control.policies.api import ActionName, TargetType, TtlMinutes
-from control.policies.model import Effect, RiskClass, Source
 from proto.identity import UNPRINTABLE, VISIBLE_PATTERN, ZERO_WIDTH
 
 REQUEST_ID_PATTERN: Final = "^apr_[0-9a-z]{26}$"

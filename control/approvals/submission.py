@@ -14,15 +14,15 @@ from control.approvals import notifications, repository
 from control.approvals.model import RequestRecord
 from control.approvals.notifications import RequestLinks
 from control.approvals.open_limits import check_open_limit
+from control.approvals.policies import repository as policies
+from control.approvals.policies.evaluation import PolicyQuery, decide, reason, required_approvals
+from control.approvals.policies.model import Effect, Rule
+from control.approvals.policies.validation import resolve_project_id
 from control.approvals.repository import RequestDetails
 from control.approvals.schemas import ChannelNotification, Decision, NewRequest, request_body
 from control.audit.record import record
 from control.audit.tables import MAX_OBJECT_ID_LENGTH
-from control.deliveries.outbox import AllChannels, ChannelIds, DeliveryResult, EnqueueResult
-from control.policies import repository as policies
-from control.policies.evaluation import PolicyQuery, decide, reason, required_approvals
-from control.policies.model import Effect, Rule
-from control.policies.validation import resolve_project_id
+from control.notify.deliveries.outbox import AllChannels, ChannelIds, DeliveryResult, EnqueueResult
 
 
 @dataclass(frozen=True, slots=True)

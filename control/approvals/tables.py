@@ -10,9 +10,9 @@ import sqlalchemy as sa
 
 from chassis.auth.tables import metadata
 from chassis.db.database import UtcTime, enum_check, text
-from control.policies.model import RiskClass
-from control.policies.pattern import MAX_LENGTH
-from control.policies.tables import MAX_TARGET_TYPE_LENGTH
+from control.approvals.policies.model import RiskClass
+from control.approvals.policies.pattern import MAX_LENGTH
+from control.approvals.policies.tables import MAX_TARGET_TYPE_LENGTH
 from proto.identity import PrincipalKind
 
 MAX_TARGET_ID_LENGTH: Final = 500

@@ -4,7 +4,7 @@ A login: `login.Logins.login` limits failed attempts (`login_throttle`), finds t
 (`authentication`, in a thread: `passwords`), verifies the second factor (`mfa_secrets`), refuses an organization that
 requires single sign-on (`enforcement`), starts a session (`session_repository`) and signs its access token
 (`session_issuer`). From then on `chassis.auth.bearer` authenticates the session like a personal access token. Logins
-through an identity provider are in `control.sso`.
+through an identity provider are in `control.identity.sso`.
 
 Several accounts may have one e-mail address (`user_repository`). An invitation (`invitations`) creates one that is
 confined to its organization (`acceptance`), until it verifies the address with a secret that is mailed to it

@@ -16,11 +16,11 @@ from chassis.http.access import authorization_context, bearer
 from chassis.http.declaration import PageOf, declared_routes, route
 from chassis.http.operation import Body, Tag, json_content
 from chassis.http.web import Route
-from control.directory.user_repository import find_for_login
 from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
 from control.identity import enforcement, member_repository
 from control.identity import invitation_repository as store
+from control.identity.directory.user_repository import find_for_login
 from control.identity.invitation_repository import IssuedInvitation, StoredInvitation
 from control.identity.mail import AccountMailer, require_mail_rate
 from control.identity.schemas import Email

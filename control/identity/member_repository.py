@@ -15,8 +15,6 @@ from chassis.auth.membership_status import load_membership_statuses, owned_princ
 from chassis.auth.model import AuthorizationContext, Principal
 from chassis.auth.tables import access_tokens, memberships, organizations, principals, users
 from chassis.errors import Conflict, Forbidden
-from control.chat_links.repository import end_access
-from control.directory.user_repository import find_by_principal
 from control.identity import (
     enforcement,
     invitation_repository,
@@ -24,6 +22,8 @@ from control.identity import (
     session_repository,
     user_repository,
 )
+from control.identity.chat_links.repository import end_access
+from control.identity.directory.user_repository import find_by_principal
 from control.identity.organization_repository import StoredOrganization
 from control.issues.lifecycle import unassign_everything
 from control.saved_views import api as saved_view_repository

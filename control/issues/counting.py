@@ -33,7 +33,7 @@ MAX_ANNOUNCED: Final = 40  # of a page, of all projects: other writers wait for 
 
 
 class KnownReleases(Protocol):
-    """What counting needs of releases: `control.releases.repository` and `control.releases.order`."""
+    """What counting needs of releases: `control.issues.releases.repository` and `control.issues.releases.order`."""
 
     async def note_seen(
         self,

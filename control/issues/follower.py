@@ -8,7 +8,7 @@
 An occurrence is settled when nothing will be stored before it any more (`chassis.clickhouse.storage_order`).
 
 What is counted and the checkpoint change together, so a crash between two statements repeats the page and counts it
-once. The transaction fails if another process has read on since (`control.followers.progress`).
+once. The transaction fails if another process has read on since (`control.issues.followers.progress`).
 """
 
 import asyncio
@@ -37,10 +37,10 @@ from chassis.clickhouse.storage_order import (
 from chassis.db.database import Database
 from chassis.runtime.periodic import PeriodicTask
 from chassis.source_maps.resolver import SourceMaps
-from control.followers import progress as stored_progress
-from control.followers.progress import Progress, ProgressChanged
 from control.issues import counting, notifications, project_state, repository
 from control.issues.counting import Counted, CountedPage
+from control.issues.followers import progress as stored_progress
+from control.issues.followers.progress import Progress, ProgressChanged
 from control.issues.metrics import IssueMetrics
 from control.issues.notifications import IssueUrls
 from control.issues.occurrence_texts import NO_TEXTS, OccurrenceTexts, choose_rows, read_occurrence_texts

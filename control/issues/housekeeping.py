@@ -25,8 +25,8 @@ from control.issues import lifecycle, notifications, project_state, repository
 from control.issues.details import erased, read_current, search_text
 from control.issues.model import IssueRecord
 from control.issues.notifications import IssueUrls
+from control.issues.releases.tables import commit_issues, proposal_issues
 from control.issues.tables import issue_activity, issue_erasures, issue_links, issue_projects
-from control.releases.tables import commit_issues, proposal_issues
 
 INTERVAL_S: Final = 30.0
 BATCH: Final = 200  # issues per transaction

@@ -24,6 +24,7 @@ from control.http.request_slots import RequestSlots
 from control.issues import lifecycle, listing, repository
 from control.issues.lifecycle import Ignoring, Resolution
 from control.issues.model import IssueRecord, is_issue_id
+from control.issues.releases.repository import find_latest_version
 from control.issues.schemas import (
     IssueActivityPage,
     IssueChange,
@@ -35,7 +36,6 @@ from control.issues.schemas import (
     issue_body,
     untracked_body,
 )
-from control.releases.repository import find_latest_version
 from proto.identity import Scope
 
 TAG: Final = Tag("issues", "Errors with a life: open, resolved, ignored, regressed.")

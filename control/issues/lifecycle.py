@@ -20,8 +20,8 @@ from chassis.issues.tables import IssueStatus, issues
 from control.issues import repository
 from control.issues.model import IssueRecord
 from control.issues.occurrences import Moment, earlier, later
+from control.issues.releases.repository import find_latest_version
 from control.issues.tables import ActivityKind, issue_activity
-from control.releases.repository import find_latest_version
 
 MAX_NOTED: Final = 500
 _NO_DATA: Final[Mapping[str, object]] = MappingProxyType({})

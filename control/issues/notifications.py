@@ -8,14 +8,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.db.database import format_time
 from chassis.issues.states import short_id
-from control.channels.tables import ChannelEvent
-from control.deliveries import outbox
-from control.deliveries.outbox import Subscribers
+from control.http.page_links import NO_PAGES, PageLinks
 from control.issues.model import IssueRecord
 from control.issues.project_state import ProjectState
 from control.issues.tables import ActivityKind
-from control.message import Fact, Message, Severity
-from control.page_links import NO_PAGES, PageLinks
+from control.notify.channels.tables import ChannelEvent
+from control.notify.deliveries import outbox
+from control.notify.deliveries.outbox import Subscribers
+from control.notify.message import Fact, Message, Severity
 
 MAX_TITLE_CHARS: Final = 200
 _EVENTS: Final = {ActivityKind.CREATED: ChannelEvent.NEW_ISSUE, ActivityKind.REGRESSED: ChannelEvent.REGRESSION}

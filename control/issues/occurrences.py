@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from chassis.clickhouse.storage_order import StoredRow
 from chassis.issues.tables import MAX_VERSION_LENGTH
-from control.releases.repository import is_version
+from control.issues.releases.repository import is_version
 from proto.grouping.fingerprint import FINGERPRINT_VERSION
 
 COLUMNS: Final = ("project_id", "fingerprint", "toUnixTimestamp64Nano(time)", "release", "fingerprint_version")

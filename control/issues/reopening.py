@@ -2,7 +2,7 @@
 
 An occurrence reopens a resolved issue if it is later than the resolution, and, where both are known, of a release in
 which the error was said to be fixed. What happened before the issue was resolved never reopens it, however late it is
-stored. A new release settles what was resolved in the next one (`control.releases.repository.settle_next_release`)
+stored. A new release settles what was resolved in the next one (`control.issues.releases.repository.settle_next_release`)
 before its occurrences come here, so a release that was known at the resolution is no next one, whatever its version.
 """
 
@@ -16,7 +16,7 @@ from control.issues.tables import ActivityKind
 
 
 class Order(Protocol):
-    """The order of the releases of a project: `control.releases.order.ReleaseOrder`."""
+    """The order of the releases of a project: `control.issues.releases.order.ReleaseOrder`."""
 
     def is_later(self, a: str, b: str) -> bool | None: ...
     def known_since(self, version: str) -> datetime | None: ...

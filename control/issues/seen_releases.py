@@ -7,8 +7,8 @@ from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from control.releases import repository
-from control.releases.order import ReleaseOrder, load_order
+from control.issues.releases import repository
+from control.issues.releases.order import ReleaseOrder, load_order
 
 MAX_REMEMBERED: Final = 100_000  # releases of projects
 REMEMBER_S: Final = 300.0  # some are not kept, or make room for others, and occur again

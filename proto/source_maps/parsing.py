@@ -1,7 +1,7 @@
 """Reads a source map (ECMA-426) that somebody has uploaded, which may be made to cost as much as possible.
 
 Linear in the size of the map. JSON lists of millions of short texts take twenty times their size, so a map is read
-where memory has a limit (`control.source_maps.parser_process`).
+where memory has a limit (`control.code.source_maps.parser_process`).
 """
 
 import re

@@ -14,8 +14,8 @@ from chassis.db import migrations
 from chassis.db.database import Database, format_time
 from chassis.errors import StartupError
 from chassis.runtime.settings import ChassisSettings
-from control.billing import repository
-from control.billing.repository import CustomerTaken
+from control.governance.billing import repository
+from control.governance.billing.repository import CustomerTaken
 from control.identity import organization_repository
 from control.identity.organization_repository import StoredOrganization
 from sluice import process

@@ -39,11 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def register_encrypted_columns() -> None:
     """Complete the metadata: a key that encrypts a column which is not in it would look unused, and be retired."""
-    import control.channels.tables
-    import control.chat.tables
-    import control.integrations.tables
-    import control.sso.tables
-    import control.warehouse.tables  # noqa: F401
+    import control.export.tables  # noqa: F401
 
 
 async def _work(action: str, settings: ChassisSettings, keys: KeySource) -> None:

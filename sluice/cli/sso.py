@@ -54,7 +54,7 @@ async def _work(settings: ChassisSettings, org_slug: str, domain: str) -> str:
 
 async def _verify_domain(connection: AsyncConnection, organization: StoredOrganization, domain: str) -> str:
     from control.audit.record import COMMAND_REQUEST_ID, Actor, record
-    from control.sso import domain_repository
+    from control.identity.sso import domain_repository
 
     now = datetime.now(UTC)
     found = await domain_repository.find_by_name(connection, organization.id, domain)
@@ -69,7 +69,7 @@ async def _verify_domain(connection: AsyncConnection, organization: StoredOrgani
 
 async def _release(connection: AsyncConnection, organization: StoredOrganization) -> str:
     from control.audit.record import COMMAND_REQUEST_ID, Actor, record
-    from control.sso import connection_repository, settings_repository
+    from control.identity.sso import connection_repository, settings_repository
 
     now, released = datetime.now(UTC), 0
     for each in await connection_repository.list_connections(connection, organization.id):

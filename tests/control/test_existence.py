@@ -20,21 +20,21 @@ from chassis.auth.jwt import JwtSigner
 from chassis.auth.signing_keys import publish_key
 from chassis.auth.tables import delegations, users
 from chassis.runtime.key_file import load_or_create_key
-from control.chat_links import repository as link_repository
-from control.chat_links.model import ChatUser, StoredChatLink
-from control.chat_links.tables import ChatPlatform
 from control.identity import organization_repository, session_repository
+from control.identity.chat_links import repository as link_repository
+from control.identity.chat_links.model import ChatUser, StoredChatLink
+from control.identity.chat_links.tables import ChatPlatform
+from control.identity.sso import connection_repository, identity_repository
+from control.identity.sso.tables import Protocol
 from control.settings import ControlSettings
-from control.sso import connection_repository, identity_repository
-from control.sso.tables import Protocol
 from proto.identity import PrincipalKind, Role, Scope
 from tests.chassis.auth.tenants import Tenant, new_member_token
+from tests.control.approvals.proofs.made import bundle as new_bundle
+from tests.control.approvals.proofs.made import register, submit
+from tests.control.code.source_maps.uploaded import document
 from tests.control.conftest import Control, serving
-from tests.control.proofs.made import bundle as new_bundle
-from tests.control.proofs.made import register, submit
-from tests.control.releases.stored import new_issue
-from tests.control.source_maps.uploaded import document
-from tests.control.webhooks.trackers.sent import new_integration, send
+from tests.control.inbound.webhooks.trackers.sent import new_integration, send
+from tests.control.issues.releases.stored import new_issue
 from tests.selection import scaled
 
 VARIES = {"date", "x-request-id", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"}

@@ -8,9 +8,9 @@ import pytest
 
 from control.settings import ControlSettings
 from tests.chassis.auth.tenants import Tenant
+from tests.control.approvals.proofs.made import bundle
+from tests.control.code.source_maps.conftest import read_here  # noqa: F401  # a fixture
 from tests.control.conftest import Control, serving
-from tests.control.proofs.made import bundle
-from tests.control.source_maps.conftest import read_here  # noqa: F401  # a fixture
 from tests.control.test_existence import everything_of, filled
 
 pytestmark = pytest.mark.usefixtures("read_here")

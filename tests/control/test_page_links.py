@@ -1,6 +1,6 @@
 """Addresses that messages and mails lead to."""
 
-from control.page_links import NO_PAGES, PageLinks
+from control.http.page_links import NO_PAGES, PageLinks
 
 OWN = "https://ops.example.org"
 PUBLIC = "https://sluice.example.org"

@@ -8,8 +8,8 @@ import pytest
 from control.settings import ControlSettings
 from proto.identity import Role, Scope
 from tests.chassis.auth.tenants import Tenant, new_member_token
+from tests.control.code.source_maps.conftest import read_here  # noqa: F401  # a fixture
 from tests.control.conftest import Control, serving
-from tests.control.source_maps.conftest import read_here  # noqa: F401  # a fixture
 from tests.control.test_existence import everything_of, filled
 
 # What is somebody else's, or what the caller may not read, is not there for him.

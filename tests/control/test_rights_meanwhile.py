@@ -15,8 +15,8 @@ from control.identity import organization_repository
 from proto.identity import Role
 from proto.proofs import dsse
 from tests.chassis.auth.tenants import new_member_token
+from tests.control.approvals.proofs.made import KEY, bundle
 from tests.control.conftest import Control
-from tests.control.proofs.made import KEY, bundle
 
 # A change of each kind that a member with all scopes of an administrator may make.
 CHANGES: Final[dict[str, tuple[str, str, object]]] = {

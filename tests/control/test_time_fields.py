@@ -3,9 +3,9 @@
 from typing import Any, Final, NamedTuple
 
 from proto.proofs import dsse
+from tests.control.approvals.proofs.made import KEY, register
 from tests.control.conftest import Control
-from tests.control.proofs.made import KEY, register
-from tests.control.releases.stored import new_issue
+from tests.control.issues.releases.stored import new_issue
 
 BAD: Final = (
     "2026-02-30T00:00:00Z",

@@ -5,7 +5,7 @@ names the field.
 from typing import Any, Final, NamedTuple
 
 from tests.control.conftest import Control
-from tests.control.releases.stored import new_issue
+from tests.control.issues.releases.stored import new_issue
 from tests.control.test_time_fields import COMMIT, PROPOSAL, RELEASE
 
 BAD: Final = (

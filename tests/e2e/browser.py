@@ -9,8 +9,8 @@ from urllib.parse import urljoin
 import aiohttp
 from yarl import URL
 
-from tests.control.sso.authority import Authority
-from tests.control.sso.forms import Form, first_form
+from tests.control.identity.sso.authority import Authority
+from tests.control.identity.sso.forms import Form, first_form
 from tests.e2e.keycloak import PASSWORD
 
 _MAX_STEPS: Final = 20  # pages and redirects of a login

@@ -21,8 +21,8 @@ from typing import Any, Final, NamedTuple, Self
 import aiohttp
 
 from chassis.db.database import Database
-from control.directory import user_repository
 from control.identity import session_repository
+from control.identity.directory import user_repository
 from proto.identity import Role
 from tests.chassis.auth.tenants import Tenant, new_member_token, new_tenant
 from tests.databases import WAIT_S

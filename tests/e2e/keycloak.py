@@ -29,7 +29,7 @@ from urllib.parse import quote, urlencode
 from lxml import etree
 from yarl import URL
 
-from tests.control.sso.authority import Authority, issue
+from tests.control.identity.sso.authority import Authority, issue
 from tests.e2e.product import eventually
 from tests.ports import free_port
 

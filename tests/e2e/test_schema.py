@@ -26,8 +26,8 @@ from schemathesis.config import SchemathesisConfig
 from schemathesis.engine import events, from_schema
 
 from proto.proofs import dsse
-from tests.control.proofs.made import bundle
-from tests.control.sso import saml_idp
+from tests.control.approvals.proofs.made import bundle
+from tests.control.identity.sso import saml_idp
 from tests.e2e.product import Sluice, call, eventually, running
 from tests.e2e.reading import SECOND, settled
 from tests.e2e.test_every_field import every_kind_of_value

@@ -18,9 +18,9 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 import pytest
 
-from tests.control.sso import saml_idp
-from tests.control.sso.conftest import IDP_SSO, Begun, moment
-from tests.control.sso.saml_idp import Idp
+from tests.control.identity.sso import saml_idp
+from tests.control.identity.sso.conftest import IDP_SSO, Begun, moment
+from tests.control.identity.sso.saml_idp import Idp
 from tests.e2e.product import Sluice, running
 from tests.selection import scaled
 

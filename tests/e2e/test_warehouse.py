@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.trace import SpanKind, StatusCode
 
-from control.warehouse.streams.schemas import ERROR_ESSENCES
+from control.export.streams.schemas import ERROR_ESSENCES
 from tests.e2e.conftest import Deploy
 from tests.e2e.object_store import ObjectStore, object_store
 from tests.e2e.product import Sluice, eventually

@@ -10,11 +10,11 @@ import pytest
 from aiohttp import ClientSession, web
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from control.channels.config import WebhookConfig
-from control.deliveries.platforms import webhook
+from control.notify.channels.config import WebhookConfig
+from control.notify.deliveries.platforms import webhook
 from control.settings import ControlSettings
-from tests.control.channels.conftest import CHANNELS
 from tests.control.conftest import Control, serving
+from tests.control.notify.channels.conftest import CHANNELS
 from tests.control.outbound.test_egress import answering
 from tests.control.receiver import SECRET, Received, Receiver
 

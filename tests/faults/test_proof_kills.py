@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from control.approvals.proofs.tables import proof_bundles, proof_links, proof_usage
 from control.audit.tables import audit_events
-from control.proofs.tables import proof_bundles, proof_links, proof_usage
 from proto.proofs import dsse
-from tests.control.proofs.made import ISSUER, KEY, bundle, claim, signed
+from tests.control.approvals.proofs.made import ISSUER, KEY, bundle, claim, signed
 from tests.faults.office import Office
 from tests.faults.zygote import Zygote
 from tests.selection import scaled

@@ -21,9 +21,9 @@ from chassis.auth.tables import projects
 from chassis.changes.tables import change_events
 from chassis.db.database import Database
 from chassis.issues.tables import issues
-from control.integrations.tables import inbound_deliveries
+from control.inbound.integrations.tables import inbound_deliveries
+from control.issues.releases.tables import commits, proposals
 from control.issues.tables import ActivityKind, issue_activity
-from control.releases.tables import commits, proposals
 from tests.e2e.product import call
 from tests.faults.office import Office
 from tests.faults.zygote import Zygote

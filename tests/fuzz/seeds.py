@@ -24,8 +24,8 @@ from proto.proofs import dsse
 from proto.proofs.bundle import PREDICATE_TYPE, STATEMENT_TYPE
 from query.fields import LOGS, SPANS
 from query.request.filters import Op
-from tests.control.billing import processor
-from tests.control.sso import oidc_tokens, url_standard
+from tests.control.governance.billing import processor
+from tests.control.identity.sso import oidc_tokens, url_standard
 from tests.fuzz.run import GROWN
 from tests.fuzz.targets import chat_events as chat_events_target
 from tests.fuzz.targets import code_messages as code_messages_target

@@ -14,9 +14,9 @@ from structlog.testing import capture_logs
 
 from chassis.db.database import Database
 from chassis.source_maps.resolver import ProjectResolver, SourceMaps
-from control.source_maps import repository
-from control.source_maps.parser_process import read_upload
-from control.source_maps.repository import NewSourceMap
+from control.code.source_maps import repository
+from control.code.source_maps.parser_process import read_upload
+from control.code.source_maps.repository import NewSourceMap
 from gateway import error_occurrences
 from gateway.error_occurrences import occurrence_blocks
 from gateway.repair.exception_source import ExceptionSource, occurrence_rows
@@ -24,7 +24,7 @@ from proto.grouping.fingerprint import fingerprint
 from proto.otlp.codec import decode_json
 from proto.otlp.policy import DecodedPayload, Policy
 from tests.chassis.auth.tenants import Tenant, new_tenant
-from tests.control.source_maps.uploaded import MINIFIED, RELEASE, SHOWN, document
+from tests.control.code.source_maps.uploaded import MINIFIED, RELEASE, SHOWN, document
 
 OTHER_BUILD: Final = "TypeError: no\n    at x (https://shop.example/b.js:1:24)\n    at https://shop.example/b.js:1:5"
 RESOLVED: Final = fingerprint("TypeError", "no", SHOWN)

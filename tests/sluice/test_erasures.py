@@ -18,7 +18,7 @@ from chassis.db.database import Database
 from chassis.erasures import leases, repository
 from chassis.erasures.export import decode_line
 from control.audit.record import Actor
-from control.erasures import deletion
+from control.governance.erasures import deletion
 from control.identity import organization_repository
 from sluice.main import main
 

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from proto.proofs import dsse
 from sluice.main import main
-from tests.control.proofs.made import statement
+from tests.control.approvals.proofs.made import statement
 from tests.proto.proofs import shapes
 
 from .conftest import ROOT, Start, clean_environment, command

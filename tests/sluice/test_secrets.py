@@ -13,13 +13,13 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 
 from chassis.db.database import Database, migration_engine
-from control.channels import repository
-from control.channels.config import EmailConfig, Kind
-from control.channels.tables import notification_channels
 from control.identity import user_repository
+from control.identity.sso import connection_repository
+from control.identity.sso.tables import Protocol
+from control.notify.channels import repository
+from control.notify.channels.config import EmailConfig, Kind
+from control.notify.channels.tables import notification_channels
 from control.secrets.secret_box import KeyFile, KeyRing, SecretBox, key_id_of
-from control.sso import connection_repository
-from control.sso.tables import Protocol
 from sluice.cli.secrets import _retire, _rotate
 from tests.chassis.auth.tenants import new_tenant
 

@@ -64,7 +64,7 @@ def run(script: str, directory: Path) -> str:
 
 def test_the_errors_of_runs_are_those_of_the_code() -> None:
     """Each sentence of the table is in the code."""
-    code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "control/warehouse").rglob("*.py"))
+    code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "control/export").rglob("*.py"))
     rows = [row for row in section("When a run fails").splitlines() if row.startswith("| `")]
     shown = [sentence for row in rows for sentence in re.findall(r"`([^`]+)`", row.split("|")[1])]
     assert len(shown) > 7

@@ -13,9 +13,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from playwright.async_api import BrowserContext, Locator, Page, Route, expect
 
-from tests.control.sso import saml_idp
-from tests.control.sso.conftest import IDP_SSO, Begun, moment
-from tests.control.sso.saml_idp import Idp
+from tests.control.identity.sso import saml_idp
+from tests.control.identity.sso.conftest import IDP_SSO, Begun, moment
+from tests.control.identity.sso.saml_idp import Idp
 from tests.e2e.product import call
 from tests.web.conftest import ROOT, Site, Tab, fill
 

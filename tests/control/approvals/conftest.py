@@ -13,12 +13,12 @@ from chassis.http.web import build_app
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
 from control.approvals.notifications import LinkBuilder
+from control.approvals.policies.api import Policies
 from control.approvals.requests import ApprovalRequests
 from control.approvals.views import ApprovalViews
 from control.audit.events import Audit
 from control.http.context import HandlerContext
-from control.page_links import PageLinks
-from control.policies.api import Policies
+from control.http.page_links import PageLinks
 from control.resources import RESOURCES
 from control.routing.resource import with_existence_checks
 from tests.chassis.auth.tenants import Clock, Tenant, new_tenant

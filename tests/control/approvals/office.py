@@ -9,11 +9,11 @@ from chassis.auth.id_generation import new_id
 from chassis.auth.model import AuthorizationContext
 from chassis.auth.tables import principals
 from chassis.db.database import Database
-from control.channels.tables import notification_channels
-from control.deliveries.outbox import DeliveryResult, EnqueueResult
+from control.approvals.policies.model import DECIDING_ROLES, Effect, RiskClass
 from control.identity import organization_repository
 from control.identity.organization_repository import StoredOrganization
-from control.policies.model import DECIDING_ROLES, Effect, RiskClass
+from control.notify.channels.tables import notification_channels
+from control.notify.deliveries.outbox import DeliveryResult, EnqueueResult
 from proto.identity import ROLE_SCOPES, PrincipalKind, Role, Scope
 from tests.chassis.auth.tenants import Clock, Tenant
 from tests.control.conftest import Control

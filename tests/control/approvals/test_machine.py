@@ -35,6 +35,8 @@ from control.approvals import repository, vote_rules, voting
 from control.approvals.expiry import ExpiryTask
 from control.approvals.model import RequestRecord, Status
 from control.approvals.notifications import LinkBuilder
+from control.approvals.policies import repository as policies
+from control.approvals.policies.model import DECIDING_ROLES
 from control.approvals.schemas import NewRequest
 from control.approvals.submission import Submission, submit
 from control.approvals.tables import approval_requests, approval_votes
@@ -43,8 +45,6 @@ from control.audit.record import Actor, record
 from control.audit.tables import audit_events
 from control.audit.verify import verify_stored
 from control.identity import organization_repository
-from control.policies import repository as policies
-from control.policies.model import DECIDING_ROLES
 from proto.identity import PrincipalKind, Role
 from tests.control.approvals.office import POLICY, context
 from tests.selection import scaled

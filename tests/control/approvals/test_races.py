@@ -13,13 +13,13 @@ from chassis.errors import ApiError
 from control.approvals import repository, voting
 from control.approvals.model import RequestRecord, Status
 from control.approvals.notifications import LinkBuilder
+from control.approvals.policies import repository as policies
 from control.approvals.schemas import NewRequest
 from control.approvals.submission import Submission, submit
 from control.approvals.tables import approval_votes
 from control.approvals.voting import VoteOutcome, VoteRequest
 from control.audit.tables import audit_events
 from control.audit.verify import verify_stored
-from control.policies import repository as policies
 from tests.chassis.auth.tenants import Tenant, new_tenant
 from tests.control.approvals.office import POLICY, context, new_member
 

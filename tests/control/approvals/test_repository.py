@@ -8,8 +8,8 @@ import pytest
 
 from control.approvals import repository
 from control.approvals.model import RequestRecord, Status
+from control.approvals.policies.builtin import FALLBACK
 from control.approvals.repository import RequestDetails
-from control.policies.builtin import FALLBACK
 from proto.identity import PrincipalKind
 from tests.control.approvals.office import Office, context
 

@@ -17,8 +17,8 @@ from argon2 import PasswordHasher
 
 from chassis.auth.tables import email_verifications, recovery_codes, users
 from control.audit.tables import audit_events
+from control.http.page_links import PageLinks
 from control.identity import user_repository
-from control.page_links import PageLinks
 from control.settings import ControlSettings
 from tests.control.conftest import SETTINGS, Control
 from tests.control.identity.accounts import ADA, SQUATTED, accept, invite, join, log_in

@@ -10,17 +10,17 @@ import sqlalchemy as sa
 from chassis.auth.tables import projects
 from chassis.db.database import Database
 from chassis.issues.tables import IssueStatus, issues
-from control.channels import repository as channels
-from control.channels.config import Kind, WebhookConfig
-from control.channels.delivery_tables import deliveries, delivery_messages
-from control.channels.tables import ChannelEvent
 from control.issues import counting, repository
 from control.issues.details import Details, details
 from control.issues.housekeeping import SUM_INTERVAL, IssueHousekeeping
 from control.issues.lifecycle import Resolution
 from control.issues.notifications import IssueUrls
 from control.issues.permits import ANNOUNCEMENTS, NEW_ISSUES
-from control.releases.repository import find_latest_version
+from control.issues.releases.repository import find_latest_version
+from control.notify.channels import repository as channels
+from control.notify.channels.config import Kind, WebhookConfig
+from control.notify.channels.delivery_tables import deliveries, delivery_messages
+from control.notify.channels.tables import ChannelEvent
 from control.secrets.secret_box import KeyFile, SecretBox
 from tests.control.issues.conftest import MINUTE, START, Ledger
 from tests.control.receiver import SECRET

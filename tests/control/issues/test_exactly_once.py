@@ -18,16 +18,16 @@ from chassis.clickhouse import ClickHouse, QueryLimits
 from chassis.clickhouse.storage_order import START, Position, StoredRowList
 from chassis.db.database import Database
 from chassis.issues.tables import issues
-from control.followers import progress
-from control.followers.progress import LEASE
-from control.followers.tables import follower_blocks, follower_progress
 from control.issues import follower as follower_module
 from control.issues import occurrence_texts
 from control.issues.follower import NAME, IssueFollower
+from control.issues.followers import progress
+from control.issues.followers.progress import LEASE
+from control.issues.followers.tables import follower_blocks, follower_progress
 from control.issues.metrics import IssueMetrics
 from control.issues.notifications import IssueUrls
+from control.issues.releases.tables import release_projects, releases
 from control.issues.tables import issue_activity, issue_projects
-from control.releases.tables import release_projects, releases
 from proto.grouping.fingerprint import FINGERPRINT_VERSION
 from tests.chassis.auth.tenants import Tenant, new_tenant
 from tests.chassis.clickhouse.storage_world import US, Item, Server, World

@@ -30,9 +30,9 @@ from proto.grouping.version_1 import fingerprint_version_1
 from proto.otlp.native import write_block
 from proto.stack_traces import in_app_frames
 from proto.storage.tables import ERROR_OCCURRENCES
+from tests.control.code.source_maps.uploaded import MINIFIED, RELEASE, SHOWN, document, upload
 from tests.control.conftest import Control
 from tests.control.issues.conftest import MINUTE, START, Ledger, fingerprint
-from tests.control.source_maps.uploaded import MINIFIED, RELEASE, SHOWN, document, upload
 
 DAY = timedelta(days=1)
 TRACE = 'Traceback (most recent call last):\n  File "/app/shop/cart.py", line 9, in add\n    int(sku)\nValueError: x'

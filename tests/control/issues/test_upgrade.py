@@ -16,14 +16,14 @@ from chassis.clickhouse import ClickHouse, QueryLimits
 from chassis.clickhouse.storage_order import Position, StoredRow, StoredRowList
 from chassis.db.database import Database
 from chassis.issues.tables import issues
-from control.channels.delivery_tables import deliveries
-from control.channels.tables import ChannelEvent
-from control.followers.tables import follower_blocks, follower_progress
 from control.issues.follower import NAME, IssueFollower
+from control.issues.followers.tables import follower_blocks, follower_progress
 from control.issues.housekeeping import IssueHousekeeping
 from control.issues.metrics import IssueMetrics
 from control.issues.notifications import IssueUrls
 from control.issues.tables import issue_activity
+from control.notify.channels.delivery_tables import deliveries
+from control.notify.channels.tables import ChannelEvent
 from proto.grouping.fingerprint import FINGERPRINT_VERSION, fingerprint
 from proto.grouping.version_1 import fingerprint_version_1
 from tests.selection import scaled

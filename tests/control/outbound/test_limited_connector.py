@@ -10,8 +10,8 @@ from pathlib import Path
 
 from control.outbound.limited_connector import MAX_RECEIVED
 from tests.accepting import accepting
+from tests.control.identity.sso.authority import issue
 from tests.control.outbound.going_out import failure, opened, speaking
-from tests.control.sso.authority import issue
 
 
 @asynccontextmanager

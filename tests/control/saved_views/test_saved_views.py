@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from yarl import URL
 
-from control.erasures.purge import Purger
+from control.governance.erasures.purge import Purger
 from control.saved_views import api
 from control.saved_views.api import PATH_PATTERN, NewSavedView
 from control.saved_views.tables import MAX_PATH_LENGTH, saved_views

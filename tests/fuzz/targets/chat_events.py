@@ -12,8 +12,9 @@ from urllib.parse import urlencode
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from control.chat.commands import Command
-from control.chat.payloads import (
+from control.identity.chat_links.model import ChatUser
+from control.inbound.chat.commands import Command
+from control.inbound.chat.payloads import (
     CommandCall,
     Press,
     parse_event,
@@ -21,11 +22,10 @@ from control.chat.payloads import (
     parse_interactivity,
     parse_slash_command,
 )
-from control.chat.replies import CHAT_A_MARKUP, CHAT_B_MARKUP, MAX_REPLY, Reply, chat_a_reply, chat_b_content
-from control.chat_links.model import ChatUser
-from control.webhooks.platform import PayloadError
-from control.webhooks.signatures import verify_chat_a, verify_ed25519
-from control.webhooks.tables import MAX_EVENT_ID_LENGTH
+from control.inbound.chat.replies import CHAT_A_MARKUP, CHAT_B_MARKUP, MAX_REPLY, Reply, chat_a_reply, chat_b_content
+from control.inbound.webhooks.platform import PayloadError
+from control.inbound.webhooks.signatures import verify_chat_a, verify_ed25519
+from control.inbound.webhooks.tables import MAX_EVENT_ID_LENGTH
 
 API_URL: Final = "https://chat.example/api"
 NOW: Final = 1_531_420_618

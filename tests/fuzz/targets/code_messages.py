@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from control.code.messages import ParsedMessage, merge_of, read_commit, read_proposal
 from control.issues.markup import PLACEHOLDER, strip_code_and_quotes
 from control.issues.references import MAX_REFERENCES
-from control.scm.messages import ParsedMessage, merge_of, read_commit, read_proposal
 
 _TARGET: Final = re.compile(r"#[1-9][0-9]{0,17}|[0-9a-f]{7,64}")
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}")

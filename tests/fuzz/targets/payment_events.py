@@ -8,10 +8,10 @@ from typing import Final
 
 import msgspec
 
-from control.billing.events import MAX_PRICES, MAX_TIME, PaymentEvent, parse_event
-from control.billing.history import MAX_SUBSCRIPTIONS, History, Outcome, add_event, find_outcome
+from control.governance.billing.events import MAX_PRICES, MAX_TIME, PaymentEvent, parse_event
+from control.governance.billing.history import MAX_SUBSCRIPTIONS, History, Outcome, add_event, find_outcome
+from control.inbound.webhooks.platform import PayloadError
 from control.plans import MAX_PRICE_LENGTH, Plans
-from control.webhooks.platform import PayloadError
 
 PLANS: Final = Plans.parse(("price_team=Team:1000", "business=Business:50000"), "Free:10")
 _LONGEST: Final = 255

@@ -5,8 +5,8 @@ The parser runs in Node.js, in a process of its own.
 
 from functools import cache
 
-from control.sso import return_path
-from tests.control.sso.url_standard import UrlStandard
+from control.identity.sso import return_path
+from tests.control.identity.sso.url_standard import UrlStandard
 
 
 @cache

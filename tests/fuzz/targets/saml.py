@@ -13,11 +13,23 @@ from typing import Final
 
 from lxml import etree
 
-from control.sso.refusal import MAX_DETAIL_LENGTH, LoginRefused
-from control.sso.saml.certificates import MAX_RSA_BITS, MIN_RSA_BITS, parse_certificate
-from control.sso.saml.document import MAX_ELEMENTS
-from control.sso.saml.response import Assertion, verify_response
-from tests.control.sso.saml_idp import ACS, IDP, REQUEST, SP, Idp, certificate, ec_key, expected, login, post, sign
+from control.identity.sso.refusal import MAX_DETAIL_LENGTH, LoginRefused
+from control.identity.sso.saml.certificates import MAX_RSA_BITS, MIN_RSA_BITS, parse_certificate
+from control.identity.sso.saml.document import MAX_ELEMENTS
+from control.identity.sso.saml.response import Assertion, verify_response
+from tests.control.identity.sso.saml_idp import (
+    ACS,
+    IDP,
+    REQUEST,
+    SP,
+    Idp,
+    certificate,
+    ec_key,
+    expected,
+    login,
+    post,
+    sign,
+)
 
 Element = etree._Element
 

@@ -13,15 +13,11 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from chassis.changes.tables import MAX_NAME_LENGTH, change_events
-from control.changes.repository import MAX_AHEAD
-from control.integrations.model import IntegrationKind
-from control.issues.references import MAX_TEXT
-from control.issues.tables import issue_links
-from control.releases.tables import commits, proposals, releases
-from control.scm.commit_repository import MAX_FILES, NewCommit
-from control.scm.release_schemas import MAX_REPORTED_MESSAGE
-from control.webhooks.platform import PayloadError
-from control.webhooks.scm.events import (
+from control.code.changes.repository import MAX_AHEAD
+from control.code.commit_repository import MAX_FILES, NewCommit
+from control.code.release_schemas import MAX_REPORTED_MESSAGE
+from control.inbound.integrations.model import IntegrationKind
+from control.inbound.webhooks.forges.events import (
     CommitsPushed,
     Content,
     Deployed,
@@ -30,9 +26,13 @@ from control.webhooks.scm.events import (
     ReleasePublished,
     TicketChanged,
 )
-from control.webhooks.scm.fields import MAX_COMMITS
-from control.webhooks.scm.sources import SCM_SOURCES
-from tests.control.webhooks.scm import payloads
+from control.inbound.webhooks.forges.fields import MAX_COMMITS
+from control.inbound.webhooks.forges.sources import SCM_SOURCES
+from control.inbound.webhooks.platform import PayloadError
+from control.issues.references import MAX_TEXT
+from control.issues.releases.tables import commits, proposals, releases
+from control.issues.tables import issue_links
+from tests.control.inbound.webhooks.forges import payloads
 
 Mutate = Callable[[bytes, int], bytes]
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from control.webhooks import signatures
+from control.inbound.webhooks import signatures
 
 NOW: Final = 1_790_000_000
 _SECRET: Final = bytes(range(32))

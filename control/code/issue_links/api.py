@@ -1,0 +1,215 @@
+"""`/orgs/{orgSlug}/projects/{projectSlug}/issues/{issueId}/links`: list, create, change, delete."""
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+
+import msgspec
+import sqlalchemy as sa
+from aiohttp import web
+from msgspec import UNSET, Meta, UnsetType
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.model import AuthorizationContext
+from chassis.db.database import to_milliseconds
+from chassis.errors import NotFound
+from chassis.http.access import authorization_context, bearer
+from chassis.http.declaration import Argument, Created, PageOf, declared_routes, route
+from chassis.http.operation import Tag
+from chassis.http.validation import Issues
+from chassis.http.web import Route
+from control.code.issue_links import repository
+from control.code.issue_links.addresses import ExternalItem, identify_again, identify_named
+from control.code.issue_links.repository import IssuePlace, StoredLink
+from control.http.context import HandlerContext
+from control.http.field_types import Timestamp
+from control.http.path_ids import path_id
+from control.http.text_types import Url, line
+from control.http.url_input import check_url
+from control.issues.lifecycle import add_activity
+from control.issues.tables import (
+    MAX_EXTERNAL_ID_LENGTH,
+    MAX_LINK_TITLE_LENGTH,
+    MAX_SYSTEM_LENGTH,
+    ActivityKind,
+    LinkState,
+    issue_links,
+)
+from control.routing.arguments import CheckedBody, Transaction, control_arguments
+from control.routing.resource import PageReader, Resource, ids, in_project, shown_as
+from proto.identity import Scope
+
+TAG: Final = Tag("issue-links", "Links of issues to tickets, pull requests and pages of other systems.")
+PATH: Final = "/orgs/{orgSlug}/projects/{projectSlug}/issues/{issueId}/links"
+_WRITE: Final = bearer(Scope.ISSUES_WRITE)
+_Title = Annotated[str, line(MAX_LINK_TITLE_LENGTH)]
+_System = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_SYSTEM_LENGTH,
+        pattern=r"^[a-z][a-z0-9-]*(?!\n)$",
+        description="Must consist of lowercase letters, digits and hyphens, such as `github`.",
+    ),
+]
+
+
+class NewIssueLink(CheckedBody, frozen=True):
+    """The link to create. `system` and `externalId` are taken from the address if they are left out."""
+
+    url: Url
+    title: _Title | None = None
+    system: _System | None = None
+    external_id: Annotated[str, line(MAX_EXTERNAL_ID_LENGTH)] | None = None
+    state: LinkState | None = None
+
+    def check(self, issues: Issues) -> None:
+        """Record an address that is none."""
+        check_url(self.url, "body.url", issues)
+
+
+class IssueLinkChange(CheckedBody, frozen=True):
+    """Changes to a link; omitted fields stay as they are."""
+
+    url: Url | UnsetType = UNSET
+    title: _Title | UnsetType | None = UNSET
+    state: LinkState | UnsetType | None = UNSET
+
+    def check(self, issues: Issues) -> None:
+        """Record an address that is none."""
+        check_url(self.url, "body.url", issues)
+
+
+class IssueLink(msgspec.Struct, frozen=True, rename="camel"):
+    """A link of an issue. `externalId` identifies the item in its system."""
+
+    id: Annotated[str, Meta(pattern="^lnk_[0-9a-z]{26}$")]
+    url: str
+    title: str | None
+    system: _System
+    external_id: str
+    state: Annotated[LinkState | None, Meta(description="State of the item; null: not known.")]
+    created_by: str | None
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+def _shown(row: Any, _caller: object = None) -> IssueLink:
+    return shown_as(IssueLink, row)
+
+
+LINKS: Final = Resource(
+    "linkId",
+    ids("lnk"),
+    Scope.ISSUES_READ,
+    issue_links.c.id,
+    in_project(issue_links) & (issue_links.c.issue_id == sa.bindparam("issueId")),
+    sa.select(issue_links),
+    _shown,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class IssueLinks:
+    """Handlers of links of issues, and their dependencies."""
+
+    context: HandlerContext
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    def routes(self) -> list[Route]:
+        """Every route of this resource."""
+        place = {IssuePlace: Argument(self._find_place)}
+        return declared_routes(self, TAG, control_arguments(self.context, place))
+
+    @route("GET", PATH, bearer(Scope.ISSUES_READ))
+    async def list_issue_links(
+        self, _place: IssuePlace, caller: AuthorizationContext, page: PageReader
+    ) -> PageOf[IssueLink]:
+        """List the links of an issue, newest first."""
+        return await page.of(LINKS, caller)
+
+    @route("POST", PATH, _WRITE, errors=(409,), example={"url": "https://github.com/shop/checkout/issues/17"})
+    async def create_issue_link(
+        self, place: IssuePlace, body: NewIssueLink, transaction: Transaction
+    ) -> Created[IssueLink] | IssueLink:
+        """Link an issue to an item of another system.
+
+        200 with the link that there is if the issue has one to this item: it stays as it is. 409 at the maximum number
+        of links.
+        """
+        await _require_issue(transaction.connection, place)
+        link, is_new = await repository.create_link(
+            transaction.connection,
+            place,
+            identify_named(body.url, body.system, body.external_id),
+            url=body.url,
+            title=body.title,
+            state=body.state,
+            created_by=transaction.caller.principal_id,
+            now=to_milliseconds(self.now()),
+        )
+        if is_new:
+            await self._note(transaction, ActivityKind.LINK_ADDED, link)
+        return Created(_shown(link)) if is_new else _shown(link)
+
+    @route("PATCH", PATH + "/{linkId}", _WRITE, errors=(409,), example={"state": "closed"})
+    async def change_issue_link(
+        self, place: IssuePlace, link_id: str, body: IssueLinkChange, transaction: Transaction
+    ) -> IssueLink:
+        """Change a link: its address, its title, the state of its item.
+
+        Another address may be that of another item: system and id are taken from it, unless they were named when the
+        link was created. 409 if the issue has a link to that item.
+        """
+        values = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not UNSET}
+        known = await _require_link(transaction.connection, place, link_id)
+        if body.url is not UNSET:
+            old = ExternalItem(known.system, known.external_id)
+            item = identify_again(old, known.url, body.url)
+            values |= item._asdict()
+            if item != old:
+                values["changed_at"] = None
+        now = to_milliseconds(self.now())
+        changed = await repository.change_link(transaction.connection, place, link_id, values, now)
+        await self._note(transaction, ActivityKind.LINK_CHANGED, changed)
+        return _shown(changed)
+
+    @route("DELETE", PATH + "/{linkId}", _WRITE)
+    async def delete_issue_link(self, place: IssuePlace, link_id: str, transaction: Transaction) -> None:
+        """Delete a link."""
+        link = await _require_link(transaction.connection, place, link_id)
+        await LINKS.delete(transaction.connection, link_id)
+        await self._note(transaction, ActivityKind.LINK_REMOVED, link)
+
+    async def _find_place(self, request: web.Request, _stack: AsyncExitStack) -> IssuePlace:
+        """The issue in the path, which exists, and its link: 404 comes before 415. Raises NotFound."""
+        caller = authorization_context(request)
+        place = IssuePlace(caller.org_id, caller.path_project_id, path_id(request, "issueId"))
+        async with self.context.database.read() as connection:
+            await _require_issue(connection, place)
+            if "linkId" in request.match_info:
+                await _require_link(connection, place, path_id(request, "linkId"))
+        return place
+
+    async def _note(self, transaction: Transaction, kind: ActivityKind, link: StoredLink) -> None:
+        """Record the change in the activity of the issue and in the audit log."""
+        data = {"linkId": link.id, "url": link.url, "title": link.title, "system": link.system, "state": link.state}
+        now, by = to_milliseconds(self.now()), transaction.caller.principal_id
+        await add_activity(transaction.connection, link.issue_id, kind, now=now, by=by, data=data)
+        await transaction.record(f"issue.{kind.value}", link.issue_id, data)
+
+
+async def _require_issue(connection: AsyncConnection, place: IssuePlace) -> None:
+    """Raises NotFound."""
+    if not await repository.has_issue(connection, place):
+        raise NotFound
+
+
+async def _require_link(connection: AsyncConnection, place: IssuePlace, link_id: str) -> StoredLink:
+    """The link in the path. Raises NotFound."""
+    found = await repository.find_link(connection, place, link_id)
+    if found is None:
+        raise NotFound
+    return found

@@ -1,0 +1,235 @@
+"""`/orgs/{orgSlug}/projects/{projectSlug}/source-maps`: upload, list, delete."""
+
+import asyncio
+import hashlib
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+
+import msgspec
+from aiohttp import web
+from msgspec import Meta
+
+from chassis.auth.model import AuthorizationContext
+from chassis.errors import BadRequest, Issue, ServiceUnavailable
+from chassis.http.access import bearer
+from chassis.http.body import read_body
+from chassis.http.declaration import Created, PageOf, declared_routes, route
+from chassis.http.media_type import require_media_type
+from chassis.http.operation import JSON_TYPE, Body, Parameter, Tag
+from chassis.http.query import Query, line
+from chassis.http.validation import Issues
+from chassis.http.web import Route
+from chassis.issues.tables import MAX_VERSION_LENGTH
+from chassis.source_maps.tables import MAX_PATH_LENGTH, source_maps
+from control.code.source_maps import repository
+from control.code.source_maps.parser_process import SourceMapReader
+from control.code.source_maps.places import UploadPlaces
+from control.code.source_maps.repository import NewSourceMap, StoredSourceMap
+from control.http.context import HandlerContext
+from control.http.field_types import Timestamp
+from control.http.query_filters import line_filter
+from control.http.request_slots import RequestSlots
+from control.routing.arguments import Transaction, begin, control_arguments
+from control.routing.resource import PageReader, Resource, ids, in_project, shown_as
+from proto.identity import Scope
+from proto.source_maps.frame_rewriting import url_path
+
+MAX_MAP_BYTES: Final = 48 * 2**20
+MAX_RECEIVING: Final = 2  # at once, of all organizations, one of each: each may hold MAX_MAP_BYTES
+MAX_BODY_S: Final = 300.0  # of a body, however steadily it arrives
+MAX_WAIT_S: Final = 20.0  # for a place, in the order of arrival
+RETRY_AFTER_S: Final = 10
+_PATH: Final = re.compile(r"/[!-~]{0,1023}")
+_Release = Annotated[str, Meta(min_length=1, max_length=MAX_VERSION_LENGTH)]
+
+TAG: Final = Tag("source-maps", "Source maps, by which frames of minified JavaScript are shown and grouped.")
+TARGET: Final = (
+    Parameter("release", "query", _Release, "The release: `service.version` of its telemetry.", required=True),
+    Parameter(
+        "url",
+        "query",
+        Annotated[str, Meta(min_length=1, max_length=MAX_PATH_LENGTH)],
+        "URL or path of the minified file, as stack traces have it. Origin, query and fragment do not count.",
+        required=True,
+    ),
+)
+MAP: Final = Body(
+    {JSON_TYPE: dict},
+    "A source map of version 3 (ECMA-426), also one with sections; at most 48 MiB. `sourcesContent` is not stored.",
+    example={"version": 3, "sources": ["../src/cart.ts"], "names": ["add"], "mappings": "AAAO,SAASA"},
+)
+PATH: Final = "/orgs/{orgSlug}/projects/{projectSlug}/source-maps"
+_WRITE: Final = bearer(Scope.RELEASES_WRITE)
+
+
+class SourceMapQuery(Query, frozen=True, rename="camel"):
+    """Which source maps a list has."""
+
+    release: Annotated[str | None, line(MAX_VERSION_LENGTH), Meta(description="Only those of this release.")] = None
+
+
+class SourceMap(msgspec.Struct, frozen=True, rename="camel"):
+    """A source map. Its content is not shown."""
+
+    id: str
+    release: str
+    path: Annotated[
+        str, Meta(max_length=MAX_PATH_LENGTH, description="Of the minified file: its URL without origin and query.")
+    ]
+    debug_id: Annotated[str | None, Meta(description="The UUID that the map and the minified file have in common.")]
+    digest: Annotated[str, Meta(pattern="^[0-9a-f]{64}$", description="SHA-256 of the map as uploaded.")]
+    bytes: Annotated[int, Meta(ge=0, description="Size as stored.")]
+    created_by: Annotated[str | None, Meta(description="Id of the principal.")]
+    created_at: Timestamp
+
+
+class UploadedSourceMap(SourceMap, frozen=True, rename="camel"):
+    """A source map, and what had to make room for it."""
+
+    removed_releases: Annotated[
+        list[str], Meta(description="Releases whose source maps were removed, because the project would have too many.")
+    ]
+
+
+def _shown(row: Any, _caller: object = None) -> SourceMap:
+    return shown_as(SourceMap, row, digest=row.digest.hex(), bytes=row.size)
+
+
+MAPS: Final = Resource(
+    "sourceMapId",
+    ids("smp"),
+    Scope.RELEASES_READ,
+    source_maps.c.id,
+    in_project(source_maps),
+    repository.SELECT_MAPS,
+    _shown,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceMapHandlers:
+    """Handlers of source maps, and their dependencies. `max_bytes`: of a project; 0: no limit. `body_min_rate`: of
+    bodies that take longer than others, bytes per second.
+    """
+
+    context: HandlerContext
+    max_bytes: int
+    body_min_rate: int
+    reader: SourceMapReader = field(default_factory=SourceMapReader)
+    slots: RequestSlots = field(default_factory=lambda: RequestSlots("Too many source maps are uploaded at once.", 1))
+    places: UploadPlaces = field(default_factory=lambda: UploadPlaces(MAX_RECEIVING))
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    def routes(self) -> list[Route]:
+        """Every route of this resource."""
+        return declared_routes(self, TAG, control_arguments(self.context))
+
+    @route("GET", PATH, bearer(Scope.RELEASES_READ))
+    async def list_source_maps(
+        self, caller: AuthorizationContext, query: SourceMapQuery, page: PageReader
+    ) -> PageOf[SourceMap]:
+        """List the source maps of a project, newest first."""
+        return await page.of(MAPS, caller, *([source_maps.c.release == query.release] if query.release else []))
+
+    @route("POST", PATH, _WRITE, body=MAP, errors=(409,), parameters=TARGET)
+    async def upload_source_map(
+        self, request: web.Request, caller: AuthorizationContext
+    ) -> Created[UploadedSourceMap] | UploadedSourceMap:
+        """Upload the source map of a minified file of a release.
+
+        It replaces the one of the same release and path. It counts for errors that arrive from five seconds later on,
+        and for display. If the project would have too many source maps, the releases whose maps were uploaded first
+        lose theirs; 409 if this release alone has too many.
+        """
+        require_media_type(request, (JSON_TYPE,))
+        async with self._place(caller.org_id):
+            raw = await self._receive(request)
+            release, path = _target(request)
+            digest = hashlib.sha256(raw).digest()
+            async with self.context.database.read() as connection:
+                known = await repository.find_by_path(connection, caller.path_project_id, release, path)
+            if known is not None and known.digest == digest:
+                return _uploaded(known, [])
+            read = await self.reader.read(raw)
+            del raw
+            async with begin(self.context, request) as transaction:
+                caller = transaction.caller
+                new = NewSourceMap(
+                    caller.org_id,
+                    caller.path_project_id,
+                    caller.principal_id,
+                    release,
+                    path,
+                    read.debug_id,
+                    digest,
+                    read.content,
+                    self.now(),
+                )
+                stored = await repository.store(transaction.connection, new, self.max_bytes)
+                removed = {"removedReleases": stored.removed_releases[:100]} if stored.removed_releases else {}
+                await _record(transaction, "source_map.upload", _shown(stored.source_map), removed)
+        return Created(_uploaded(stored.source_map, stored.removed_releases))
+
+    @asynccontextmanager
+    async def _place(self, org_id: str) -> AsyncIterator[None]:
+        """One of the places for uploads. Organizations have theirs in the order in which they have come. Raises
+        RateLimited and ServiceUnavailable.
+        """
+        async with AsyncExitStack() as held:
+            try:
+                async with asyncio.timeout(MAX_WAIT_S):
+                    await held.enter_async_context(self.slots.taken(org_id))
+                    await held.enter_async_context(self.places.taken())
+            except TimeoutError as error:
+                raise ServiceUnavailable(
+                    "Other source maps are being uploaded; retry later.", RETRY_AFTER_S, close=True
+                ) from error
+            yield
+
+    async def _receive(self, request: web.Request) -> bytes:
+        try:
+            async with self.places.receiving(MAX_BODY_S) as grow:
+                return await read_body(
+                    request, MAX_MAP_BYTES, self.context.body_timeout_s, grow, min_rate=self.body_min_rate
+                )
+        except TimeoutError as error:
+            raise ServiceUnavailable("The body was not received in time.", close=True) from error
+
+    @route("DELETE", PATH + "/{sourceMapId}", _WRITE)
+    async def delete_source_map(self, source_map_id: str, transaction: Transaction) -> None:
+        """Delete a source map. Fingerprints that were computed with it stay."""
+        found = await MAPS.show(transaction.connection, transaction.caller, source_map_id)
+        await repository.delete(transaction.connection, transaction.caller.path_project_id, source_map_id)
+        await _record(transaction, "source_map.delete", found, {})
+
+
+def _target(request: web.Request) -> tuple[str, str]:
+    """The release and the path of the minified file. Raises BadRequest."""
+    issues = Issues()
+    release = line_filter(request.query, "release", MAX_VERSION_LENGTH, issues)
+    url = line_filter(request.query, "url", MAX_PATH_LENGTH, issues)
+    for name in ("release", "url"):
+        if name not in request.query:
+            issues.add(f"query.{name}", "Is required.", "missing")
+    path = url_path((url or "").removeprefix("~"))
+    if url is not None and (_PATH.fullmatch(path) is None or path == "/"):
+        issues.add("query.url", "Must be the URL or the path of a file, in visible ASCII.", "format")
+    elif not {".", ".."}.isdisjoint(path.split("/")):  # browsers resolve them, so no frame has them
+        issues.add("query.url", "Must have no segments `.` and `..`.", "format")
+    issues.raise_if_any("The query is not valid.")
+    if release is None:
+        raise BadRequest("The query is not valid.", [Issue("query.release", "Is required.", "missing")])
+    return release, path
+
+
+def _uploaded(stored: StoredSourceMap, removed_releases: list[str]) -> UploadedSourceMap:
+    return UploadedSourceMap(**msgspec.structs.asdict(_shown(stored)), removed_releases=removed_releases)
+
+
+async def _record(transaction: Transaction, action: str, shown: SourceMap, more: Mapping[str, object]) -> None:
+    data = {"projectSlug": transaction.caller.project_slug, "release": shown.release, "path": shown.path}
+    await transaction.record(action, shown.id, {**data, "digest": shown.digest, **more})

@@ -1,0 +1,131 @@
+"""Reads uploaded source maps in a process of its own, one at a time: a map may be made to take twenty times its size in
+memory and seconds of the interpreter. The process has limits of memory and time, and ends with the map.
+
+`python -m control.code.source_maps.parser_process` takes a map on standard input and answers with a `_Result` on standard
+output.
+"""
+
+import asyncio
+import resource
+import sys
+import zlib
+from typing import Final
+
+import msgspec
+import structlog
+
+from chassis.errors import BadRequest, Issue, ServiceUnavailable
+from proto.source_maps.compact_map import MAX_LOADED_BYTES, CompactMap
+from proto.source_maps.parsing import read_source_map
+from proto.source_maps.vlq import InvalidSourceMap
+
+MAX_PROCESS_BYTES: Final = 512 * 2**20  # address space of the process
+MAX_CPU_S: Final = 60
+MAX_TIME_S: Final = 120.0
+OUT_OF_MEMORY: Final = 66  # exit code of the process
+INVALID: Final = "The source map is not valid."
+_NOT_NOW: Final = "The source map cannot be read now; retry later."
+_TOO_COSTLY: Final = f"It takes more than {MAX_PROCESS_BYTES // 2**20} MiB or {MAX_CPU_S} s to read."
+_TOO_LARGE: Final = (
+    f"It would take more than {MAX_LOADED_BYTES // 2**20} MiB in the memory of each process that uses it."
+)
+_MAX_LOGGED: Final = 1_000  # bytes of what the process printed last
+
+log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+class _Result(msgspec.Struct, array_like=True):
+    """`content`: a StoredMap, compressed; empty if `fault` says what is wrong."""
+
+    content: bytes
+    debug_id: str | None
+    fault: str
+
+
+class UploadedMap(msgspec.Struct, frozen=True):
+    """A map as it is stored."""
+
+    content: bytes
+    debug_id: str | None
+
+
+class SourceMapReader:
+    """Reads one map at a time."""
+
+    def __init__(self) -> None:
+        self._slot = asyncio.Semaphore(1)
+
+    async def read(self, raw: bytes) -> UploadedMap:
+        """Raises BadRequest with the fault of the map, and ServiceUnavailable if the process cannot start or fails."""
+        async with self._slot:
+            result = await _run(raw)
+        if result.fault:
+            raise BadRequest(INVALID, [Issue("body", result.fault, "invalid")])
+        return UploadedMap(result.content, result.debug_id)
+
+
+async def _run(raw: bytes) -> _Result:
+    """What the process says, or that a limit ended it. Raises ServiceUnavailable."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-P",  # modules of the working directory are not those of Python
+            "-m",
+            "control.code.source_maps.parser_process",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+    except OSError as error:
+        raise ServiceUnavailable(_NOT_NOW) from error
+    try:
+        async with asyncio.timeout(MAX_TIME_S):
+            output, errors = await process.communicate(raw)
+    except TimeoutError:
+        return _Result(b"", None, _TOO_COSTLY)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return _result(process.returncode or 0, output, errors)
+
+
+def _result(returncode: int, output: bytes, errors: bytes) -> _Result:
+    """The answer of a process that has ended. Raises ServiceUnavailable if neither it nor a limit ended it."""
+    try:
+        return msgspec.msgpack.decode(output, type=_Result)
+    except msgspec.MsgspecError as error:
+        if returncode == OUT_OF_MEMORY:
+            return _Result(b"", None, _TOO_COSTLY)
+        said = errors[-_MAX_LOGGED:].decode(errors="replace")
+        log.warning("the process that reads source maps failed", returncode=returncode, stderr=said)
+        if returncode < 0:  # a signal: of the limit of CPU time, or of a library that got no memory
+            return _Result(b"", None, _TOO_COSTLY)
+        raise ServiceUnavailable(_NOT_NOW) from error
+
+
+def read_upload(raw: bytes) -> bytes:
+    """The answer of the process to a map. Raises MemoryError."""
+    try:
+        read = read_source_map(raw)
+    except InvalidSourceMap as error:
+        return msgspec.msgpack.encode(_Result(b"", None, str(error)))
+    if CompactMap(read.stored).memory_bytes > MAX_LOADED_BYTES:
+        return msgspec.msgpack.encode(_Result(b"", None, _TOO_LARGE))
+    content = zlib.compress(msgspec.msgpack.encode(read.stored), 6)
+    return msgspec.msgpack.encode(_Result(content, read.debug_id, ""))
+
+
+def main() -> None:
+    """Read one map from standard input."""
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_PROCESS_BYTES, MAX_PROCESS_BYTES))
+    resource.setrlimit(resource.RLIMIT_CPU, (MAX_CPU_S, MAX_CPU_S))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    try:
+        sys.stdout.buffer.write(read_upload(sys.stdin.buffer.read()))
+    except MemoryError:
+        sys.exit(OUT_OF_MEMORY)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,0 @@
-"""What an organization's directory has provisioned: people, groups, and who is in which group.
-
-`control.scim` writes it as the directory says; `control.sso` reads it to recognize who logs in. `tables` has the
-schema, `user_repository` and `group_repository` read and write it, one organization at a time; `directory_repository`
-deletes it as a whole.
-"""

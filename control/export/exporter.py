@@ -1,0 +1,275 @@
+"""Exports the streams of a sink, each row once.
+
+    export          takes the lease of the sink, runs its streams, gives the lease back
+    _export_batch   one batch: intent -> Parquet -> object store -> warehouse -> checkpoint and run
+
+The batch (the pair of cursors, the key, the digest of its rows) is committed as intent before anything is put. Whoever
+continues after a crash exports the same batch under the same key, and the object store takes a key once. The cursor
+moves in the transaction that notes the run, if nobody else has moved it.
+"""
+
+import asyncio
+import os
+import secrets
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from weakref import WeakValueDictionary
+
+import sqlalchemy as sa
+import structlog
+
+from chassis.auth.id_generation import new_id
+from chassis.auth.tables import projects
+from chassis.clickhouse.errors import StoreError
+from chassis.db.database import Database, DatabaseUnavailable, to_milliseconds
+from control.export import parquet, repository, run_repository
+from control.export.config import find_missing
+from control.export.destination import Destination, KeyTaken, OpenDestination
+from control.export.loading.loader import LoadError
+from control.export.metrics import WarehouseMetrics
+from control.export.model import Attempt, Checkpoint, Intent, Run, RunStatus, Sink, Stream
+from control.export.repository import LeaseHeld
+from control.export.run_repository import CheckpointChanged
+from control.export.stores.store import ObjectStoreError
+from control.export.streams.reader import Batch, Scope, StreamReader
+from control.export.streams.schemas import SCHEMAS
+from control.secrets.secret_box import SecretBox
+
+RENEW_S: Final = 15.0
+MAX_ATTEMPTS: Final = 2_000  # that an intent remembers: twenty days of runs, in each of which an issue has changed
+MAX_REMEMBERED: Final = 10_000  # configs
+TAKEN_OVER: Final = "Another process has continued this export."
+
+log = structlog.get_logger(__name__)
+
+
+class SinkDisabled(Exception):
+    """A disabled sink exports nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndedRun:
+    """A run. `is_idle`: there was nothing to export. `has_more`: it ended at the maximum number of batches."""
+
+    run: Run
+    is_idle: bool
+    has_more: bool
+
+
+class Exporter:
+    """`readers` is empty without ClickHouse: then nothing is exported."""
+
+    def __init__(
+        self,
+        database: Database,
+        secret_box: SecretBox,
+        readers: Mapping[Stream, StreamReader],
+        open_destination: OpenDestination,
+        metrics: WarehouseMetrics,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._database = database
+        self._secret_box = secret_box
+        self._readers = readers
+        self._open_destination = open_destination
+        self._metrics = metrics
+        self._now = now
+        self._making = asyncio.Semaphore(1)  # files at a time, of which each takes most of the memory of an export
+        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()  # of organizations
+        self._wrong: dict[tuple[str, int], str | None] = {}
+
+    async def export(
+        self, org_id: str, sink_id: str, max_batches: int, interval: timedelta | None = None
+    ) -> tuple[Sink, list[EndedRun]]:
+        """Run every stream of a sink, each up to so many batches. `interval`: until it is due again; None: as before.
+        Raises LeaseHeld, also for a sink that is gone, SinkDisabled and DatabaseUnavailable.
+        """
+        owner = f"{socket.gethostname()[:100]}:{os.getpid()}:{secrets.token_hex(4)}"
+        async with self._database.write() as connection:
+            now = self._milliseconds()
+            await repository.take_lease(connection, sink_id, owner, now)
+            sink = await repository.find(connection, self._secret_box, org_id, sink_id)
+            if sink is None:
+                raise LeaseHeld(sink_id)
+            if not sink.enabled:
+                raise SinkDisabled(sink_id)
+            await run_repository.end_interrupted(connection, sink_id, now)
+            await run_repository.delete_old_runs(connection, sink_id)
+        ended: list[EndedRun] = []
+        try:
+            async with self._holding(sink_id, owner):
+                for stream in sink.streams:
+                    ended.append(await self._run(sink, stream, max_batches))
+        finally:
+            has_more = any(one.has_more for one in ended)
+            due = None if interval is None else self._milliseconds() + (timedelta() if has_more else interval)
+            with suppress(DatabaseUnavailable):  # the lease ends by itself
+                async with self._database.write() as connection:
+                    await repository.release_lease(connection, sink_id, owner, due)
+        return sink, ended
+
+    def not_configured_reason(self, sink: Sink) -> str | None:
+        """What a person has to do before the sink can export; None: nothing."""
+        missing = find_missing(sink.config)
+        if missing:
+            return f"The config lacks {', '.join(missing)}: send the whole config to PUT .../config."
+        wrong = self._find_wrong(sink)
+        if wrong is not None:
+            return wrong
+        if not self._readers:
+            return "This control service has no ClickHouse URL (SLUICE_CLICKHOUSE_URL): ask the operator."
+        if not parquet.is_available():
+            return "This control service was installed without the extra `warehouse`: ask the operator."
+        return None
+
+    def _find_wrong(self, sink: Sink) -> str | None:
+        """What of a complete config cannot be used. Remembered, because reading a private key takes up to a second."""
+        known = sink.id, hash(sink.config)
+        if known not in self._wrong:
+            if len(self._wrong) >= MAX_REMEMBERED:
+                self._wrong.clear()
+            try:
+                self._open_destination(sink)
+                self._wrong[known] = None
+            except (ObjectStoreError, LoadError) as error:
+                self._wrong[known] = error.detail
+        return self._wrong[known]
+
+    async def _run(self, sink: Sink, stream: Stream, max_batches: int) -> EndedRun:
+        run = Run(new_id("run"), sink.id, sink.org_id, stream, RunStatus.SUCCEEDED, self._milliseconds())
+        reason = self.not_configured_reason(sink)
+        if reason is not None:
+            run = replace(run, status=RunStatus.NOT_CONFIGURED, error=reason)
+            return await self._end(sink, run, batches=0, has_more=False)
+        batches, has_more = 0, False
+        try:
+            destination = self._open_destination(sink)
+            while batches < max_batches:
+                async with self._turns.setdefault(sink.org_id, asyncio.Semaphore(1)):
+                    exported = await self._export_batch(sink, stream, run, destination)
+                if exported is None:
+                    has_more = False
+                    break
+                run, has_more = exported
+                batches += 1
+                if not has_more:
+                    break
+        except (ObjectStoreError, LoadError, KeyTaken) as error:
+            run = replace(run, status=RunStatus.FAILED, error=error.detail)
+        except CheckpointChanged:
+            run = replace(run, status=RunStatus.FAILED, error=TAKEN_OVER)
+        except StoreError as error:
+            log.warning("export failed", stream=stream.value, reason=str(error))
+            run = replace(run, status=RunStatus.FAILED, error="The telemetry store is not available, or too busy.")
+        except DatabaseUnavailable:
+            raise
+        except Exception:
+            log.exception("export failed", stream=stream.value)
+            run = replace(run, status=RunStatus.FAILED, error="The export failed; the operator's log has the reason.")
+        return await self._end(sink, run, batches, has_more=has_more and run.status is RunStatus.SUCCEEDED)
+
+    async def _end(self, sink: Sink, run: Run, batches: int, *, has_more: bool) -> EndedRun:
+        run = replace(run, finished_at=self._milliseconds())
+        try:
+            async with self._database.write() as connection:
+                await run_repository.store_run(connection, run)
+                if not batches:
+                    known = await run_repository.load_checkpoint(connection, sink.id, sink.org_id, run.stream)
+                    await run_repository.note_run(connection, known, run.started_at)
+        except (sa.exc.IntegrityError, CheckpointChanged):  # the sink was deleted meanwhile
+            log.info("a sink was deleted while it exported", sink_id=sink.id)
+        self._metrics.record(sink.kind, run)
+        return EndedRun(run, not batches and run.status is RunStatus.SUCCEEDED, has_more)
+
+    async def _export_batch(
+        self, sink: Sink, stream: Stream, run: Run, destination: Destination
+    ) -> tuple[Run, bool] | None:
+        """Export one batch; returns the run with it, and whether there may be more. None: there was none."""
+        reader = self._readers[stream]
+        async with self._database.read() as connection:
+            checkpoint = await run_repository.load_checkpoint(connection, sink.id, sink.org_id, stream)
+            found = sa.select(projects.c.id, projects.c.slug)
+            of_org = found.where(projects.c.org_id == sink.org_id, projects.c.deleted_at.is_(None))
+            scope = Scope(sink.org_id, {row.id: row.slug for row in await connection.execute(of_org)})
+        async with self._making:
+            if checkpoint.intent is None:
+                batch = await reader.read(scope, checkpoint.cursor)
+                if batch is None:
+                    return None
+                table, is_last = batch.table, batch.is_last
+                attempt = Attempt(await asyncio.to_thread(parquet.digest, table), table.num_rows)
+                intent = _intent(sink, stream, checkpoint, batch, attempt)
+            else:
+                intent, is_last = checkpoint.intent, False
+                table = await reader.read_again(scope, checkpoint.cursor, intent.until)
+                attempt = Attempt(await asyncio.to_thread(parquet.digest, table), table.num_rows)
+                if attempt not in intent.attempts:
+                    intent = replace(intent, attempts=(*intent.attempts, attempt)[-MAX_ATTEMPTS:])
+            if checkpoint.intent is None and not table.num_rows:
+                async with self._database.write() as connection:
+                    await run_repository.store_exported(connection, checkpoint, intent, 0, run.started_at)
+                return run, not is_last
+            if intent != checkpoint.intent:
+                async with self._database.write() as connection:
+                    checkpoint = await run_repository.store_intent(connection, checkpoint, intent)
+            body = await asyncio.to_thread(parquet.write, table)
+            del table
+        exported, name = await destination.export(intent, attempt, SCHEMAS[stream], body)
+        run = replace(
+            run, rows=run.rows + exported.rows, bytes=run.bytes + len(body), object_keys=(*run.object_keys, name)
+        )
+        async with self._database.write() as connection:
+            await run_repository.store_exported(connection, checkpoint, intent, exported.rows, run.started_at)
+            await run_repository.store_run(connection, run)
+        return run, not is_last
+
+    @asynccontextmanager
+    async def _holding(self, sink_id: str, owner: str) -> AsyncIterator[None]:
+        """Renew the lease meanwhile; the block is cancelled if another exporter has taken it."""
+        task = asyncio.current_task()
+        is_lost = False
+
+        async def renew() -> None:
+            nonlocal is_lost
+            while True:
+                await asyncio.sleep(RENEW_S)
+                try:
+                    async with self._database.write() as connection:
+                        await repository.take_lease(connection, sink_id, owner, self._milliseconds())
+                except DatabaseUnavailable:
+                    continue  # the transactions of the batch fail, too
+                except LeaseHeld:
+                    is_lost = True
+                    if task is not None:
+                        task.cancel()
+                    return
+
+        renewing = asyncio.create_task(renew())
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not is_lost:
+                raise
+            if task is not None:
+                task.uncancel()
+            raise LeaseHeld(sink_id) from None
+        finally:
+            renewing.cancel()
+            await asyncio.gather(renewing, return_exceptions=True)
+
+    def _milliseconds(self) -> datetime:
+        return to_milliseconds(self._now())
+
+
+def _intent(sink: Sink, stream: Stream, checkpoint: Checkpoint, batch: Batch, attempt: Attempt) -> Intent:
+    """Two batches never have the same key: one begins where the other ends."""
+    day = "unknown" if batch.until_at is None else batch.until_at.strftime("%Y-%m-%d")
+    pair = f"{checkpoint.cursor_id or 'start'}__{batch.until_id}"
+    key = f"{sink.id}/{stream.value.lower()}/dt={day}/{pair}.parquet"
+    at = None if batch.until_at is None else to_milliseconds(batch.until_at)
+    return Intent(key, batch.until, at, batch.until_id, (attempt,))

@@ -1,0 +1,164 @@
+"""RELEASE_HEALTH_ROLLUPS: requests and new issues of a release, in an environment, in an hour.
+
+A batch is what was stored between two times of storage, of which the later is settled: the hours in which something was
+stored are computed anew from all that was stored until then. So an hour that changes is exported again, with that time
+as its higher revision, and a block that was stored twice makes no difference.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+from chassis.clickhouse import ClickHouse, QueryLimits
+from chassis.clickhouse.storage_order import OrderedTable
+from control.export.streams import arrow
+from control.export.streams.reader import MAX_ROWS, Batch, Scope, from_micros
+from control.export.streams.schemas import RELEASE_HEALTH_ROLLUPS
+
+MAX_HOURS: Final = 10_000  # groups that a batch should have; a second may have more
+_STEP_US: Final = 6 * 3_600 * 1_000_000
+_MIN_STEP_US: Final = 1_000_000
+_LIMITS: Final = QueryLimits(max_seconds=120, max_memory_bytes=2**30, max_result_rows=0, priority=3)
+
+_STORED: Final = (
+    "stored_time > fromUnixTimestamp64Micro({after:Int64}, 'UTC')"
+    " AND stored_time <= fromUnixTimestamp64Micro({until:Int64}, 'UTC')"
+)
+_PROJECTS: Final = "project_id IN {projects:Array(UInt64)}"
+_KINDS: Final = "kind IN (2, 5)"  # SERVER, CONSUMER
+_HOUR: Final = "toUnixTimestamp(toStartOfHour({column}, 'UTC'))"
+_CHANGED: Final = (
+    "SELECT project_id, toString(release), toString(environment),"
+    f" {_HOUR.format(column='start_time')} AS hour FROM spans WHERE {_PROJECTS} AND {_STORED} AND {_KINDS}"
+    " GROUP BY project_id, release, environment, hour UNION DISTINCT "
+    "SELECT project_id, toString(release), toString(environment),"
+    f" {_HOUR.format(column='time')} AS hour FROM error_occurrences WHERE {_PROJECTS} AND {_STORED}"
+    " GROUP BY project_id, release, environment, hour LIMIT {most:UInt64}"
+)
+_UNTIL: Final = "stored_time <= fromUnixTimestamp64Micro({until:Int64}, 'UTC')"
+_IN_HOURS: Final = (
+    "{column} >= fromUnixTimestamp({{first:Int64}}) AND {column} < fromUnixTimestamp({{last:Int64}})"
+    " AND " + _HOUR + " IN {{hours:Array(UInt32)}}"
+)
+# The ceil(q * n)-th smallest: `quantileExact` counts from 0, so the level is a hair below q.
+_LEVELS: Final = "0.499999999995, 0.949999999995, 0.989999999995"
+# A scrubbed id tells no session from another, and neither does `null`, the text of an attribute without a value.
+_HAS_SESSION: Final = "attributes['session.id'] NOT IN ('', 'null', '[scrubbed]')"
+_REQUESTS: Final = (
+    "SELECT project_id, toString(release), toString(environment),"
+    f" {_HOUR.format(column='start_time')} AS hour, toInt64(count()), toInt64(countIf(status_code = 2)),"
+    f" quantilesExact({_LEVELS})(duration),"
+    f" if(countIf({_HAS_SESSION}) = 0, NULL, toInt64(uniqExactIf(attributes['session.id'], {_HAS_SESSION})))"
+    f" FROM spans WHERE {_PROJECTS} AND {_UNTIL} AND {_KINDS} AND {_IN_HOURS.format(column='start_time')}"
+    " GROUP BY project_id, release, environment, hour"
+)
+_NEW_ISSUES: Final = (
+    "SELECT project_id, first_release, first_environment, hour, toInt64(count()) FROM ("
+    " SELECT project_id, fingerprint, toString(argMin(release, time)) AS first_release,"
+    " toString(argMin(environment, time)) AS first_environment,"
+    f" {_HOUR.format(column='min(time)')} AS hour FROM error_occurrences"
+    f" WHERE {_PROJECTS} AND {_UNTIL} AND (project_id, fingerprint) IN ("
+    f" SELECT project_id, fingerprint FROM error_occurrences WHERE {_PROJECTS} AND {_UNTIL}"
+    f" AND {_IN_HOURS.format(column='time')})"
+    " GROUP BY project_id, fingerprint)"
+    " WHERE hour IN {hours:Array(UInt32)} GROUP BY project_id, first_release, first_environment, hour"
+)
+
+
+class _Group(NamedTuple):
+    project_id: int
+    release: str
+    environment: str
+    hour: int  # its beginning, in seconds since 1970
+
+
+class ReleaseHealth:
+    """The stream of one organization at a time. The cursor is a time of storage, in microseconds since 1970."""
+
+    def __init__(self, clickhouse: ClickHouse) -> None:
+        self._clickhouse = clickhouse
+
+    async def read(self, scope: Scope, cursor: bytes | None) -> Batch | None:
+        """As `StreamReader` has it."""
+        projects = sorted(scope.projects)
+        tables = [OrderedTable(self._clickhouse, name, project_ids=projects) for name in ("spans", "error_occurrences")]
+        settled = await tables[0].settled_time()
+        after = 0 if cursor is None else int(cursor)
+        while after < settled:
+            firsts = [await table.first_time(after, settled) for table in tables]
+            known = [first for first in firsts if first is not None]
+            if not known:
+                return None
+            until, changed = await self._changed(projects, after, min(known), settled)
+            if changed:
+                table = arrow.new_table(RELEASE_HEALTH_ROLLUPS, await self._rows(scope, changed, until))
+                return Batch(table, str(until).encode(), from_micros(until), f"{until:016d}", until == settled)
+            after = until
+        return None
+
+    async def read_again(self, scope: Scope, cursor: bytes | None, until: bytes) -> Any:
+        """As `StreamReader` has it."""
+        after = 0 if cursor is None else int(cursor)
+        groups = await self._groups(sorted(scope.projects), after, int(until), MAX_ROWS)
+        return arrow.new_table(RELEASE_HEALTH_ROLLUPS, await self._rows(scope, groups, int(until)))
+
+    async def _changed(self, projects: list[int], after: int, first: int, settled: int) -> tuple[int, list[_Group]]:
+        """What has changed after a time, until another one: as far as it fits a batch."""
+        step = _STEP_US
+        while True:
+            until = min(settled, first + step)
+            groups = await self._groups(projects, after, until, MAX_ROWS)
+            if len(groups) <= MAX_HOURS or step <= _MIN_STEP_US:
+                return until, groups
+            step //= 2
+
+    async def _groups(self, projects: list[int], after: int, until: int, most: int) -> list[_Group]:
+        parameters = {"projects": projects, "after": after, "until": until, "most": most}
+        rows: list[Any] = await self._clickhouse.query(_CHANGED, parameters, limits=_LIMITS)
+        return sorted(_Group(*row) for row in rows)
+
+    async def _rows(self, scope: Scope, groups: Iterable[_Group], until: int) -> list[tuple[Any, ...]]:
+        wanted = list(groups)
+        if not wanted:
+            return []
+        hours = sorted({group.hour for group in wanted})
+        parameters: dict[str, object] = {
+            "projects": sorted({group.project_id for group in wanted}),
+            "until": until,
+            "hours": hours,
+            "first": hours[0],
+            "last": hours[-1] + 3_600,
+        }
+        requests: dict[_Group, tuple[Any, ...]] = {}
+        for row in await self._clickhouse.query(_REQUESTS, parameters, limits=_LIMITS):
+            requests[_group(row)] = row[4:]
+        new_issues: dict[_Group, Any] = {}
+        for row in await self._clickhouse.query(_NEW_ISSUES, parameters, limits=_LIMITS):
+            new_issues[_group(row)] = row[4]
+        return [
+            _row(group, scope.projects[group.project_id], until, requests.get(group), new_issues.get(group, 0))
+            for group in wanted
+        ]
+
+
+def _group(row: tuple[Any, ...]) -> _Group:
+    return _Group(*row[:4])
+
+
+def _row(group: _Group, slug: str, revision: int, requests: tuple[Any, ...] | None, new_issues: int) -> tuple[Any, ...]:
+    named = hashlib.sha256(f"{group.release}\0{group.environment}".encode()).hexdigest()[:32]
+    count, failed, durations, sessions = requests or (0, 0, (None, None, None), None)
+    return (
+        f"{group.project_id}:{group.hour}:{named}:{revision}",
+        str(group.project_id),
+        slug,
+        group.environment,
+        group.release or None,
+        group.hour * 1_000_000,
+        revision,
+        count,
+        failed,
+        *(None if duration is None else duration / 1_000_000 for duration in durations),
+        sessions,
+        new_issues,
+    )

@@ -1,0 +1,214 @@
+"""The events of the payment processor, as its API documents them, in older and newer versions. Unknown fields are
+ignored.
+
+`id` and `type` are read of every event, the rest only of those that are handled: the object of `data` is the
+subscription, invoice or checkout session after the event, and `previous_attributes` has the values before of what an
+`updated` has changed. Since version 2025-03-31 the end of the period is in the items of a subscription, and an invoice
+names its subscription below `parent`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from control.governance.billing.history import EventKind, SubscriptionEvent, SubscriptionState
+from control.governance.billing.tables import MAX_PROCESSOR_ID_LENGTH
+from control.inbound.webhooks.platform import PayloadError, convert, decode
+from control.plans import MAX_PRICE_LENGTH
+
+MAX_ITEMS: Final = 100  # of a subscription; the processor allows 20
+MAX_PRICES: Final = 40  # kept of a subscription
+MAX_TIME: Final = 253_402_300_799  # the end of the year 9999
+
+_Id = Annotated[str, Meta(pattern=rf"^[!-~]{{1,{MAX_PROCESSOR_ID_LENGTH}}}(?!\n)$")]
+_Price = Annotated[str, Meta(pattern=rf"^[ -~]{{1,{MAX_PRICE_LENGTH}}}(?!\n)$")]
+_Type = Annotated[str, Meta(pattern=r"^[a-z0-9_.]{1,100}(?!\n)$")]
+_Status = Annotated[str, Meta(pattern=r"^[a-z_]{1,32}(?!\n)$")]
+_Time = Annotated[int, Meta(ge=0, le=MAX_TIME)]
+
+
+class _Expanded(msgspec.Struct, frozen=True):
+    id: _Id
+
+
+_Reference = _Id | _Expanded | None
+
+
+class _PriceObject(msgspec.Struct, frozen=True):
+    id: _Price
+    lookup_key: _Price | None = None
+
+
+class _Item(msgspec.Struct, frozen=True):
+    price: _PriceObject | None = None
+    plan: _PriceObject | None = None  # before there were prices
+    current_period_end: _Time | None = None
+
+
+class _Items(msgspec.Struct, frozen=True):
+    data: Annotated[list[_Item], Meta(max_length=MAX_ITEMS)] = []
+
+
+class _Subscription(msgspec.Struct, frozen=True):
+    id: _Id
+    status: _Status
+    customer: _Reference
+    items: _Items = _Items()
+    current_period_end: _Time | None = None
+
+
+class _Previous(msgspec.Struct, frozen=True):
+    status: _Status | UnsetType | None = UNSET
+    items: _Items | UnsetType | None = UNSET
+    current_period_end: _Time | UnsetType | None = UNSET
+
+
+class _SubscriptionDetails(msgspec.Struct, frozen=True):
+    subscription: _Reference = None
+
+
+class _InvoiceParent(msgspec.Struct, frozen=True):
+    subscription_details: _SubscriptionDetails | None = None
+
+
+class _Invoice(msgspec.Struct, frozen=True):
+    customer: _Reference = None
+    subscription: _Reference = None
+    parent: _InvoiceParent | None = None
+
+
+class _CheckoutSession(msgspec.Struct, frozen=True):
+    customer: _Reference = None
+    subscription: _Reference = None
+
+
+class _Head(msgspec.Struct, frozen=True):
+    id: _Id
+    type: _Type
+
+
+class _SubscriptionData(msgspec.Struct, frozen=True):
+    object: _Subscription
+    previous_attributes: Any = None
+
+
+class _InvoiceData(msgspec.Struct, frozen=True):
+    object: _Invoice
+
+
+class _CheckoutData(msgspec.Struct, frozen=True):
+    object: _CheckoutSession
+
+
+class _SubscriptionEvent(msgspec.Struct, frozen=True):
+    created: _Time
+    data: _SubscriptionData
+
+
+class _InvoiceEvent(msgspec.Struct, frozen=True):
+    created: _Time
+    data: _InvoiceData
+
+
+class _CheckoutEvent(msgspec.Struct, frozen=True):
+    created: _Time
+    data: _CheckoutData
+
+
+_SUBSCRIPTION_EVENTS: Final = {
+    "customer.subscription.created": EventKind.CREATED,
+    "customer.subscription.updated": EventKind.UPDATED,
+    "customer.subscription.deleted": EventKind.SEEN,
+    "customer.subscription.paused": EventKind.SEEN,
+    "customer.subscription.resumed": EventKind.SEEN,
+}
+_INVOICE_EVENTS: Final = {"invoice.paid": EventKind.PAID, "invoice.payment_failed": EventKind.FAILED}
+CHECKOUT_COMPLETED: Final = "checkout.session.completed"
+HANDLED_TYPES: Final = (*_SUBSCRIPTION_EVENTS, *_INVOICE_EVENTS, CHECKOUT_COMPLETED)
+
+
+@dataclass(frozen=True, slots=True)
+class PaymentEvent:
+    """An event. `is_handled` false: of another type; the rest is empty then. `change`: None of a checkout, and of an
+    invoice without subscription.
+    """
+
+    id: str
+    type: str
+    is_handled: bool
+    customer_id: str | None = None
+    subscription_id: str | None = None
+    change: SubscriptionEvent | None = None
+
+
+def parse_event(body: bytes) -> PaymentEvent:
+    """What a verified body says. Raises PayloadError."""
+    head = decode(_Head, body, "of a payment")
+    if head.type in _SUBSCRIPTION_EVENTS:
+        return _subscription_event(head, decode(_SubscriptionEvent, body, head.type))
+    if head.type in _INVOICE_EVENTS:
+        return _invoice_event(head, decode(_InvoiceEvent, body, head.type))
+    if head.type == CHECKOUT_COMPLETED:
+        session = decode(_CheckoutEvent, body, head.type).data.object
+        return PaymentEvent(head.id, head.type, True, _id_of(session.customer), _id_of(session.subscription))
+    return PaymentEvent(head.id, head.type, False)
+
+
+def _subscription_event(head: _Head, event: _SubscriptionEvent) -> PaymentEvent:
+    found, kind = event.data.object, _SUBSCRIPTION_EVENTS[head.type]
+    after = SubscriptionState(
+        found.status, _prices(found.items.data), _period_end(found.current_period_end, found.items.data)
+    )
+    before = _state_before(after, event.data.previous_attributes) if kind is EventKind.UPDATED else None
+    change = SubscriptionEvent(event.created, head.id, kind, after, before)
+    return PaymentEvent(head.id, head.type, True, _id_of(found.customer), found.id, change)
+
+
+def _state_before(after: SubscriptionState, previous_attributes: Any) -> SubscriptionState | None:
+    """The state before, None if that cannot be told: versions differ in what they say of it."""
+    if previous_attributes is None:
+        return None
+    try:
+        previous = convert(_Previous, previous_attributes, "updated")
+    except PayloadError:
+        return None
+    status, prices, period_end = after.status, after.prices, after.period_end
+    if isinstance(previous.status, str):
+        status = previous.status
+    if isinstance(previous.items, _Items):
+        prices = _prices(previous.items.data)
+        period_end = _period_end(after.period_end, previous.items.data)
+    if not isinstance(previous.current_period_end, UnsetType):
+        period_end = previous.current_period_end
+    return SubscriptionState(status, prices, period_end)
+
+
+def _invoice_event(head: _Head, event: _InvoiceEvent) -> PaymentEvent:
+    invoice = event.data.object
+    subscription_id = _id_of(invoice.subscription)
+    if subscription_id is None and invoice.parent is not None and invoice.parent.subscription_details is not None:
+        subscription_id = _id_of(invoice.parent.subscription_details.subscription)
+    change = None if subscription_id is None else SubscriptionEvent(event.created, head.id, _INVOICE_EVENTS[head.type])
+    return PaymentEvent(head.id, head.type, True, _id_of(invoice.customer), subscription_id, change)
+
+
+def _id_of(reference: _Reference) -> str | None:
+    """An object is named by its id, or is there as a whole."""
+    return reference.id if isinstance(reference, _Expanded) else reference
+
+
+def _prices(items: Sequence[_Item]) -> tuple[str, ...]:
+    names: set[str] = set()
+    for price in (item.price or item.plan for item in items):
+        if price is not None:
+            names |= {price.id} if price.lookup_key is None else {price.id, price.lookup_key}
+    return tuple(sorted(names)[:MAX_PRICES])
+
+
+def _period_end(of_subscription: int | None, items: Sequence[_Item]) -> int | None:
+    """That of the subscription, or the last one of its items."""
+    ends = [item.current_period_end for item in items if item.current_period_end is not None]
+    return max(ends) if ends else of_subscription

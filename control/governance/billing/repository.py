@@ -1,0 +1,85 @@
+"""Statements on subscriptions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.tables import organizations
+from control.governance.billing.history import History
+from control.governance.billing.tables import subscriptions
+
+
+class CustomerTaken(Exception):
+    """The customer is that of another organization."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSubscription:
+    """The customer of an organization, and what its events say. Without an event the rest is None."""
+
+    org_id: str
+    customer_id: str
+    subscription_id: str | None = None
+    plan: str | None = None
+    status: str | None = None
+    monthly_items: int | None = None
+    current_period_end: datetime | None = None
+    changed_at: datetime | None = None
+    last_event_id: str | None = None
+    histories: Mapping[str, History] = field(default_factory=dict)
+
+
+_COLUMNS: Final = [subscriptions.c[name] for name in StoredSubscription.__slots__]
+
+_OF_EVENTS: Final = [name for name in StoredSubscription.__slots__ if name not in {"org_id", "customer_id"}]
+
+
+async def find_by_customer(connection: AsyncConnection, customer_id: str) -> StoredSubscription | None:
+    """That of the customer, unless its organization is deleted."""
+    return await _find(connection, subscriptions.c.customer_id == customer_id)
+
+
+async def find_by_organization(connection: AsyncConnection, org_id: str) -> StoredSubscription | None:
+    """That of the organization."""
+    return await _find(connection, subscriptions.c.org_id == org_id)
+
+
+async def _find(connection: AsyncConnection, where: sa.ColumnElement[bool]) -> StoredSubscription | None:
+    found = sa.select(*_COLUMNS).join(organizations, organizations.c.id == subscriptions.c.org_id)
+    row = (await connection.execute(found.where(where, organizations.c.deleted_at.is_(None)))).mappings().one_or_none()
+    if row is None:
+        return None
+    histories = msgspec.convert(row["histories"] or {}, dict[str, History])
+    return StoredSubscription(**{**row, "histories": histories})
+
+
+async def save(connection: AsyncConnection, subscription: StoredSubscription, now: datetime) -> None:
+    """Store what events say."""
+    values: dict[str, Any] = {name: getattr(subscription, name) for name in _OF_EVENTS}
+    values |= {"histories": msgspec.to_builtins(subscription.histories), "updated_at": now}
+    of_org = subscriptions.c.org_id == subscription.org_id
+    await connection.execute(subscriptions.update().where(of_org).values(values))
+
+
+async def link(connection: AsyncConnection, org_id: str, customer_id: str) -> None:
+    """Name the organization's customer, in place of another one and of what its events said. Raises CustomerTaken."""
+    taken = sa.select(subscriptions.c.org_id).where(subscriptions.c.customer_id == customer_id)
+    holder = await connection.scalar(taken)
+    if holder == org_id:
+        return
+    if holder is not None:
+        raise CustomerTaken(customer_id)
+    await unlink(connection, org_id)
+    now = datetime.now(UTC)
+    row = {"org_id": org_id, "customer_id": customer_id, "created_at": now, "updated_at": now}
+    await connection.execute(subscriptions.insert().values(row))
+
+
+async def unlink(connection: AsyncConnection, org_id: str) -> None:
+    """The organization has no customer; it keeps its quota."""
+    await connection.execute(subscriptions.delete().where(subscriptions.c.org_id == org_id))

@@ -1,0 +1,237 @@
+"""What a directory can request: the operations of the API's document. The handlers that do them are imported later
+(`control.identity.scim.deferred_handlers`), so that they are described here.
+"""
+
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from chassis.http.operation import Body, Content, ErrorSpec, Operation, Parameter, ResponseSpec, Tag
+from control.identity.scim.media_type import SCIM_TYPE
+from control.identity.scim.patch import PATCH_SCHEMA
+
+DEFAULT_COUNT: Final = 100
+MAX_COUNT: Final = 500  # resources of a page
+
+TAG: Final = Tag(
+    "scim",
+    "Provisioning by an organization's directory: SCIM 2.0 (RFC 7643, RFC 7644). The schemas are under `/Schemas`.",
+)
+
+
+class ScimErrorBody(msgspec.Struct, rename="camel"):
+    """Why a request was refused: the object of RFC 7644 3.12, with the `error` of all other endpoints."""
+
+    schemas: list[str]
+    status: str
+    detail: str
+    error: dict[str, Any]
+    scim_type: str | msgspec.UnsetType = msgspec.UNSET
+
+
+ERROR_SPEC: Final = ErrorSpec("Scim", {SCIM_TYPE: ScimErrorBody})
+RESOURCE: Final[Content] = {SCIM_TYPE: dict[str, Any]}
+ID: Final = Parameter("id", "path", str, "The resource.")
+PROJECTION_PARAMETERS: Final = (
+    Parameter("attributes", "query", str, "The attributes to return, by name, separated by commas."),
+    Parameter("excludedAttributes", "query", str, "The attributes not to return."),
+)
+LIST_PARAMETERS: Final = (
+    Parameter("filter", "query", str, "RFC 7644 3.4.2.2.", example='userName eq "ada@example.com"'),
+    Parameter("sortBy", "query", str, "The attribute to order by; by default the order of creation."),
+    Parameter("sortOrder", "query", str, "`ascending` or `descending`.", default="ascending"),
+    Parameter("startIndex", "query", int, "The first resource of the page, counted from 1.", default=1),
+    Parameter("count", "query", int, f"Resources of a page, at most {MAX_COUNT}.", default=DEFAULT_COUNT),
+    Parameter(
+        "cursor",
+        "query",
+        str,
+        "`nextCursor` of the previous page (RFC 9865); empty: the first page. Without `startIndex`.",
+    ),
+    *PROJECTION_PARAMETERS,
+)
+IF_MATCH: Final = Parameter("If-Match", "header", str, "The version to change, as `meta.version` has it.")
+IF_NONE_MATCH: Final = Parameter("If-None-Match", "header", str, "A version that the client has: 304 if it is current.")
+ETAG: Final = {"ETag": "The version, as `meta.version` has it."}
+BODY: Final = Body(RESOURCE)
+
+
+def operation(
+    id_: str,
+    description: str,
+    response: str,
+    *,
+    status: int = 200,
+    parameters: tuple[Parameter, ...] = (),
+    body: Body | None = None,
+    error_statuses: tuple[int, ...] = (),
+    more: tuple[ResponseSpec, ...] = (),
+) -> Operation:
+    """A SCIM operation. `description` begins with its summary."""
+    content: Content = {} if status == web.HTTPNoContent.status_code else RESOURCE
+    return Operation(
+        id_,
+        TAG,
+        (ResponseSpec(response, content, status), *more),
+        parameters,
+        body=body,
+        error_statuses=error_statuses,
+        error_spec=ERROR_SPEC,
+        description=description,
+    )
+
+
+LIST_USERS: Final = operation(
+    "listScimUsers",
+    """List users.
+
+Filters compare `id`, `externalId`, `userName`, `displayName`, `name.familyName`, `name.givenName`, `active`,
+`emails`, `groups` and the times in `meta`. `sortBy` takes the single-valued ones, and `emails`.
+""",
+    "A page.",
+    parameters=LIST_PARAMETERS,
+)
+SEARCH_USERS: Final = operation(
+    "searchScimUsers", "List users, as a search request asks for them (RFC 7644 3.4.3).", "A page.", body=BODY
+)
+CREATE_USER: Final = operation(
+    "createScimUser",
+    """Create a user.
+
+If it is active, the member who has its address is the user; without one the user gets a new account, which logs
+in by single sign-on. The address is the primary one, else the first, else `userName`; a user without one has no
+account. The role is that of the groups. 409 `uniqueness` for a `userName` or an address that another user has.
+""",
+    "The user.",
+    status=201,
+    parameters=PROJECTION_PARAMETERS,
+    body=replace(BODY, example={"userName": "ada@example.com", "emails": [{"value": "ada@example.com"}]}),
+    error_statuses=(409,),
+)
+SHOW_USER: Final = operation(
+    "showScimUser",
+    "Show a user.",
+    "The user.",
+    parameters=(ID, IF_NONE_MATCH, *PROJECTION_PARAMETERS),
+    more=(ResponseSpec("The client has this version.", status=304, headers=ETAG),),
+)
+REPLACE_USER: Final = operation(
+    "replaceScimUser",
+    """Replace a user.
+
+`active` stays what it is if it is left out. 409 for an owner or the last administrator who is no longer active.
+""",
+    "The user.",
+    parameters=(ID, IF_MATCH, *PROJECTION_PARAMETERS),
+    body=BODY,
+    error_statuses=(409, 412),
+)
+CHANGE_USER: Final = operation(
+    "changeScimUser",
+    """Change a user (RFC 7644 3.5.2).
+
+`active` false ends the membership: sessions, refresh tokens and personal access tokens are revoked, the agents
+and services of the user go to the successor of `/scim-settings` or are retired. `active` true restores the
+membership, and nothing else. 409 for an owner, and for the last administrator.
+""",
+    "The user.",
+    parameters=(ID, IF_MATCH, *PROJECTION_PARAMETERS),
+    body=replace(
+        BODY, example={"schemas": [PATCH_SCHEMA], "Operations": [{"op": "replace", "path": "active", "value": False}]}
+    ),
+    error_statuses=(409, 412),
+)
+REMOVE_USER: Final = operation(
+    "deleteScimUser",
+    """Delete a user.
+
+The membership ends as with `active` false, and an account that is confined to the organization is closed. 409
+for an owner, and for the last administrator.
+""",
+    "The user was deleted.",
+    status=204,
+    parameters=(ID, IF_MATCH),
+    error_statuses=(409, 412),
+)
+
+
+LIST_GROUPS: Final = operation(
+    "listScimGroups",
+    """List groups.
+
+Filters compare `id`, `externalId`, `displayName`, `members` and the times in `meta`. `sortBy` takes the
+single-valued ones. A page has fewer groups than asked for if they have many members; with
+`excludedAttributes=members` it has all.
+""",
+    "A page.",
+    parameters=LIST_PARAMETERS,
+)
+SEARCH_GROUPS: Final = operation(
+    "searchScimGroups", "List groups, as a search request asks for them (RFC 7644 3.4.3).", "A page.", body=BODY
+)
+CREATE_GROUP: Final = operation(
+    "createScimGroup",
+    """Create a group.
+
+`roleMapping` of the SSO connection gives its members a role, by the `displayName` or the `externalId` of the
+group. Members are users; a group in a group is 400.
+""",
+    "The group.",
+    status=201,
+    parameters=PROJECTION_PARAMETERS,
+    body=replace(BODY, example={"displayName": "platform-team", "members": []}),
+    error_statuses=(409,),
+)
+SHOW_GROUP: Final = operation(
+    "showScimGroup",
+    "Show a group.",
+    "The group.",
+    parameters=(ID, IF_NONE_MATCH, *PROJECTION_PARAMETERS),
+    more=(ResponseSpec("The client has this version.", status=304, headers=ETAG),),
+)
+REPLACE_GROUP: Final = operation(
+    "replaceScimGroup",
+    "Replace a group, with its members.",
+    "The group.",
+    parameters=(ID, IF_MATCH, *PROJECTION_PARAMETERS),
+    body=BODY,
+    error_statuses=(409, 412),
+)
+CHANGE_GROUP: Final = operation(
+    "changeScimGroup",
+    """Change a group (RFC 7644 3.5.2).
+
+Members who are added to or removed from it get the role of their groups within this request.
+""",
+    "The group.",
+    parameters=(ID, IF_MATCH, *PROJECTION_PARAMETERS),
+    body=replace(
+        BODY,
+        example={
+            "schemas": [PATCH_SCHEMA],
+            "Operations": [{"op": "add", "path": "members", "value": [{"value": "scu_01jq3v5d0n8k2m4p6r8t0w2y4z"}]}],
+        },
+    ),
+    error_statuses=(409, 412),
+)
+REMOVE_GROUP: Final = operation(
+    "deleteScimGroup",
+    "Delete a group. Its members stay users, with the role of their other groups.",
+    "The group was deleted.",
+    status=204,
+    parameters=(ID, IF_MATCH),
+    error_statuses=(412,),
+)
+
+
+_TYPE_ID: Final = Parameter("name", "path", str, "The resource type.")
+_SCHEMA_ID: Final = Parameter("uri", "path", str, "The schema.")
+CONFIG: Final = operation("showScimConfig", "Show what the service supports.", "What the service supports.")
+SCHEMAS: Final = operation(
+    "listScimSchemas", "List the schemas of users, groups, and of the enterprise extension.", "All schemas."
+)
+SCHEMA: Final = operation("showScimSchema", "Show a schema.", "The schema.", parameters=(_SCHEMA_ID,))
+TYPES: Final = operation("listScimResourceTypes", "List the resource types: users and groups.", "All resource types.")
+TYPE: Final = operation("showScimResourceType", "Show a resource type.", "The resource type.", parameters=(_TYPE_ID,))

@@ -1,0 +1,207 @@
+"""The account and the membership of whoever a provider has vouched for, in one transaction.
+
+    find_account     the account that is linked; else the one to link, if that is allowed; else a new account
+    apply_role       a new membership; or another role, if the organization maps groups to roles and no directory
+                     manages the member, whose groups count then
+    link             what makes the next login find the account. It goes with the membership
+
+An account of the organization with the same address is never taken over by an assertion alone. It is linked when its
+own session has asked for that (`control.identity.sso.links`), or when the organization has proven the domain of the address, the
+provider has verified it (OpenID Connect), and the account is no owner. An account that the organization's directory has
+made is linked as well: for nobody else. Whom the directory has taken out is refused. Accounts of other organizations
+with the same address stay what they are: a new account is confined to this organization, like that of an invitation.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from control.identity import member_repository, organization_repository, user_repository
+from control.identity.directory import user_repository as provisioned_users
+from control.identity.sso import domain_repository, identity_repository, mapping
+from control.identity.sso.connection_repository import ConnectionOfOrganization, StoredConnection
+from control.identity.sso.identity_repository import StoredIdentity
+from control.identity.sso.mapping import Profile
+from control.identity.sso.refusal import LoginRefused
+from control.identity.sso.tables import Protocol
+from control.identity.user_repository import EmailTaken, User
+from proto.identity import Role
+
+
+@dataclass(frozen=True, slots=True)
+class FoundAccount:
+    """`identity` None: the account is to be linked. `created`: it was made by this login."""
+
+    user: User
+    identity: StoredIdentity | None = None
+    created: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedRole:
+    """`provisioned`: this login made the membership. `before`: the role until then, if it has another one now. `kept`:
+    the mapped role, if the member keeps another one, because it is an owner or the last administrator.
+    """
+
+    role: Role
+    provisioned: bool
+    before: Role | None = None
+    kept: Role | None = None
+
+
+async def find_account(
+    connection: AsyncConnection,
+    found: ConnectionOfOrganization,
+    subject: str,
+    profile: Profile,
+    link_principal_id: str | None,
+) -> FoundAccount:
+    """The account of a subject. `link_principal_id`: the account that has asked to be linked to it. Raises
+    LoginRefused.
+    """
+    identity = await identity_repository.find(connection, found.connection.id, subject)
+    if link_principal_id is not None:
+        return await _find_requested(connection, found.connection, identity, link_principal_id)
+    if identity is not None:
+        user = await user_repository.get_user(connection, identity.principal_id)
+        return FoundAccount(_require_active(user), identity)
+    provisioned = await find_provisioned(connection, found.connection, subject, profile)
+    if provisioned is not None:
+        return FoundAccount(_require_active(provisioned))
+    existing = await user_repository.find_in_organization(connection, profile.email, found.org_slug)
+    if existing is not None:
+        await require_linkable(connection, found.connection, existing, profile)
+        return FoundAccount(_require_active(existing))
+    try:
+        user = await user_repository.create_user(
+            connection, profile.email, profile.name, None, home_org_id=found.connection.org_id
+        )
+    except EmailTaken:
+        raise _account_exists(profile) from None
+    return FoundAccount(user, created=True)
+
+
+async def apply_role(
+    connection: AsyncConnection, stored: StoredConnection, user: User, groups: frozenset[str]
+) -> AppliedRole:
+    """Make the user a member, or give the member the mapped role. Never grants OWNER, never takes it away, and never
+    demotes the last administrator. Raises LoginRefused for an owner, unless an owner has confirmed the provider: else
+    an administrator, who chooses it, could be one.
+    """
+    role = mapping.role_of(stored.role_mapping, stored.default_role, groups)
+    member = await member_repository.find_member(connection, stored.org_id, user.id)
+    if member is not None and member.role is Role.OWNER and not stored.confirmed_by_owner:
+        raise LoginRefused(
+            "not_confirmed", "An owner has to confirm provider and certificates, by a PUT of the connection."
+        )
+    if member is None:
+        await organization_repository.add_membership(connection, stored.org_id, user.id, role)
+        return AppliedRole(role, provisioned=True)
+    if stored.role_mapping is None or member.role is role or member.managed:
+        return AppliedRole(member.role, provisioned=False)
+    may_change = member.role is not Role.OWNER and await member_repository.has_other_administrators(
+        connection, stored.org_id, member, stays_admin=role is Role.ADMIN
+    )
+    if not may_change:
+        return AppliedRole(member.role, provisioned=False, kept=role)
+    await organization_repository.set_role(connection, stored.org_id, user.id, role)
+    return AppliedRole(role, provisioned=False, before=member.role)
+
+
+async def link(
+    connection: AsyncConnection,
+    stored: StoredConnection,
+    subject: str,
+    profile: Profile,
+    account: FoundAccount,
+    now: datetime,
+) -> StoredIdentity:
+    """The identity of a member's account: a new one, unless the subject is linked already. Raises LoginRefused."""
+    if account.identity is not None:
+        await identity_repository.note_login(connection, account.identity.id, profile.email, now)
+        return account.identity
+    await require_unlinked(connection, stored, account.user)
+    return await identity_repository.create(
+        connection, stored.id, stored.org_id, subject, account.user.id, profile.email, now
+    )
+
+
+async def find_provisioned(
+    connection: AsyncConnection, stored: StoredConnection, subject: str, profile: Profile
+) -> User | None:
+    """The account that the organization's directory has made for this subject. An address counts only if the provider
+    vouches for it: some let users choose theirs. Raises LoginRefused for whom the directory has taken out, and for an
+    account that has become an owner's, or a member of other organizations.
+    """
+    vouched = stored.protocol is Protocol.SAML or profile.email_verified
+    found = await provisioned_users.find_for_login(connection, stored.org_id, subject, profile.email)
+    if found is not None and not found.active:  # refused by any address: nobody comes in again as somebody new
+        raise LoginRefused("account_deactivated", "The organization's directory has deactivated the user.")
+    if not vouched:
+        found = await provisioned_users.find_for_login(connection, stored.org_id, subject, None)
+    if found is None or found.principal_id is None or not found.owns_account:
+        return None
+    return await _require_directorys(connection, stored.org_id, found.principal_id)
+
+
+async def _require_directorys(connection: AsyncConnection, org_id: str, principal_id: str) -> User:
+    """The account that the directory has made. Raises LoginRefused if it is more by now than the directory's: whoever
+    writes `externalId` chooses who logs in as it.
+    """
+    member = await member_repository.find_member(connection, org_id, principal_id)
+    if member is not None and member.role is Role.OWNER:
+        raise LoginRefused("account_exists", "The user has become an owner, and has to link the account.")
+    if await member_repository.is_elsewhere(connection, org_id, principal_id):
+        raise LoginRefused("account_exists", "The user has joined other organizations, and has to link the account.")
+    return await user_repository.get_user(connection, principal_id)
+
+
+async def require_linkable(
+    connection: AsyncConnection, stored: StoredConnection, existing: User, profile: Profile
+) -> None:
+    """Raises LoginRefused unless the address alone suffices to link the account."""
+    member = await member_repository.find_member(connection, stored.org_id, existing.id)
+    proven = await domain_repository.is_verified(connection, stored.org_id, profile.email.rpartition("@")[2])
+    verified = stored.protocol is Protocol.SAML or profile.email_verified
+    if member is not None and member.role is Role.OWNER:
+        raise LoginRefused("account_exists", f"An owner has the address {profile.email}, and has to link the account.")
+    if member is None or not proven:
+        raise _account_exists(profile)
+    if not verified:
+        raise LoginRefused(
+            "account_exists",
+            f"A member has the address {profile.email}, and the provider does not say that it has verified it.",
+        )
+
+
+async def require_unlinked(connection: AsyncConnection, stored: StoredConnection, user: User) -> None:
+    """Raises LoginRefused for an account that another subject of the connection has."""
+    if await identity_repository.find_of_account(connection, stored.id, user.id) is not None:
+        raise LoginRefused("account_linked", "The account is linked to another user of the provider.")
+
+
+async def _find_requested(
+    connection: AsyncConnection, stored: StoredConnection, identity: StoredIdentity | None, principal_id: str
+) -> FoundAccount:
+    """The account whose session has asked to be linked. Its address need not be that of the provider."""
+    if await member_repository.find_member(connection, stored.org_id, principal_id) is None:
+        raise LoginRefused("link_not_member", "The account that asked to be linked is no member any more.")
+    user = _require_active(await user_repository.get_user(connection, principal_id))
+    if identity is not None and identity.principal_id != principal_id:
+        raise LoginRefused("link_taken", "The provider's user is linked to another account.")
+    return FoundAccount(user, identity)
+
+
+def _require_active(user: User) -> User:
+    if user.disabled_at is not None:
+        raise LoginRefused("account_disabled", "The account is disabled.")
+    return user
+
+
+def _account_exists(profile: Profile) -> LoginRefused:
+    return LoginRefused(
+        "account_exists",
+        f"A member has the address {profile.email}. The member has to log in and link the account, or the "
+        "organization has to prove the domain.",
+    )

@@ -1,0 +1,189 @@
+"""From what a provider says of a user to what we keep: address, name, role. Pure functions.
+
+`attributeMapping` names the claims: {"email": "mail", "name": ["displayName", "cn"], "groups": "memberOf"}; of several
+the first present one counts. Without a mapping the usual names count. The subject is never mapped: who a user is, the
+provider's subject says alone.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from control.identity.sso.refusal import LoginRefused
+from control.identity.sso.tables import Protocol
+from proto.identity import EMAIL_PATTERN, MAX_EMAIL_LENGTH, MAX_NAME_LENGTH, UNPRINTABLE, Role, normalize_email
+
+MAPPED: Final = ("email", "name", "groups")
+MAX_GROUPS: Final = 2_000  # that a provider may name of one user
+MAX_GROUP_LENGTH: Final = 256
+
+_EMPTY: Final[tuple[object, ...]] = (None, "", [])
+_EMAIL: Final = re.compile(EMAIL_PATTERN)
+_UNPRINTABLE: Final = re.compile(f"[{UNPRINTABLE}\ud800-\udfff]+")
+
+# The names that providers use: OpenID Connect core 5.1; of SAML the claims of Microsoft, the eduPerson schema as a name
+# and as an OID, and plain words.
+_CLAIMS: Final = "http://schemas.xmlsoap.org/ws/2005/05/identity/claims/"
+DEFAULT_NAMES: Final[Mapping[Protocol, Mapping[str, Sequence[str]]]] = MappingProxyType(
+    {
+        Protocol.OIDC: MappingProxyType({"email": ("email",), "name": ("name",), "groups": ("groups", "roles")}),
+        Protocol.SAML: MappingProxyType(
+            {
+                "email": (
+                    "email",
+                    "mail",
+                    f"{_CLAIMS}emailaddress",
+                    "urn:oid:0.9.2342.19200300.100.1.3",
+                    "urn:oid:1.2.840.113549.1.9.1",  # of X.500, as Keycloak calls it
+                ),
+                "name": (
+                    "name",
+                    "displayName",
+                    "cn",
+                    "http://schemas.microsoft.com/identity/claims/displayname",
+                    "urn:oid:2.16.840.1.113730.3.1.241",
+                    "urn:oid:2.5.4.3",
+                ),
+                "groups": (
+                    "groups",
+                    "memberOf",
+                    "http://schemas.microsoft.com/ws/2008/06/identity/claims/groups",
+                    "http://schemas.xmlsoap.org/claims/Group",
+                    "urn:oid:1.3.6.1.4.1.5923.1.5.1.1",
+                ),
+            }
+        ),
+    }
+)
+# Given and family name, where nothing has the whole name: Keycloak has no such attribute for SAML, and what Entra calls
+# `name` there is the name of the account.
+_NAME_PARTS: Final[Mapping[Protocol, Sequence[Sequence[str]]]] = MappingProxyType(
+    {
+        Protocol.OIDC: (("given_name",), ("family_name",)),
+        Protocol.SAML: (
+            ("givenName", "firstName", f"{_CLAIMS}givenname", "urn:oid:2.5.4.42"),
+            ("sn", "surname", "lastName", f"{_CLAIMS}surname", "urn:oid:2.5.4.4"),
+        ),
+    }
+)
+_ROLES: Final = (Role.VIEWER, Role.BILLING, Role.MEMBER, Role.ADMIN)  # ascending; no provider grants OWNER
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a provider says of a user. `email` is normalized; `email_verified`: whether the provider says that it has
+    verified this address, which SAML cannot say.
+    """
+
+    email: str
+    email_verified: bool
+    name: str
+    groups: frozenset[str]
+
+
+def read_profile(
+    protocol: Protocol,
+    mapping: Mapping[str, str | Sequence[str]] | None,
+    claims: Mapping[str, Any],
+    named_email: str = "",
+) -> Profile:
+    """The profile in the claims of an ID token or the attributes of an assertion. `named_email`: the subject of an
+    assertion, if its format says that it is an address; it counts where no attribute is one. Raises LoginRefused
+    without a valid address.
+    """
+    email = next(iter(_texts(_find(protocol, mapping, "email", claims))), named_email)
+    if not email:
+        raise LoginRefused("email_missing", "The provider names no address; map `email` to the claim that has it.")
+    if len(email) > MAX_EMAIL_LENGTH or _EMAIL.fullmatch(email) is None:
+        raise LoginRefused("email_invalid", f"Not an e-mail address: {email!r}.")
+    email = normalize_email(email)
+    name = clean_name(_read_name(protocol, mapping, claims)) or email.partition("@")[0]
+    groups = _texts(_find(protocol, mapping, "groups", claims))
+    if len(groups) > MAX_GROUPS:
+        raise LoginRefused("too_many_groups", f"The provider names {len(groups)} groups, more than {MAX_GROUPS}.")
+    verified = protocol is Protocol.OIDC and _is_verified(email, claims)
+    return Profile(email, verified, name, frozenset(group for group in groups if len(group) <= MAX_GROUP_LENGTH))
+
+
+def merge_claims(id_token: Mapping[str, Any], userinfo: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the ID token, and what only userinfo has. What userinfo says of another address is left out."""
+    merged = {**userinfo, **id_token}
+    if "email_verified" not in id_token and merged.get("email") != userinfo.get("email"):
+        merged.pop("email_verified", None)
+    return merged
+
+
+def needs_userinfo(
+    mapping: Mapping[str, str | Sequence[str]] | None, role_mapping: Mapping[str, str] | None, claims: Mapping[str, Any]
+) -> bool:
+    """Whether an ID token lacks a claim that its userinfo may have: the address, the name, or, if roles depend on them,
+    the groups.
+    """
+    wanted = [what for what in MAPPED if what != "groups" or role_mapping is not None]
+    return any(_find(Protocol.OIDC, mapping, what, claims) is None for what in wanted)
+
+
+def role_of(role_mapping: Mapping[str, str] | None, default: Role, groups: frozenset[str]) -> Role:
+    """The highest role that a group is mapped to, else the default one."""
+    found = {Role(role) for group, role in (role_mapping or {}).items() if group in groups}
+    return max(found & set(_ROLES), key=_ROLES.index, default=default)
+
+
+def clean_name(text: str) -> str:
+    """The text as a name: printable, at most MAX_NAME_LENGTH characters; may be empty."""
+    return " ".join(_UNPRINTABLE.sub(" ", text[: 4 * MAX_NAME_LENGTH]).split())[:MAX_NAME_LENGTH].strip()
+
+
+def _find(
+    protocol: Protocol, mapping: Mapping[str, str | Sequence[str]] | None, what: str, claims: Mapping[str, Any]
+) -> Any:
+    """The value of the first claim that is there; None without one."""
+    names = (mapping or {}).get(what)
+    if not names:
+        return _first_usual(protocol, DEFAULT_NAMES[protocol][what], claims)
+    return _first_present([names] if isinstance(names, str) else names, claims)
+
+
+def _first_usual(protocol: Protocol, names: Sequence[str], claims: Mapping[str, Any]) -> Any:
+    """As `_first_present`, of usual names: of attributes of SAML also in another case, after those in the usual one.
+    Claims of OpenID Connect differ by case (RFC 7519 4).
+    """
+    found = _first_present(names, claims)
+    if found is not None or protocol is not Protocol.SAML:
+        return found
+    folded = {name.lower(): claims[name] for name in sorted(claims, reverse=True) if claims[name] not in _EMPTY}
+    return _first_present([name.lower() for name in names], folded)
+
+
+def _first_present(names: Sequence[str], claims: Mapping[str, Any]) -> Any:
+    return next((value for name in names if (value := claims.get(name)) not in _EMPTY), None)
+
+
+def _read_name(protocol: Protocol, mapping: Mapping[str, str | Sequence[str]] | None, claims: Mapping[str, Any]) -> str:
+    """The name, as the provider writes it; may be empty."""
+    found = [_find(protocol, mapping, "name", claims)]
+    if found == [None] and not (mapping or {}).get("name"):
+        found = [_first_usual(protocol, names, claims) for names in _NAME_PARTS[protocol]]
+        if found == [None, None]:
+            found = [_first_usual(protocol, [f"{_CLAIMS}name"], claims)]
+    return " ".join(text for value in found for text in _texts(value)[:1])
+
+
+def _is_verified(email: str, claims: Mapping[str, Any]) -> bool:
+    """`email_verified` is about the claim `email` (OpenID Connect core 5.1): another claim that is mapped may have what
+    the user has typed.
+    """
+    said = claims.get("email_verified")
+    if said is not True and said != "true":  # some providers send texts
+        return False
+    return normalize_email(next(iter(_texts(claims.get("email"))), "")) == email
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value.strip()] if value.strip() else []
+    if isinstance(value, Sequence):
+        return [each.strip() for each in value if isinstance(each, str) and each.strip()]
+    return []

@@ -1,0 +1,201 @@
+"""The ID token (OpenID Connect Core 1.0, sections 2 and 3.1.3.7): a JWT that the provider signs for one login.
+
+Nothing of a token is believed before its signature is verified, and the key never comes from the token: `jwk`, `jku`,
+`x5u` and `x5c` in its header are ignored. `joserfc` reads the serialization and verifies; which key, which algorithm
+and what the claims must say is decided here.
+"""
+
+import base64
+import hashlib
+import hmac
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Final
+
+import msgspec
+from joserfc import jws
+from joserfc.errors import JoseError
+from joserfc.jwa import JWSAlgModel
+from joserfc.jwk import KeySet
+
+from control.identity.sso.oidc.key_set import ALGORITHMS, UnknownKey, select_key
+from control.identity.sso.refusal import LoginRefused
+
+__all__ = ["IdToken", "UnknownKey", "verify_id_token"]
+
+MAX_LENGTH: Final = 16 * 1024  # characters of a token
+SKEW: Final = timedelta(seconds=60)  # between the provider's clock and ours
+MAX_AGE: Final = timedelta(minutes=10)  # since `iat`: a token is of this login, not of an earlier one
+_SUBJECT: Final = re.compile(r"[\x20-\x7e]{1,255}")  # OpenID Connect Core 1.0, section 2: at most 255 ASCII characters
+_LATEST_S: Final = 253_402_300_799  # the end of the year 9999, in epoch seconds
+_HASHES: Final = {"256": hashlib.sha256, "384": hashlib.sha384, "512": hashlib.sha512}
+
+
+@dataclass(frozen=True, slots=True)
+class IdToken:
+    """What the provider says of the user. `claims` are all claims, of any JSON type but for those that are checked."""
+
+    subject: str
+    claims: dict[str, Any]
+    auth_methods: tuple[str, ...]  # `amr` (RFC 8176); empty if it is absent or not a list of strings
+    acr: str | None
+    expires_at: datetime
+
+
+_NumericDate = Annotated[float, msgspec.Meta(ge=0, le=_LATEST_S)]  # RFC 7519, section 2: epoch seconds
+
+
+class _Claims(msgspec.Struct):
+    """The claims that are checked; null is as good as absent."""
+
+    iss: str
+    sub: str
+    aud: str | list[str]
+    exp: _NumericDate
+    iat: _NumericDate
+    nbf: _NumericDate | None = None
+    azp: str | None = None
+    nonce: str | None = None
+
+
+class _Registry(jws.JWSRegistry):
+    """Limits of the serialization, and the allowed algorithms under the library's names."""
+
+    max_header_length = 8 * 1024  # a header may contain a chain of certificates
+    max_payload_length = MAX_LENGTH
+    max_signature_length = 2 * 1024
+
+    def get_alg(self, name: str) -> JWSAlgModel:
+        return super().get_alg(ALGORITHMS.get(name, name))
+
+
+_REGISTRY: Final = _Registry(algorithms=frozenset(ALGORITHMS.values()), strict_check_header=False)
+
+
+def verify_id_token(
+    token: str,
+    keys: KeySet,
+    *,
+    issuer: str,
+    client_id: str,
+    nonce: str,
+    now: datetime,
+    access_token: str | None = None,
+) -> IdToken:
+    """The token, if the provider signed it for this client and this login. `access_token`: the one that came with it,
+    which `at_hash` is checked against. Raises LoginRefused; UnknownKey if the keys may have to be fetched again.
+    """
+    algorithm, claims = _verify_signature(token, keys)
+    checked = _check_types(claims)
+    _check_parties(checked, issuer, client_id)
+    _check_times(checked, now)
+    _check_nonce(checked, nonce)
+    _check_subject(checked)
+    if access_token is not None and claims.get("at_hash") is not None:
+        _check_access_token(claims["at_hash"], access_token, algorithm)
+    acr = claims.get("acr")
+    return IdToken(
+        subject=checked.sub,
+        claims=claims,
+        auth_methods=_auth_methods(claims.get("amr")),
+        acr=acr if isinstance(acr, str) else None,
+        expires_at=datetime.fromtimestamp(checked.exp, UTC),
+    )
+
+
+def _verify_signature(token: str, keys: KeySet) -> tuple[str, dict[str, Any]]:
+    """The algorithm and the claims of a token that one of the keys signed. Raises LoginRefused."""
+    if len(token) > MAX_LENGTH:
+        raise LoginRefused("id_token_too_large", f"More than {MAX_LENGTH} characters")
+    signed = _read(token)
+    header: Any = signed.headers()
+    if not isinstance(header, dict) or not isinstance(header.get("alg"), str):
+        raise LoginRefused("id_token_malformed", "The header must be an object with an algorithm.")
+    algorithm, kid = header["alg"], header.get("kid")
+    if algorithm not in ALGORITHMS:
+        raise LoginRefused("algorithm_not_allowed", algorithm)
+    if "crit" in header or "b64" in header:  # RFC 7515, section 4.1.11: no extension is understood
+        raise LoginRefused("critical_header", f"crit: {header.get('crit')}")
+    if not isinstance(kid, str | None):
+        raise LoginRefused("id_token_malformed", "The key id must be a string.")
+    key = select_key(keys, algorithm, kid)
+    try:
+        is_valid = jws.validate_compact(signed, key, registry=_REGISTRY)
+    except (JoseError, ValueError, TypeError) as error:  # members of the header that have the wrong type
+        raise LoginRefused("id_token_malformed", str(error)) from error
+    if not is_valid:
+        raise LoginRefused("signature_invalid", f"{algorithm}, key id {kid}")
+    return algorithm, _decode_claims(signed.payload)
+
+
+def _read(token: str) -> jws.CompactSignature:
+    """The parts of the compact serialization (RFC 7515, section 7.1). Raises LoginRefused."""
+    try:
+        return jws.extract_compact(token.encode("ascii"), registry=_REGISTRY)
+    except (JoseError, ValueError, TypeError, RecursionError) as error:
+        raise LoginRefused("id_token_malformed", str(error)) from error
+
+
+def _decode_claims(payload: bytes) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(payload, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise LoginRefused("id_token_malformed", str(error)) from error
+
+
+def _check_types(claims: dict[str, Any]) -> _Claims:
+    try:
+        return msgspec.convert(claims, _Claims)
+    except (msgspec.ValidationError, OverflowError) as error:
+        raise LoginRefused("claims_invalid", str(error)) from error
+
+
+def _check_parties(claims: _Claims, issuer: str, client_id: str) -> None:
+    """Who issued the token and for whom."""
+    if claims.iss != issuer:
+        raise LoginRefused("issuer_mismatch", f"Expected {issuer}, got {claims.iss}")
+    audiences = [claims.aud] if isinstance(claims.aud, str) else claims.aud
+    if client_id not in audiences:
+        raise LoginRefused("audience_mismatch", f"Expected {client_id}, got {', '.join(audiences)}")
+    if claims.azp is None and len(audiences) > 1:
+        raise LoginRefused("authorized_party_missing", f"The audiences are {', '.join(audiences)}")
+    if claims.azp not in (None, client_id):
+        raise LoginRefused("authorized_party_mismatch", f"Expected {client_id}, got {claims.azp}")
+
+
+def _check_times(claims: _Claims, now: datetime) -> None:
+    at, skew_s = now.timestamp(), SKEW.total_seconds()
+    if at >= claims.exp + skew_s:
+        raise LoginRefused("id_token_expired", f"exp is {claims.exp:.0f}, the time {at:.0f}")
+    if claims.nbf is not None and at < claims.nbf - skew_s:
+        raise LoginRefused("id_token_not_yet_valid", f"nbf is {claims.nbf:.0f}, the time {at:.0f}")
+    if at < claims.iat - skew_s:
+        raise LoginRefused("id_token_from_future", f"iat is {claims.iat:.0f}, the time {at:.0f}")
+    if at > claims.iat + MAX_AGE.total_seconds() + skew_s:
+        raise LoginRefused("id_token_too_old", f"iat is {claims.iat:.0f}, the time {at:.0f}")
+
+
+def _check_nonce(claims: _Claims, nonce: str) -> None:
+    """The token answers the request of this browser, and no other (replay)."""
+    if claims.nonce is None:
+        raise LoginRefused("nonce_missing")
+    if not hmac.compare_digest(claims.nonce.encode(), nonce.encode()):
+        raise LoginRefused("nonce_mismatch")
+
+
+def _check_subject(claims: _Claims) -> None:
+    if _SUBJECT.fullmatch(claims.sub) is None:
+        raise LoginRefused("subject_invalid", "Must have 1 to 255 printable ASCII characters.")
+
+
+def _check_access_token(at_hash: Any, access_token: str, algorithm: str) -> None:
+    """OpenID Connect Core 1.0, section 3.1.3.6: the left half of the hash. EdDSA with Ed25519 hashes with SHA-512."""
+    digest = _HASHES.get(algorithm[-3:], hashlib.sha512)(access_token.encode()).digest()
+    expected = base64.urlsafe_b64encode(digest[: len(digest) // 2]).rstrip(b"=")
+    if not isinstance(at_hash, str) or not hmac.compare_digest(at_hash.encode(), expected):
+        raise LoginRefused("access_token_mismatch", "at_hash is not the hash of the access token.")
+
+
+def _auth_methods(amr: Any) -> tuple[str, ...]:
+    return tuple(amr) if isinstance(amr, list) and all(isinstance(method, str) for method in amr) else ()

@@ -1,0 +1,151 @@
+"""The documents that providers publish, cached: metadata and key sets.
+
+A document is cached per issuer, for all organizations that use it: it comes from the issuer's own address. What goes
+wrong stays with the organization for which it was fetched, because slow names of one must not fail the logins of
+another: each waits for a fetch of its own, and has its own pause after a failure.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, Generic, TypeVar
+
+from joserfc.jwk import KeySet
+
+from control.identity.sso.oidc.key_set import decode_key_set, has_key
+from control.identity.sso.oidc.metadata import ProviderMetadata, decode_metadata, metadata_url
+from control.identity.sso.refusal import LoginRefused
+from control.outbound.egress import Egress, EgressError
+
+FRESH_S: Final = 600.0  # how long a document is cached
+FAILURE_S: Final = 5.0  # how long a failure is, per organization
+REFETCH_S: Final = 60.0  # at least between two fetches for an unknown key, per organization
+MAX_ISSUERS: Final = 1_000  # cached; the least recently used is dropped
+
+_Key = tuple[str, str]  # issuer and URL of a document
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Providers:
+    """Metadata and keys of identity providers. `clock`: monotonic seconds."""
+
+    def __init__(self, egress: Egress, clock: Callable[[], float] = time.monotonic) -> None:
+        self._egress = egress
+        self._metadata: _DocumentCache[ProviderMetadata] = _DocumentCache(clock)
+        self._key_sets: _DocumentCache[KeySet] = _DocumentCache(clock)
+
+    async def metadata(self, issuer: str, *, account: str) -> ProviderMetadata:
+        """The metadata of an issuer, at most FRESH_S old. `account`: the organization. Raises LoginRefused."""
+        url = metadata_url(issuer)
+
+        async def fetch() -> ProviderMetadata:
+            return decode_metadata(await self._fetch("Metadata", url, account), issuer)
+
+        return await self._metadata.get((issuer, url), account, fetch)
+
+    async def key_set(self, metadata: ProviderMetadata, *, account: str, unknown_kid: str | None = None) -> KeySet:
+        """The keys of the provider, at most FRESH_S old. With `unknown_kid`, the id of a key that was not among them,
+        they are fetched again, at most once in REFETCH_S; what is returned may still not have it. Raises LoginRefused.
+        """
+        key = (metadata.issuer, metadata.jwks_uri)
+
+        async def fetch() -> KeySet:
+            return decode_key_set(await self._fetch("Key set", metadata.jwks_uri, account))
+
+        if unknown_kid is None:
+            return await self._key_sets.get(key, account, fetch)
+        return await self._key_sets.refetch(key, account, fetch, partial(has_key, kid=unknown_kid))
+
+    async def _fetch(self, name: str, url: str, account: str) -> bytes:
+        """The body of a response with status 200; redirects are not followed. Its media type does not matter: key sets
+        are served as anything. Raises LoginRefused.
+        """
+        try:
+            reply = await self._egress.get(url, {"Accept": "application/json"}, account=account)
+        except EgressError as error:
+            raise LoginRefused("provider_unavailable", f"{name}: {error.detail}") from error
+        if reply.status != 200:
+            raise LoginRefused("provider_unavailable", f"{name}: HTTP {reply.status}")
+        return reply.body
+
+
+@dataclass(frozen=True, slots=True)
+class _Cached(Generic[V]):
+    value: V
+    fresh_until: float
+
+
+@dataclass(slots=True)
+class _Fetches:
+    """The fetches of one document for one organization, one at a time. Times are those of the clock."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    failure: tuple[str, str] = ("", "")  # reason and detail of the last one
+    failed_until: float = float("-inf")
+    next_refetch: float = float("-inf")
+
+
+class _DocumentCache(Generic[V]):
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._cached: OrderedDict[_Key, _Cached[V]] = OrderedDict()
+        self._fetches: OrderedDict[tuple[_Key, str], _Fetches] = OrderedDict()
+
+    async def get(self, key: _Key, account: str, fetch: Callable[[], Awaitable[V]]) -> V:
+        """The cached document, or the fetched one: concurrent callers share the fetch of the first."""
+        found = self._fresh(key)
+        if found is not None:
+            return found
+        fetches = self._fetches_of(key, account)
+        async with fetches.lock:
+            found = self._fresh(key)
+            return await self._fetch(key, fetches, fetch) if found is None else found
+
+    async def refetch(
+        self, key: _Key, account: str, fetch: Callable[[], Awaitable[V]], suffices: Callable[[V], bool]
+    ) -> V:
+        """The cached document if it suffices or if it is too early for another fetch, else the fetched one."""
+        fetches = self._fetches_of(key, account)
+        async with fetches.lock:
+            found = self._fresh(key)
+            if found is not None and (suffices(found) or self._clock() < fetches.next_refetch):
+                return found
+            fetches.next_refetch = self._clock() + REFETCH_S
+            return await self._fetch(key, fetches, fetch)
+
+    async def _fetch(self, key: _Key, fetches: _Fetches, fetch: Callable[[], Awaitable[V]]) -> V:
+        started = self._clock()  # a response is as old as its request
+        if started < fetches.failed_until:
+            raise LoginRefused(*fetches.failure)
+        try:
+            value = await fetch()
+        except LoginRefused as refused:
+            fetches.failure = (refused.reason, refused.detail)
+            fetches.failed_until = self._clock() + FAILURE_S
+            raise
+        self._cached[key] = _Cached(value, started + FRESH_S)
+        _limit(self._cached, key)
+        return value
+
+    def _fresh(self, key: _Key) -> V | None:
+        cached = self._cached.get(key)
+        if cached is None or self._clock() >= cached.fresh_until:
+            return None
+        self._cached.move_to_end(key)
+        return cached.value
+
+    def _fetches_of(self, key: _Key, account: str) -> _Fetches:
+        found = self._fetches.setdefault((key, account), _Fetches())
+        _limit(self._fetches, (key, account))
+        return found
+
+
+def _limit(entries: "OrderedDict[K, Any]", used: K) -> None:
+    """Note the use of an entry, and drop the least recently used one beyond MAX_ISSUERS."""
+    entries.move_to_end(used)
+    while len(entries) > MAX_ISSUERS:
+        entries.popitem(last=False)

@@ -1,0 +1,317 @@
+"""Lets chat users act: commands and presses of buttons, each in one transaction with what it changes.
+
+find_access     who the chat user is linked with, and what that principal may do now
+commands        the act, under the rules of the API; one that is refused changes nothing
+apply_once      a repetition gets the first answer and changes nothing
+update_queue    the message with the button is replaced, and the person is told, after the answer
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import sqlalchemy as sa
+from aiohttp import web
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.model import AuthenticatedCredential, AuthorizationContext
+from chassis.db.database import Database
+from chassis.errors import Conflict, Forbidden, NotFound, RateLimited
+from chassis.http.web import RATE_LIMITS, request_id
+from chassis.limits.limiter import LimitClass
+from control.approvals import repository
+from control.approvals.model import RequestRecord, Status
+from control.approvals.notifications import LinkBuilder, involved_principals, resolved_message
+from control.approvals.tables import approval_requests
+from control.audit.record import Actor, record
+from control.identity.chat_links import repository as link_repository
+from control.identity.chat_links.model import ChatUser, StoredChatLink
+from control.inbound.chat import commands, update_queue
+from control.inbound.chat.access import AccessLost, find_access, load_access
+from control.inbound.chat.commands import Caller, Command
+from control.inbound.chat.payloads import CommandCall, Press
+from control.inbound.chat.replies import Markup, Reply
+from control.inbound.chat.update_queue import NewUpdate
+from control.inbound.chat.updater import ChatUpdater
+from control.inbound.webhooks.platform_events import AppliedEvent, EventResult, apply_once, was_applied
+from control.inbound.webhooks.tables import EventSource
+from control.notify.message import Message
+from control.secrets.secret_box import SecretBox
+from proto.identity import PrincipalKind
+
+LINK_FIRST: Final = "Your chat user is not linked with Sluice. Create a code in Sluice (Chat links), and send it here:"
+WRONG_CODE: Final = "The code is wrong, expired or used. Create a new one in Sluice."
+TOO_MANY_CODES: Final = "Too many wrong codes. Try again in some minutes."
+NO_CODE: Final = "Send the code that Sluice shows you: link CODE."
+UNLINKED: Final = "Your chat user is not linked with Sluice any more."
+NOT_LINKED: Final = "Your chat user is not linked with Sluice."
+TOO_MANY_LINKS: Final = (
+    f"You have {link_repository.MAX_LINKS} chat users, the maximum. Remove one in Sluice (Chat links)."
+)
+_READS: Final = {"errors": commands.errors, "status": commands.status}
+_ACTS: Final = frozenset({"approve", "reject", "resolve", "link", "unlink"})
+
+Work = Callable[[AsyncConnection, StoredChatLink, Caller], Awaitable[Reply]]
+
+
+@dataclass(frozen=True, slots=True)
+class PressResult:
+    """What a press did. `final`: the request is decided or expired, which the message shows from now on."""
+
+    reply: Reply
+    final: Message | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """How a platform shows replies. `updates`: what follows the answer to a press, for its `update_url`."""
+
+    source: EventSource
+    markup: Markup
+    reply: Callable[[Reply], dict[str, Any]]
+    press_answer: Callable[[PressResult], dict[str, Any]]
+    updates: Callable[[PressResult, str], Sequence[NewUpdate]]
+
+
+class ChatActor:
+    """Answers commands and presses of verified requests."""
+
+    def __init__(
+        self,
+        database: Database,
+        secret_box: SecretBox,
+        link_builder: LinkBuilder,
+        updater: ChatUpdater,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._database = database
+        self._secret_box = secret_box
+        self._link_builder = link_builder
+        self._updater = updater
+        self._now = now
+
+    async def command(self, request: web.Request, call: CommandCall, surface: Surface) -> AppliedEvent:
+        """The answer to a command. Raises RateLimited, ServiceUnavailable."""
+        await _take(request, call.user)
+        name = call.command.name
+        if name in _READS:
+            return AppliedEvent(surface.reply(await self._read(request, call, surface)), duplicate=False)
+        if name not in _ACTS:
+            return AppliedEvent(surface.reply(commands.help_reply(surface.markup)), duplicate=False)
+        if name == "link":
+            refused = await self._refuse_code(request, call, surface.source)
+            if refused is not None:
+                return AppliedEvent(surface.reply(Reply((surface.markup.text(refused),))), duplicate=False)
+        async with self._database.write() as connection:
+            now = self._now()
+
+            async def apply() -> EventResult:
+                reply, org_id = await self._act(connection, request, call, surface, now)
+                return EventResult(surface.reply(reply), org_id)
+
+            return await apply_once(connection, surface.source, call.event_id, now, apply)
+
+    async def press(self, request: web.Request, press: Press, surface: Surface) -> AppliedEvent:
+        """The answer to a press of an Approve button. Raises RateLimited, ServiceUnavailable."""
+        await _take(request, press.user)
+        async with self._database.write() as connection:
+            now = self._now()
+
+            async def apply() -> EventResult:
+                result, org_id = await self._approve(connection, request, press, surface, now)
+                if org_id is not None and press.update_url is not None:
+                    updates = surface.updates(result, press.update_url)
+                    await update_queue.enqueue(connection, self._secret_box, org_id, updates, now)
+                return EventResult(surface.press_answer(result), org_id)
+
+            applied = await apply_once(connection, surface.source, press.event_id, now, apply)
+        self._updater.wake()
+        return applied
+
+    async def _read(self, request: web.Request, call: CommandCall, surface: Surface) -> Reply:
+        async def work(connection: AsyncConnection, _link: StoredChatLink, caller: Caller) -> Reply:
+            return await _READS[call.command.name](connection, caller, call.command)
+
+        async with self._database.read() as connection:
+            reply, _ = await self._as_linked(connection, request, call.user, surface.markup, self._now(), work)
+        return reply
+
+    async def _act(
+        self, connection: AsyncConnection, request: web.Request, call: CommandCall, surface: Surface, now: datetime
+    ) -> tuple[Reply, str | None]:
+        command, markup, user = call.command, surface.markup, call.user
+        if command.name == "link":
+            return await self._link(connection, user, command, markup, request_id(request), now)
+        if command.name == "unlink":
+            return await _unlink(connection, user, markup, request_id(request))
+
+        async def work(connection: AsyncConnection, link: StoredChatLink, caller: Caller) -> Reply:
+            async with connection.begin_nested():  # what is refused changes nothing
+                reply = await _apply_command(connection, caller, command)
+                await link_repository.set_used(connection, link, now)
+                return reply
+
+        return await self._as_linked(connection, request, user, markup, now, work)
+
+    async def _approve(
+        self, connection: AsyncConnection, request: web.Request, press: Press, surface: Surface, now: datetime
+    ) -> tuple[PressResult, str | None]:
+        final: Message | None = None
+
+        async def work(connection: AsyncConnection, link: StoredChatLink, caller: Caller) -> Reply:
+            nonlocal final
+            try:
+                async with connection.begin_nested():
+                    outcome = await commands.approve(connection, caller, press.request_id)
+                    await link_repository.set_used(connection, link, now)
+            except Conflict:
+                final = await _final_message(connection, caller, press.request_id)
+                raise
+            final = await _final_message(connection, caller, outcome.request.id)
+            return commands.vote_reply(caller, outcome)
+
+        reply, org_id = await self._as_linked(connection, request, press.user, surface.markup, now, work)
+        if org_id is None:  # who is not linked is told so on behalf of the organization whose request it is
+            org_id = await _org_of_request(connection, press.request_id)
+        return PressResult(reply, final), org_id
+
+    async def _as_linked(
+        self,
+        connection: AsyncConnection,
+        request: web.Request,
+        user: ChatUser,
+        markup: Markup,
+        now: datetime,
+        work: Work,
+    ) -> tuple[Reply, str | None]:
+        """What the work says, or why the chat user may not do it; and the organization that the user is linked with."""
+        try:
+            found = await find_access(connection, user)
+        except AccessLost as error:
+            return Reply((markup.text(str(error)),)), None
+        if found is None:
+            return Reply((markup.text(LINK_FIRST), markup.code("/sluice link CODE"))), None
+        link, access = found
+        caller = Caller(access, self._link_builder.for_org(access.org_slug), markup, request_id(request), now)
+        try:
+            return await work(connection, link, caller), access.org_id
+        except (Conflict, Forbidden, NotFound) as error:
+            return Reply((markup.text(error.message),)), access.org_id
+
+    async def _refuse_code(self, request: web.Request, call: CommandCall, source: EventSource) -> str | None:
+        """Why the code is not even tried: wrong codes of a chat user are counted. Raises ServiceUnavailable."""
+        limits, whose = request.app[RATE_LIMITS], f"chat-link:{_holder(call.user)}"
+        try:
+            await limits.check_account(request, LimitClass.FAILED_CODE, whose)
+            async with self._database.read() as connection:
+                if await link_repository.has_code(connection, call.command.argument):
+                    return None
+                if await was_applied(connection, source, call.event_id):
+                    return None
+            await limits.record_account_failure(request, LimitClass.FAILED_CODE, whose)
+        except RateLimited:
+            return TOO_MANY_CODES
+        return WRONG_CODE if call.command.argument else NO_CODE
+
+    async def _link(
+        self,
+        connection: AsyncConnection,
+        user: ChatUser,
+        command: Command,
+        markup: Markup,
+        trace_id: str,
+        now: datetime,
+    ) -> tuple[Reply, str | None]:
+        session = await link_repository.spend_code(connection, command.argument, now)
+        if session is None:
+            return Reply((markup.text(WRONG_CODE),)), None
+        link = link_repository.new_link(session, user, now)
+        try:
+            await load_access(connection, link, session.org_slug)
+        except AccessLost as error:
+            return Reply((markup.text(str(error)),)), session.org_id
+        earlier = await link_repository.find_of_user(connection, user)
+        replaces_own = earlier is not None and earlier[0].principal_id == link.principal_id
+        links = await link_repository.count(connection, link.org_id, link.principal_id)
+        if links >= link_repository.MAX_LINKS and not replaces_own:
+            return Reply((markup.text(TOO_MANY_LINKS),)), session.org_id
+        await link_repository.delete_of_user(connection, user)
+        if earlier is not None:
+            await record_removal(connection, _actor_of(earlier[0]), earlier[0], trace_id)
+        await link_repository.add(connection, link)
+        await record(connection, _session_actor(session), "chat_link.create", link.id, _audit_data(link), trace_id)
+        text = f"You act as {await _name(connection, link)} of {session.org_slug} here."
+        return Reply((markup.text(text), markup.code("/sluice help"))), session.org_id
+
+
+async def record_removal(
+    connection: AsyncConnection, by: AuthorizationContext | Actor, link: StoredChatLink, trace_id: str
+) -> None:
+    """The audit event of a link that was removed."""
+    await record(connection, by, "chat_link.delete", link.id, _audit_data(link), trace_id)
+
+
+async def _apply_command(connection: AsyncConnection, caller: Caller, command: Command) -> Reply:
+    if command.name == "resolve":
+        return await commands.resolve(connection, caller, command)
+    if command.name == "approve":
+        return commands.vote_reply(caller, await commands.approve(connection, caller, command.argument))
+    return commands.vote_reply(caller, await commands.reject(connection, caller, command))
+
+
+async def _unlink(
+    connection: AsyncConnection, user: ChatUser, markup: Markup, trace_id: str
+) -> tuple[Reply, str | None]:
+    """Also a link that does not work: whoever has it may end it."""
+    found = await link_repository.find_of_user(connection, user)
+    if found is None:
+        return Reply((markup.text(NOT_LINKED),)), None
+    link, _ = found
+    await link_repository.delete(connection, link.id)
+    await record_removal(connection, _actor_of(link), link, trace_id)
+    return Reply((markup.text(UNLINKED),)), link.org_id
+
+
+async def _final_message(connection: AsyncConnection, caller: Caller, text: str) -> Message | None:
+    """What the message of a request says once it is decided or expired; None before."""
+    request: RequestRecord = await commands.find_request(connection, caller, text)
+    if request.status_at(caller.now) is Status.PENDING:
+        return None
+    names = await repository.principal_names(connection, involved_principals(request))
+    return resolved_message(request, caller.links, names, caller.now)
+
+
+async def _org_of_request(connection: AsyncConnection, text: str) -> str | None:
+    org_id: str | None = None
+    if commands.is_request_id(text):
+        found = sa.select(approval_requests.c.org_id).where(approval_requests.c.id == text)
+        org_id = await connection.scalar(found)
+    return org_id
+
+
+async def _take(request: web.Request, user: ChatUser) -> None:
+    """A chat user has the rate of a principal: one of them does not use up what the platform may send."""
+    await request.app[RATE_LIMITS].take_secondary(request, LimitClass.API, _holder(user))
+
+
+def _holder(user: ChatUser) -> str:
+    return ":".join(user)
+
+
+async def _name(connection: AsyncConnection, link: StoredChatLink) -> str:
+    names: Mapping[str, str] = await repository.principal_names(connection, [link.principal_id])
+    return names[link.principal_id]
+
+
+def _session_actor(session: AuthenticatedCredential) -> Actor:
+    return Actor(session.org_id, session.principal_id, PrincipalKind.USER, token_id=session.token_id)
+
+
+def _actor_of(link: StoredChatLink) -> Actor:
+    return Actor(link.org_id, link.principal_id, PrincipalKind.USER, token_id=link.id)
+
+
+def _audit_data(link: StoredChatLink) -> dict[str, object]:
+    data: dict[str, object] = {"platform": link.user.platform.value, "userId": link.user.user_id}
+    return data | ({"teamId": link.user.team_id} if link.user.team_id else {}) | {"principalId": link.principal_id}

@@ -1,0 +1,257 @@
+"""`/sluice ...`: what chat users can ask and do, the same on every platform."""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.model import AuthorizationContext
+from chassis.auth.tables import projects
+from chassis.db.database import to_milliseconds
+from chassis.errors import Conflict, NotFound
+from chassis.http.validation import Issues
+from chassis.issues.states import short_id
+from chassis.issues.tables import IssueStatus, issues
+from control.approvals import decisions, repository, vote_rules, voting
+from control.approvals.decisions import Vote
+from control.approvals.model import RequestRecord, Status
+from control.approvals.notifications import RequestLinks
+from control.approvals.schemas import REQUEST_ID_PATTERN, check_prose
+from control.approvals.tables import MAX_REASON_LENGTH
+from control.approvals.voting import VoteOutcome, VoteRequest
+from control.audit.record import record
+from control.inbound.chat.access import require_scope
+from control.inbound.chat.replies import Markup, Reply
+from control.issues import lifecycle
+from control.issues.lifecycle import Resolution
+from control.issues.model import IssueRecord
+from control.issues.references import parse_short_id
+from proto.identity import SLUG_PATTERN, Scope
+
+MAX_LISTED: Final = 10
+MAX_PROJECTS: Final = 50  # that are looked through for the errors of an organization
+_REQUEST_ID: Final = re.compile(REQUEST_ID_PATTERN[1:-1])
+_SLUG: Final = re.compile(SLUG_PATTERN)
+_PRINTABLE_SPACE: Final = re.compile(r"\s+")
+NO_REQUEST: Final = "There is no such request. Its id looks like apr_01...; `status` lists the open ones."
+NO_PROJECT: Final = "There is no such project."
+NO_ISSUE: Final = "There is no such issue. Its name looks like CHECKOUT-12."
+NO_REASON: Final = f"Give a reason of at most {MAX_REASON_LENGTH} characters: reject ID REASON."
+HELP: Final = (
+    ("errors [PROJECT]", "unresolved errors, those seen last first"),
+    ("status [REQUEST_ID]", "open approval requests, or one request"),
+    ("approve REQUEST_ID", "approve a request"),
+    ("reject REQUEST_ID REASON", "reject a request, or withdraw your own"),
+    ("resolve SHORT_ID", "resolve an error, such as CHECKOUT-12"),
+    ("link CODE", "act as yourself, with a code from Sluice"),
+    ("unlink", "end that"),
+)
+
+
+class Command(NamedTuple):
+    """A command: its name, and the words after it."""
+
+    name: str
+    argument: str = ""
+    rest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A linked chat user who gives a command: what it may do, the links of its organization, and how its platform
+    writes. `trace_id`: id of the HTTP request, for the audit log.
+    """
+
+    access: AuthorizationContext
+    links: RequestLinks
+    markup: Markup
+    trace_id: str
+    now: datetime
+
+
+def parse_command(text: str) -> Command:
+    """The command in a text; without words it is `help`."""
+    words = _PRINTABLE_SPACE.split(text.strip(), maxsplit=2)
+    return Command(words[0].lower() or "help", *words[1:])
+
+
+def help_reply(markup: Markup) -> Reply:
+    """What can be asked."""
+    lines = [f"{markup.code(f'/sluice {usage}')} {markup.text(meaning)}" for usage, meaning in HELP]
+    return Reply((markup.bold("What Sluice can do here"), *lines))
+
+
+async def errors(connection: AsyncConnection, caller: Caller, command: Command) -> Reply:
+    """Unresolved issues. Raises Forbidden, NotFound."""
+    require_scope(caller.access, Scope.ISSUES_READ)
+    slugs = await _project_slugs(connection, caller.access.org_id, command.argument.lower())
+    found = await _unresolved(connection, list(slugs), caller.now) if slugs else []
+    if not found:
+        return Reply((caller.markup.text("No unresolved errors."),))
+    return Reply(tuple(_issue_line(caller, slugs[issue.project_id], issue) for issue in found))
+
+
+async def status(connection: AsyncConnection, caller: Caller, command: Command) -> Reply:
+    """Open approval requests, or one. Raises Forbidden, NotFound."""
+    require_scope(caller.access, Scope.APPROVALS_READ)
+    if command.argument:
+        return await _one_request(connection, caller, await find_request(connection, caller, command.argument))
+    found = await repository.list_requests(connection, caller.access.org_id, Status.PENDING, caller.now, MAX_LISTED)
+    if not found:
+        return Reply((caller.markup.text("No open approval requests."),))
+    return Reply(tuple(_request_line(caller, one) for one in found))
+
+
+async def approve(connection: AsyncConnection, caller: Caller, request_id: str) -> VoteOutcome:
+    """Cast an approval under the rules of the API. Raises as `voting.approve`."""
+    require_scope(caller.access, Scope.APPROVALS_DECIDE)
+    return await _vote(connection, caller, voting.approve, request_id, None)
+
+
+async def reject(connection: AsyncConnection, caller: Caller, command: Command) -> VoteOutcome:
+    """Cast a rejection under the rules of the API. Raises as `voting.reject`; Conflict without a reason."""
+    require_scope(caller.access, Scope.APPROVALS_DECIDE, Scope.APPROVALS_WRITE)
+    faults = Issues()
+    reason = check_prose("reason", command.rest, faults)
+    if faults or not reason or len(reason) > MAX_REASON_LENGTH:
+        raise Conflict(NO_REASON)
+    return await _vote(connection, caller, voting.reject, command.argument, reason)
+
+
+async def resolve(connection: AsyncConnection, caller: Caller, command: Command) -> Reply:
+    """Resolve an issue from now on; one that is resolved stays as it is. Raises Forbidden, NotFound."""
+    require_scope(caller.access, Scope.ISSUES_WRITE)
+    name = parse_short_id(command.argument)
+    slugs = {} if name is None else await _project_slugs(connection, caller.access.org_id, name.project_slug)
+    issue = None if name is None else await _find_issue(connection, list(slugs), name.number)
+    if issue is None:
+        raise _Missing(NO_ISSUE)
+    if issue.status is not IssueStatus.RESOLVED:
+        now, by = to_milliseconds(caller.now), caller.access
+        changed = await lifecycle.set_resolved(connection, issue, Resolution(), now=now, by=by.principal_id)
+        await record(connection, by, "issue.change", issue.id, {"status": changed.status.value}, caller.trace_id)
+    return Reply((f"Resolved: {_issue_line(caller, slugs[issue.project_id], issue)}",))
+
+
+def vote_reply(caller: Caller, outcome: VoteOutcome) -> Reply:
+    """What the vote did."""
+    markup, count = caller.markup, outcome.vote_count
+    what = markup.bold(describe(outcome.request))
+    if outcome.request.status is Status.APPROVED:
+        return Reply((f"Approved: {what}",))
+    if outcome.request.status is Status.REJECTED:
+        return Reply((f"Rejected: {what}",))
+    votes = f"{count.approvals} of {count.min_approvers} approvals, {count.remaining} more needed."
+    return Reply((f"Your approval counts: {what}", markup.text(votes)))
+
+
+def is_request_id(text: str) -> bool:
+    """Whether the text has the form of a request's id."""
+    return _REQUEST_ID.fullmatch(text) is not None
+
+
+async def find_request(connection: AsyncConnection, caller: Caller, text: str) -> RequestRecord:
+    """The organization's request with this id. Raises NotFound."""
+    request_id = text.lower()
+    found = None
+    if is_request_id(request_id):
+        found = await repository.find(connection, caller.access.org_id, request_id)
+    if found is None:
+        raise _Missing(NO_REQUEST)
+    return found
+
+
+def describe(request: RequestRecord) -> str:
+    """What is to be approved."""
+    return f"{request.action} on {request.target_type} {request.target_id}"
+
+
+class _Missing(NotFound):
+    """NotFound with a message for the chat user, who may read what is missing."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__()
+        self.message = message
+
+
+async def _vote(connection: AsyncConnection, caller: Caller, vote: Vote, text: str, reason: str | None) -> VoteOutcome:
+    found = await find_request(connection, caller, text)
+    request = VoteRequest(caller.access, found.id, reason, caller.trace_id, caller.now)
+    return await decisions.cast(connection, vote, request, caller.links)
+
+
+async def _one_request(connection: AsyncConnection, caller: Caller, request: RequestRecord) -> Reply:
+    names = await repository.principal_names(connection, [request.requester_id])
+    markup, state = caller.markup, request.status_at(caller.now)
+    summary = request.payload.get("summary") if isinstance(request.payload, dict) else None
+    requester = markup.text(names.get(request.requester_id, request.requester_id))
+    lines = [
+        _request_line(caller, request),
+        *([markup.text(summary)] if summary else []),
+        f"Status: {state.value}. Requested by {requester}.",
+        *([f"Reason: {markup.text(request.reason)}"] if request.reason else []),
+    ]
+    (case,) = await vote_rules.load_cases(connection, caller.access, [request])
+    if not case.withdraws and vote_rules.explain_rejection(case, caller.now) is None:
+        lines.append(f"To reject it: {markup.code(f'/sluice reject {request.id} REASON')}")
+    return Reply(tuple(lines), request.id if vote_rules.explain_approval(case, caller.now) is None else None)
+
+
+def _request_line(caller: Caller, request: RequestRecord) -> str:
+    markup, page = caller.markup, caller.links.page_link(request)
+    what = describe(request)
+    shown = markup.bold(what) if page is None else markup.link(page, what)
+    return (
+        f"{markup.code(request.id)} {shown}, {request.risk_class.value}, until {request.expires_at:%Y-%m-%d %H:%M} UTC"
+    )
+
+
+def _issue_line(caller: Caller, slug: str, issue: IssueRecord) -> str:
+    links, markup = caller.links, caller.markup
+    page = links.pages.issue(links.org_slug, slug, issue.id)
+    url = page or f"{links.api_url}/orgs/{links.org_slug}/projects/{slug}/issues/{issue.id}"
+    seen = f"{issue.count} times, last {issue.last_seen:%Y-%m-%d %H:%M} UTC"
+    return f"{markup.code(short_id(slug, issue.number))} {markup.link(url, issue.title)}, {seen}"
+
+
+async def _project_slugs(connection: AsyncConnection, org_id: str, slug: str) -> dict[int, str]:
+    """The organization's project with this slug, or ("") its first MAX_PROJECTS. Raises NotFound."""
+    if slug and _SLUG.fullmatch(slug) is None:
+        raise _Missing(NO_PROJECT)
+    where = (projects.c.org_id == org_id) & projects.c.deleted_at.is_(None)
+    if slug:
+        where &= projects.c.slug == slug
+    page = sa.select(projects.c.id, projects.c.slug).where(where).order_by(projects.c.id).limit(MAX_PROJECTS)
+    found = {row.id: row.slug for row in await connection.execute(page)}
+    if slug and not found:
+        raise _Missing(NO_PROJECT)
+    return found
+
+
+async def _unresolved(connection: AsyncConnection, project_ids: list[int], now: datetime) -> list[IssueRecord]:
+    """Those seen last, of all these projects; each project's come from its index."""
+    newest = sa.union_all(*(sa.select(_unresolved_of(one, now).subquery()) for one in project_ids)).subquery()
+    page = sa.select(newest).order_by(newest.c.last_seen.desc(), newest.c.id.desc()).limit(MAX_LISTED)
+    return [IssueRecord.from_row(row) for row in (await connection.execute(page)).mappings()]
+
+
+def _unresolved_of(project_id: int, now: datetime) -> sa.Select[tuple[object, ...]]:
+    columns = issues.c
+    is_over = (columns.status == IssueStatus.IGNORED.value) & (columns.ignored_until <= now)
+    return (
+        sa.select(issues)
+        .where(columns.project_id == project_id, columns.merged_into.is_(None))
+        .where((columns.status == IssueStatus.UNRESOLVED.value) | is_over)
+        .order_by(columns.last_seen.desc(), columns.id.desc())
+        .limit(MAX_LISTED)
+    )
+
+
+async def _find_issue(connection: AsyncConnection, project_ids: list[int], number: int) -> IssueRecord | None:
+    columns = issues.c
+    found = sa.select(columns.id).where(columns.project_id.in_(project_ids), columns.number == number)
+    issue_id = await connection.scalar(found)
+    return None if issue_id is None else await lifecycle.find_merged(connection, issue_id)

@@ -1,0 +1,108 @@
+"""Replies to chat users, and how each platform writes them.
+
+Texts from elsewhere (titles, summaries, reasons, names) pass `Markup.text`: they are one line, and make no mention, no
+link and no format.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from control.notify.deliveries.platforms.chat_a import approve_button, escape_mrkdwn, neutralize_markdown
+from control.notify.deliveries.platforms.chat_b import escape_markdown
+from control.notify.deliveries.platforms.outgoing_message import one_line, truncate
+
+MAX_TEXT: Final = 300  # characters of a text from elsewhere
+MAX_REPLY: Final = {"chat-a": 2_900, "chat-b": 1_900}  # characters; the platforms take 3 000 of a section, and 2 000
+
+
+class Markup(Protocol):
+    """How a platform writes texts."""
+
+    def text(self, text: str) -> str:
+        """A text from elsewhere."""
+
+    def bold(self, text: str) -> str:
+        """The same in bold."""
+
+    def code(self, text: str) -> str:
+        """A word to copy."""
+
+    def link(self, url: str, text: str) -> str:
+        """A link of ours with a text from elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Lines in the platform's markup. `approve_id`: the request that a button below them approves."""
+
+    lines: tuple[str, ...]
+    approve_id: str | None = None
+
+
+class ChatAMarkup:
+    """mrkdwn."""
+
+    def text(self, text: str) -> str:
+        return escape_mrkdwn(neutralize_markdown(_shortened(text)))
+
+    def bold(self, text: str) -> str:
+        return f"*{self.text(text.replace('*', ''))}*"
+
+    def code(self, text: str) -> str:
+        return f"`{escape_mrkdwn(_shortened(text).replace('`', ''))}`"
+
+    def link(self, url: str, text: str) -> str:
+        return f"<{escape_mrkdwn(url)}|{self.text(text.replace('|', '/'))}>"
+
+
+class ChatBMarkup:
+    """Markdown, as chat-b has it."""
+
+    def text(self, text: str) -> str:
+        return escape_markdown(neutralize_markdown(_shortened(text)))
+
+    def bold(self, text: str) -> str:
+        return f"**{self.text(text)}**"
+
+    def code(self, text: str) -> str:
+        return f"`{_shortened(text).replace('`', '')}`"
+
+    def link(self, url: str, text: str) -> str:
+        return f"[{self.text(text)}](<{url}>)"
+
+
+CHAT_A_MARKUP: Final = ChatAMarkup()
+CHAT_B_MARKUP: Final = ChatBMarkup()
+
+
+def chat_a_reply(reply: Reply) -> dict[str, Any]:
+    """Only the chat user sees it. The blocks are verbatim: the platform makes no links of what looks like one."""
+    text = _joined(reply.lines, MAX_REPLY["chat-a"])
+    blocks: list[dict[str, Any]] = [
+        {"type": "section", "text": {"type": "mrkdwn", "text": text, "verbatim": True}},
+    ]
+    if reply.approve_id is not None:
+        blocks.append({"type": "actions", "elements": [approve_button(reply.approve_id)]})
+    return {"response_type": "ephemeral", "text": text, "blocks": blocks}
+
+
+def chat_b_content(reply: Reply) -> str:
+    """The content of a message."""
+    return _joined(reply.lines, MAX_REPLY["chat-b"])
+
+
+def _shortened(text: str) -> str:
+    return truncate(one_line(text), MAX_TEXT)
+
+
+def _joined(lines: Sequence[str], length: int) -> str:
+    """As many of the lines as there is room for: what is escaped is not cut."""
+    kept, size = [], 0
+    for line in lines:
+        size += len(line) + 1
+        if size > length:
+            kept.append("…")
+            break
+        kept.append(line)
+    return "\n".join(kept)

@@ -1,0 +1,44 @@
+"""Builds the routes of chats, and the background tasks that they need."""
+
+from prometheus_client import CollectorRegistry
+from yarl import URL
+
+from chassis.http.web import CleanupContext, Route
+from control.approvals.notifications import LinkBuilder
+from control.http.context import HandlerContext
+from control.inbound.chat.actor import ChatActor
+from control.inbound.chat.chat_a import ChatA
+from control.inbound.chat.chat_b import API_URL, ChatB
+from control.inbound.chat.links import ChatLinks
+from control.inbound.chat.metrics import ChatMetrics
+from control.inbound.chat.updater import ChatUpdater
+from control.inbound.webhooks.receiver import WebhookReceiver
+from control.outbound.egress import Egress
+from control.secrets.secret_box import SecretBox
+from control.settings import ControlSettings
+
+
+def build_chat_routes(
+    context: HandlerContext,
+    settings: ControlSettings,
+    secret_box: SecretBox,
+    receiver: WebhookReceiver,
+    link_builder: LinkBuilder,
+    registry: CollectorRegistry | None,
+) -> tuple[list[Route], list[CleanupContext]]:
+    """Routes and background tasks, which run in this order; no tasks without a configured platform."""
+    egress = Egress(settings.egress_policy)
+    updater = ChatUpdater(context.database, secret_box, egress, ChatMetrics(registry))
+    actor = ChatActor(context.database, secret_box, link_builder, updater)
+    api_host = URL(settings.chat_a_api).host
+    chat_a = ChatA(
+        receiver,
+        actor,
+        settings.chat_a_signing_secrets,
+        settings.channel_rules,
+        (api_host,) if api_host else (),
+    )
+    chat_b = ChatB(receiver, actor, settings.chat_b_public_key, API_URL)
+    links = ChatLinks(context, settings.chat_platforms)
+    routes = [*links.routes(), *chat_a.routes(), *chat_b.routes()]
+    return routes, [egress.running, updater.running] if settings.chat_platforms else []

@@ -1,0 +1,93 @@
+"""Gitea, and Forgejo, which has come from it.
+
+https://docs.gitea.com/usage/webhooks, modules/structs/hook.go of Gitea, https://forgejo.org/docs/latest/user/webhooks/
+"""
+
+from datetime import datetime
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from control.inbound.integrations.model import Hook
+from control.inbound.webhooks.forges import fields, pull_requests
+from control.inbound.webhooks.forges.events import Content, ScmEvent
+from control.inbound.webhooks.forges.pull_requests import ABSENT, has
+from control.inbound.webhooks.platform import Headers, decode, header
+from control.inbound.webhooks.signatures import verify_body
+
+_HANDLED: Final = ("push", "pull_request", "release", "issues")
+
+
+class _Envelope(msgspec.Struct, frozen=True):
+    """The fields by which events are told apart."""
+
+    ref: Raw = ABSENT
+    after: Raw = ABSENT
+    pull_request: Raw = ABSENT
+    review: Raw = ABSENT
+    comment: Raw = ABSENT
+    issue: Raw = ABSENT
+    release: Raw = ABSENT
+
+
+class Gitea:
+    """The platform. `vendors`: in the names of its headers, the one that counts first."""
+
+    def __init__(self, system: str, vendors: tuple[str, ...]) -> None:
+        self._system = system
+        self._vendors = vendors
+
+    def hook_id(self, headers: Headers) -> str | None:  # noqa: ARG002 (there is none)
+        """None: no header names the webhook."""
+        return None
+
+    def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:  # noqa: ARG002 (no time is signed)
+        """The signature of the body, in the first of its headers that is there: another does not rescue it."""
+        return verify_body(hook.secrets, body, header(headers, self._header(headers, "Signature")))
+
+    def delivery_id(self, headers: Headers) -> str | None:  # noqa: ARG002 (it is not signed)
+        """None: the header is not signed."""
+        return None
+
+    def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (the body has no name)
+        """The name in the header."""
+        return fields.event_name(headers, self._header(headers, "Event"))
+
+    def parse(self, event: str, body: bytes, received_at: datetime) -> ScmEvent:
+        """What the event says."""
+        kind = _kind(decode(_Envelope, body, event))
+        fields.require(fits=event.startswith(kind) if kind is not None else event not in _HANDLED, event=event)
+        return ScmEvent(event, () if kind is None else self._contents(kind, body, received_at))
+
+    def _header(self, headers: Headers, name: str) -> str:
+        names = [f"X-{vendor}-{name}" for vendor in self._vendors]
+        return next((one for one in names if one in headers), names[0])
+
+    def _contents(self, kind: str, body: bytes, received_at: datetime) -> tuple[Content, ...]:
+        match kind:
+            case "push":
+                return pull_requests.push(decode(pull_requests.Push, body, kind), received_at, newest_first=True)
+            case "pull_request":
+                return pull_requests.proposal(decode(pull_requests.PullRequestEvent, body, kind))
+            case "release":
+                return pull_requests.release(decode(pull_requests.ReleaseEvent, body, kind), received_at)
+            case _:
+                return pull_requests.ticket(decode(pull_requests.IssueEvent, body, kind), self._system)
+
+
+GITEA: Final = Gitea("gitea", ("Gitea",))
+FORGEJO: Final = Gitea("forgejo", ("Forgejo", "Gitea"))
+
+
+def _kind(body: _Envelope) -> str | None:
+    """Which of the events that count a body is of; None for others."""
+    if has(body.release):
+        return "release"
+    if has(body.comment):
+        return None
+    if has(body.pull_request):
+        return None if has(body.review) else "pull_request"
+    if has(body.issue):
+        return "issues"
+    return "push" if has(body.ref) and has(body.after) else None

@@ -1,0 +1,331 @@
+"""GitLab, gitlab.com and self-managed.
+
+https://docs.gitlab.com/user/project/integrations/webhooks/ (signing tokens), .../webhook_events/
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from chassis.changes.tables import MAX_NAME_LENGTH
+from control.code.commit_repository import NewCommit
+from control.code.proposal_repository import ProposalReport
+from control.inbound.integrations.model import Hook
+from control.inbound.webhooks.forges import fields
+from control.inbound.webhooks.forges.events import (
+    CommitsPushed,
+    Content,
+    Deployed,
+    ProposalChanged,
+    ReleasePublished,
+    ScmEvent,
+    TicketChanged,
+)
+from control.inbound.webhooks.forges.fields import MAX_COMMITS, Number, Time
+from control.inbound.webhooks.forges.pull_requests import (
+    BRANCH,
+    CommitAuthor,
+    link_items,
+    release_report,
+    require_version,
+)
+from control.inbound.webhooks.platform import Headers, PayloadError, decode, header
+from control.inbound.webhooks.signatures import verify_standard, verify_token
+from control.issues.references import MAX_TEXT
+from control.issues.releases.tables import MAX_REF_LENGTH, MAX_TITLE_LENGTH, ProposalState
+from control.issues.tables import MAX_LINK_TITLE_LENGTH, LinkState
+
+SYSTEM: Final = "gitlab"
+_PREFIX: Final = b"whsec_"
+_DELIVERY_ID: Final = re.compile(r"[!-~]{1,128}")
+_SYSTEM_HOOK: Final = "System Hook"  # of any event
+_HEADERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "push": ("Push Hook",),
+        "tag_push": ("Tag Push Hook",),
+        "merge_request": ("Merge Request Hook",),
+        "issue": ("Issue Hook", "Confidential Issue Hook"),
+        "work_item": ("Issue Hook", "Confidential Issue Hook", "Work Item Hook"),
+        "release": ("Release Hook",),
+        "deployment": ("Deployment Hook",),
+    }
+)
+_KNOWN_HEADERS: Final = frozenset(name for names in _HEADERS.values() for name in names)
+_MERGE_REQUEST_ACTIONS: Final = frozenset({None, "open", "update", "close", "reopen", "merge"})
+_TICKET_ACTIONS: Final = frozenset({None, "open", "update", "close", "reopen"})
+_PROPOSAL_STATES: Final[Mapping[str, ProposalState]] = MappingProxyType(
+    {
+        "opened": ProposalState.OPEN,
+        "locked": ProposalState.OPEN,  # while it is being merged
+        "closed": ProposalState.CLOSED,
+        "merged": ProposalState.MERGED,
+    }
+)
+_TICKET_STATES: Final[Mapping[str, LinkState]] = MappingProxyType(
+    {"opened": LinkState.OPEN, "closed": LinkState.CLOSED}
+)
+
+
+class _Envelope(msgspec.Struct, frozen=True):
+    object_kind: str | None = None
+    event_name: str | None = None
+
+
+class _Project(msgspec.Struct, frozen=True):
+    path_with_namespace: str
+    default_branch: str | None = None
+    web_url: str | None = None
+
+
+class _Commit(msgspec.Struct, frozen=True):
+    id: str
+    message: str | None = None
+    timestamp: Time = None
+    url: str | None = None
+    author: CommitAuthor | None = None
+    added: list[str] | None = None
+    modified: list[str] | None = None
+    removed: list[str] | None = None
+
+
+class _Push(msgspec.Struct, frozen=True):
+    ref: str
+    project: _Project
+    commits: list[_Commit] | None
+    total_commits_count: Number | None = None
+
+
+class _LastCommit(msgspec.Struct, frozen=True):
+    id: str | None = None
+    author: CommitAuthor | None = None
+
+
+class _MergeRequest(msgspec.Struct, frozen=True):
+    iid: Number
+    title: str
+    state: str
+    updated_at: Time
+    created_at: Time = None
+    description: str | None = None
+    source_branch: str | None = None
+    target_branch: str | None = None
+    merge_commit_sha: str | None = None
+    squash_commit_sha: str | None = None
+    last_commit: _LastCommit | None = None
+    url: str | None = None
+    action: str | None = None
+
+
+class _MergeRequestEvent(msgspec.Struct, frozen=True):
+    project: _Project
+    object_attributes: _MergeRequest
+
+
+class _Ticket(msgspec.Struct, frozen=True):
+    iid: Number
+    title: str | None = None
+    state: str | None = None
+    updated_at: Time = None
+    url: str | None = None
+    action: str | None = None
+
+
+class _TicketEvent(msgspec.Struct, frozen=True):
+    object_attributes: _Ticket
+    project: _Project | None = None  # a work item of a group has none
+
+
+class _ReleaseEvent(msgspec.Struct, frozen=True):
+    tag: str
+    project: _Project
+    action: str | None = None
+    url: str | None = None
+    released_at: Time = None
+
+
+class _DeploymentEvent(msgspec.Struct, frozen=True):
+    status: str
+    deployment_id: Number
+    project: _Project
+    status_changed_at: Time = None
+    environment: str | None = None
+    environment_external_url: str | None = None
+    deployable_url: str | None = None
+    commit_url: str | None = None
+    short_sha: str | None = None
+    ref: str | None = None
+
+
+class GitLab:
+    """The platform."""
+
+    def hook_id(self, headers: Headers) -> str | None:
+        """The id of the webhook."""
+        return header(headers, "X-Gitlab-Webhook-UUID")
+
+    def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:
+        """The signature with the signing token. The secret token, which signs nothing, only if the integration allows
+        it, and if there is no signature.
+        """
+        if any(name in headers for name in ("webhook-signature", "webhook-timestamp")):
+            return verify_standard(
+                _signing_keys(hook.secrets),
+                body,
+                header(headers, "webhook-id"),
+                header(headers, "webhook-timestamp"),
+                header(headers, "webhook-signature"),
+                now,
+            )
+        is_allowed = hook.integration.config.allow_plain_token
+        return is_allowed and verify_token(hook.secrets, header(headers, "X-Gitlab-Token"))
+
+    def delivery_id(self, headers: Headers) -> str | None:
+        """The id, if there is a signature: it is signed."""
+        value = header(headers, "webhook-id") if "webhook-signature" in headers else None
+        return value if value is not None and _DELIVERY_ID.fullmatch(value) else None
+
+    def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (the name in the header is GitLab's)
+        """The name in the header."""
+        return fields.event_name(headers, "X-Gitlab-Event")
+
+    def parse(self, event: str, body: bytes, received_at: datetime) -> ScmEvent:
+        """What the event says."""
+        envelope = decode(_Envelope, body, event)
+        kind = envelope.object_kind or envelope.event_name or ""
+        names = _HEADERS.get(kind)
+        fits = event == _SYSTEM_HOOK or (event in names if names is not None else event not in _KNOWN_HEADERS)
+        fields.require(fits=fits, event=event)
+        return ScmEvent(event, _contents(kind, event, body, received_at))
+
+
+def _signing_keys(secrets: Sequence[bytes]) -> list[bytes]:
+    """GitLab's signing tokens are keys in base64, behind a prefix."""
+    return [_signing_key(secret) for secret in secrets]
+
+
+def _signing_key(secret: bytes) -> bytes:
+    if not secret.startswith(_PREFIX):
+        return secret
+    try:
+        return base64.b64decode(secret.removeprefix(_PREFIX), validate=True) or secret
+    except binascii.Error:
+        return secret
+
+
+def _contents(kind: str, event: str, body: bytes, received_at: datetime) -> tuple[Content, ...]:
+    match kind:
+        case "push":
+            return _push(decode(_Push, body, event), received_at)
+        case "merge_request":
+            return _merge_request(decode(_MergeRequestEvent, body, event))
+        case "issue" | "work_item":
+            return _ticket(decode(_TicketEvent, body, event))
+        case "release":
+            return _release(decode(_ReleaseEvent, body, event), received_at)
+        case "deployment":
+            return _deployment(decode(_DeploymentEvent, body, event), received_at)
+        case _:
+            return ()
+
+
+def _push(body: _Push, received_at: datetime) -> tuple[CommitsPushed, ...]:
+    """GitLab lists the newest 20 commits, oldest first."""
+    given = (body.commits or [])[-MAX_COMMITS:]
+    not_listed = fields.not_listed(body.total_commits_count, body.commits or [], given)
+    if not (given or not_listed) or not body.ref.startswith(BRANCH):
+        return ()
+    name = fields.repository(body.project.path_with_namespace)
+    found = {one.sha: one for one in (_commit(name, each) for each in given)}
+    is_default = body.ref.removeprefix(BRANCH) == body.project.default_branch
+    at = fields.pushed_at(None, received_at) if is_default else None
+    return (CommitsPushed(tuple(found.values()), at, not_listed),)
+
+
+def _commit(name: str, one: _Commit) -> NewCommit:
+    author = one.author or CommitAuthor()
+    return fields.commit(
+        name,
+        one.id,
+        one.message,
+        author_name=author.name,
+        author_email=author.email,
+        authored_at=one.timestamp,
+        address=one.url,
+        paths=fields.files(one.added, one.modified, one.removed),
+    )
+
+
+def _merge_request(body: _MergeRequestEvent) -> tuple[ProposalChanged, ...]:
+    one = body.object_attributes
+    state, changed_at = _PROPOSAL_STATES.get(one.state), fields.time(one.updated_at)
+    if one.action not in _MERGE_REQUEST_ACTIONS or state is None:
+        return ()
+    if changed_at is None:
+        raise PayloadError("The merge request does not say when it was changed.")
+    last = one.last_commit or _LastCommit()
+    default = body.project.default_branch
+    merge_sha = fields.sha(one.merge_commit_sha) or fields.sha(one.squash_commit_sha) or fields.sha(last.id)
+    report = ProposalReport(
+        repository=fields.repository(body.project.path_with_namespace),
+        number=str(one.iid),
+        title=fields.line(one.title, MAX_TITLE_LENGTH) or f"!{one.iid}",
+        state=state,
+        changed_at=changed_at,
+        text=fields.lines(one.description or "", MAX_TEXT),
+        head_ref=fields.line(one.source_branch, MAX_REF_LENGTH),
+        head_sha=fields.sha(last.id),
+        merge_sha=merge_sha if state is ProposalState.MERGED else None,
+        author_name=fields.line(None if last.author is None else last.author.name, MAX_NAME_LENGTH),
+        url=fields.url(one.url),
+        opened_at=fields.time(one.created_at),
+        targets_default_branch=None in (one.target_branch, default) or one.target_branch == default,
+    )
+    return (ProposalChanged(report),)
+
+
+def _ticket(body: _TicketEvent) -> tuple[TicketChanged, ...]:
+    one = body.object_attributes
+    state, changed_at = _TICKET_STATES.get(one.state or ""), fields.time(one.updated_at)
+    if body.project is None or one.action not in _TICKET_ACTIONS or state is None or changed_at is None:
+        return ()
+    name = f"{fields.repository(body.project.path_with_namespace)}#{one.iid}"
+    address = None if body.project.web_url is None else fields.url(f"{body.project.web_url}/-/issues/{one.iid}")
+    ticket = TicketChanged(
+        items=link_items(SYSTEM, name, address, fields.url(one.url)),
+        title=fields.line(one.title, MAX_LINK_TITLE_LENGTH),
+        state=state,
+        changed_at=changed_at,
+        is_reopened=one.action == "reopen",
+    )
+    return (ticket,)
+
+
+def _release(body: _ReleaseEvent, received_at: datetime) -> tuple[ReleasePublished, ...]:
+    if body.action not in (None, "create"):
+        return ()
+    report = release_report(require_version(body.tag), fields.url(body.url), fields.time(body.released_at), received_at)
+    return (ReleasePublished(fields.repository(body.project.path_with_namespace), report),)
+
+
+def _deployment(body: _DeploymentEvent, received_at: datetime) -> tuple[Deployed, ...]:
+    at = fields.time(body.status_changed_at)
+    if body.status != "success":
+        return ()
+    if at is None:
+        raise PayloadError("The deployment does not say when it succeeded.")
+    deployed = Deployed(
+        repository=fields.repository(body.project.path_with_namespace),
+        id=str(body.deployment_id),
+        at=min(at, received_at),
+        environment=fields.line(body.environment, MAX_NAME_LENGTH),
+        ref=fields.line(body.ref, MAX_REF_LENGTH),
+        sha=fields.sha((body.commit_url or "").rpartition("/")[2]) or fields.sha(body.short_sha),
+        url=fields.url(body.environment_external_url or None) or fields.url(body.deployable_url),
+    )
+    return (deployed,)

@@ -1,0 +1,76 @@
+"""What a platform that sends to an integration has to say of its webhooks."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final, Protocol, TypeVar
+
+import msgspec
+from multidict import CIMultiDictProxy
+
+from chassis.http.validation import in_json_words
+from control.inbound.integrations.model import Hook
+
+T = TypeVar("T")
+E_co = TypeVar("E_co", covariant=True)
+Headers = CIMultiDictProxy[str]
+_QUOTING: Final = "Invalid "  # enum value, or value of a tag
+_PLACE: Final = " - at `"  # msgspec appends it
+
+
+class PayloadError(Exception):
+    """The signature holds, but the body is not what the platform documents. The message is for the tenant, and quotes
+    nothing of the body.
+    """
+
+
+class Platform(Protocol[E_co]):
+    """How a platform signs and names its deliveries, and what they say. Stateless."""
+
+    def hook_id(self, headers: Headers) -> str | None:
+        """How the platform names the webhook; None if it does not."""
+
+    def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:
+        """Whether the body is signed with a secret of the hook, now if a time is signed."""
+
+    def delivery_id(self, headers: Headers) -> str | None:
+        """The id of the delivery, if it is signed; a header beside a signature of the body alone proves nothing."""
+
+    def event_name(self, headers: Headers, body: bytes) -> str:
+        """The platform's name of the event. Raises PayloadError."""
+
+    def parse(self, event: str, body: bytes, received_at: datetime) -> E_co:
+        """What the delivery says, called again for a redelivery. Raises PayloadError."""
+
+
+def header(headers: Headers, name: str) -> str | None:
+    """The value of a header that must not be repeated; None if it is missing or repeated: which one of two the sender
+    has signed is not to be guessed.
+    """
+    values: Sequence[str] = headers.getall(name, ())
+    return values[0] if len(values) == 1 else None
+
+
+def decode(type_: type[T], body: bytes, event: str) -> T:
+    """The body as JSON of this type. Raises PayloadError."""
+    try:
+        return msgspec.json.decode(body, type=type_)
+    except msgspec.ValidationError as error:
+        raise PayloadError(f"The body is not that of the event {event}: {_place(error)}.") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise PayloadError("The body is not valid JSON.") from None
+
+
+def convert(type_: type[T], value: Any, event: str) -> T:
+    """A decoded value as this type. Raises PayloadError."""
+    try:
+        return msgspec.convert(value, type_)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise PayloadError(f"The body is not that of the event {event}: {_place(error)}.") from None
+
+
+def _place(error: Exception) -> str:
+    """What msgspec says of types and places, without the value that is none of an enumeration."""
+    text = in_json_words(str(error))
+    if text.startswith(_QUOTING):
+        text = f"Invalid value{text[text.rindex(_PLACE) :] if _PLACE in text else ''}"
+    return text if len(text) <= 200 and text.isprintable() else "a field has another type"

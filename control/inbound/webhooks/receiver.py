@@ -1,0 +1,109 @@
+"""What all inbound webhooks have in common before their signature is verified: limits, and the body.
+
+Failures are limited by address, but an address is not a sender: all customers of a platform send from its addresses,
+and each of them decides what it sends and where. So failures count for what was named, too: those of an integration
+refuse its deliveries alone, before their bodies are read, and those that name none refuse nothing else. Of a platform
+that serves the whole deployment every request is verified, and only failures are refused.
+
+The bodies that are being read at once are bounded. Who sends large bodies slowly can use up that bound, but not what
+others need: an address has a share of it, and the first bytes of every body, which is all that most have, do not count.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, NoReturn
+
+from aiohttp import web
+
+from chassis.errors import NotFound, ServiceUnavailable, Unauthorized
+from chassis.http.body import read_body
+from chassis.http.web import RATE_LIMITS
+from chassis.limits.limiter import LimitClass
+from chassis.limits.rate_limits import RateLimits
+from control.inbound.webhooks.metrics import DeliveryOutcome, WebhookMetrics
+
+MAX_BODIES_BYTES: Final = 64 * 2**20  # of all unverified bodies at once, beyond UNCOUNTED_BYTES of each
+MAX_ADDRESS_BYTES: Final = 32 * 2**20  # of those of one address
+UNCOUNTED_BYTES: Final = 32 * 2**10  # about what a connection buffers anyway
+MAX_EVENT_BYTES: Final = 2**20  # of chats and payments, which send small bodies to addresses that everybody knows
+MIN_RATE: Final = 16 * 1_024  # bytes per second that extend the time to send a body
+
+
+class WebhookReceiver:
+    """Reads bodies and refuses requests."""
+
+    def __init__(self, metrics: WebhookMetrics, max_body_bytes: int, body_timeout_s: float) -> None:
+        self.metrics = metrics
+        self._max_body_bytes = max_body_bytes
+        self._body_timeout_s = body_timeout_s
+        self._held: Counter[str] = Counter()  # by address
+        self._all_held = 0
+
+    async def admit(self, request: web.Request, integration_id: str) -> None:
+        """Raises RateLimited if too many deliveries to the integration from this address were not signed."""
+        limits = request.app[RATE_LIMITS]
+        await limits.check_account(request, LimitClass.FAILED_WEBHOOK, _holder(limits, request, integration_id))
+
+    async def read(self, request: web.Request, most: int | None = None) -> bytes:
+        """The body as received, at most `most` bytes, by default what the settings allow. Raises PayloadTooLarge,
+        ServiceUnavailable, BadRequest.
+        """
+        allowed = self._max_body_bytes if most is None else min(most, self._max_body_bytes)
+        with self._counted(request.app[RATE_LIMITS].address_key(request)) as held:
+            return await read_body(request, allowed, self._body_timeout_s, held.grow, min_rate=MIN_RATE)
+
+    @contextmanager
+    def _counted(self, address: str) -> Iterator["_HeldBytes"]:
+        held = _HeldBytes(self, address)
+        try:
+            yield held
+        finally:
+            self.hold(address, -held.size)
+
+    def hold(self, address: str, size: int) -> bool:
+        """Count so many more bytes, or fewer. False if there are too many now."""
+        self._all_held += size
+        self._held[address] += size
+        if not self._held[address]:
+            del self._held[address]
+        return self._all_held <= MAX_BODIES_BYTES and self._held[address] <= MAX_ADDRESS_BYTES
+
+    async def refuse_unsigned(self, request: web.Request, source: str, integration_id: str | None = None) -> NoReturn:
+        """Raises Unauthorized, the same for every reason; RateLimited after too many such deliveries from the address
+        to the integration, or of a `source` that serves the whole deployment.
+        """
+        self.metrics.count(source, DeliveryOutcome.UNSIGNED)
+        limits = request.app[RATE_LIMITS]
+        holder = _holder(limits, request, integration_id or source)
+        await limits.record_account_failure(request, LimitClass.FAILED_WEBHOOK, holder)
+        raise Unauthorized("The signature is missing, invalid or expired.")
+
+    async def refuse_unknown(self, request: web.Request, source: str = "unknown") -> NoReturn:
+        """Raises NotFound: no such provider or integration; RateLimited after too many of the address: ids are not to
+        be guessed.
+        """
+        self.metrics.count(source, DeliveryOutcome.UNKNOWN)
+        await request.app[RATE_LIMITS].record_address_failure(request, LimitClass.FAILED_WEBHOOK)
+        raise NotFound
+
+
+def _holder(limits: RateLimits, request: web.Request, name: str) -> str:
+    """The bucket of what an address sends to `name`."""
+    return f"{limits.address_key(request)} {name}"
+
+
+class _HeldBytes:
+    """What counts of a body that is being read."""
+
+    def __init__(self, receiver: WebhookReceiver, address: str) -> None:
+        self._receiver = receiver
+        self._address = address
+        self.size = 0
+
+    def grow(self, size: int) -> None:
+        """The body has this size now. Raises ServiceUnavailable."""
+        counted = max(0, size - UNCOUNTED_BYTES)
+        more, self.size = counted - self.size, counted
+        if more and not self._receiver.hold(self._address, more):
+            raise ServiceUnavailable("Too many webhooks are being received at once.")

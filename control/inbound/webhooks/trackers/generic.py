@@ -1,0 +1,195 @@
+"""JSON that anybody can send, described in docs/webhooks.md.
+
+Signed as Standard Webhooks (`webhook-id`, `webhook-timestamp`, `webhook-signature`), or with `X-Signature-256` over the
+body alone. Whoever sends one of the former three means the former: a bad one is not rescued by the latter.
+"""
+
+import hashlib
+import re
+from datetime import datetime
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from chassis.changes.tables import (
+    MAX_DETAIL_LENGTH,
+    MAX_NAME_LENGTH,
+    MAX_TITLE_LENGTH,
+    ChangeKind,
+)
+from control.code.issue_links.addresses import ExternalItem, identify_named
+from control.http.field_types import Slug
+from control.http.text_types import Url, line, lines
+from control.http.time_input import TimeInput
+from control.inbound.integrations.model import Hook
+from control.inbound.webhooks.platform import Headers, PayloadError, decode, header
+from control.inbound.webhooks.signatures import verify_body, verify_standard
+from control.inbound.webhooks.trackers.events import (
+    ChangeReport,
+    EventName,
+    IssueReport,
+    LinkCreated,
+    LinkDeleted,
+    TicketReport,
+    TrackerEvent,
+    check_change_time,
+    parse_time,
+)
+from control.issues.model import is_issue_id
+from control.issues.references import MAX_SHORT_ID_LENGTH, References, parse_short_id
+from control.issues.tables import MAX_EXTERNAL_ID_LENGTH, MAX_LINK_TITLE_LENGTH, MAX_SYSTEM_LENGTH, LinkState
+from control.notify.channels.config import secret_bytes
+
+SYSTEM: Final = "generic"
+STANDARD_HEADERS: Final = ("webhook-id", "webhook-timestamp", "webhook-signature")
+MAX_KEY_LENGTH: Final = 120
+STATES: Final = {"issue.closed": LinkState.CLOSED, "issue.reopened": LinkState.OPEN}
+_DELIVERY_ID: Final = re.compile(r"[!-~]{1,64}")
+
+_Name = Annotated[str, line(MAX_NAME_LENGTH)]
+_System = Annotated[str, Meta(min_length=1, max_length=MAX_SYSTEM_LENGTH, pattern=r"^[a-z][a-z0-9-]*(?!\n)$")]
+
+
+class _Item(msgspec.Struct, rename="camel"):
+    """An item of another system: by its address, or by system and id."""
+
+    url: Url | None = None
+    system: _System | None = None
+    id: Annotated[str, line(MAX_EXTERNAL_ID_LENGTH)] | None = None
+    title: Annotated[str, line(MAX_LINK_TITLE_LENGTH)] | None = None
+    state: LinkState | None = None
+    updated_at: TimeInput | None = None
+
+
+class _Change(msgspec.Struct, rename="camel"):
+    title: Annotated[str, line(MAX_TITLE_LENGTH)]
+    kind: ChangeKind | None = None
+    at: TimeInput | None = None
+    detail: Annotated[str, lines(MAX_DETAIL_LENGTH)] | None = None
+    environment: _Name | None = None
+    service: _Name | None = None
+    release: _Name | None = None
+    url: Url | None = None
+    project: Slug | None = None
+    dedupe_key: Annotated[str, line(MAX_KEY_LENGTH)] | None = None
+
+
+class _Named(msgspec.Struct):
+    event: EventName
+
+
+class _Body(msgspec.Struct):
+    issue: Annotated[str, Meta(min_length=1, max_length=MAX_SHORT_ID_LENGTH)] | None = None
+    item: _Item | None = None
+    change: _Change | None = None
+
+
+class Generic:
+    """How generic deliveries are signed and named, and what they say."""
+
+    def hook_id(self, headers: Headers) -> None:
+        """The path names the integration."""
+
+    def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:
+        """Whether the body is signed, within the window if a time is signed."""
+        keys = [secret_bytes(secret.decode("ascii")) for secret in hook.secrets]
+        if not _is_standard(headers):
+            return verify_body(keys, body, header(headers, "X-Signature-256"), prefix="sha256=")
+        message_id, time, signature = (header(headers, name) for name in STANDARD_HEADERS)
+        return verify_standard(keys, body, message_id, time, signature, now)
+
+    def delivery_id(self, headers: Headers) -> str | None:
+        """`webhook-id`, which is signed; None with `X-Signature-256`."""
+        message_id = header(headers, STANDARD_HEADERS[0])
+        if message_id is None:
+            return None
+        if _DELIVERY_ID.fullmatch(message_id) is not None:
+            return message_id
+        return hashlib.sha256(message_id.encode("utf-8", "surrogateescape")).hexdigest()
+
+    def event_name(self, headers: Headers, body: bytes) -> str:
+        """Raises PayloadError."""
+        del headers
+        return decode(_Named, body, SYSTEM).event
+
+    def parse(self, event: str, body: bytes, received_at: datetime) -> TrackerEvent:
+        """Raises PayloadError."""
+        found = decode(_Body, body, event)
+        if event in ("issue.updated", "issue.closed", "issue.reopened"):
+            return TrackerEvent(event, _issue_report(event, found, received_at))
+        if event in ("link.created", "link.deleted"):
+            return TrackerEvent(event, _link_report(event, found, received_at))
+        if event.startswith(("change.", "deploy.")):
+            return TrackerEvent(event, _change_report(event, found.change, body, received_at))
+        return TrackerEvent(event, None)
+
+
+def _is_standard(headers: Headers) -> bool:
+    return any(name in headers for name in STANDARD_HEADERS)
+
+
+def _issue_report(event: str, body: _Body, received_at: datetime) -> TicketReport | IssueReport | None:
+    """Of an item of another system, or of an issue of ours."""
+    state = STATES.get(event)
+    if body.item is not None:
+        given = body.item
+        updated_at = _time(given.updated_at, received_at)
+        return TicketReport(_item(given), given.title, state or given.state, updated_at)
+    if body.issue is None:
+        raise PayloadError(f"The event {event} needs item or issue.")
+    issue = _issue(body.issue)
+    return None if state is None else IssueReport(issue, state)
+
+
+def _link_report(event: str, body: _Body, received_at: datetime) -> LinkCreated | LinkDeleted:
+    if body.issue is None or body.item is None:
+        raise PayloadError(f"The event {event} needs issue and item.")
+    issue, given = _issue(body.issue), body.item
+    if event == "link.deleted":
+        return LinkDeleted(issue, _item(given))
+    if given.url is None:
+        raise PayloadError(f"The event {event} needs item.url.")
+    updated_at = _time(given.updated_at, received_at)
+    return LinkCreated(issue, _item(given), given.url, given.title, given.state, updated_at)
+
+
+def _change_report(event: str, given: _Change | None, body: bytes, received_at: datetime) -> ChangeReport:
+    if given is None:
+        raise PayloadError(f"The event {event} needs change.")
+    default = ChangeKind.DEPLOYMENT if event.startswith("deploy.") else ChangeKind.GENERIC
+    return ChangeReport(
+        given.kind or default,
+        given.title,
+        check_change_time(_time(given.at, received_at), received_at),
+        given.dedupe_key or hashlib.sha256(body).hexdigest(),
+        detail=given.detail,
+        environment=given.environment,
+        service=given.service,
+        release=given.release,
+        url=given.url,
+        project=given.project,
+    )
+
+
+def _item(given: _Item) -> ExternalItem:
+    """Raises PayloadError."""
+    if given.url is not None:
+        return identify_named(given.url, given.system, given.id)
+    if given.system is None or given.id is None:
+        raise PayloadError("The item needs url, or system and id.")
+    return ExternalItem(given.system, given.id)
+
+
+def _issue(text: str) -> References:
+    """Raises PayloadError."""
+    if is_issue_id(text):
+        return References(issue_ids=(text,))
+    short_id = parse_short_id(text)
+    if short_id is None:
+        raise PayloadError("The issue must be a short id, such as WEB-12, or an id.")
+    return References(short_ids=(short_id,))
+
+
+def _time(text: str | None, received_at: datetime) -> datetime:
+    return parse_time(received_at.isoformat() if text is None else text, received_at)

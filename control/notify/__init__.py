@@ -1,0 +1,1 @@
+"""Notifications: where they go (`channels`) and how they get there (`deliveries`)."""

@@ -1,0 +1,296 @@
+"""`/orgs/{orgSlug}/projects/{projectSlug}/notification-channels`: list, create, change, delete; subscriptions."""
+
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, Final
+
+import msgspec
+import sqlalchemy as sa
+from aiohttp import web
+from msgspec import UNSET, Meta, UnsetType
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.model import AuthorizationContext
+from chassis.errors import Forbidden, NotFound
+from chassis.http.access import authorization_context, bearer
+from chassis.http.declaration import Argument, PageOf, declared_routes, route
+from chassis.http.operation import Body, Tag, json_content
+from chassis.http.validation import Issues
+from chassis.http.web import RATE_LIMITS, Route
+from chassis.limits.limiter import LimitClass
+from control.http.context import HandlerContext
+from control.http.field_types import Name, Timestamp
+from control.http.path_ids import path_id
+from control.notify.channels import repository
+from control.notify.channels.config import Config, Kind
+from control.notify.channels.repository import Channel
+from control.notify.channels.tables import ChannelEvent, notification_channels
+from control.notify.channels.validation import ChannelRules, read_config
+from control.routing.arguments import Transaction, begin, control_arguments
+from control.routing.resource import PageReader, Resource, ids, in_organization, in_project, shown_as
+from control.secrets.secret_box import SecretBox
+from proto.identity import Role, Scope
+
+TAG: Final = Tag("notification-channels", "Destinations of notifications: chats, webhooks, e-mail, pagers.")
+PATH: Final = "/orgs/{orgSlug}/projects/{projectSlug}/notification-channels"
+ONE: Final = PATH + "/{channelId}"
+_READ: Final = bearer(Scope.CHANNELS_READ)
+_WRITE: Final = bearer(Scope.CHANNELS_WRITE)
+_ADMINISTRATORS: Final = frozenset({Role.ADMIN, Role.OWNER})
+_INVALID_BODY: Final = "The request body is not valid."
+
+ChannelId = Annotated[str, Meta(pattern=f"^{ids('chn')}$")]
+AnyConfig = Annotated[
+    Any,
+    Meta(
+        description="Depends on the kind; write-only. "
+        "`chat-a`: `webhookUrl`, or `botToken` and `channel`. `chat-b`: `webhookUrl`. "
+        "`webhook`: `url`, `secret` (`whsec_...`), `previousSecret`?, `headers`?. "
+        "`email`: `to`, up to 20 addresses. `pager`: `routingKey`, `severity`?. `teams`: `workflowUrl`."
+    ),
+]
+Events = Annotated[
+    list[ChannelEvent],
+    Meta(
+        max_length=16,
+        description="`issue.new`: an error that was not seen before, and sums of those that were not announced. "
+        "`issue.regression`: a resolved issue that occurs again.",
+    ),
+]
+
+
+class ChannelScope(StrEnum):
+    """The scope of a channel: a project, or the whole organization."""
+
+    PROJECT = "project"
+    ORG = "org"
+
+
+class NewChannel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The channel to create."""
+
+    name: Name
+    kind: Kind
+    config: AnyConfig
+    enabled: bool = True
+    scope: Annotated[ChannelScope, Meta(description="`org` requires the role ADMIN or OWNER.")] = ChannelScope.PROJECT
+
+
+class ChannelChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Changes to a channel; omitted fields stay as they are. `config` replaces the complete config."""
+
+    name: Name | UnsetType = UNSET
+    enabled: bool | UnsetType = UNSET
+    config: AnyConfig = UNSET
+
+
+class NotificationChannel(msgspec.Struct, frozen=True, rename="camel"):
+    """A channel, without its config. `projectId` is null for one of the whole organization."""
+
+    id: ChannelId
+    org_id: str
+    project_id: Annotated[str, Meta(pattern="^[0-9]+$")] | None
+    name: Name
+    kind: Kind
+    enabled: bool
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+class ChannelSubscriptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The events that the channel is notified of."""
+
+    events: Events
+
+
+NEW: Final = Body(
+    json_content(NewChannel),
+    example={"name": "On call", "kind": "email", "config": {"to": ["oncall@example.org"]}},
+)
+CHANGE: Final = Body(json_content(ChannelChange), example={"enabled": False})
+
+
+def _shown(channel: Any, _caller: AuthorizationContext) -> NotificationChannel:
+    project_id = None if channel.project_id is None else str(channel.project_id)
+    return shown_as(NotificationChannel, channel, project_id=project_id)
+
+
+CHANNELS: Final = Resource(
+    "channelId",
+    ids("chn"),
+    Scope.CHANNELS_READ,
+    notification_channels.c.id,
+    in_organization(notification_channels)
+    & notification_channels.c.deleted_at.is_(None)
+    & (notification_channels.c.project_id.is_(None) | in_project(notification_channels)),
+    sa.select(*repository.COLUMNS),
+    _shown,
+)
+
+
+def require_administrator(caller: AuthorizationContext) -> None:
+    """Required for channels of the whole organization. Raises Forbidden."""
+    if caller.role not in _ADMINISTRATORS:
+        raise Forbidden("Channels of the whole organization require the role ADMIN or OWNER.")
+
+
+async def check_channel_rate_limit(request: web.Request, channel_id: str) -> None:
+    """Limits the messages sent on demand through one channel, by all callers together. Raises RateLimited."""
+    await request.app[RATE_LIMITS].take_secondary(request, LimitClass.CHANNEL_TEST, f"channel {channel_id}")
+
+
+async def load_manageable(connection: AsyncConnection, caller: AuthorizationContext, channel_id: str) -> Channel:
+    """The channel with this id, if the caller may change it. Raises NotFound, Forbidden."""
+    found = await _load_channel(connection, caller, channel_id)
+    if found.project_id is None:
+        require_administrator(caller)
+    return found
+
+
+def manageable_channel(context: HandlerContext) -> Argument:
+    """The `Channel` in the path. Before the body in a signature, it is looked for before the body is read."""
+
+    async def provide(request: web.Request, _stack: AsyncExitStack) -> Channel:
+        async with context.database.read() as connection:
+            return await load_manageable(connection, authorization_context(request), path_id(request, "channelId"))
+
+    return Argument(provide)
+
+
+@dataclass(frozen=True, slots=True)
+class Channels:
+    """Handlers of notification channels, and their dependencies."""
+
+    context: HandlerContext
+    secret_box: SecretBox
+    rules: ChannelRules
+
+    def routes(self) -> list[Route]:
+        """Every route of this resource."""
+        own = {Channel: manageable_channel(self.context)}
+        return declared_routes(self, TAG, control_arguments(self.context, own))
+
+    @route("GET", PATH, _READ, page="ChannelPage")
+    async def list_channels(self, caller: AuthorizationContext, page: PageReader) -> PageOf[NotificationChannel]:
+        """List the channels of the project and those of its organization, newest first."""
+        return await page.of(CHANNELS, caller)
+
+    @route("POST", PATH, _WRITE, status=201, errors=(409,), body=NEW)
+    async def create_channel(self, request: web.Request) -> NotificationChannel:
+        """Create a channel.
+
+        `config` is validated by kind, stored encrypted, and never returned. 409 at the maximum number of channels. A
+        channel of the whole organization requires the role ADMIN or OWNER.
+        """
+        body, config = await self._read_new(request)
+        of_project = body.scope is ChannelScope.PROJECT
+        async with begin(self.context, request) as transaction:
+            caller = transaction.caller
+            if not of_project:
+                require_administrator(caller)
+            channel = await repository.create(
+                transaction.connection,
+                self.secret_box,
+                org_id=caller.org_id,
+                project_id=caller.path_project_id if of_project else None,
+                name=body.name,
+                kind=body.kind,
+                config=config,
+                enabled=body.enabled,
+                created_by=caller.principal_id,
+            )
+            await _record(transaction, "channel.create", channel)
+        return _shown(channel, caller)
+
+    @route("PATCH", ONE, _WRITE, body=CHANGE)
+    async def change_channel(self, channel: Channel, request: web.Request) -> NotificationChannel:
+        """Change a channel: its name, whether it is enabled, its config.
+
+        Disabling it cancels its waiting deliveries.
+        """
+        body, config = await self._read_change(request, channel.kind)
+        async with begin(self.context, request) as transaction:
+            await load_manageable(transaction.connection, transaction.caller, channel.id)
+            changed = await repository.change(
+                transaction.connection,
+                self.secret_box,
+                channel,
+                name=None if body.name is UNSET else body.name,
+                enabled=None if body.enabled is UNSET else body.enabled,
+                config=config,
+            )
+            await _record(transaction, "channel.change", changed, config=config is not None)
+        return _shown(changed, transaction.caller)
+
+    @route("DELETE", ONE, _WRITE)
+    async def delete_channel(self, channel_id: str, transaction: Transaction) -> None:
+        """Delete a channel. Its config is erased, and its waiting deliveries are cancelled."""
+        channel = await load_manageable(transaction.connection, transaction.caller, channel_id)
+        await repository.delete(transaction.connection, channel)
+        await _record(transaction, "channel.delete", channel)
+
+    @route("GET", ONE + "/subscriptions", _READ)
+    async def show_channel_subscriptions(
+        self, channel_id: str, caller: AuthorizationContext, connection: AsyncConnection
+    ) -> ChannelSubscriptions:
+        """Show the events that a channel is notified of.
+
+        A new channel subscribes to none: it is notified where it is named.
+        """
+        channel = await _load_channel(connection, caller, channel_id)
+        return ChannelSubscriptions(await repository.list_subscriptions(connection, channel.id))
+
+    @route("PUT", ONE + "/subscriptions", _WRITE, example={"events": ["issue.new", "issue.regression"]})
+    async def replace_channel_subscriptions(
+        self, channel: Channel, body: ChannelSubscriptions, transaction: Transaction
+    ) -> ChannelSubscriptions:
+        """Subscribe a channel to these events, and to no others.
+
+        A channel of a project hears of that project, one of the organization of all its projects. A channel of the
+        whole organization requires the role ADMIN or OWNER.
+        """
+        channel = await load_manageable(transaction.connection, transaction.caller, channel.id)
+        await repository.set_subscriptions(transaction.connection, channel, body.events)
+        events = await repository.list_subscriptions(transaction.connection, channel.id)
+        data = {"name": channel.name, "events": [event.value for event in events]}
+        await transaction.record("channel.subscribe", channel.id, data)
+        return ChannelSubscriptions(events)
+
+    async def _read_new(self, request: web.Request) -> tuple[NewChannel, Config]:
+        """A body and its config. Raises BadRequest with an issue for every invalid field of both."""
+        issues = Issues()
+        placeholders = {"name": "x", "kind": Kind.EMAIL.value, "config": None}
+        body = await self.context.read_partial_body(request, NewChannel, placeholders, issues)
+        config = None
+        if body is not None and not any(issues.has_issue_under(f"body.{name}") for name in ("kind", "config")):
+            config = read_config(body.kind, msgspec.json.encode(body.config), self.rules, issues)
+        issues.raise_if_any(_INVALID_BODY)
+        if body is None or config is None:
+            raise TypeError("the body has no issues, but no config")
+        return body, config
+
+    async def _read_change(self, request: web.Request, kind: Kind) -> tuple[ChannelChange, Config | None]:
+        """A change to a channel of this kind, and its config if given. Raises BadRequest as `_read_new`."""
+        issues = Issues()
+        body = await self.context.read_partial_body(request, ChannelChange, {}, issues)
+        config = None
+        if body is not None and body.config is not UNSET:
+            config = read_config(kind, msgspec.json.encode(body.config), self.rules, issues)
+        issues.raise_if_any(_INVALID_BODY)
+        if body is None:
+            raise TypeError("the body has no issues, but was not decoded")
+        return body, config
+
+
+async def _load_channel(connection: AsyncConnection, caller: AuthorizationContext, channel_id: str) -> Channel:
+    found = await repository.find(connection, caller.org_id, caller.path_project_id, channel_id)
+    if found is None:
+        raise NotFound
+    return found
+
+
+async def _record(transaction: Transaction, action: str, channel: Channel, **extra: object) -> None:
+    project = None if channel.project_id is None else str(channel.project_id)
+    data = {"name": channel.name, "kind": channel.kind.value, "enabled": channel.enabled, "projectId": project}
+    await transaction.record(action, channel.id, data | extra)

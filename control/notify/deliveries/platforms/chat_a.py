@@ -1,0 +1,135 @@
+"""Slack-compatible chats: a card of blocks, sent by an incoming webhook or by a bot.
+
+Limits: header 150 characters, section 3 000, ten fields of 2 000, label of a button 75, text 4 000
+(api.slack.com/reference/block-kit/blocks). In mrkdwn `&`, `<` and `>` are escaped, which prevents links and mentions.
+Platforms without blocks (Mattermost) show the text as Markdown: its mentions and links are broken up.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET
+
+from control.notify.channels.config import ChatAConfig, Kind
+from control.notify.deliveries.outcome import AttemptOutcome, from_reply
+from control.notify.deliveries.platforms.outgoing_message import HttpRequest, OutgoingMessage, one_line, truncate
+from control.notify.message import Fact, Message
+from control.outbound.egress import HttpReply
+
+POST_MESSAGE: Final = "/chat.postMessage"
+APPROVE_ACTION: Final = "sluice_approve"
+MAX_TEXT: Final = 4_000
+MAX_HEADER: Final = 150
+MAX_SECTION: Final = 3_000
+MAX_FIELD: Final = 2_000
+MAX_FIELDS: Final = 10  # per section
+MAX_FIELD_SECTIONS: Final = 4
+_MAX_FACT_NAME: Final = 100
+_MARKDOWN_TRIGGERS: Final = re.compile(
+    r"[@#~\]]|:(?=\S)|www(?=\.)", re.IGNORECASE
+)  # what Markdown mentions and links need
+_ZERO_WIDTH_SPACE: Final = "\u200b"
+
+# Errors in a 200 response to a bot that are transient; all others are permanent.
+_TRANSIENT_ERRORS: Final = frozenset(
+    {"ratelimited", "service_unavailable", "internal_error", "fatal_error", "request_timeout"}
+)
+_ERROR_DETAILS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "channel_not_found": "The channel does not exist, or the bot is not a member of it.",
+        "not_in_channel": "The bot is not a member of the channel.",
+        "is_archived": "The channel is archived.",
+        "invalid_auth": "The platform rejected the token.",
+        "account_inactive": "The platform rejected the token.",
+        "token_revoked": "The platform rejected the token.",
+        "token_expired": "The platform rejected the token.",
+        "missing_scope": "The token lacks the scope to post messages.",
+    }
+)
+
+
+class _BotResponse(msgspec.Struct):
+    ok: bool
+    error: str = ""
+
+
+def build_request(config: ChatAConfig, outgoing: OutgoingMessage, api_url: str) -> HttpRequest:
+    """`api_url`: base URL of the platform's API, for bots."""
+    body = card(outgoing.message)
+    headers = {"Content-Type": "application/json; charset=utf-8"}
+    if config.webhook_url is not UNSET:
+        return HttpRequest(config.webhook_url, msgspec.json.encode(body), headers)
+    headers["Authorization"] = f"Bearer {config.bot_token}"
+    body |= {"channel": config.channel, "unfurl_links": False, "unfurl_media": False}
+    return HttpRequest(api_url + POST_MESSAGE, msgspec.json.encode(body), headers)
+
+
+def interpret_reply(config: ChatAConfig, reply: HttpReply, now: datetime) -> AttemptOutcome:
+    """A bot always gets a 200; the body has the result."""
+    outcome = from_reply(reply, now)
+    if not outcome.ok or config.webhook_url is not UNSET:
+        return outcome
+    try:
+        response = msgspec.json.decode(reply.body, type=_BotResponse)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return AttemptOutcome(False, "The platform's response is not valid.")
+    if response.ok:
+        return outcome
+    if response.error in _TRANSIENT_ERRORS:
+        return AttemptOutcome(False, "The platform is temporarily unavailable.")
+    return AttemptOutcome(
+        False, _ERROR_DETAILS.get(response.error, "The platform rejected the message."), permanent=True
+    )
+
+
+def card(message: Message) -> dict[str, Any]:
+    """`text` is shown in notifications, `blocks` in the channel."""
+    header = {"type": "header", "text": {"type": "plain_text", "text": truncate(one_line(message.title), MAX_HEADER)}}
+    blocks: list[dict[str, Any]] = [header]
+    if message.text:
+        blocks.append({"type": "section", "text": _markdown(truncate(escape_mrkdwn(message.text), MAX_SECTION))})
+    facts = message.facts[: MAX_FIELDS * MAX_FIELD_SECTIONS]
+    for start in range(0, len(facts), MAX_FIELDS):
+        fields = [_markdown(_format_fact(fact)) for fact in facts[start : start + MAX_FIELDS]]
+        blocks.append({"type": "section", "fields": fields})
+    can_approve = Kind.CHAT_A.value in message.approve_in
+    if can_approve:
+        hint = f"To reject it: `/sluice reject {message.subject} REASON`"
+        blocks.append({"type": "context", "elements": [_markdown(hint)]})
+    buttons = [approve_button(message.subject)] if can_approve else []
+    if message.link is not None:
+        label = {"type": "plain_text", "text": truncate(message.link_label, 75)}
+        buttons.append({"type": "button", "text": label, "url": message.link})
+    if buttons:
+        blocks.append({"type": "actions", "elements": buttons})
+    return {"text": truncate(escape_mrkdwn(neutralize_markdown(one_line(message.title))), MAX_TEXT), "blocks": blocks}
+
+
+def approve_button(request_id: str) -> dict[str, Any]:
+    """A button whose press comes back as an action with this id and value (`control.inbound.chat.chat_a`)."""
+    label = {"type": "plain_text", "text": "Approve"}
+    return {"type": "button", "text": label, "style": "primary", "action_id": APPROVE_ACTION, "value": request_id}
+
+
+def escape_mrkdwn(text: str) -> str:
+    """Escape the text so that it makes no link and no mention."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def neutralize_markdown(text: str) -> str:
+    """The text with zero-width spaces: it looks the same, but makes no mention and no link in Markdown."""
+    return _MARKDOWN_TRIGGERS.sub(rf"\g<0>{_ZERO_WIDTH_SPACE}", text)
+
+
+def _format_fact(fact: Fact) -> str:
+    return truncate(
+        f"*{truncate(escape_mrkdwn(one_line(fact.name)), _MAX_FACT_NAME)}*\n{escape_mrkdwn(fact.value)}", MAX_FIELD
+    )
+
+
+def _markdown(text: str) -> dict[str, Any]:
+    return {"type": "mrkdwn", "text": text, "verbatim": True}
