@@ -8,7 +8,7 @@ from chassis.clickhouse import ClickHouse
 from chassis.http.cursor import load_cursor_signer
 from chassis.http.web import CleanupContext, Service
 from chassis.runtime.health import OptionalDependency
-from chassis.runtime.memory_trim import trim_task
+from chassis.runtime.memory import trim_task
 from chassis.runtime.settings import ChassisSettings
 from chassis.source_maps.resolver import SourceMaps
 from control.approvals.expiry import ExpiryTask

@@ -18,8 +18,7 @@ from chassis.http.preparse import PreParseFilter
 from chassis.http.route import Route, cross_origin
 from chassis.http.web import CleanupContext, Service
 from chassis.redis import Redis
-from chassis.runtime.memory_limit import available_bytes
-from chassis.runtime.memory_trim import trim_task
+from chassis.runtime.memory import available_bytes, trim_task
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
 from chassis.source_maps.resolver import SourceMaps

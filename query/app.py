@@ -15,14 +15,14 @@ from chassis.http.cursor import CursorSigner
 from chassis.http.route import Route, cross_origin
 from chassis.http.web import Service
 from chassis.limits.limiter import LimitClass
-from chassis.runtime.memory_limit import available_bytes
+from chassis.runtime.memory import available_bytes
 from chassis.source_maps.resolver import SourceMaps
 from query import openapi
-from query.changes.handlers import ChangeHandlers
+from query.change_events import ChangeHandlers
 from query.error_groups.handlers import ErrorHandlers
 from query.error_groups.issue_states import IssueStates
 from query.handlers import ExploreHandlers
-from query.live.handlers import LiveHandlers
+from query.live import LiveHandlers
 from query.logs.handlers import LogHandlers
 from query.metrics import QueryMetrics
 from query.read_store import ReadStores

@@ -14,12 +14,11 @@ from chassis.http.cursor import CursorSigner
 from chassis.http.validation import Issues, single_value
 from chassis.source_maps.resolver import SourceMaps
 from query.analysis import aggregate, attribute_values, attributes, compare, figures, heatmap, service_map
-from query.fields import LOGS, SPANS, TelemetryTable, span_id_bytes, trace_id_bytes
 from query.path_params import get_project_id, parse_path_id
 from query.query_key import JsonResult, QueryKey
 from query.read_store import ReadStores
-from query.request.bodies import read_body
-from query.request.parameters import FILTERS_PATH, MAX_SPAN_ID, MAX_TRACE_ID
+from query.request.parameters import FILTERS_PATH, MAX_SPAN_ID, MAX_TRACE_ID, read_body
+from query.rows import LOGS, SPANS, TelemetryTable, span_id_bytes, trace_id_bytes
 from query.scheduler import QueryScheduler, requester_of
 from query.search import traces
 from query.search.listing import ListScope, RowPage, fetch, page_query_key, plan

@@ -7,8 +7,8 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta
 
 from chassis.changes.tables import MAX_NAME_LENGTH, ChangeKind
-from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
-from query import fields
+from chassis.http.route import Body, Operation, Parameter, ResponseSpec, Tag, json_content
+from query import rows
 from query.analysis.aggregate import Aggregate, AggregateRequest
 from query.analysis.attribute_values import DEFAULT_VALUES, MAX_VALUES, AttributeValues
 from query.analysis.attributes import Keys
@@ -16,21 +16,20 @@ from query.analysis.compare import CompareRequest, SpanComparison
 from query.analysis.figures import Figures, FiguresRequest
 from query.analysis.heatmap import HeatmapRequest, SpanHeatmap
 from query.analysis.service_map import ServiceMap
-from query.changes.schemas import ChangeEventPage
+from query.change_events import ChangeEventPage
 from query.error_groups.handlers import MAX_ID
 from query.error_groups.occurrences import DEFAULT_LOGS, MAX_LOGS
 from query.error_groups.schemas import ErrorHistory, ErrorPage, OccurrencePage, OccurrenceRecord
-from query.fields import TelemetryTable
-from query.live.position import MAX_POSITION
-from query.live.tail import LogTail, SpanTail
-from query.logs.schemas import LogCounts, LogCountsRequest, LogKeys
+from query.live import MAX_POSITION, LogTail, SpanTail
+from query.logs.counts import LogCounts, LogCountsRequest, LogKeys
 from query.request.filters import MAX_FILTERS, MAX_TEXT, MAX_VALUE, KeyText
 from query.request.parameters import DEFAULT_LIMIT, MAX_CURSOR, MAX_LIMIT, MAX_SPAN_ID, MAX_TRACE_ID, SORTS
+from query.rows import TelemetryTable
 from query.search.schemas import LogPage, SpanPage
 from query.search.traces import TracePage
 from query.send_buffer import TRUNCATED_HEADER
 from query.statements import ErrorOrder
-from query.statements.window import DEFAULT_HOURS, MAX_HOURS
+from query.statements.predicates import DEFAULT_HOURS, MAX_HOURS
 from query.timestamps import TIMESTAMP_PATTERN
 from query.trace.columns import TraceTable
 from query.trace.read import SpanDetail, Waterfall
@@ -85,9 +84,9 @@ def _filters(signal: TelemetryTable, example: str) -> Parameter:
     )
 
 
-FILTERS_OF_SPANS: Final = _filters(fields.SPANS, "serviceName:shop durationMs:>100")
-FILTERS_OF_LOGS: Final = _filters(fields.LOGS, "severityNumber:>=17")
-FILTERS_OF_ERRORS: Final = _filters(fields.ERRORS, "environment:production")
+FILTERS_OF_SPANS: Final = _filters(rows.SPANS, "serviceName:shop durationMs:>100")
+FILTERS_OF_LOGS: Final = _filters(rows.LOGS, "severityNumber:>=17")
+FILTERS_OF_ERRORS: Final = _filters(rows.ERRORS, "environment:production")
 LIMIT: Final = Parameter(
     "limit",
     "query",

@@ -20,12 +20,12 @@ from chassis.errors import BadRequest, Issue, ServiceUnavailable
 from chassis.http.validation import Issues
 from query import metrics, sql
 from query.fair_semaphore import FairSemaphore, Requester, ShareLimits
-from query.fields import SPANS, TelemetryTable
 from query.metrics import QueryMetrics
 from query.request.filters import Filter, Op, members_of
+from query.rows import SPANS, TelemetryTable
 from query.settings import QuerySettings
 from query.statements import Attribute, ExistingAttributeKeys, Statement, Subject
-from query.statements.window import Window
+from query.statements.predicates import Window
 
 MAX_RESULT_ROWS: Final = 100_000
 MAX_RESULT_BYTES: Final = 128 * 2**20  # twice the limit of one body: every stored row can be read alone

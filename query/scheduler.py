@@ -10,25 +10,113 @@ for all identical requests.
 
 ClickHouse's limits end with the read. Slots bound the rows and JSON in memory, the send buffer bounds what slow clients
 have not read; so neither keeps other requesters from their responses.
+
+Caches query results for seconds.
+
+One query execution, shared by all requests that wait for its result; the response stays in memory until the last has
+it.
 """
 
 import asyncio
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from aiohttp import web
 
 from chassis.errors import ServiceUnavailable
 from chassis.http.access import authorization_context
 from query import metrics
-from query.cache import ResultCache
-from query.execution import Execution
 from query.fair_semaphore import FairSemaphore, QueueFull, Requester, ShareLimits
 from query.metrics import QueryMetrics
 from query.query_key import JsonResult, QueryKey
 from query.send_buffer import BufferedResponse, SendBuffer
 from query.settings import QuerySettings
+
+
+class _Entry(NamedTuple):
+    result: JsonResult
+    expires_at: float
+
+
+class ResultCache:
+    """At most `max_bytes` of results, each valid for `seconds` from the start of its read; evicts the least recently
+    used.
+
+    Times are those of a monotonic clock. A result larger than an eighth of `max_bytes` is not cached.
+    """
+
+    def __init__(self, seconds: float, max_bytes: int) -> None:
+        self._seconds = seconds
+        self._max_bytes = max_bytes
+        self._entries: OrderedDict[QueryKey, _Entry] = OrderedDict()
+        self.size_bytes = 0  # bytes
+
+    def get(self, key: QueryKey, now: float) -> JsonResult | None:
+        """Return the cached result, or None if there is none or it has expired."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        if now >= entry.expires_at:
+            self._drop(key)
+            return None
+        self._entries.move_to_end(key)
+        return entry.result
+
+    def put(self, key: QueryKey, result: JsonResult, read_at: float) -> None:
+        """Cache a result whose read began at `read_at`."""
+        if not self._seconds or len(result.body) * 8 > self._max_bytes:
+            return
+        self._drop(key)
+        self._entries[key] = _Entry(result, read_at + self._seconds)
+        self.size_bytes += len(result.body)
+        while self.size_bytes > self._max_bytes:
+            self._drop(next(iter(self._entries)))
+
+    def _drop(self, key: QueryKey) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self.size_bytes -= len(entry.result.body)
+
+
+class Execution:
+    """Starts at once. A request attaches, and detaches when its task ends, which is when aiohttp has written the
+    response or given up. When no request is left, the execution is cancelled, or its buffered response is released.
+    `requests` is the number of attached requests.
+    """
+
+    def __init__(self, coroutine: Coroutine[Any, Any, BufferedResponse]) -> None:
+        self.requests = 0
+        self.task = asyncio.get_running_loop().create_task(coroutine)
+        self.task.add_done_callback(self._on_done)
+
+    def attach(self, request: asyncio.Task[Any]) -> None:
+        """Count a request as waiting for the result until its task ends."""
+        self.requests += 1
+        request.add_done_callback(self._on_request_done)
+
+    async def result(self) -> BufferedResponse:
+        """Return the response or raise its exception; cancelling one caller does not affect the others."""
+        return await asyncio.shield(self.task)
+
+    def _on_request_done(self, _request: asyncio.Task[Any]) -> None:
+        self.requests -= 1
+        if self.requests:
+            return
+        if self.task.done():
+            self._release()
+        else:
+            self.task.cancel()
+
+    def _on_done(self, _task: asyncio.Task[BufferedResponse]) -> None:
+        if not self.requests:
+            self._release()
+
+    def _release(self) -> None:
+        if not self.task.cancelled() and self.task.exception() is None:
+            self.task.result().release()
+
 
 # Time from the end of a window until it counts as closed; items that arrive later are late.
 ALLOWED_LATENESS_NS: Final = 60 * 10**9

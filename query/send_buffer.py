@@ -15,7 +15,7 @@ from aiohttp.payload import Payload
 
 from chassis.errors import ServiceUnavailable
 from chassis.http.compression import GZIP, MIN_BYTES, accepts_gzip, gzip_body
-from chassis.http.connections.send_progress import unacknowledged_bytes
+from chassis.http.connections.timeouts import unacknowledged_bytes
 from chassis.http.web import JSON_HEADERS, JSON_TYPE
 from query import metrics
 from query.fair_semaphore import FairSemaphore, QueueFull, Requester, ShareLimits

@@ -2,7 +2,7 @@
 
 from query.read_store import ReadStore
 from query.statements import TraceBounds
-from query.statements.window import Window
+from query.statements.predicates import Window
 
 
 async def trace_windows(store: ReadStore, project_id: int, trace_id: bytes) -> dict[int, Window]:

@@ -22,9 +22,9 @@ from chassis.http.serve import bind, bind_health, serve
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
 from control.identity.bootstrap import bootstrap
-from sluice import bootstrap_audit, bootstrap_file, data_dir, data_marker, grpc_port, process, supervisor
+from sluice import data_dir, first_run, grpc_port, process, supervisor
 from sluice.app_builder import ALL_SERVICES, compose_app, open_clickhouse
-from sluice.quickstart import open_command, quickstart_text
+from sluice.first_run import open_command, quickstart_text
 from sluice.settings_sources import SettingsSources
 
 Say = Callable[[str], None]  # tells the user which step of the start begins
@@ -45,7 +45,7 @@ def run(
     health = [] if several else bind_health(settings)  # with workers the supervisor binds it
     with (
         grpc_port.reserved(settings, reuse_port=several, required=False) as settings,
-        data_marker.in_use(settings.data_dir, accept_copy=arguments.accept_copy),
+        data_dir.in_use(settings.data_dir, accept_copy=arguments.accept_copy),
     ):
         say("Opening the database")
         migrations.migrate(settings.effective_database_url, partial(_say_pending, say, "the database"))
@@ -110,10 +110,8 @@ async def _bootstrap(settings: ChassisSettings) -> None:
     database = Database.from_settings(settings)
     await database.start()
     try:
-        file = settings.data_dir / bootstrap_file.FILE_NAME
-        await bootstrap(
-            database, settings.base_url, partial(bootstrap_file.write, file), bootstrap_audit.record_bootstrap
-        )
+        file = settings.data_dir / first_run.FILE_NAME
+        await bootstrap(database, settings.base_url, partial(first_run.write, file), first_run.record_bootstrap)
     finally:
         await database.close()
 
@@ -123,11 +121,11 @@ def _announce(settings: ChassisSettings, lock: data_dir.DataDirLock) -> None:
     created to the mark of the directory.
     """
     lock.write_url(settings.base_url)
-    data_marker.record_files(settings.data_dir)
+    data_dir.record_files(settings.data_dir)
     grpc = "" if settings.grpc_address is None else f", takes OTLP/gRPC on {settings.grpc_address}"
     print(f"Sluice listens on {settings.base_url}{grpc} and keeps its data in {settings.data_dir}.")
     print(f"The page is at {settings.base_url}/ui/. To open it logged in:\n")
     print(f"    {open_command(settings)}\n", flush=True)
-    file = settings.data_dir / bootstrap_file.FILE_NAME
+    file = settings.data_dir / first_run.FILE_NAME
     if file.exists():
         print(quickstart_text(settings, file), flush=True)

@@ -26,7 +26,7 @@ from chassis.http.access import Guards
 from chassis.http.cursor import load_cursor_signer
 from chassis.http.validation import Issues
 from chassis.http.web import CleanupContext, Route, Service, build_app
-from chassis.limits.local import LocalLimiter
+from chassis.limits.limiter import LocalLimiter
 from chassis.limits.redis import RedisLimiter
 from chassis.redis import Redis, open_redis
 from chassis.runtime.health import Dependency, OptionalDependency

@@ -15,7 +15,7 @@ from typing import IO, Final, TypeVar
 import msgspec
 
 from chassis.errors import StartupError
-from sluice import bootstrap_file
+from sluice import first_run
 
 TOKEN_VARIABLE: Final = "RELEASE_TOKEN"  # noqa: S105  # a name; none with SLUICE_, which are settings
 DEFAULT_SERVER: Final = "http://127.0.0.1:4318"
@@ -68,7 +68,7 @@ def read_token(token_file: str | None) -> str:
             text = Path(token_file).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise StartupError(f"{token_file} cannot be read: {error}.") from error
-        token = bootstrap_file.read(Path(token_file)).access_token if text.startswith("{") else text
+        token = first_run.read(Path(token_file)).access_token if text.startswith("{") else text
     else:
         token = os.environ.get(TOKEN_VARIABLE, "").strip()
     if not token:

@@ -2,14 +2,36 @@
 
 `sluice up` locks it exclusively, because the embedded engine allows one process. Services that use a ClickHouse server
 share it.
+
+Unix sockets in the data directory, between commands of the same user.
+
+A mark in the data directory: whether a process has it in use, and in which place.
+
+A copy of a directory in use (`cp -r`) mixes states of different moments: rows are doubled or missing, and nothing shows
+it. So a start refuses a directory that was in use when its files were somewhere else:
+
+    stopped     no process has it in use: any copy is complete
+    in use      the files named in the mark are the same files now: it crashed here, was moved within its file system,
+                or is a snapshot of the whole file system. Otherwise it is a copy: refused
+    restoring   a restore is running or was interrupted: refused
+
+A file is the same if its inode number is. Device numbers say nothing: they change with a reboot or another mount. Some
+file systems invent inode numbers with each mount; there, `origin` is the same file if its change time (ctime) is, which
+no copy preserves. Permissions and labels that were set again change that time, and not the inode.
 """
 
 import fcntl
 import os
+import socket
+import struct
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+import structlog
 
 from chassis.errors import StartupError
 
@@ -77,3 +99,174 @@ def _lock(descriptor: int, directory: Path, *, exclusive: bool) -> None:
             f"The data directory {directory} is in use by another sluice process; "
             "stop that one or choose another directory with --data."
         ) from error
+
+
+_CREDENTIALS: Final = struct.Struct("3i")
+
+
+class Peer(NamedTuple):
+    """The process at the other end of a connection, and its user."""
+
+    process: int
+    user: int
+
+    @property
+    def is_same_user(self) -> bool:
+        """Whether it runs as the user of this process."""
+        return self.user == os.geteuid()
+
+
+def peer_of(connection: socket.socket) -> Peer:
+    """The peer of a connected socket. Raises OSError."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    process, user, _ = _CREDENTIALS.unpack(credentials)
+    return Peer(process, user)
+
+
+@contextmanager
+def short_path(directory: Path, name: str) -> Iterator[str]:
+    """A path of the socket that is short enough (unix(7): 107 bytes), however long the path of the directory."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{name}"
+    finally:
+        os.close(descriptor)
+
+
+MARK: Final = "state.json"
+ORIGIN: Final = "origin"  # created anew by each start, and never changed
+# Created at different times and never replaced: no copy gets the inode numbers of all. One is a directory, because a
+# copy by hard links (`cp -al`) has the same files.
+_COMPARED: Final = (ORIGIN, "lock", "sluice.db", "clickhouse", "clickhouse/sluice-engine.xml")
+
+
+log = structlog.get_logger(__name__)
+
+
+class DataMark(msgspec.Struct, frozen=True, kw_only=True):
+    """The mark: the state, the inode numbers of some files, and the change time of `origin` in nanoseconds."""
+
+    state: Literal["in_use", "stopped", "restoring"]
+    inodes: dict[str, int] = {}
+    origin_changed_ns: int = 0
+
+
+class CopyOfDirectoryInUse(StartupError):
+    """The directory is a copy of one that was in use."""
+
+
+@contextmanager
+def in_use(directory: Path, *, accept_copy: bool = False) -> Iterator[None]:
+    """Mark the directory, which is locked, as in use while the block runs, and as stopped afterwards. Raises
+    CopyOfDirectoryInUse unless `accept_copy`, and StartupError if a restore into it was interrupted.
+    """
+    check(directory, accept_copy=accept_copy)
+    try:
+        _write_origin(directory)
+    except OSError as error:
+        _log_unmarked(error)
+    record_files(directory)
+    try:
+        yield
+    finally:
+        try:
+            mark_stopped(directory)
+        except OSError as error:  # it starts where it is nevertheless
+            _log_unmarked(error)
+
+
+def check(directory: Path, *, accept_copy: bool = False) -> None:
+    """Raises as `in_use` does."""
+    mark = _read(directory)
+    if mark is None or mark.state == "stopped":
+        return
+    if mark.state == "restoring":
+        raise StartupError(
+            f"A restore into the data directory {directory} is running or was interrupted; if none is running, remove "
+            "what is in it and restore again."
+        )
+    if not accept_copy and not _is_same_place(directory, mark):
+        raise CopyOfDirectoryInUse(
+            f"The data directory {directory} is a copy of one that was in use: it may have rows twice and lack others. "
+            "Restore a backup (`sluice restore`), or stop the original and copy it again. If it was copied or moved "
+            "after its process had crashed, it is complete: start it once with `sluice up --accept-copy`."
+        )
+
+
+def record_files(directory: Path) -> None:
+    """Mark the directory as in use with the files that it has now; they may be more than when `in_use` began."""
+    try:
+        _write(directory, _current(directory))
+    except OSError as error:
+        _log_unmarked(error)
+
+
+def mark_stopped(directory: Path) -> None:
+    """Mark the directory as not in use. Raises OSError."""
+    _write(directory, DataMark(state="stopped"))
+
+
+def mark_unfinished_restore(directory: Path) -> None:
+    """Refuse starts until another mark replaces this one. Raises OSError."""
+    _write(directory, DataMark(state="restoring"))
+
+
+def _log_unmarked(error: OSError) -> None:
+    """A full disk prevents no start, and the last mark stays: a copy that is made now may not be recognized."""
+    log.warning("the data directory cannot be marked as in use or stopped", error=str(error))
+
+
+def _current(directory: Path) -> DataMark:
+    inodes = {name: status.st_ino for name in _COMPARED if (status := _status(directory / name)) is not None}
+    origin = _status(directory / ORIGIN)
+    return DataMark(state="in_use", inodes=inodes, origin_changed_ns=0 if origin is None else origin.st_ctime_ns)
+
+
+def _is_same_place(directory: Path, mark: DataMark) -> bool:
+    now = _current(directory)
+    if now.origin_changed_ns and now.origin_changed_ns == mark.origin_changed_ns:
+        return True
+    return all(now.inodes.get(name) == inode for name, inode in mark.inodes.items())
+
+
+def _status(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat(follow_symlinks=False)
+    except OSError:
+        return None
+
+
+def _read(directory: Path) -> DataMark | None:
+    """The mark; None if there is none, as in a directory of an earlier release or a restored one."""
+    try:
+        return msgspec.json.decode((directory / MARK).read_bytes(), type=DataMark)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StartupError(f"{directory / MARK} cannot be read: {error.strerror}.") from error
+    except msgspec.MsgspecError:
+        return None  # it says nothing
+
+
+def _write_origin(directory: Path) -> None:
+    (directory / ORIGIN).unlink(missing_ok=True)
+    descriptor = os.open(directory / ORIGIN, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write(directory: Path, mark: DataMark) -> None:
+    """Replace the mark atomically; it is on disk when this returns."""
+    descriptor, name = tempfile.mkstemp(dir=directory, prefix=f".{MARK}-")  # mode 0600
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(msgspec.json.format(msgspec.json.encode(mark)) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    Path(name).replace(directory / MARK)
+    directory_fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory_fd)
+    finally:
+        os.close(directory_fd)

@@ -8,10 +8,10 @@ import msgspec
 
 from chassis.erasures.repository import StoredErasure
 from chassis.http.validation import Issues, decode_json
-from query.fields import LOGS, SPANS
 from query.request.exclusion import excludes_nothing, matches_every_row
 from query.request.filters import Filter, Op, WrittenFilter, conditions, members_of, parse_filters
 from query.request.filters import check_filters as check_written_filters
+from query.rows import LOGS, SPANS
 from query.sql.bindings import Bindings
 from query.sql.predicates import condition_sql
 from query.statements import Condition

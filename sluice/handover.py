@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from chassis.errors import StartupError
-from sluice.unix_socket import peer_of, short_path
+from sluice.data_dir import peer_of, short_path
 
 REPLY_TIMEOUT_S: Final = 2.0
 CHECK_INTERVAL_S: Final = 0.5  # between two checks of who owns the path

@@ -10,7 +10,7 @@ from typing import Final
 from benchmarks.codec.__main__ import machine
 from benchmarks.scrubbing.former_rule import scrub as scrub_as_before
 from benchmarks.scrubbing.texts import HARMLESS, secrets
-from proto.otlp.reference.scrub import SCRUBBED, scrub
+from proto.otlp.reference.text import SCRUBBED, scrub
 
 TEXTS: Final = 10_000
 LONG_TEXTS: Final = 200  # of texts of more than LONG_BYTES

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from proto.otlp.reference.scrub import SCRUBBED, has_valid_sum
+from proto.otlp.reference.text import SCRUBBED, has_valid_sum
 
 _GROUP: Final = re.compile(rb"[0-9]+")
 _SOCIAL_SECURITY: Final = re.compile(rb"[0-9]{3}-[0-9]{2}-[0-9]{4}(?![0-9])")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from random import Random
 from typing import Final, NamedTuple
 
-from proto.otlp.reference.scrub import ISSUERS
+from proto.otlp.reference.text import ISSUERS
 
 Write = Callable[[Random], str]
 

@@ -12,8 +12,8 @@ from typing import Final, Literal, NamedTuple
 from benchmarks.storage.engine import sql_file
 from chassis.clickhouse import migrations
 from chassis.http.validation import Issues
-from query.fields import LOGS, SPANS
 from query.request.filters import Filter, Op, condition
+from query.rows import LOGS, SPANS
 from query.sql.bindings import Bindings
 from query.sql.predicates import condition_sql
 

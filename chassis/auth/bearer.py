@@ -2,9 +2,9 @@
 organization or project that the holder cannot see, 403 for a missing scope (`authorize`). The caller applies the rate
 limit of the principal between the two.
 
-A credential is a personal access token, or the access token of a dashboard session (`chassis.auth.jwt_verifier`). It is
+A credential is a personal access token, or the access token of a dashboard session (`chassis.auth.jwt`). It is
 pinned to one organization; any other organization is invisible to its holder, as is its own once the holder is no
-longer a member. Its scopes are intersected with the current roles at every request (`chassis.auth.membership_status`).
+longer a member. Its scopes are intersected with the current roles at every request (`chassis.auth.grants`).
 "Current" is at most FRESH_S old. A change takes effect at once in the process that made it (`invalidate`,
 `invalidate_sessions`), and with Redis in the others too.
 """
@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from chassis.auth.cache import CacheLimits, CacheMetrics, LookupCache
 from chassis.auth.grants import INVALID_TOKEN, load_session_credential, load_token_credential, require_scope
-from chassis.auth.jwt_verifier import JwtVerifier
+from chassis.auth.jwt import JwtVerifier
 from chassis.auth.model import AuthenticatedCredential, AuthorizationContext
 from chassis.auth.tables import access_tokens, projects
 from chassis.db.database import Database, DatabaseUnavailable

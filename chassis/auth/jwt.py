@@ -2,21 +2,43 @@
 
 A token states the user and the session (`sub`, `sid`, `org`), how the user was authenticated (`amr`), and when it
 expires. It holds no permissions: those are looked up at every request.
+
+The public halves of signing keys in the database, with which processes verify each other's signatures.
+
+A control process publishes its key when it starts, and every PUBLISH_INTERVAL (an hour) while it uses it. A key that
+was not published for TRUST_WINDOW is no longer trusted, nor is a withdrawn one. So a key is replaced by replacing its
+file and restarting, and several machines each have their own.
+
+The check of a session's access token: verifies the signature and returns the session id.
+
+A signature is verified once per token and process, and the result is cached: it does not change. Whether the key is
+trusted is at most five seconds old; whether the session still exists is looked up like any other credential
+(`chassis.auth.bearer`).
 """
 
 import base64
 import re
+from collections import OrderedDict
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final, NamedTuple, Self
 
 import msgspec
+import sqlalchemy as sa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import OKPKey
+from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.auth.cache import CacheLimits, CacheMetrics, LookupCache
+from chassis.auth.grants import INVALID_TOKEN
 from chassis.auth.id_generation import new_id
+from chassis.auth.tables import signing_keys
+from chassis.db.database import Database, to_milliseconds
+from chassis.errors import CredentialExpired, Unauthorized
+from proto.identity import hash_secret
 
 ALGORITHM: Final = "Ed25519"  # RFC 9864; "EdDSA" does not name the curve
 TYPE: Final = "at+jwt"
@@ -130,3 +152,130 @@ def verify_token(token: str, key: PublicKey) -> Claims | None:
 
 def _b64(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
+
+
+TRUST_WINDOW: Final = timedelta(days=7)
+KEEP_UNSEEN_FOR: Final = timedelta(days=90)  # unpublished keys are kept for this long, to investigate old signatures
+PUBLISH_INTERVAL: Final = timedelta(hours=1)
+MAX_SHOWN: Final = 100
+
+
+class StoredKey(NamedTuple):
+    """A published key."""
+
+    kid: str
+    created_at: datetime
+    seen_at: datetime
+    withdrawn_at: datetime | None
+
+    def trusted_at(self, now: datetime) -> bool:
+        """Whether its signatures are valid at `now`."""
+        return self.withdrawn_at is None and self.seen_at > now - TRUST_WINDOW
+
+
+async def publish_key(connection: AsyncConnection, key: PublicKey, now: datetime) -> bool:
+    """Record that the key is in use, and delete keys unseen for KEEP_UNSEEN_FOR. False when it is withdrawn, which is
+    final.
+    """
+    is_key, is_unseen = signing_keys.c.kid == key.kid, signing_keys.c.seen_at <= now - KEEP_UNSEEN_FOR
+    await connection.execute(signing_keys.delete().where(is_unseen, signing_keys.c.withdrawn_at.is_(None)))
+    if (await connection.execute(signing_keys.update().where(is_key).values(seen_at=now))).rowcount == 0:
+        row = {"kid": key.kid, "public_key": key.raw, "created_at": now, "seen_at": now}
+        await connection.execute(signing_keys.insert().values(row))
+    return await connection.scalar(sa.select(signing_keys.c.withdrawn_at).where(is_key)) is None
+
+
+async def find_key(connection: AsyncConnection, kid: str, now: datetime) -> PublicKey | None:
+    """The key with this id, if it is trusted."""
+    found = sa.select(signing_keys).where(signing_keys.c.kid == kid, _trusted(now))
+    row = (await connection.execute(found)).one_or_none()
+    return None if row is None else PublicKey(row.kid, bytes(row.public_key))
+
+
+async def list_trusted_keys(connection: AsyncConnection, now: datetime) -> list[PublicKey]:
+    """At most MAX_SHOWN trusted keys, the most recently published first."""
+    found = sa.select(signing_keys).where(_trusted(now)).order_by(signing_keys.c.seen_at.desc(), signing_keys.c.kid)
+    return [PublicKey(row.kid, bytes(row.public_key)) for row in await connection.execute(found.limit(MAX_SHOWN))]
+
+
+async def list_all_keys(connection: AsyncConnection, limit: int) -> list[StoredKey]:
+    """At most `limit` of all stored keys, in the same order."""
+    columns = [signing_keys.c[name] for name in StoredKey._fields]
+    found = sa.select(*columns).order_by(signing_keys.c.seen_at.desc(), signing_keys.c.kid).limit(limit)
+    return [StoredKey(*row) for row in await connection.execute(found)]
+
+
+async def withdraw_key(connection: AsyncConnection, kid: str, now: datetime) -> bool:
+    """Invalidate all signatures of the key, past and future; idempotent. False when there is no such key."""
+    is_key = signing_keys.c.kid == kid
+    not_withdrawn = signing_keys.c.withdrawn_at.is_(None)
+    await connection.execute(
+        signing_keys.update().where(is_key, not_withdrawn).values(withdrawn_at=to_milliseconds(now))
+    )
+    return await connection.scalar(sa.select(signing_keys.c.kid).where(is_key)) is not None
+
+
+def _trusted(now: datetime) -> sa.ColumnElement[bool]:
+    return signing_keys.c.withdrawn_at.is_(None) & (signing_keys.c.seen_at > now - TRUST_WINDOW)
+
+
+MAX_CACHED_TOKENS: Final = 10_000  # tokens; about 300 bytes each
+SKEW: Final = timedelta(minutes=1)  # that the clock of the signing process may be ahead
+LIMITS: Final = CacheLimits(fresh_s=5.0, stale_s=3_600.0, max_known=100, max_unknown=1_000)  # of public keys
+
+
+class _VerifiedJwt(NamedTuple):
+    kid: str
+    session_id: str
+    expires_at: datetime
+
+
+class JwtVerifier:
+    """Verifies access tokens and finds their sessions."""
+
+    def __init__(
+        self, database: Database, metrics: CacheMetrics, *, clock: Callable[[], float], now: Callable[[], datetime]
+    ) -> None:
+        self._database = database
+        self._now = now
+        self._keys: LookupCache[str, PublicKey] = LookupCache("signing_key", self._fetch_key, LIMITS, clock, metrics)
+        self._verified: OrderedDict[bytes, _VerifiedJwt] = OrderedDict()
+
+    async def verify_session(self, token: str) -> str:
+        """The session id. Raises Unauthorized for an invalid token, CredentialExpired for an expired one,
+        ServiceUnavailable when the key cannot be looked up.
+        """
+        digest = hash_secret(token)
+        verified = self._verified.get(digest)
+        if verified is None:
+            verified = await self._verify(token)
+            self._cache_verified(digest, verified)
+        elif await self._key(verified.kid) is None:
+            raise Unauthorized(INVALID_TOKEN)
+        if verified.expires_at <= self._now():
+            raise CredentialExpired(INVALID_TOKEN)
+        return verified.session_id
+
+    async def close(self) -> None:
+        """Cancel pending lookups."""
+        await self._keys.close()
+
+    async def _verify(self, token: str) -> _VerifiedJwt:
+        kid = unverified_key_id(token)
+        key = None if kid is None else await self._key(kid)
+        claims = None if key is None else verify_token(token, key)
+        if key is None or claims is None or claims.expires_at > self._now() + LIFETIME + SKEW:
+            raise Unauthorized(INVALID_TOKEN)
+        return _VerifiedJwt(key.kid, claims.sid, claims.expires_at)
+
+    async def _key(self, kid: str) -> PublicKey | None:
+        return self._keys.peek(kid) or await self._keys.get(kid)
+
+    def _cache_verified(self, digest: bytes, verified: _VerifiedJwt) -> None:
+        self._verified[digest] = verified
+        while len(self._verified) > MAX_CACHED_TOKENS:
+            self._verified.popitem(last=False)
+
+    async def _fetch_key(self, kid: str) -> PublicKey | None:
+        async with self._database.read() as connection:
+            return await find_key(connection, kid, self._now())

@@ -16,8 +16,8 @@ from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError, Error
 from urllib3.exceptions import HTTPError
 
-from chassis.clickhouse import crashes, embedded, errors
-from chassis.clickhouse.insert_activity import activity_of
+from chassis.clickhouse import embedded, errors
+from chassis.clickhouse.embedded import activity_of
 from chassis.clickhouse.stored_time import CLOCK_SQL, ClockReading, StoredTimeFloor
 from chassis.clickhouse.target import Target, new_connections, open_client, parse_url
 from chassis.clickhouse.threads import PrestartedExecutor
@@ -187,7 +187,7 @@ class ClickHouse:
         if self._scratch is not None:
             self._prepare_scratch(self._scratch)
         await self._call(lambda _client: None)
-        crashes.abort_on_crash()
+        embedded.abort_on_crash()
 
     async def close(self) -> None:
         """Kill pending reads, wait for the inserts, close the handles. With a server, which may hang, each of the two

@@ -3,12 +3,54 @@
 A server has an operator who configures it; the embedded engine would use all memory of the machine, and its defaults
 change between releases. Setting them with a statement is too late: merges begin while the tables are loaded, and one of
 them may be what crashed the process before.
+
+Ends the process at once when it crashes.
+
+The embedded engine handles crash signals to write a report first; that takes minutes or never ends, and meanwhile the
+process serves nothing and is not restarted. Python's own crash report takes no time.
+
+When this process inserted into the tables of an embedded engine last: nobody else can, because a directory belongs
+to one process. Followers need not ask the engine for rows that nobody has inserted.
 """
 
+import faulthandler
+import math
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from chassis.runtime.memory_limit import available_bytes
+from chassis.runtime.memory import available_bytes
+
+_CRASH_SIGNALS: Final = (
+    signal.SIGABRT,
+    signal.SIGBUS,
+    signal.SIGFPE,
+    signal.SIGILL,
+    signal.SIGSEGV,
+    signal.SIGSYS,
+    signal.SIGTRAP,
+)
+_STDERR: Final = 2
+
+
+def abort_on_crash() -> None:
+    """From now on a crash writes the Python stacks of all threads to standard error, then takes the default action.
+
+    Call it once the engine is open, which it stays: it installs its handlers whenever it is opened. Only the main
+    thread can set signal handlers; in another thread this does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    faulthandler.disable()
+    for number in _CRASH_SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    faulthandler.enable(_STDERR)
+
 
 MIN_BYTES: Final = 256 * 2**20  # the engine does not work with less
 CONFIG_FILE_NAME: Final = "sluice-engine.xml"
@@ -64,3 +106,40 @@ def write_configuration(directory: Path, engine: int) -> Path:
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
     return path
+
+
+class InsertActivity:
+    """Inserts by table, running and ended. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: Counter[str] = Counter()
+        self._ended: dict[str, float] = {}
+        self._since = time.monotonic()
+
+    @contextmanager
+    def running(self, table: str) -> Iterator[None]:
+        """An insert runs."""
+        with self._lock:
+            self._running[table] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running[table] -= 1
+                self._ended[table] = time.monotonic()
+
+    def idle_since(self, table: str) -> float:
+        """`time.monotonic()` of the end of the last insert; infinity while one runs."""
+        with self._lock:
+            return math.inf if self._running[table] else self._ended.get(table, self._since)
+
+
+_activities: Final[dict[Path, InsertActivity]] = {}
+_lock: Final = threading.Lock()
+
+
+def activity_of(directory: Path) -> InsertActivity:
+    """The inserts into the embedded engine of a directory, whichever client makes them."""
+    with _lock:
+        return _activities.setdefault(directory.resolve(), InsertActivity())

@@ -3,16 +3,53 @@
 aiohttp has no time limit on a body and answers `Expect: 100-continue` before any check. Here the interim response is
 sent when a handler starts to read, after the access check, and a body over its limit is never drained. Received bytes
 extend the deadline: a body of one byte per second is cut off early, a long body over a slow line completes.
+
+Media types of request bodies: which ones a route takes, with which parameters (RFC 9110 8.3).
 """
 
 import asyncio
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection
+from typing import Final
 
 from aiohttp import HttpVersion11, web
 from aiohttp.web_protocol import RequestPayloadError
 
-from chassis.errors import ApiError, BadRequest, PayloadTooLarge, ServiceUnavailable, Unimplemented
+from chassis.errors import (
+    ApiError,
+    BadRequest,
+    PayloadTooLarge,
+    ServiceUnavailable,
+    Unimplemented,
+    UnsupportedMediaType,
+)
 from chassis.http.connections.bad_requests import MalformedRequest
+
+_PARAMETER: Final = re.compile(r';\s*([^\s=;"]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^\s;]*)')
+_UTF_8: Final = frozenset({"utf-8", "utf8"})
+
+
+def require_media_type(request: web.Request, accepted: Collection[str]) -> str:
+    """The media type of an uncompressed body. Raises UnsupportedMediaType, which closes the connection, for one that is
+    not accepted, for a charset other than UTF-8, and for a compressed body.
+    """
+    if request.content_type not in accepted:
+        raise UnsupportedMediaType(f"The body must be {' or '.join(accepted)}.", close=True)
+    if not is_utf_8(request.headers.get("Content-Type", "")):
+        raise UnsupportedMediaType("Send UTF-8: omit `charset` in Content-Type or set it to utf-8.", close=True)
+    if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise UnsupportedMediaType("The body must not be compressed.", close=True)
+    return request.content_type
+
+
+def is_utf_8(content_type: str) -> bool:
+    """Whether a Content-Type names no charset but UTF-8. Its other parameters are ignored."""
+    return ";" not in content_type or all(
+        value.strip('"').lower() in _UTF_8
+        for name, value in _PARAMETER.findall(content_type)
+        if name.lower() == "charset"
+    )
+
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 

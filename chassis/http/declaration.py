@@ -27,18 +27,18 @@ from aiohttp import web
 from msgspec import Meta
 
 from chassis.http.access import Access, Handler
-from chassis.http.operation import (
+from chassis.http.query import Query, query_parameters, read_query
+from chassis.http.route import (
     DEFAULT_ERROR_SPEC,
     Body,
     ErrorSpec,
     Operation,
     Parameter,
     ResponseSpec,
+    Route,
     Tag,
     json_content,
 )
-from chassis.http.query import Query, query_parameters, read_query
-from chassis.http.route import Route
 from chassis.http.validation import Issues, with_known_issues
 from chassis.http.web import json_response
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from chassis.http.access import Access, Anonymous, BearerAuth, DirectoryAuth, ProjectKeyAuth, Public, SessionAuth
-from chassis.http.operation import Content, ErrorSpec, Operation, Parameter, ResponseSpec
+from chassis.http.route import Content, ErrorSpec, Operation, Parameter, ResponseSpec
 
 API_VERSION: Final = "0.1.0"  # of the HTTP API (specification 9)
 

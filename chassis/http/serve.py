@@ -23,8 +23,7 @@ from aiohttp import http_parser, web
 from chassis.errors import StartupError
 from chassis.http.connections.acceptor import Acceptor
 from chassis.http.connections.connection import connection_factory
-from chassis.http.connections.context import ConnectionContext
-from chassis.http.connections.registry import ConnectionRegistry
+from chassis.http.connections.registry import ConnectionContext, ConnectionRegistry
 from chassis.http.preparse import PRE_PARSE_FILTERS
 from chassis.runtime import fd_limits, memory
 from chassis.runtime.health import HEALTH

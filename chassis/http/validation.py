@@ -19,9 +19,8 @@ import msgspec
 from aiohttp import web
 
 from chassis.errors import BadRequest, Issue
-from chassis.http.body import read_body
+from chassis.http.body import read_body, require_media_type
 from chassis.http.faulty_items import is_any_under, replace_faulty_items
-from chassis.http.media_type import require_media_type
 from proto.json_keys import find_repeated_keys
 
 MAX_ISSUES: Final = 100  # a body of a million invalid elements gets a short response, not a megabyte

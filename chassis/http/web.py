@@ -59,19 +59,17 @@ from chassis.http.access import (
 from chassis.http.api_docs import ApiDocs, system_routes
 from chassis.http.body import delay_100_continue, reject_malformed
 from chassis.http.compression import compression_middleware, is_compressed
-from chassis.http.connections.context import CANCEL_ON_DISCONNECT
+from chassis.http.connections.registry import CANCEL_ON_DISCONNECT
 from chassis.http.cors import Cors, cors_middleware
 from chassis.http.not_found import add_catch_all, resolve_path, route_name
 from chassis.http.openapi import Endpoint
-from chassis.http.operation import JSON_TYPE
 from chassis.http.preparse import PRE_PARSE_FILTERS, require_slot
-from chassis.http.query_parameters import with_declared_parameters
+from chassis.http.query import with_declared_parameters
 from chassis.http.request_ids import resolve_request_id
-from chassis.http.route import ErrorRenderer, Route
-from chassis.limits.limiter import Limiter
-from chassis.limits.local import LocalLimiter
+from chassis.http.route import JSON_TYPE, ErrorRenderer, Route
+from chassis.limits.client_request import TrustedProxies
+from chassis.limits.limiter import Limiter, LocalLimiter
 from chassis.limits.rate_limits import RateLimits, limit_headers, rules_from_settings
-from chassis.limits.trusted_proxies import TrustedProxies
 from chassis.runtime.health import HEALTH, Dependency, Health
 from chassis.runtime.other_servers import OTHER_SERVERS, OtherServers
 from chassis.runtime.settings import ChassisSettings

@@ -1,11 +1,63 @@
-"""The interface of rate limiters, independent of where the buckets are stored."""
+"""The interface of rate limiters, independent of where the buckets are stored.
 
-from collections.abc import Mapping
+The generic cell rate algorithm: a bucket is one number, the time at which it will be full again.
+
+    full_at   never earlier than now; each request adds one interval
+    allowed   while that leaves it at most `burst` intervals ahead of now
+
+So at most `burst + t / interval` requests pass in any period of length t. Times are integer nanoseconds of one clock.
+Source: ITU-T I.371, the virtual scheduling algorithm.
+
+The limiter inside the process: exact for one process, and lost when it ends.
+"""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
-from chassis.limits.gcra import SECOND_NS, BucketState, Rule
+SECOND_NS: Final = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`requests` per `per_s` seconds on average, `burst` at once; all at least 1."""
+
+    requests: int
+    per_s: int
+    burst: int
+
+    @property
+    def interval_ns(self) -> int:
+        """Time in which one permit is restored, in nanoseconds; rounded up, so that never more pass than allowed."""
+        return -(-self.per_s * SECOND_NS // self.requests)
+
+
+class BucketState(NamedTuple):
+    """A bucket after a check: `full_at` to store, remaining requests, nanoseconds until one would pass (0: now)."""
+
+    full_at: int
+    remaining: int
+    wait_ns: int
+
+
+def peek(full_at: int, now: int, rule: Rule) -> BucketState:
+    """The state of the bucket; `wait_ns` 0 means that one more request would pass."""
+    interval = rule.interval_ns
+    full_at = max(full_at, now)
+    spare = now + rule.burst * interval - full_at
+    return BucketState(full_at, max(0, spare // interval), max(0, interval - spare))
+
+
+def take(full_at: int, now: int, rule: Rule) -> BucketState:
+    """Count one request: it passes if `wait_ns` is 0. A rejected request costs nothing."""
+    state = peek(full_at, now, rule)
+    if state.wait_ns:
+        return state
+    return BucketState(state.full_at + rule.interval_ns, state.remaining - 1, 0)
 
 
 class LimitClass(StrEnum):
@@ -114,3 +166,52 @@ def limit_result(state: BucketState, now: int, clock_ns: int, rule: Rule) -> Lim
 def _ceil_seconds(nanoseconds: int) -> int:
     """Rounded up, so that a client that waits this long passes."""
     return -(-nanoseconds // SECOND_NS)
+
+
+MAX_BUCKETS: Final = 10_000  # of each class; a bucket takes about 250 bytes
+
+
+class LocalLimiter:
+    """At most `max_buckets` buckets of each class, so that a flood in one class evicts nothing of another.
+
+    A full bucket holds no information and is dropped once it is the least recently used one. Beyond the limit the least
+    recently used bucket is dropped in any state: its holder starts with a full one.
+    """
+
+    def __init__(
+        self,
+        max_buckets: int = MAX_BUCKETS,
+        *,
+        monotonic: Callable[[], int] = time.monotonic_ns,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """Both in nanoseconds: `monotonic` is used for counting, `clock` (since 1970) for times sent to clients."""
+        self._max_buckets = max_buckets
+        self._monotonic = monotonic
+        self._clock = clock
+        self._full_at: dict[LimitClass, OrderedDict[str, int]] = {limit: OrderedDict() for limit in LimitClass}
+
+    async def take(self, bucket: Bucket, rule: Rule) -> LimitResult:
+        """Count one request, unless it is rejected."""
+        now = self._monotonic()
+        buckets = self._full_at[bucket.limit]
+        state = take(buckets.get(bucket.holder, now), now, rule)
+        buckets[bucket.holder] = state.full_at
+        buckets.move_to_end(bucket.holder)
+        self._drop_unused(buckets, now)
+        return limit_result(state, now, self._clock(), rule)
+
+    async def peek(self, bucket: Bucket, rule: Rule) -> LimitResult:
+        """The result that one request would get, without counting it; stores nothing."""
+        now = self._monotonic()
+        full_at = self._full_at[bucket.limit].get(bucket.holder, now)
+        return limit_result(peek(full_at, now, rule), now, self._clock(), rule)
+
+    @property
+    def bucket_count(self) -> int:
+        """Number of buckets in memory."""
+        return sum(map(len, self._full_at.values()))
+
+    def _drop_unused(self, buckets: OrderedDict[str, int], now: int) -> None:
+        while len(buckets) > self._max_buckets or next(iter(buckets.values())) <= now:
+            buckets.popitem(last=False)

@@ -9,10 +9,8 @@ from aiohttp import web
 from prometheus_client import Counter
 
 from chassis.errors import RateLimited
-from chassis.limits.client_request import ClientRequest
-from chassis.limits.gcra import Rule
-from chassis.limits.limiter import Bucket, LimitClass, Limiter, LimitResult
-from chassis.limits.trusted_proxies import TrustedProxies
+from chassis.limits.client_request import ClientRequest, TrustedProxies
+from chassis.limits.limiter import Bucket, LimitClass, Limiter, LimitResult, Rule
 from chassis.runtime.settings import ChassisSettings
 
 LIMIT_RESULT: Final = web.RequestKey("rate_limit", LimitResult)

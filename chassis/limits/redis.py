@@ -19,18 +19,20 @@ from typing import Final, NamedTuple
 from prometheus_client import CollectorRegistry, Counter
 
 from chassis.errors import ServiceUnavailable
-from chassis.limits import gcra
-from chassis.limits.gcra import SECOND_NS, BucketState, Rule
+from chassis.limits import limiter
 from chassis.limits.limiter import (
+    MAX_BUCKETS,
+    SECOND_NS,
     UNAVAILABLE_POLICIES,
     Bucket,
+    BucketState,
     LimitClass,
     Limiter,
     LimitResult,
+    Rule,
     UnavailablePolicy,
     limit_result,
 )
-from chassis.limits.local import MAX_BUCKETS
 from chassis.redis import Redis, RedisUnavailable, Script
 
 LEASE_NS: Final = SECOND_NS // 10  # after this, unused permits of a lease expire
@@ -140,7 +142,7 @@ class RedisLimiter:
         state = None if lease is None else lease.cached_rejection(self._monotonic(), rule)
         if state is None:
             result = await self._run_script(bucket, rule, permits)
-            state = gcra.peek(result.ahead_ns, 0, rule)
+            state = limiter.peek(result.ahead_ns, 0, rule)
             if result.granted:
                 state = state._replace(wait_ns=0)
             elif state.wait_ns and bucket.limit not in LEASED_CLASSES:
@@ -215,7 +217,7 @@ class PermitLease:
         self._permits = max(0, self._granted - 1)
         if self._granted:
             return self._bucket_state(self._requested_at, rule, 0)
-        wait_ns = max(gcra.peek(self._ahead_ns, 0, rule).wait_ns, min_wait_ns)
+        wait_ns = max(limiter.peek(self._ahead_ns, 0, rule).wait_ns, min_wait_ns)
         self._refused_until = self._requested_at + wait_ns
         return self._bucket_state(self._requested_at, rule, wait_ns)
 
@@ -226,5 +228,5 @@ class PermitLease:
     def _bucket_state(self, now: int, rule: Rule, wait_ns: int) -> BucketState:
         """The bucket's state relative to `now`, as if the leased permits were still in it."""
         ahead = max(0, self._ahead_ns - (now - self._requested_at) - self._permits * rule.interval_ns)
-        remaining = 0 if wait_ns else gcra.peek(ahead, 0, rule).remaining
+        remaining = 0 if wait_ns else limiter.peek(ahead, 0, rule).remaining
         return BucketState(ahead, remaining, wait_ns)

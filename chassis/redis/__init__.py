@@ -12,6 +12,6 @@ the background, which writes as the scripts do, closes it again. So an outage de
 
 from chassis.redis.breaker import Redis, open_redis
 from chassis.redis.broadcast import Broadcast
-from chassis.redis.scripts import RedisUnavailable, Script
+from chassis.redis.client import RedisUnavailable, Script
 
 __all__ = ["Broadcast", "Redis", "RedisUnavailable", "Script", "open_redis"]

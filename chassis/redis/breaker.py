@@ -10,7 +10,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from chassis.errors import StartupError
-from chassis.redis.scripts import RedisFailure, RedisUnavailable, Script
+from chassis.redis.client import RedisFailure, RedisUnavailable, Script
 
 PROBE_S: Final = 0.5  # between two probes while Redis is unavailable
 CONNECT_S: Final = 1.0  # for a probe that has to connect first

@@ -11,7 +11,7 @@ import structlog
 from aiohttp import web
 
 from chassis.redis.breaker import Redis
-from chassis.redis.scripts import RedisFailure, RedisUnavailable, Script
+from chassis.redis.client import RedisFailure, RedisUnavailable, Script
 
 RESUBSCRIBE_S: Final = 0.5  # from the end of a subscription to the next attempt
 MAX_IN_FLIGHT: Final = 64  # messages being sent; beyond that a message is dropped

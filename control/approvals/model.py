@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple, Self
 
-from chassis.auth.membership_status import MembershipStatus, with_owner_chain
+from chassis.auth.grants import MembershipStatus, with_owner_chain
 from control.approvals.independence import max_disjoint
 from control.approvals.policies.model import RiskClass, Source
 from proto.identity import PrincipalKind, Role

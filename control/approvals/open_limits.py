@@ -6,7 +6,7 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.membership_status import load_membership_statuses, owned_principals, owning_user
+from chassis.auth.grants import load_membership_statuses, owned_principals, owning_user
 from chassis.errors import ApiError
 from chassis.limits.limiter import LimitResult
 from control.approvals.tables import OPEN, approval_requests

@@ -8,8 +8,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.auth.grants import MembershipStatus, load_membership_statuses, with_owner_chain
 from chassis.auth.id_generation import new_id
-from chassis.auth.membership_status import MembershipStatus, load_membership_statuses, with_owner_chain
 from chassis.auth.model import AuthorizationContext
 from chassis.auth.tables import principals
 from chassis.db.database import to_milliseconds

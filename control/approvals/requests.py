@@ -13,7 +13,7 @@ from msgspec import Meta
 from chassis.auth.model import AuthorizationContext
 from chassis.errors import NotFound
 from chassis.http.access import authorization_context, bearer
-from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
+from chassis.http.route import Body, Operation, Parameter, ResponseSpec, Tag, json_content
 from chassis.http.validation import Issues, bounded_int, single_value
 from chassis.http.web import Route, json_response, request_id
 from chassis.limits.limiter import LimitClass

@@ -14,7 +14,7 @@ from chassis.auth.model import AuthorizationContext
 from chassis.errors import NotFound
 from chassis.http.access import authorization_context, bearer, reauthorize
 from chassis.http.cursor import CursorSigner
-from chassis.http.operation import Operation, Parameter, ResponseSpec, json_content
+from chassis.http.route import Operation, Parameter, ResponseSpec, json_content
 from chassis.http.validation import Issues, bounded_int
 from chassis.http.web import Route, json_response
 from control.approvals import repository, vote_rules

@@ -11,8 +11,7 @@ from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.grants import require_scope
-from chassis.auth.membership_status import MembershipStatus, load_membership_statuses, with_owner_chain
+from chassis.auth.grants import MembershipStatus, load_membership_statuses, require_scope, with_owner_chain
 from chassis.auth.model import AuthorizationContext
 from chassis.errors import Conflict, Forbidden, NotFound
 from control.approvals import repository

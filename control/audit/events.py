@@ -10,7 +10,7 @@ from aiohttp import web
 from msgspec import Meta
 
 from chassis.http.access import authorization_context, bearer
-from chassis.http.operation import Operation, Parameter, ResponseSpec, Tag, json_content
+from chassis.http.route import Operation, Parameter, ResponseSpec, Tag, json_content
 from chassis.http.validation import Issues, bounded_int, bounded_text
 from chassis.http.web import Route, json_response
 from control.audit import repository

@@ -16,8 +16,8 @@ from chassis.db.database import to_milliseconds
 from chassis.errors import BadRequest, Issue
 from chassis.http.access import bearer
 from chassis.http.declaration import Created, PageOf, declared_routes, route
-from chassis.http.operation import Body, Tag, json_content
 from chassis.http.query import Query, line
+from chassis.http.route import Body, Tag, json_content
 from chassis.http.validation import Issues
 from chassis.http.web import Route, request_id
 from control.audit.record import record

@@ -16,7 +16,7 @@ from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict, NotFound
 from chassis.http.access import authorization_context, bearer
 from chassis.http.declaration import Argument, declared_routes, route
-from chassis.http.operation import Body, Tag, json_content
+from chassis.http.route import Body, Tag, json_content
 from chassis.http.validation import Issues
 from chassis.http.web import Route
 from control.export import repository, run_repository

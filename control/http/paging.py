@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from chassis.errors import BadRequest
 from chassis.http.cursor import MAX_CURSOR_LENGTH, CursorSigner
-from chassis.http.operation import Parameter
+from chassis.http.route import Parameter
 from chassis.http.validation import Issues, bounded_int, bounded_text
 
 DEFAULT_LIMIT: Final = 25

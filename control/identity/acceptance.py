@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.errors import BadRequest, Issue, MfaRequired, Unauthorized
 from chassis.http.access import anonymous
 from chassis.http.declaration import declared_routes, route
-from chassis.http.operation import ResponseSpec, json_content
+from chassis.http.route import ResponseSpec, json_content
 from chassis.http.web import RATE_LIMITS, Route, request_id
 from chassis.limits.limiter import LimitClass
 from control.audit.record import Actor, record

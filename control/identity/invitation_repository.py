@@ -11,8 +11,8 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.auth.grants import any_disabled, common_scopes, load_membership_statuses
 from chassis.auth.id_generation import new_id, new_invitation
-from chassis.auth.membership_status import any_disabled, common_scopes, load_membership_statuses
 from chassis.auth.model import AuthorizationContext
 from chassis.auth.tables import invitations, memberships, organizations, users
 from chassis.db.database import to_milliseconds

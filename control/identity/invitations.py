@@ -14,7 +14,7 @@ from chassis.auth.model import AuthorizationContext
 from chassis.errors import Conflict, NotFound
 from chassis.http.access import authorization_context, bearer
 from chassis.http.declaration import PageOf, declared_routes, route
-from chassis.http.operation import Body, Tag, json_content
+from chassis.http.route import Body, Tag, json_content
 from chassis.http.web import Route
 from control.http.context import HandlerContext
 from control.http.field_types import Timestamp

@@ -10,11 +10,11 @@ from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.membership_status import any_disabled, common_scopes, load_membership_statuses
+from chassis.auth.grants import any_disabled, common_scopes, load_membership_statuses
 from chassis.errors import BadRequest, Forbidden, Issue, Unauthorized
 from chassis.http.access import anonymous
 from chassis.http.declaration import declared_routes, route
-from chassis.http.operation import ResponseSpec, Tag, json_content
+from chassis.http.route import ResponseSpec, Tag, json_content
 from chassis.http.web import RATE_LIMITS, Route, json_response, request_id
 from chassis.limits.limiter import LimitClass
 from control.audit.record import Actor, record

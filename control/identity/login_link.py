@@ -15,7 +15,7 @@ from chassis.db.database import format_time
 from chassis.errors import ApiError
 from chassis.http.access import anonymous
 from chassis.http.declaration import declared_routes, route
-from chassis.http.operation import ResponseSpec, json_content
+from chassis.http.route import ResponseSpec, json_content
 from chassis.http.web import RATE_LIMITS, Route, json_response
 from chassis.limits.limiter import LimitClass
 from control.http.context import HandlerContext

@@ -11,7 +11,7 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.membership_status import load_membership_statuses, owned_principals, owning_user
+from chassis.auth.grants import load_membership_statuses, owned_principals, owning_user
 from chassis.auth.model import AuthorizationContext, Principal
 from chassis.auth.tables import access_tokens, memberships, organizations, principals, users
 from chassis.errors import Conflict, Forbidden

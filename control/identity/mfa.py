@@ -12,7 +12,7 @@ from chassis.auth.model import AuthenticatedCredential
 from chassis.errors import Conflict
 from chassis.http.access import session
 from chassis.http.declaration import declared_routes, route
-from chassis.http.operation import ResponseSpec, json_content
+from chassis.http.route import ResponseSpec, json_content
 from chassis.http.web import Route
 from control.audit.record import record
 from control.http.context import HandlerContext

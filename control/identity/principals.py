@@ -15,7 +15,7 @@ from chassis.auth.model import AuthorizationContext
 from chassis.errors import BadRequest, Forbidden, Issue, NotFound
 from chassis.http.access import authorization_context, bearer
 from chassis.http.declaration import Argument, PageOf, declared_routes, route
-from chassis.http.operation import Tag
+from chassis.http.route import Tag
 from chassis.http.web import Route
 from control.http.context import HandlerContext
 from control.http.field_types import Name

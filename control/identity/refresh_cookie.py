@@ -9,7 +9,7 @@ from typing import Final
 from aiohttp import hdrs, web
 
 from chassis.errors import Forbidden
-from chassis.http.operation import JSON_TYPE
+from chassis.http.route import JSON_TYPE
 from chassis.http.web import json_response
 from control.identity.session_issuer import SessionMaterial
 from control.identity.session_repository import ABSOLUTE_TIMEOUT

@@ -14,8 +14,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from chassis.auth.bearer import FRESH_S
-from chassis.auth.jwt import LIFETIME, JwtSigner, PublicKey
-from chassis.auth.signing_keys import PUBLISH_INTERVAL, find_key, list_trusted_keys, publish_key
+from chassis.auth.jwt import LIFETIME, PUBLISH_INTERVAL, JwtSigner, PublicKey, find_key, list_trusted_keys, publish_key
 from chassis.db.database import Database
 from chassis.errors import ServiceUnavailable
 from chassis.runtime.periodic import PeriodicTask

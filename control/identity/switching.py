@@ -12,7 +12,7 @@ from chassis.auth.grants import FEDERATED, SECOND_FACTORS
 from chassis.errors import Forbidden, MfaRequired, Unauthorized
 from chassis.http.access import anonymous
 from chassis.http.declaration import declared_routes, route
-from chassis.http.operation import ResponseSpec, json_content
+from chassis.http.route import ResponseSpec, json_content
 from chassis.http.web import RATE_LIMITS, Route
 from chassis.limits.limiter import LimitClass
 from control.http.field_types import Slug

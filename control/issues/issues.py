@@ -13,7 +13,7 @@ from chassis.auth.model import AuthorizationContext
 from chassis.db.database import format_time
 from chassis.errors import Conflict, NotFound
 from chassis.http.access import authorization_context, bearer
-from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
+from chassis.http.route import Body, Operation, Parameter, ResponseSpec, Tag, json_content
 from chassis.http.validation import Issues
 from chassis.http.web import Route, json_response, request_id
 from chassis.issues.tables import IssueStatus

@@ -11,7 +11,7 @@ from aiohttp import web
 from msgspec import Meta
 
 from chassis.http.cursor import CursorSigner
-from chassis.http.operation import Parameter
+from chassis.http.route import Parameter
 from chassis.http.validation import Issues, bounded_int
 from chassis.issues.tables import MAX_VERSION_LENGTH, IssueStatus
 from control.http.paging import DEFAULT_LIMIT, MAX_LIMIT, PAGE_PARAMETERS, open_cursor

@@ -17,7 +17,7 @@ from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict, Forbidden
 from chassis.http.access import bearer
 from chassis.http.declaration import PageOf, declared_routes, route
-from chassis.http.operation import Tag
+from chassis.http.route import Tag
 from chassis.http.web import Route
 from control.http.context import HandlerContext
 from control.http.field_types import Name, Timestamp

@@ -20,8 +20,7 @@ from chassis.http.access import PROJECT
 from chassis.http.preparse import PreParseFilter, RequestPreview, Slot, client_key_of, date_line
 from chassis.http.request_ids import new_request_id
 from chassis.limits.client_request import ClientRequest
-from chassis.limits.gcra import SECOND_NS
-from chassis.limits.limiter import LimitClass
+from chassis.limits.limiter import SECOND_NS, LimitClass
 from chassis.limits.rate_limits import LIMIT_RESULT, limit_headers
 from gateway.admission.concurrency import REQUEST_ID
 from gateway.outcomes import OutcomeCounters

@@ -11,8 +11,7 @@ Each side stops reading while the other does not take what it has got.
 import asyncio
 from typing import Final, cast
 
-from chassis.http.connections.send_progress import SendProgress, unacknowledged_bytes
-from chassis.http.connections.timeout import Timeout
+from chassis.http.connections.timeouts import SendProgress, Timeout, unacknowledged_bytes
 from gateway.grpc.connections import Connections
 from gateway.grpc.framing import ConnectionFraming, Fault, goaway
 

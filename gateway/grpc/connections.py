@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from typing import Final
 
 from chassis.http.connections.registry import ConnectionRegistry, TrackedConnection
-from chassis.limits.trusted_proxies import TrustedProxies
+from chassis.limits.client_request import TrustedProxies
 from chassis.runtime.settings import ChassisSettings
 from gateway.grpc.core_socket import CoreSocket
 from gateway.grpc.metrics import GrpcMetrics

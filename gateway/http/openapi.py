@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from chassis.auth.project_credential import MAX_KEY_LENGTH, MAX_PROJECT_ID_LENGTH
-from chassis.http.operation import Body, ErrorBody, ErrorSpec, Operation, Parameter, ResponseSpec, Tag
+from chassis.http.route import Body, ErrorBody, ErrorSpec, Operation, Parameter, ResponseSpec, Tag
 from gateway.decompression import ENCODINGS, IDENTITY
 from proto.otlp.responses import CONTENT_TYPES
 

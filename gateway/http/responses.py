@@ -8,7 +8,7 @@ from typing import Final
 from aiohttp import web
 
 from chassis.errors import ApiError, UnsupportedMediaType, envelope
-from chassis.http.media_type import is_utf_8
+from chassis.http.body import is_utf_8
 from gateway.export.refusals import count_refused, drop_traceback
 from gateway.outcomes import OutcomeCounters
 from proto.otlp.policy import DecodedPayload, Signal

@@ -10,7 +10,7 @@ from proto.otlp.policy import Block, DecodedPayload, FieldFaults, Policy, Signal
 
 
 class NamedKeySet(Protocol):
-    """The attribute keys that the roll-up names (`proto.otlp.reference.named`); each decoder has its own class."""
+    """The attribute keys that the roll-up names (`proto.otlp.reference.blocks`); each decoder has its own class."""
 
 
 def _load() -> ModuleType:
@@ -122,7 +122,7 @@ def _count_objects(body: bytes) -> int:
 
 
 def new_named_keys(per_batch: int, per_day: int) -> NamedKeySet:
-    """The state by which `build_blocks` limits attribute keys, one per process (`proto.otlp.reference.named`)."""
+    """The state by which `build_blocks` limits attribute keys, one per process (`proto.otlp.reference.blocks`)."""
     named: NamedKeySet = _decoder.NamedKeys(per_batch, per_day)
     return named
 

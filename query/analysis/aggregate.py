@@ -7,6 +7,8 @@
     encode_response   rows -> JSON, zero-filled
 
 The values are exact for the part of the window that `range` shows, up to the rounding of doubles.
+
+Aggregates as JSON: counts are integers, durations milliseconds to the nanosecond, values of attributes doubles.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,21 +20,18 @@ from msgspec import Meta
 
 from chassis.clickhouse import QueryTooLarge
 from chassis.http.validation import Issues, decode_with_placeholders
-from query.analysis import scan_limit
-from query.analysis.aggregate_json import JsonNumber, empty_value, group_text, to_json
-from query.analysis.scan_limit import ScanWindow
-from query.analysis.time_buckets import (
+from query.analysis import windows
+from query.analysis.windows import (
     MAX_INTERVAL_MINUTES,
     MAX_POINTS,
+    ScanWindow,
     bucket_labels,
     default_interval_minutes,
     point_count,
     time_buckets,
 )
-from query.fields import SPANS
 from query.json_types import Count, Range
 from query.read_store import ReadStore
-from query.request.bodies import TimeInput, time_range
 from query.request.filters import (
     PLACEHOLDERS,
     Filter,
@@ -43,10 +42,49 @@ from query.request.filters import (
     conditions,
     resolve_key,
 )
+from query.request.parameters import TimeInput, time_range
+from query.rows import SPANS, ColumnKind, Field
 from query.settings import QuerySettings
 from query.statements import Aggregation, Condition, Fn, GroupKey, GroupRanking, GroupSeries, Subject
-from query.statements.window import MAX_HOURS, Window
-from query.timestamps import format_timestamp
+from query.statements.predicates import MAX_HOURS, Window
+from query.timestamps import format_millis, format_timestamp
+
+_ZERO_WHEN_EMPTY: Final = frozenset({Fn.COUNT, Fn.COUNT_UNIQUE, Fn.SUM})
+
+JsonNumber = int | float | msgspec.Raw | None
+
+
+def to_json(value: Any, fn: Fn, subject: Subject | None) -> JsonNumber:
+    """Convert a value from ClickHouse; None if there was nothing to aggregate."""
+    if value is None:
+        return None
+    if fn in (Fn.COUNT, Fn.COUNT_UNIQUE):
+        return int(value)
+    if isinstance(subject, Field):
+        return msgspec.Raw(format_millis(int(value)))
+    return float(value)
+
+
+def empty_value(fn: Fn) -> int | None:
+    """The value of a group or a time bucket without spans."""
+    return 0 if fn in _ZERO_WHEN_EMPTY else None
+
+
+def group_text(group: GroupKey, subject: Subject | None) -> str | None:
+    """The text of a group from ClickHouse, as filters take it; None for the spans without the key."""
+    if group is None or not isinstance(subject, Field):
+        return group if isinstance(group, str) else None
+    if subject.optional and (not any(group) if isinstance(group, bytes) else not group):
+        return None
+    match subject.kind:
+        case ColumnKind.ENUM:
+            return subject.names[int(group)] if int(group) < len(subject.names) else ""
+        case ColumnKind.DURATION:
+            return format_millis(int(group))
+        case ColumnKind.TIMESTAMP:
+            return format_timestamp(int(group))
+    return group.hex() if isinstance(group, bytes) else str(group)
+
 
 DEFAULT_LIMIT: Final = 10
 MAX_LIMIT: Final = 100
@@ -201,7 +239,7 @@ def _interval_minutes(request: AggregateRequest, window: Window, issues: Issues)
 
 async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan: AggregatePlan) -> AggregateResult:
     """The groups to show, with their time buckets. Raises StoreErrors."""
-    scan_window = await scan_limit.newest_within_limit(store, project_id, plan.window, settings.max_scan_rows)
+    scan_window = await windows.newest_within_limit(store, project_id, plan.window, settings.max_scan_rows)
     if not scan_window.spans:
         return AggregateResult(scan_window, ())
     subjects = [each for each in (plan.subject, plan.group_by) if each is not None]

@@ -10,15 +10,15 @@ import msgspec
 from msgspec import Meta
 
 from chassis.http.validation import Issues, bounded_int, single_value
-from query.analysis import scan_limit
-from query.analysis.aggregate_json import group_text
-from query.fields import SPANS, TelemetryTable
+from query.analysis import windows
+from query.analysis.aggregate import group_text
 from query.json_types import Count, Range
 from query.read_store import MAX_GROUP_BYTES, ReadStore
 from query.request.filters import MAX_VALUE, Filter, Op, check_key, conditions, parse_filters, resolve_key
 from query.request.parameters import FILTERS_PATH, parse_time_range
+from query.rows import SPANS, TelemetryTable
 from query.statements import Condition, Fn, GroupRanking, Subject
-from query.statements.window import Window
+from query.statements.predicates import Window
 from query.timestamps import format_timestamp
 
 DEFAULT_VALUES: Final = 20
@@ -79,7 +79,7 @@ def plan(query: Mapping[str, str], now_ns: int, signal: TelemetryTable = SPANS) 
 async def read(store: ReadStore, project_id: int, plan: ValuesPlan) -> bytes:
     """The values as JSON. Raises StoreErrors."""
     signal = plan.signal
-    scan_window = await scan_limit.newest_within_limit(store, project_id, plan.window, MAX_ROWS, signal)
+    scan_window = await windows.newest_within_limit(store, project_id, plan.window, MAX_ROWS, signal)
     window, rows = scan_window.window, list[tuple[Any, ...]]()
     if scan_window.spans:
         subjects = [plan.subject, *(subject for each in plan.conditions for subject in each.subjects)]

@@ -29,11 +29,11 @@ from query.analysis.attribute_usage import (
     count_usage,
     double_resource_keys,
 )
-from query.fields import SPANS, ColumnKind
 from query.json_types import Count
 from query.read_store import MAX_RESULT_BYTES, ReadStore
 from query.request.filters import ATTRIBUTE_PREFIX, MAX_KEY
 from query.request.parameters import parse_time_range
+from query.rows import SPANS, ColumnKind
 from query.statements import (
     Attribute,
     AttributeKeys,
@@ -43,7 +43,7 @@ from query.statements import (
     RollupKeys,
     Subject,
 )
-from query.statements.window import BUCKET, Window
+from query.statements.predicates import BUCKET, Window
 
 # A subject adds about 1 ms of planning to the count; reading the lists costs as much as 16 subjects.
 _MAX_QUERIED_SUBJECTS: Final = 16

@@ -15,16 +15,22 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from chassis.http.validation import Issues
-from query.analysis.comparison import CandidatePair, ComparedPairs, Comparison, PairCounts, is_identifier
-from query.analysis.key_index import OWN_COLUMN, KeyIndex, filter_key
-from query.analysis.low_cardinality_pairs import low_cardinality_pairs
-from query.fields import SPANS
+from query.analysis.attribute_usage import OWN_COLUMN, KeyIndex, filter_key
+from query.analysis.comparison import (
+    CandidatePair,
+    ComparedPairs,
+    Comparison,
+    PairCounts,
+    is_identifier,
+    low_cardinality_pairs,
+)
 from query.request.filters import Filter, Op, conditions, resolve_key
-from query.request.numbers import numeric_spellings, parse_number
+from query.request.predicates import numeric_spellings, parse_number
+from query.rows import SPANS
 from query.sql.compare import MAX_NUMERIC_VALUES, MAX_PAIRS, MAX_VALUES_OF_KEY
-from query.sql.values import attribute_names
+from query.sql.predicates import attribute_names
 from query.statements import Attribute, ConditionCounts, KeyCardinality, KeyCounts, KeyPairs, Subject
-from query.statements.window import Window
+from query.statements.predicates import Window
 from query.timestamps import HOUR
 
 MAX_MULTI_LOCATION_KEYS: Final = 50  # keys that occur in several locations, read as filters read them

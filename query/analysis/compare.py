@@ -18,13 +18,20 @@ import msgspec
 from chassis.errors import BadRequest
 from chassis.http.validation import Issues, decode_with_placeholders
 from query.analysis.candidate_pairs import default_pairs, requested_pairs
-from query.analysis.cohort_sizes import CohortSizes, read_cohort_sizes
-from query.analysis.comparison import ComparedPairs, Comparison, PairCounts
-from query.analysis.significance import MIN_Z, Score, Totals, default_min_spike_count, score
-from query.fields import SPANS
+from query.analysis.comparison import (
+    MIN_Z,
+    CohortSizes,
+    ComparedPairs,
+    Comparison,
+    PairCounts,
+    Score,
+    Totals,
+    default_min_spike_count,
+    read_cohort_sizes,
+    score,
+)
 from query.json_types import Count, Share, Timestamp
 from query.read_store import ReadStore
-from query.request.bodies import TimeInput, time_range
 from query.request.filters import (
     PLACEHOLDERS,
     Filter,
@@ -35,8 +42,10 @@ from query.request.filters import (
     conditions,
     filters_of_body,
 )
+from query.request.parameters import TimeInput, time_range
+from query.rows import SPANS
 from query.statements import Cohort, Condition, ExcludedSpans
-from query.statements.window import Window
+from query.statements.predicates import Window
 from query.timestamps import TimestampError, format_timestamp, parse_timestamp
 
 MAX_COMPARE_KEYS: Final = 50

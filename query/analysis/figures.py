@@ -18,22 +18,29 @@ from msgspec import Meta
 
 from chassis.clickhouse import QueryTooLarge
 from chassis.http.validation import Issues, decode_with_placeholders
-from query.analysis import scan_limit
-from query.analysis.aggregate import DEFAULT_LIMIT, FILTERS_PATH, MAX_LIMIT, Limits, Value
-from query.analysis.aggregate_json import JsonNumber, empty_value, group_text, to_json
-from query.analysis.scan_limit import ScanWindow
-from query.analysis.time_buckets import (
+from query.analysis import windows
+from query.analysis.aggregate import (
+    DEFAULT_LIMIT,
+    FILTERS_PATH,
+    MAX_LIMIT,
+    JsonNumber,
+    Limits,
+    Value,
+    empty_value,
+    group_text,
+    to_json,
+)
+from query.analysis.windows import (
     MAX_INTERVAL_SECONDS,
     MAX_POINTS,
+    ScanWindow,
     buckets_of_seconds,
     default_interval_seconds,
     labels_of_seconds,
     points_of_seconds,
 )
-from query.fields import SPANS
 from query.json_types import Count, Range
 from query.read_store import ReadStore
-from query.request.bodies import TimeInput, time_range
 from query.request.filters import (
     PLACEHOLDERS,
     Filter,
@@ -46,6 +53,8 @@ from query.request.filters import (
     filters_of_body,
     resolve_key,
 )
+from query.request.parameters import TimeInput, time_range
+from query.rows import SPANS
 from query.settings import QuerySettings
 from query.statements import (
     Condition,
@@ -57,7 +66,7 @@ from query.statements import (
     RankedFigures,
     Subject,
 )
-from query.statements.window import MAX_HOURS, Window
+from query.statements.predicates import MAX_HOURS, Window
 from query.timestamps import format_timestamp
 
 MAX_FIGURES: Final = 6
@@ -249,7 +258,7 @@ def _interval_seconds(request: FiguresRequest, window: Window, issues: Issues) -
 
 async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan: FiguresPlan) -> FiguresResult:
     """The groups to show, with their time buckets. Raises StoreErrors."""
-    scan_window = await scan_limit.newest_within_limit(store, project_id, plan.window, settings.max_scan_rows)
+    scan_window = await windows.newest_within_limit(store, project_id, plan.window, settings.max_scan_rows)
     if not scan_window.spans:
         return _result(scan_window, (), plan)
     ranking = FigureRanking(

@@ -17,13 +17,11 @@ import msgspec
 from msgspec import Meta
 
 from chassis.http.validation import Issues, decode_with_placeholders
-from query.analysis import scan_limit
+from query.analysis import windows
 from query.analysis.aggregate import Limits
-from query.analysis.scan_limit import ScanWindow
-from query.fields import SPANS, ColumnKind, Field
+from query.analysis.windows import ScanWindow
 from query.json_types import Count, Range, raw_json
 from query.read_store import ReadStore
-from query.request.bodies import TimeInput, time_range
 from query.request.filters import (
     PLACEHOLDERS,
     Filter,
@@ -34,9 +32,11 @@ from query.request.filters import (
     filters_of_body,
     resolve_key,
 )
+from query.request.parameters import TimeInput, time_range
+from query.rows import SPANS, ColumnKind, Field
 from query.settings import QuerySettings
 from query.statements import Condition, Heatmap, LogRows, Subject, TimeBuckets
-from query.statements.window import MAX_HOURS, Window
+from query.statements.predicates import MAX_HOURS, Window
 from query.timestamps import SECOND, format_millis, format_timestamp
 
 FILTERS_PATH: Final = "body.filters"
@@ -147,7 +147,7 @@ def _build_plan(request: HeatmapRequest, now_ns: int, issues: Issues) -> Heatmap
 
 async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan: HeatmapPlan) -> HeatmapResult:
     """The cells. Raises StoreErrors."""
-    scan_window = await scan_limit.newest_within_limit(store, project_id, plan.window, settings.max_scan_rows)
+    scan_window = await windows.newest_within_limit(store, project_id, plan.window, settings.max_scan_rows)
     if not scan_window.spans:
         return HeatmapResult(scan_window, ())
     window = scan_window.window

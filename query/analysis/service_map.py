@@ -16,16 +16,16 @@ import msgspec
 from msgspec import Meta
 
 from chassis.http.validation import Issues, single_value
-from query.analysis import scan_limit
+from query.analysis import windows
 from query.analysis.aggregate import Limits
-from query.fields import SPANS
 from query.json_types import Count, Millis, Range
 from query.read_store import ReadStore
 from query.request.filters import Filter, conditions, parse_filters
 from query.request.parameters import FILTERS_PATH, parse_time_range
+from query.rows import SPANS
 from query.settings import QuerySettings
 from query.statements import Condition, ServiceCalls, ServiceFigures
-from query.statements.window import Window
+from query.statements.predicates import Window
 from query.timestamps import format_millis, format_timestamp
 
 MAX_JOINED_SPANS: Final = 1_000_000  # in the traces of a map, about; their join takes up to 200 MB
@@ -98,7 +98,7 @@ def plan(query: Mapping[str, str], now_ns: int) -> MapPlan:
 
 async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan: MapPlan) -> bytes:
     """The map as JSON. Raises StoreErrors."""
-    scan_window = await scan_limit.newest_within_limit(store, project_id, plan.window, settings.max_scan_rows)
+    scan_window = await windows.newest_within_limit(store, project_id, plan.window, settings.max_scan_rows)
     window, sample = scan_window.window, max(1, -(-scan_window.spans // MAX_JOINED_SPANS))
     calls, services, is_truncated = list[_Row](), list[_Row](), False
     if scan_window.spans:

@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple
 
 from chassis.clickhouse import QueryTooLarge
 from chassis.issues.states import IssueState
-from query.error_groups.ids import OccurrenceKey, occurrence_id
 from query.error_groups.issue_states import error_issue
+from query.error_groups.occurrences import OccurrenceKey, occurrence_id
 from query.error_groups.schemas import (
     SPARKLINE_PARTS,
     EnvironmentExtent,
@@ -27,7 +27,7 @@ from query.statements import (
     FirstOccurrences,
     LatestOccurrences,
 )
-from query.statements.window import Window
+from query.statements.predicates import Window
 from query.timestamps import format_timestamp
 
 MAX_FACET_VALUES: Final = 20  # values shown per kind

@@ -12,15 +12,20 @@ from chassis.errors import NotFound
 from chassis.http.access import authorization_context
 from chassis.http.cursor import CursorSigner
 from chassis.source_maps.resolver import SourceMaps
-from query.error_groups import history, listing
-from query.error_groups.ids import parse_occurrence_id
+from query.error_groups import listing
 from query.error_groups.issue_states import IssueStates, error_issue
 from query.error_groups.listing import error_page
-from query.error_groups.occurrences import occurrence_page, occurrence_record, parse_log_limit, read_occurrence
-from query.fields import ERRORS, fingerprint_bytes
+from query.error_groups.occurrences import (
+    occurrence_page,
+    occurrence_record,
+    parse_log_limit,
+    parse_occurrence_id,
+    read_occurrence,
+)
 from query.path_params import get_project_id, parse_path_id
 from query.query_key import JsonResult, QueryKey
 from query.read_store import ReadStores
+from query.rows import ERRORS, fingerprint_bytes
 from query.scheduler import QueryScheduler, requester_of
 from query.search.listing import ListScope, fetch, page_query_key, plan
 
@@ -70,11 +75,11 @@ class ErrorHandlers:
 
         An error that did not occur in the window is shown with a count of zero.
         """
-        planned = history.plan(request.query, get_project_id(request), _fingerprint(request), self._clock())
+        planned = listing.plan_history(request.query, get_project_id(request), _fingerprint(request), self._clock())
 
         async def make() -> JsonResult:
             async with self._stores.session(requester_of(request)) as store:
-                error_history = await history.read_history(store, planned)
+                error_history = await listing.read_history(store, planned)
             if error_history is None:
                 raise NotFound
             states = await self._issues.read(planned.occurrence_filter.project_id, [planned.fingerprint])
@@ -97,7 +102,7 @@ class ErrorHandlers:
         async def make() -> JsonResult:
             async with self._stores.session(requester_of(request)) as store:
                 page = await fetch(store, self._signer, planned)
-                if not page.rows and await history.find_error_type(store, project_id, fingerprint) is None:
+                if not page.rows and await listing.find_error_type(store, project_id, fingerprint) is None:
                     raise NotFound
             return JsonResult(await asyncio.to_thread(lambda: msgspec.json.encode(occurrence_page(page, fingerprint))))
 

@@ -5,8 +5,8 @@ from typing import Annotated, Final
 import msgspec
 
 from chassis.issues.tables import IssueStatus
-from query.fields import SOURCES
 from query.json_types import Count, Range, SpanId, Timestamp, TraceId
+from query.rows import SOURCES
 from query.search.schemas import Log, Span
 
 SPARKLINE_PARTS: Final = 24

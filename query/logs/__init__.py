@@ -6,5 +6,5 @@
     schemas      requests and responses
 
 Log records have no roll-up of keys. Everything here reads the newest records of the window, at most as many as the scan
-limit permits (`query.analysis.scan_limit`), and says so.
+limit permits (`query.analysis.windows`), and says so.
 """

@@ -1,6 +1,6 @@
 """Which keys log records carry: GET .../explore/logs/attributes.
 
-    read   the newest records of the window, within a limit (`query.analysis.scan_limit`); the distinct lists of keys
+    read   the newest records of the window, within a limit (`query.analysis.windows`); the distinct lists of keys
            that they share, each parsed once; if these are too many, those of fewer records
            -> the keys as filters take them, those of most records first
 
@@ -15,19 +15,19 @@ from typing import Final, NamedTuple
 import msgspec
 
 from chassis.clickhouse import QueryTooLarge
-from query.analysis import scan_limit
+from query.analysis import windows
 from query.analysis.attribute_usage import RESOURCE_PREFIX, AttributeSet, AttributeUsage, count_usage
 from query.analysis.attributes import DOUBLE_MARKER, MAX_ATTRIBUTE_SET_BYTES, MAX_ATTRIBUTE_SETS, MAX_RECHECKED
-from query.analysis.scan_limit import ScanWindow
-from query.fields import LOGS, ColumnKind
+from query.analysis.windows import ScanWindow
 from query.json_types import Range
-from query.logs.schemas import LogKey, LogKeys
+from query.logs.counts import LogKey, LogKeys
 from query.query_key import JsonResult
 from query.read_store import ReadStore
 from query.request.filters import ATTRIBUTE_PREFIX, MAX_KEY
+from query.rows import LOGS, ColumnKind
 from query.settings import QuerySettings
 from query.statements import Attribute, DistinctAttributeSets, NonFiniteCounts, PresenceCounts
-from query.statements.window import Window
+from query.statements.predicates import Window
 from query.timestamps import format_timestamp
 
 # The newest, which are read: without a roll-up they take half a second a million on one processor.
@@ -69,7 +69,7 @@ async def read(store: ReadStore, settings: QuerySettings, project_id: int, windo
 async def _read_lists(store: ReadStore, project_id: int, window: Window, limit: int) -> _Lists:
     """The lists of the newest records, at most `limit`; of fewer, if their lists are too many or too long."""
     while True:
-        scan_window = await scan_limit.newest_within_limit(store, project_id, window, limit, LOGS)
+        scan_window = await windows.newest_within_limit(store, project_id, window, limit, LOGS)
         if not scan_window.spans:
             return _Lists(scan_window, [])
         statement = DistinctAttributeSets(project_id=project_id, windows=(scan_window.window,), signal=LOGS)

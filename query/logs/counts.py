@@ -1,43 +1,124 @@
 """Log records by group, over time: POST .../explore/logs/aggregate.
 
     plan              body -> time, filters, key, interval; reports all faults at once                        -> 400
-    read              the newest part of the window within the scan limit (`query.analysis.scan_limit`);
+    read              the newest part of the window within the scan limit (`query.analysis.windows`);
                       groups and their series from one scan; if there are too many cells, first the groups, then the
                       series of those shown
     encode_response   rows -> JSON, zero-filled
 
 Groups, their ranking and series are those of `query.analysis.aggregate` with the function `count`.
+
+Requests and responses of the log endpoints that count.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
 from chassis.clickhouse import QueryTooLarge
 from chassis.http.validation import Issues, decode_with_placeholders
-from query.analysis import scan_limit
-from query.analysis.aggregate import DEFAULT_LIMIT, GroupRow, Limits, two_pass
-from query.analysis.aggregate_json import group_text
-from query.analysis.scan_limit import ScanWindow
-from query.analysis.time_buckets import (
+from query.analysis import windows
+from query.analysis.aggregate import DEFAULT_LIMIT, MAX_LIMIT, GroupRow, Limits, group_text, two_pass
+from query.analysis.windows import (
+    MAX_INTERVAL_SECONDS,
     MAX_POINTS,
+    ScanWindow,
     buckets_of_seconds,
     default_interval_seconds,
     labels_of_seconds,
     points_of_seconds,
 )
-from query.fields import LOGS
-from query.json_types import Range
-from query.logs.schemas import LogCounts, LogCountsRequest, LogGroup, LogPoint, LogSeries
+from query.json_types import Count, Range
 from query.read_store import MAX_GROUP_BYTES, ReadStore
-from query.request.bodies import time_range
-from query.request.filters import PLACEHOLDERS, Filter, check_key, conditions, filters_of_body, resolve_key
+from query.request.filters import (
+    PLACEHOLDERS,
+    Filter,
+    FiltersInBody,
+    KeyText,
+    check_key,
+    conditions,
+    filters_of_body,
+    resolve_key,
+)
+from query.request.parameters import TimeInput, time_range
+from query.rows import LOGS
 from query.settings import QuerySettings
 from query.statements import Aggregation, Condition, Fn, GroupRanking, Subject
-from query.statements.window import Window
+from query.statements.predicates import MAX_HOURS, Window
 from query.timestamps import format_timestamp
+
+
+class LogKey(msgspec.Struct, rename="camel"):
+    """A key for filters and groups. `numeric`: its value is a finite number in all of these records."""
+
+    key: str
+    records: Count
+    numeric: bool
+
+
+class LogKeys(msgspec.Struct, rename="camel"):
+    """Built-in fields and attributes of the log records in `range`, those of most records first, then by key.
+    `scanned` is the number of these records; `scanTruncated`: the window has older ones, too.
+    """
+
+    data: list[LogKey]
+    range: Range
+    scanned: Count
+    scan_truncated: bool
+
+
+class LogCountsRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """The log records to count. `intervalSeconds`: 0 for no series. A null field is the same as an absent one."""
+
+    from_: TimeInput | None = msgspec.field(default=None, name="from")
+    to: TimeInput | None = None
+    hours: Annotated[int, Meta(ge=1, le=MAX_HOURS)] | None = None
+    group_by: KeyText | None = None
+    filters: FiltersInBody | None = None
+    limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT)] | None = None
+    interval_seconds: Annotated[int, Meta(ge=0, le=MAX_INTERVAL_SECONDS)] | None = None
+
+
+class LogGroup(msgspec.Struct):
+    """One group. `group`: null for the records without the key."""
+
+    group: str | None
+    count: Count
+
+
+class LogPoint(msgspec.Struct):
+    """The records of the interval that begins at `bucket`, within `range`."""
+
+    bucket: Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+    count: Count
+
+
+class LogSeries(msgspec.Struct):
+    """One point for every interval of the range."""
+
+    group: str | None
+    points: list[LogPoint]
+
+
+class LogCounts(msgspec.Struct, rename="camel"):
+    """The log records in `range`: the number of each group as a whole, and over time. `intervalSeconds` is null if no
+    series were requested.
+    """
+
+    group_by: str | None
+    interval_seconds: int | None
+    range: Range
+    groups: list[LogGroup]
+    series: list[LogSeries]
+    scanned: Count
+    scan_truncated: bool
+    group_count: Count
+    groups_truncated: bool
+    limits: Limits
+
 
 FILTERS_PATH: Final = "body.filters"
 _NO_RECORDS: Final = GroupRow(None, 0, None, (), 1)
@@ -96,7 +177,7 @@ def _interval_seconds(request: LogCountsRequest, window: Window, issues: Issues)
 
 async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan: LogCountsPlan) -> LogCountsResult:
     """The groups to show, with their time buckets. Raises StoreErrors."""
-    scan_window = await scan_limit.newest_within_limit(store, project_id, plan.window, settings.max_scan_rows, LOGS)
+    scan_window = await windows.newest_within_limit(store, project_id, plan.window, settings.max_scan_rows, LOGS)
     window = scan_window.window
     if not scan_window.spans:
         return LogCountsResult(scan_window, ())

@@ -7,13 +7,12 @@ from aiohttp import web
 
 from query.analysis import attribute_values
 from query.analysis.attributes import plan as plan_window
-from query.fields import LOGS
 from query.logs import attributes, counts
 from query.path_params import get_project_id
 from query.query_key import JsonResult, QueryKey
 from query.read_store import ReadStores
-from query.request.bodies import read_body
-from query.request.parameters import FILTERS_PATH
+from query.request.parameters import FILTERS_PATH, read_body
+from query.rows import LOGS
 from query.scheduler import QueryScheduler, requester_of
 from query.settings import QuerySettings
 

@@ -3,21 +3,23 @@
 Explore answers a condition that excludes nothing. An erasure must not take one for a restriction: `not_in []`, or
 `exists` of a field that every span has, would erase everything. So a condition is taken for one only if a row that
 it excludes is found: for each of its subjects a value, or absence, with which no alternative on the subject holds.
-The values that are tried (`query.request.trial_values`) are made such that one of them is excluded if any is. Only
+The values that are tried (`query.request.exclusion`) are made such that one of them is excluded if any is. Only
 patterns are uncertain: what a pattern may match, it matches here.
+
+Values to try conditions on: made of their texts and numbers, so that one of them is excluded if any value is.
 """
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
-from query.fields import ColumnKind
-from query.request.pattern_texts import may_match
-from query.request.trial_values import TrialValue, trial_values
+from query.request.patterns import may_match
+from query.request.predicates import numeric_spellings, parse_number
+from query.rows import ColumnKind, Field
 from query.statements import (
     Attribute,
     CompareOp,
@@ -33,6 +35,122 @@ from query.statements import (
     TextIn,
     TextMatches,
 )
+from query.timestamps import MAX_NANOS, TimestampError, format_millis, format_timestamp, parse_timestamp
+
+_MAX_INTEGER: Final = 2**63 - 1
+_SEVERITIES: Final = range(1, 25)
+_NEVER_EMPTY: Final = "environment"  # the default is "unknown"
+_LETTERS: Final = "q~0 " + "".join(map(chr, (*range(33, 127), *range(0x4E00, 0x5000))))
+_TIME: Final = "2000-01-01T00:00:00.000000000Z"
+
+
+@dataclass(frozen=True, slots=True)
+class TrialValue:
+    """A value of a row: its canonical text, its stored integer if the column has one, whether it is a number."""
+
+    text: str
+    integer: int = 0
+    is_number: bool = False
+
+
+def trial_values(subject: Subject, members: Sequence[Condition]) -> Iterable[TrialValue]:
+    """Values that the subject can have, of which one is missed by the members if any is."""
+    field = subject if isinstance(subject, Field) else None
+    predicates = [one.predicate for one in members]
+    if field is not None and field.names:
+        return map(TrialValue, field.names)
+    if field is not None and field.kind is ColumnKind.ID:
+        return _ids(field, predicates)
+    if field is not None and field.kind in (ColumnKind.INTEGER, ColumnKind.DURATION, ColumnKind.TIMESTAMP):
+        return _integers(field, predicates)
+    return _texts(field, members)
+
+
+def _texts(field: Field | None, members: Sequence[Condition]) -> Iterator[TrialValue]:
+    lists = [one.predicate for one in members if one.negated and isinstance(one.predicate, TextIn)]
+    if lists:  # every other value is met
+        found = min((one.texts + one.numeric_texts for one in lists), key=len)
+    else:
+        pieces = [one.predicate.text for one in members if one.negated and isinstance(one.predicate, TextMatches)]
+        letters = _letters(members)
+        found = ("", *letters, *pieces, *(letter.join(("", *pieces, "")) for letter in letters))
+    for text in found:
+        if text or field is None or not (field.optional or field.name == _NEVER_EMPTY):
+            yield TrialValue(text)
+        if (field is None or field.kind is ColumnKind.BODY) and _is_number(text):
+            yield TrialValue(text, is_number=True)
+
+
+def _is_number(text: str) -> bool:
+    """Whether a stored integer or double can have this canonical text."""
+    is_double = bool(set(text) & set(".e"))
+    return text in numeric_spellings(text) and (is_double or -_MAX_INTEGER <= int(text) <= _MAX_INTEGER)
+
+
+def _letters(members: Sequence[Condition]) -> list[str]:
+    """A few characters that no text of a condition has."""
+    used: set[str] = set()
+    for one in members:
+        match one.predicate:
+            case TextIn(texts, _):
+                used.update(*texts)
+            case TextMatches(_, text):
+                used.update(text)
+    return list(islice((letter for letter in _LETTERS if letter not in used), 4))
+
+
+def _pieces(predicates: Sequence[Predicate]) -> list[str]:
+    """The texts that values are to have, each alone and all of them."""
+    found = [one.text for one in predicates if isinstance(one, TextMatches)]
+    return [*found, "".join(found)]
+
+
+def _ids(field: Field, predicates: Sequence[Predicate]) -> Iterator[TrialValue]:
+    for one in predicates:
+        if isinstance(one, IdIn):
+            yield from (TrialValue(each.hex()) for each in one.ids)
+    for filler in "f0123456789abcde":
+        for piece in ("", *_pieces(predicates)):
+            text = piece.ljust(2 * field.size, filler)
+            if len(text) == 2 * field.size and set(text) <= set("0123456789abcdef") and set(text) != {"0"}:
+                yield TrialValue(text)
+
+
+def _integers(field: Field, predicates: Sequence[Predicate]) -> Iterator[TrialValue]:
+    found = {0, 1, *(int(digit * 12) for digit in "123456789"), _MAX_INTEGER}
+    for one in predicates:
+        match one:
+            case IntegerIn(values):
+                found.update(values, (value + 1 for value in values))
+            case IntegerRange(low, high):
+                found.update(bound + step for bound in (low, high) if bound is not None for step in (-1, 0))
+    if field.kind is ColumnKind.INTEGER:
+        yield from (TrialValue(str(number), number) for number in _SEVERITIES)
+        return
+    text_of, number_of = (
+        (format_millis, _from_millis) if field.kind is ColumnKind.DURATION else (format_timestamp, _from_time)
+    )
+    for piece in _pieces(predicates):
+        found.update(number_of(piece))
+    yield from (TrialValue(text_of(number), number) for number in sorted(found) if 0 <= number <= _MAX_INTEGER)
+
+
+def _from_millis(piece: str) -> Iterator[int]:
+    """Durations that may have the piece in their text."""
+    for text in (piece, f"1{piece}", f"{piece}.0", f"0{piece}"):
+        number = parse_number(text)
+        if number is not None:
+            yield int(number * 10**6)
+
+
+def _from_time(piece: str) -> Iterator[int]:
+    """Times that have the piece in their text."""
+    for at in range(len(_TIME) - len(piece) + 1):
+        try:
+            yield parse_timestamp(_TIME[:at] + piece + _TIME[at + len(piece) :], MAX_NANOS)
+        except TimestampError:
+            continue
+
 
 _MOST_WITH_PATTERNS: Final = 4  # values that are tried on patterns, which takes long
 _ORDERS: Final[Mapping[CompareOp, Callable[[float | Fraction, float | Fraction], bool]]] = MappingProxyType(

@@ -14,12 +14,11 @@ import msgspec
 
 from chassis.http.faulty_items import is_any_under, replace_faulty_items
 from chassis.http.validation import Issues, decode_json, must_be_one_of
-from query.fields import TelemetryTable
 from query.request import filter_syntax
 from query.request.filter_syntax import Term
-from query.request.numbers import Scalar, canonical_text
-from query.request.predicates import equality, normalize_text, number_comparison
-from query.request.regex_cost import MAX_EXPANDED_SIZE, is_within_limit
+from query.request.patterns import MAX_EXPANDED_SIZE, is_within_limit
+from query.request.predicates import Scalar, canonical_text, equality, normalize_text, number_comparison
+from query.rows import TelemetryTable
 from query.statements import (
     Attribute,
     CompareOp,

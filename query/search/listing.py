@@ -15,7 +15,6 @@ from chassis.clickhouse import QueryTooLarge
 from chassis.errors import BadRequest
 from chassis.http.cursor import CursorSigner
 from chassis.http.validation import Issues
-from query.fields import ERRORS, SPANS, TelemetryTable, trace_id_bytes
 from query.query_key import QueryKey
 from query.read_store import MAX_RESULT_BYTES, ReadStore
 from query.request.filters import conditions
@@ -27,7 +26,17 @@ from query.request.parameters import (
     parse_page_request,
     parse_sort,
 )
-from query.rows import LogColumns, OccurrenceColumns, SpanColumns, text_size, within_bytes
+from query.rows import (
+    ERRORS,
+    SPANS,
+    LogColumns,
+    OccurrenceColumns,
+    SpanColumns,
+    TelemetryTable,
+    text_size,
+    trace_id_bytes,
+    within_bytes,
+)
 from query.sql import attribute_names
 from query.statements import (
     Attribute,
@@ -40,7 +49,7 @@ from query.statements import (
     SpanRanking,
     Subject,
 )
-from query.statements.window import Window, slices
+from query.statements.predicates import Window, slices
 from query.timestamps import HOUR
 from query.trace_windows import trace_windows
 

@@ -6,9 +6,16 @@ from typing import Any, Final
 import msgspec
 
 from chassis.source_maps.resolver import ProjectResolver
-from query.attribute_json import decode_attribute_list, json_value, merged_attributes
-from query.fields import SPAN_KINDS, STATUS_CODES
-from query.rows import AttributeColumns, LogColumns, ResourceScopeColumns, SpanColumns, SpanRecordColumns
+from query.json_types import decode_attribute_list, json_value, merged_attributes
+from query.rows import (
+    SPAN_KINDS,
+    STATUS_CODES,
+    AttributeColumns,
+    LogColumns,
+    ResourceScopeColumns,
+    SpanColumns,
+    SpanRecordColumns,
+)
 from query.search.schemas import (
     TIME_SOURCES,
     InstrumentationScope,

@@ -16,17 +16,17 @@ from msgspec import Meta
 
 from chassis.http.cursor import CursorSigner
 from chassis.http.validation import Issues
-from query.analysis import scan_limit
-from query.fields import SPAN_KINDS, SPANS, STATUS_CODES
+from query.analysis import windows
 from query.json_types import Count, Millis, SpanId, SpanKind, StatusCode, Timestamp, TraceId
 from query.query_key import QueryKey
 from query.read_store import ReadStore
 from query.request.filters import conditions
 from query.request.parameters import FILTERS_PATH, ListRequest, parse_page_request, parse_sort
+from query.rows import SPAN_KINDS, SPANS, STATUS_CODES
 from query.search.listing import open_cursor
 from query.statements import Condition, TraceRanges, TraceRanking, TraceSummaries
-from query.statements.traces import TracePosition
-from query.statements.window import Window
+from query.statements.predicates import Window
+from query.statements.search import TracePosition
 from query.timestamps import format_millis, format_timestamp
 
 MAX_SERVICES: Final = 20
@@ -143,7 +143,7 @@ async def _rank(store: ReadStore, plan: TraceListPlan) -> list[tuple[bytes, int]
         limit=limit,
     )
     if not plan.by_duration:
-        newest = await scan_limit.newest_within_limit(store, plan.project_id, window, _FIRST_SPANS)
+        newest = await windows.newest_within_limit(store, plan.project_id, window, _FIRST_SPANS)
         if newest.truncated:
             rows = await store.rows(replace(statement, window=newest.window))
             if len(rows) == limit:

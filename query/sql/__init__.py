@@ -22,7 +22,7 @@ columns and skip nothing.
 """
 
 from query.sql.bindings import Query
+from query.sql.predicates import attribute_names
 from query.sql.statements import emit, regex_probe
-from query.sql.values import attribute_names
 
 __all__ = ["Query", "attribute_names", "emit", "regex_probe"]

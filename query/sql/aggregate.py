@@ -10,14 +10,12 @@ Groups are distinguished by their stored values, because formatting their texts 
 
 from typing import Final
 
-from query.fields import SPANS, ColumnKind, Field, TelemetryTable
+from query.rows import SPANS, ColumnKind, Field, TelemetryTable
 from query.sql.aggregate_functions import AggregateSql, aggregate_sql
-from query.sql.bindings import Bindings, Query
-from query.sql.clauses import project_predicate, time_predicates
-from query.sql.predicates import condition_sql
-from query.sql.values import ALWAYS, field_sql, value_sql
+from query.sql.bindings import Bindings, Query, project_predicate, time_predicates
+from query.sql.predicates import ALWAYS, condition_sql, field_sql, value_sql
 from query.statements import Aggregation, GroupKey, GroupRanking, GroupSeries, SpanCount, Subject, TimeBuckets
-from query.statements.window import Window
+from query.statements.predicates import Window
 
 _GroupedStatement = Aggregation | GroupRanking | GroupSeries
 

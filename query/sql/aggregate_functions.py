@@ -10,9 +10,9 @@ Doubles are summed as integer multiples of 2^-80 (`_to_units`), and the sum is c
 
 from typing import Final, NamedTuple
 
-from query.fields import ColumnKind, Field
+from query.rows import ColumnKind, Field
 from query.sql.bindings import Bindings
-from query.sql.values import ALWAYS, NEVER, ValueSql, value_sql
+from query.sql.predicates import ALWAYS, NEVER, ValueSql, value_sql
 from query.statements import Fn, Subject
 
 _NULL_FLOAT: Final = "CAST(NULL, 'Nullable(Float64)')"

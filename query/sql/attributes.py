@@ -10,13 +10,12 @@ from typing import Final
 
 from proto.storage.attribute_encoding import AFTER_KEY, BEFORE_KEY, ESCAPES
 from proto.storage.tables import UNNAMED_KEYS
-from query.fields import SPANS, TelemetryTable
 from query.request.filters import MAX_KEY
-from query.sql.bindings import Bindings, Query
-from query.sql.clauses import project_predicate, select, time_predicates
-from query.sql.values import value_sql
+from query.rows import SPANS, TelemetryTable
+from query.sql.bindings import Bindings, Query, project_predicate, select, time_predicates
+from query.sql.predicates import value_sql
 from query.statements import AttributeKeys, DistinctAttributeSets, NonFiniteCounts, PresenceCounts, RollupKeys
-from query.statements.window import Window
+from query.statements.predicates import Window
 
 _LIST_COLUMNS: Final = "attribute_types, resource, scope, scope_name, scope_version"
 _NON_FINITE: Final = "('NaN', 'Infinity', '-Infinity')"

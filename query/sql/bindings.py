@@ -1,9 +1,14 @@
-"""Parameters of one statement, and the time, id and bucket constants built from them."""
+"""Parameters of one statement, and the time, id and bucket constants built from them.
 
-from collections.abc import Iterator
+Clauses that statements share: the project, the time window, and the layout of a statement.
+"""
+
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from query.statements.window import BUCKET
+from query.rows import TelemetryTable
+from query.statements import Statement
+from query.statements.predicates import BUCKET, Window
 
 _MAX_UINT32: Final = 2**32 - 1
 _BUCKET_SECONDS: Final = BUCKET // 10**9
@@ -28,7 +33,7 @@ class Query(NamedTuple):
 class Bindings:
     """Binds values; each distinct value of a type is one parameter.
 
-    `existing_attributes` are the attributes that may exist (`query.statements.base`), `missed_attributes` the SQL
+    `existing_attributes` are the attributes that may exist (`query.statements.predicates`), `missed_attributes` the SQL
     conditions for rows that have one in another location, in order of appearance.
     """
 
@@ -121,3 +126,27 @@ def _split_by_length(values: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         length += size
     if part or not values:
         yield tuple(part)
+
+
+def select(columns: Iterable[str], table: str, where: Iterable[str], tail: Iterable[str], bindings: Bindings) -> Query:
+    """A complete statement; `tail` follows WHERE. Its rows end with the recheck condition, if there is one."""
+    selected = [*columns, bindings.recheck_condition] if bindings.recheck_condition else columns
+    lines = [f"SELECT {', '.join(selected)}", f"FROM {table}", "WHERE " + "\n  AND ".join(where), *tail]
+    sql = "\n".join(lines) + "\n"
+    return Query(sql, bindings.used_parameters(sql), needs_recheck=bindings.recheck_condition is not None)
+
+
+def project_predicate(statement: Statement, bindings: Bindings) -> str:
+    """The first predicate of every statement."""
+    return f"project_id = {bindings.uint64(statement.project_id)}"
+
+
+def time_predicates(signal: TelemetryTable, window: Window, bindings: Bindings) -> list[str]:
+    """The window's bounds on the time column, and on the five-minute bucket of the sort key."""
+    bucket = f"toStartOfFiveMinutes({signal.time_column})"
+    return [
+        f"{bucket} >= {bindings.bucket(window.from_ns)}",
+        f"{bucket} <= {bindings.bucket(window.to_ns - 1)}",
+        f"{signal.time_column} >= {bindings.timestamp(window.from_ns)}",
+        f"{signal.time_column} < {bindings.timestamp(window.to_ns)}",
+    ]

@@ -12,12 +12,10 @@ by their hashes. So only the spike is fully grouped, whatever the length of the 
 from typing import Final
 
 from proto.storage.attribute_encoding import AFTER_KEY, BEFORE_KEY
-from query.fields import SPANS
 from query.request.filters import MAX_VALUE
-from query.sql.bindings import Bindings, Query
-from query.sql.clauses import project_predicate, time_predicates
-from query.sql.predicates import condition_sql
-from query.sql.values import NEVER, ValueSql, field_sql, own_attribute_sql, value_sql
+from query.rows import SPANS
+from query.sql.bindings import Bindings, Query, project_predicate, time_predicates
+from query.sql.predicates import NEVER, ValueSql, condition_sql, field_sql, own_attribute_sql, value_sql
 from query.statements import (
     Cohort,
     CohortSize,

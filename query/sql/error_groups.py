@@ -6,10 +6,8 @@ per error group, and cells into facets. So a row is read once, and what costs mo
 
 from typing import Final
 
-from query.fields import ERRORS
-from query.rows import OCCURRENCE_RECORD_SELECT
-from query.sql.bindings import Bindings, Query
-from query.sql.clauses import project_predicate, select, time_predicates
+from query.rows import ERRORS, OCCURRENCE_RECORD_SELECT
+from query.sql.bindings import Bindings, Query, project_predicate, select, time_predicates
 from query.sql.predicates import condition_sql
 from query.statements import (
     ErrorFacets,
@@ -23,7 +21,7 @@ from query.statements import (
     FirstOccurrences,
     LatestOccurrences,
 )
-from query.statements.window import Window
+from query.statements.predicates import Window
 from query.timestamps import MAX_NANOS
 
 WindowedErrorStatement = ErrorRanking | ErrorFacets | ErrorTraces | LatestOccurrences | ErrorSeries | ErrorSparklines

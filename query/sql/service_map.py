@@ -2,10 +2,9 @@
 
 from typing import Final
 
-from query.fields import SPAN_KINDS, SPANS, STATUS_CODES
+from query.rows import SPAN_KINDS, SPANS, STATUS_CODES
 from query.sql.aggregate import recheck_column
-from query.sql.bindings import Bindings, Query
-from query.sql.clauses import project_predicate, time_predicates
+from query.sql.bindings import Bindings, Query, project_predicate, time_predicates
 from query.sql.predicates import condition_sql
 from query.statements import ServiceCalls, ServiceFigures
 

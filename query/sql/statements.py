@@ -3,15 +3,18 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from query.fields import ERRORS, LOGS, SPANS, TelemetryTable
 from query.rows import (
     ATTRIBUTE_SELECT,
     BRIEF_SPAN_SELECT,
+    ERRORS,
     LOG_SELECT,
+    LOGS,
     OCCURRENCE_SELECT,
     SPAN_RECORD_SELECT,
     SPAN_SELECT,
+    SPANS,
     TRACE_ROW_SELECT,
+    TelemetryTable,
 )
 from query.sql import compare, error_groups, traces
 from query.sql.aggregate import aggregation, group_ranking, group_series, span_count
@@ -22,13 +25,11 @@ from query.sql.attributes import (
     presence_counts,
     rollup_keys,
 )
-from query.sql.bindings import Bindings, Query
-from query.sql.clauses import project_predicate, select, time_predicates
-from query.sql.figures import figure_ranking, figure_series, ranked_figures
-from query.sql.heatmap import heatmap
+from query.sql.bindings import Bindings, Query, project_predicate, select, time_predicates
+from query.sql.figures import figure_ranking, figure_series, heatmap, ranked_figures
 from query.sql.predicates import condition_sql
-from query.sql.ranked_spans import ranked_spans, span_ranking
 from query.sql.service_map import service_calls, service_figures
+from query.sql.traces import ranked_spans, span_ranking
 from query.statements import (
     Aggregation,
     AttributeKeys,
@@ -78,7 +79,7 @@ from query.statements import (
     TraceSpansBrief,
     TraceSummaries,
 )
-from query.statements.window import Window
+from query.statements.predicates import Window
 
 _SELECT: Final = {SPANS.name: SPAN_SELECT, LOGS.name: LOG_SELECT, ERRORS.name: OCCURRENCE_SELECT}
 _ROW_KEY: Final = "trace_id, span_id, batch_id, row"

@@ -9,13 +9,22 @@ Nothing here knows SQL; `query.sql` is the only place that writes it. Every stat
     window                             half-open time windows
 """
 
-from query.statements.aggregate import Aggregation, Fn, GroupKey, GroupRanking, GroupSeries, SpanCount, TimeBuckets
-from query.statements.attributes import (
-    AttributeKeys,
-    DistinctAttributeSets,
-    NonFiniteCounts,
-    PresenceCounts,
-    RollupKeys,
+from query.statements.aggregates import (
+    Aggregation,
+    Figure,
+    FigureRanking,
+    FigureSeries,
+    Fn,
+    GroupKey,
+    GroupRanking,
+    GroupSeries,
+    Heatmap,
+    LogRows,
+    RankedFigures,
+    ServiceCalls,
+    ServiceFigures,
+    SpanCount,
+    TimeBuckets,
 )
 from query.statements.compare import (
     Cohort,
@@ -43,8 +52,6 @@ from query.statements.error_groups import (
     FirstOccurrences,
     LatestOccurrences,
 )
-from query.statements.figures import Figure, FigureRanking, FigureSeries, RankedFigures
-from query.statements.heatmap import Heatmap, LogRows
 from query.statements.predicates import (
     Attribute,
     CompareOp,
@@ -62,16 +69,27 @@ from query.statements.predicates import (
     TextMatches,
 )
 from query.statements.search import (
+    AttributeKeys,
+    DistinctAttributeSets,
     EndedRows,
     ExistingAttributeKeys,
     Listing,
+    NonFiniteCounts,
     Position,
+    PresenceCounts,
     RankedSpans,
+    RollupKeys,
     SpanRanking,
+    SpanRecords,
+    TraceAttributes,
+    TraceBounds,
+    TraceRanges,
+    TraceRanking,
+    TraceRows,
+    TraceSize,
+    TraceSpansBrief,
+    TraceSummaries,
 )
-from query.statements.service_map import ServiceCalls, ServiceFigures
-from query.statements.trace import SpanRecords, TraceAttributes, TraceBounds, TraceRows, TraceSize, TraceSpansBrief
-from query.statements.traces import TraceRanges, TraceRanking, TraceSummaries
 
 Statement = (
     Listing

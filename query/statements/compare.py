@@ -5,9 +5,7 @@ Only CohortSize, which runs first, detects attributes in locations that `existin
 
 from dataclasses import dataclass
 
-from query.statements.base import BaseStatement
-from query.statements.predicates import Condition, Subject
-from query.statements.window import Window
+from query.statements.predicates import BaseStatement, Condition, Subject, Window
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from query.statements.base import BaseStatement
-from query.statements.predicates import Condition
-from query.statements.window import Window
+from query.statements.predicates import BaseStatement, Condition, Window
 
 
 class ErrorOrder(StrEnum):

@@ -1,11 +1,16 @@
-"""Statements of lists, newest or longest first, and the lookup of existing attribute keys."""
+"""Statements of lists, newest or longest first, and the lookup of existing attribute keys.
+
+Statements about one trace.
+
+Statements of a list of traces.
+
+Statements about the attribute keys of spans, and of log records.
+"""
 
 from dataclasses import dataclass
 
-from query.fields import TelemetryTable
-from query.statements.base import BaseStatement
-from query.statements.predicates import Condition
-from query.statements.window import Window
+from query.rows import SPANS, TelemetryTable
+from query.statements.predicates import BaseStatement, Condition, Subject, Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +80,153 @@ class ExistingAttributeKeys(BaseStatement):
 
     names: tuple[str, ...]
     window: Window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceBounds(BaseStatement):
+    """The time range of a trace, per signal."""
+
+    trace_id: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceSpansBrief(BaseStatement):
+    """The spans of a trace without their attributes, resent spans once, earliest first, at most `limit`."""
+
+    trace_id: bytes
+    window: Window
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceRows(BaseStatement):
+    """The same with everything that a row of the page's waterfall shows."""
+
+    trace_id: bytes
+    window: Window
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceSize(BaseStatement):
+    """The number of spans of a trace, resent spans counted once."""
+
+    trace_id: bytes
+    window: Window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceAttributes(BaseStatement):
+    """The attributes of the rows `row_ids` (batch, row) of a trace; `window` contains their start times. Without
+    `row_ids`, those of all rows in the window.
+    """
+
+    trace_id: bytes
+    window: Window
+    row_ids: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanRecords(BaseStatement):
+    """The full stored rows of one span id, resent spans once, earliest first, at most `limit`."""
+
+    trace_id: bytes
+    span_id: bytes
+    window: Window
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class TracePosition:
+    """The last trace of a page: its rank (a time or a duration, nanoseconds), and its id."""
+
+    rank: int
+    trace_id: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceRanking(BaseStatement):
+    """The first `limit` traces that have spans in `window` that meet all conditions: by their newest such span, or
+    (`by_duration`) by their longest, greatest first.
+
+    `shown` (only by time): traces with such a span in this later window are left out.
+    """
+
+    window: Window
+    conditions: tuple[Condition, ...]
+    by_duration: bool
+    after: TracePosition | None
+    shown: Window | None
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceSummaries(BaseStatement):
+    """Size, services and root of traces. `window` contains all of their spans; `matched` counts those that meet all
+    conditions in `matching`.
+    """
+
+    trace_ids: tuple[bytes, ...]
+    window: Window
+    matching: Window
+    conditions: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceRanges(BaseStatement):
+    """The time range of the spans of several traces together."""
+
+    trace_ids: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttributeKeys(BaseStatement):
+    """The attribute keys of spans, the most frequent first, at most `limit`: in the complete buckets `whole_buckets`,
+    read from the roll-up, and in `partial_buckets`; together they are one window.
+
+    `estimated`: there are too many keys to count each. Only those are counted that an estimate in bounded memory
+    considers the most frequent of `whole_buckets`; `partial_buckets` is empty then.
+    """
+
+    whole_buckets: Window | None
+    partial_buckets: tuple[Window, ...]
+    limit: int
+    estimated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollupKeys(BaseStatement):
+    """Any `limit` attribute keys, at most, of the complete buckets `whole_buckets`; an empty key stands for attributes
+    whose keys the roll-up does not name.
+    """
+
+    whole_buckets: Window
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistinctAttributeSets(BaseStatement):
+    """The distinct attribute lists of the rows of `windows`, with the number of rows that share them."""
+
+    windows: tuple[Window, ...]
+    signal: TelemetryTable = SPANS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NonFiniteCounts(BaseStatement):
+    """For each attribute key of rows themselves, the number of rows of `windows` where its value is NaN or infinite."""
+
+    windows: tuple[Window, ...]
+    signal: TelemetryTable = SPANS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresenceCounts(BaseStatement):
+    """The number of rows in `window`; for each of `present` the number of rows that have it, for each of `numbers` the
+    number of rows where it is a number.
+    """
+
+    window: Window
+    present: tuple[Subject, ...] = ()
+    numbers: tuple[Subject, ...] = ()
+    signal: TelemetryTable = SPANS

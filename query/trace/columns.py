@@ -10,10 +10,9 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from query.fields import SPAN_KINDS, SPANS, STATUS_CODES
 from query.json_types import Count, Millis, SpanId, Timestamp, TraceId
 from query.read_store import ReadStore
-from query.rows import TraceRowColumns
+from query.rows import SPAN_KINDS, SPANS, STATUS_CODES, TraceRowColumns
 from query.settings import QuerySettings
 from query.statements import TraceRows, TraceSize
 from query.timestamps import format_millis, format_timestamp

@@ -9,8 +9,6 @@ import msgspec
 
 from chassis.clickhouse import QueryTooLarge
 from chassis.source_maps.resolver import ProjectResolver, SourceMaps
-from query.attribute_json import merged_attributes
-from query.fields import SPAN_KINDS, SPANS, STATUS_CODES
 from query.json_types import (
     Count,
     MergedAttributes,
@@ -21,15 +19,16 @@ from query.json_types import (
     StatusCode,
     Timestamp,
     TraceId,
+    merged_attributes,
     raw_json,
 )
 from query.read_store import MAX_RESULT_BYTES, ReadStore
-from query.rows import AttributeColumns, BriefSpanColumns, text_size, within_bytes
+from query.rows import SPAN_KINDS, SPANS, STATUS_CODES, AttributeColumns, BriefSpanColumns, text_size, within_bytes
 from query.search.schemas import SpanRecord
 from query.search.serializers import hex_id, span_record
 from query.settings import QuerySettings
 from query.statements import SpanRecords, TraceAttributes, TraceSize, TraceSpansBrief
-from query.statements.window import Window
+from query.statements.predicates import Window
 from query.timestamps import format_millis, format_timestamp
 from query.trace.waterfall import build_layout
 from query.trace_windows import trace_windows

@@ -1,4 +1,17 @@
-"""The connection of `sluice backup` to the process that serves a data directory."""
+"""The connection of `sluice backup` to the process that serves a data directory.
+
+What `sluice backup` and the process that serves say to each other: JSON lines over a Unix socket.
+
+    command                                    process
+    Begin                                 ->   takes a snapshot
+                                          <-   Taken, or Failed and the end
+    Alive, every few seconds              ->   keeps the snapshot
+                                          <-   Held
+    Done                                  ->   notes the time, removes the snapshot
+                                          <-   Held
+
+When the connection ends, or nothing was said for SILENCE_S, the process removes the snapshot.
+"""
 
 import socket
 import threading
@@ -9,11 +22,71 @@ from typing import Final
 
 import msgspec
 
-from sluice.backup import protocol
-from sluice.backup.protocol import Alive, Begin, Done, Failed, Held, Taken
-from sluice.backup.record import Record
+from sluice.backup.manifest import Record
 from sluice.backup.snapshot import BackupFailed, Snapshot
-from sluice.unix_socket import short_path
+from sluice.data_dir import short_path
+
+SOCKET: Final = "backup.sock"
+SILENCE_S: Final = 60.0
+ALIVE_S: Final = 5.0
+MAX_LINE_BYTES: Final = 2**24
+
+
+class Begin(msgspec.Struct, frozen=True, tag=True):
+    """Take a snapshot, for a backup in this directory."""
+
+    target: str
+
+
+class Alive(msgspec.Struct, frozen=True, tag=True):
+    """The command goes on copying."""
+
+
+class Done(msgspec.Struct, frozen=True, tag=True):
+    """The backup is complete and on disk."""
+
+    record: Record
+
+
+class Taken(msgspec.Struct, frozen=True, tag=True):
+    """The snapshot."""
+
+    snapshot: Snapshot
+
+
+class Failed(msgspec.Struct, frozen=True, tag=True):
+    """There is no snapshot; why, in one sentence."""
+
+    message: str
+
+
+class Held(msgspec.Struct, frozen=True, tag=True):
+    """The snapshot has been there until now."""
+
+
+Request = Begin | Alive | Done
+Reply = Taken | Failed | Held
+
+_REQUESTS: Final = msgspec.json.Decoder(Request)
+_REPLIES: Final = msgspec.json.Decoder(Reply)
+
+
+def decode_request(line: bytes) -> Request:
+    """Of a line. Raises msgspec.MsgspecError."""
+    request: Request = _REQUESTS.decode(line)
+    return request
+
+
+def decode_reply(line: bytes) -> Reply:
+    """Of a line. Raises msgspec.MsgspecError."""
+    reply: Reply = _REPLIES.decode(line)
+    return reply
+
+
+def encode(message: Request | Reply) -> bytes:
+    """A line."""
+    return msgspec.json.encode(message) + b"\n"
+
 
 TAKE_TIMEOUT_S: Final = 600.0  # linking very many files takes a while; inserts wait for a fraction of it
 REPLY_TIMEOUT_S: Final = 30.0
@@ -76,25 +149,25 @@ class SnapshotConnection:
         if self._heartbeat.is_alive():
             self._heartbeat.join()
 
-    def _require_held(self, reply: protocol.Reply) -> None:
+    def _require_held(self, reply: Reply) -> None:
         if isinstance(reply, Failed):
             raise BackupFailed(reply.message)
         if not isinstance(reply, Held):
             raise BackupFailed(LOST.format("it gave another reply"))
 
-    def _ask(self, request: protocol.Request) -> protocol.Reply:
+    def _ask(self, request: Request) -> Reply:
         try:
             with self._lock:
-                self._connection.sendall(protocol.encode(request))
-                line = self._lines.readline(protocol.MAX_LINE_BYTES)
+                self._connection.sendall(encode(request))
+                line = self._lines.readline(MAX_LINE_BYTES)
             if not line:
                 raise BackupFailed(LOST.format("it ended the connection"))
-            return protocol.decode_reply(line)
+            return decode_reply(line)
         except (OSError, msgspec.MsgspecError) as error:
             raise BackupFailed(LOST.format(error)) from error
 
     def _keep_alive(self) -> None:
-        while not self._stop.wait(protocol.ALIVE_S):
+        while not self._stop.wait(ALIVE_S):
             try:
                 self.confirm()
             except BackupFailed:  # a copy goes on: it fails if a file is missing, and is complete otherwise
@@ -104,7 +177,7 @@ class SnapshotConnection:
 @contextmanager
 def connected(data: Path) -> Iterator[SnapshotConnection]:
     """A connection to the process that serves `data`. Raises BackupFailed if none accepts it."""
-    with short_path(data, protocol.SOCKET) as path, socket.socket(socket.AF_UNIX) as connection:
+    with short_path(data, SOCKET) as path, socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(REPLY_TIMEOUT_S)
         try:
             connection.connect(path)

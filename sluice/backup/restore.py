@@ -19,12 +19,9 @@ from typing import Final, NamedTuple
 from chassis.clickhouse import migrations as clickhouse_schema
 from chassis.db import migrations as relational_schema
 from chassis.errors import StartupError
-from sluice import data_marker
-from sluice.backup import record
-from sluice.backup.copying import copy_file, hash_file, in_threads, remove_tree, sync_directory, sync_tree
-from sluice.backup.manifest import FileEntry, Manifest, NotABackup, read_manifest
-from sluice.backup.progress import Progress
-from sluice.backup.record import Record
+from sluice import data_dir
+from sluice.backup.copying import Progress, copy_file, hash_file, in_threads, remove_tree, sync_directory, sync_tree
+from sluice.backup.manifest import FileEntry, Manifest, NotABackup, Record, read_manifest
 from sluice.backup.target import find_backups
 
 STAGING: Final = ".restore-"
@@ -95,7 +92,7 @@ def restore(source: Path, target: Path, prepare: Callable[[Path], None] = _nothi
         raise RestoreFailed(f"Nothing was restored: {error}.") from error
     try:
         _copy(directory, manifest, staging)
-        record.write(staging, _as_last_backup(directory, manifest))
+        manifest.write_record(staging, _as_last_backup(directory, manifest))
         prepare(staging)
         sync_tree(staging)
         _publish(staging, target)
@@ -147,7 +144,7 @@ def _require_empty(target: Path) -> None:
         return
     except OSError as error:
         raise RestoreFailed(f"The directory {target} cannot be used: {error.strerror}.") from error
-    if data_marker.MARK in found and any(name.startswith(STAGING) for name in found):
+    if data_dir.MARK in found and any(name.startswith(STAGING) for name in found):
         raise RestoreFailed(
             f"A restore into the directory {target} is running or was interrupted; if none is running, remove what is "
             f"in it ({', '.join(sorted(found))}) and restore again.",
@@ -164,7 +161,7 @@ def _create_staging(target: Path) -> Path:
     parent = target.parent if _is_replaceable(target) else target
     parent.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
     if parent == target:  # from now on: a start meanwhile, or after a kill, would begin an empty installation
-        data_marker.mark_unfinished_restore(target)
+        data_dir.mark_unfinished_restore(target)
     staging = parent / f"{STAGING}{secrets.token_hex(8)}"
     staging.mkdir(mode=_DIRECTORY_MODE)
     return staging
@@ -172,8 +169,8 @@ def _create_staging(target: Path) -> Path:
 
 def _unmark_unused(target: Path) -> None:
     """Remove the mark from a directory into which nothing was moved."""
-    if target.is_dir() and {path.name for path in target.iterdir()} - _IGNORED == {data_marker.MARK}:
-        (target / data_marker.MARK).unlink()
+    if target.is_dir() and {path.name for path in target.iterdir()} - _IGNORED == {data_dir.MARK}:
+        (target / data_dir.MARK).unlink()
 
 
 def _is_replaceable(target: Path) -> bool:
@@ -227,4 +224,4 @@ def _publish(staging: Path, target: Path) -> None:
     for path in sorted(staging.iterdir()):
         path.rename(target / path.name)
     sync_directory(target)
-    data_marker.mark_stopped(target)
+    data_dir.mark_stopped(target)

@@ -16,11 +16,11 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from chassis.clickhouse import StoreError
-from sluice.backup import protocol, record
-from sluice.backup.protocol import Alive, Begin, Done, Failed, Held, Taken
-from sluice.backup.record import Record
+from sluice.backup import client, manifest
+from sluice.backup.client import Alive, Begin, Done, Failed, Held, Taken
+from sluice.backup.manifest import Record
 from sluice.backup.snapshot import BackupFailed, SnapshotTaker
-from sluice.unix_socket import peer_of, short_path
+from sluice.data_dir import peer_of, short_path
 
 BEGIN_TIMEOUT_S: Final = 10.0  # for the first message of a connection
 BUSY: Final = "Another backup is in progress; try again when it has ended."
@@ -55,7 +55,7 @@ class BackupServer:
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
         """A cleanup context, to be started after the stores and closed before them."""
         await self._remove_leftovers()
-        last = record.read(self._directory)
+        last = manifest.read_record(self._directory)
         self._last_success.set(0.0 if last is None else last.completed_s)
         try:
             listener = self._listen()
@@ -63,21 +63,21 @@ class BackupServer:
             log.warning("backups are not possible while the service runs", error=str(error))
             yield
             return
-        server = await asyncio.start_unix_server(self._accept, sock=listener, limit=protocol.MAX_LINE_BYTES)
+        server = await asyncio.start_unix_server(self._accept, sock=listener, limit=client.MAX_LINE_BYTES)
         yield
         server.close()
         for task in self._connections:
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
-        (self._directory / protocol.SOCKET).unlink(missing_ok=True)
+        (self._directory / client.SOCKET).unlink(missing_ok=True)
 
     def _listen(self) -> socket.socket:
-        (self._directory / protocol.SOCKET).unlink(missing_ok=True)  # of a process that was killed
+        (self._directory / client.SOCKET).unlink(missing_ok=True)  # of a process that was killed
         listener = socket.socket(socket.AF_UNIX)
         try:
             listener.setblocking(False)
             os.fchmod(listener.fileno(), 0o600)  # on Linux also the mode of the file that bind() creates
-            with short_path(self._directory, protocol.SOCKET) as path:
+            with short_path(self._directory, client.SOCKET) as path:
                 listener.bind(path)
         except OSError:
             listener.close()
@@ -101,7 +101,7 @@ class BackupServer:
                 log.warning("backup refused: another user", process=peer.process, user=peer.user)
                 return
             async with asyncio.timeout(BEGIN_TIMEOUT_S):
-                request = protocol.decode_request(await reader.readline())
+                request = client.decode_request(await reader.readline())
             if isinstance(request, Begin):
                 await self._serve(request, reader, writer)
         except (OSError, ValueError, TimeoutError, msgspec.MsgspecError) as error:  # a lost or foreign connection
@@ -137,14 +137,14 @@ class BackupServer:
         """Keep the snapshot until the command is done; whether it was."""
         while True:
             try:
-                async with asyncio.timeout(protocol.SILENCE_S):
+                async with asyncio.timeout(client.SILENCE_S):
                     line = await reader.readline()
             except TimeoutError:
                 line = b""
             if not line:
                 log.warning("backup abandoned: the command ended or does not respond")
                 return False
-            request = protocol.decode_request(line)
+            request = client.decode_request(line)
             if isinstance(request, Alive) and self._taker.is_disk_low:
                 log.warning("backup abandoned: its snapshot keeps removed files on a disk that is nearly full")
                 await _send(writer, Failed(DISK_LOW))
@@ -169,12 +169,12 @@ class BackupServer:
 
     async def _note(self, completed: Record) -> None:
         try:
-            await asyncio.to_thread(record.write, self._directory, completed)
+            await asyncio.to_thread(manifest.write_record, self._directory, completed)
         except OSError as error:
             log.warning("the time of the backup cannot be noted", error=str(error))
 
 
-async def _send(writer: asyncio.StreamWriter, reply: protocol.Reply) -> None:
-    writer.write(protocol.encode(reply))
+async def _send(writer: asyncio.StreamWriter, reply: client.Reply) -> None:
+    writer.write(client.encode(reply))
     async with asyncio.timeout(BEGIN_TIMEOUT_S):
         await writer.drain()

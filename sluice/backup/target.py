@@ -17,9 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from sluice.backup.copying import copy_file, in_threads, remove_tree, sync_directory, sync_tree
+from sluice.backup.copying import Progress, copy_file, in_threads, remove_tree, sync_directory, sync_tree
 from sluice.backup.manifest import FileEntry, LinkEntry, Manifest, NotABackup, read_manifest, write_manifest
-from sluice.backup.progress import Progress
 from sluice.backup.snapshot import KEY_FILES, BackupFailed, Snapshot
 
 LOCK: Final = "lock"

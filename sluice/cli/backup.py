@@ -19,11 +19,11 @@ import structlog
 from chassis.clickhouse import ClickHouse
 from chassis.errors import StartupError
 from chassis.runtime.settings import ChassisSettings
-from sluice import data_dir, data_marker, extras, process
+from sluice import data_dir, extras, process
 from sluice.app_builder import open_clickhouse
-from sluice.backup import record
+from sluice.backup import manifest
 from sluice.backup.client import connected
-from sluice.backup.record import Record
+from sluice.backup.manifest import Record
 from sluice.backup.snapshot import BackupFailed, Snapshot, SnapshotTaker, failures_of_stores, require_embedded
 from sluice.backup.target import Copied, copy_snapshot, listed, locked_target
 from sluice.cli.journal import journal_directory
@@ -97,7 +97,7 @@ def _back_up_served(settings: ChassisSettings, target: Path, started: float, *, 
 def _take_of_stopped(sources: SettingsSources, settings: ChassisSettings) -> Snapshot:
     """A snapshot of stores that no process has open, in a locked directory."""
     _require_owner(settings.data_dir)
-    with data_marker.in_use(settings.data_dir):
+    with data_dir.in_use(settings.data_dir):
         return process.run(_take(sources, settings))
 
 
@@ -145,7 +145,7 @@ def _completed(copied: Copied, started: float) -> Record:
 
 def _note(settings: ChassisSettings, completed: Record) -> None:
     try:
-        record.write(settings.data_dir, completed)
+        manifest.write_record(settings.data_dir, completed)
     except OSError as error:
         log.warning("the time of the backup cannot be noted", error=str(error))
 

@@ -15,7 +15,7 @@ from chassis.errors import StartupError
 from chassis.runtime.settings import ChassisSettings
 from control.identity.bootstrap import Bootstrap, provision
 from proto.identity import is_slug
-from sluice import bootstrap_audit, bootstrap_file, data_dir, process
+from sluice import data_dir, first_run, process
 from sluice.settings_sources import SettingsSources
 
 
@@ -61,8 +61,8 @@ async def _make(
     try:
         async with database.write() as connection:
             bootstrap = await provision(connection, settings.base_url, org_slug, project_slug, monthly_items)
-            await bootstrap_audit.record_bootstrap(connection, bootstrap)
-            bootstrap_file.write(file, bootstrap)  # before the commit: otherwise a crash would lose the secrets
+            await first_run.record_bootstrap(connection, bootstrap)
+            first_run.write(file, bootstrap)  # before the commit: otherwise a crash would lose the secrets
         return bootstrap
     finally:
         await database.close()

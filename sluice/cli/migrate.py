@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from chassis.clickhouse import migrations as schema
 from chassis.db import migrations
 from chassis.runtime.settings import ChassisSettings
-from sluice import data_dir, data_marker, extras, process
+from sluice import data_dir, extras, process
 from sluice.app_builder import open_clickhouse
 from sluice.settings_sources import SettingsSources
 
@@ -17,7 +17,7 @@ def run(arguments: argparse.Namespace) -> int:
     extras.require("migrate", extras.of_stores(settings))
     process.log_to_stderr(settings)
     with data_dir.locked(settings.data_dir, exclusive=settings.uses_embedded_clickhouse):
-        mark = data_marker.in_use(settings.data_dir) if settings.uses_embedded_clickhouse else nullcontext()
+        mark = data_dir.in_use(settings.data_dir) if settings.uses_embedded_clickhouse else nullcontext()
         with mark:
             _print_applied("relational", migrations.migrate(settings.effective_database_url))
             _print_applied("ClickHouse", process.run(_migrate_clickhouse(settings)))

@@ -14,7 +14,7 @@ from chassis.db.database import Database
 from chassis.errors import StartupError
 from chassis.runtime.settings import ChassisSettings
 from control.identity import enforcement, member_repository, organization_repository
-from sluice import bootstrap_file, data_dir, process
+from sluice import data_dir, first_run, process
 from sluice.settings_sources import SettingsSources
 
 TOKEN_NAME = "Created by sluice owner"  # noqa: S105 (a name)
@@ -52,7 +52,7 @@ async def _make(settings: ChassisSettings, org_slug: str, file: Path) -> Recover
     try:
         async with database.write() as connection:
             token = await _token(connection, settings.base_url, org_slug)
-            bootstrap_file.write(file, token)  # before the commit: otherwise a crash would lose the token
+            first_run.write(file, token)  # before the commit: otherwise a crash would lose the token
         return token
     finally:
         await database.close()

@@ -20,7 +20,7 @@ from chassis.source_maps.resolver import SourceMaps
 from gateway.journal.tools import inspection
 from gateway.repair.days import QUIET_S, DayStillWritten, Repair, TableChange
 from gateway.settings import GatewaySettings
-from sluice import data_dir, data_marker, process
+from sluice import data_dir, process
 from sluice.app_builder import open_clickhouse
 from sluice.cli import journal as sluice_journal
 from sluice.settings_sources import SettingsSources
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     process.log_to_stderr(settings)
     with data_dir.locked(settings.data_dir, exclusive=settings.uses_embedded_clickhouse):
         _reject_unfinished_batches(sluice_journal.journal_directory(sources))
-        mark = data_marker.in_use(settings.data_dir) if settings.uses_embedded_clickhouse else nullcontext()
+        mark = data_dir.in_use(settings.data_dir) if settings.uses_embedded_clickhouse else nullcontext()
         with mark:
             return process.run(_repair(settings, days, keys_per_day, replace=not arguments.dry_run))
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from chassis.errors import StartupError
 from control.identity.bootstrap import Bootstrap
-from sluice import bootstrap_file, data_dir, extras
+from sluice import data_dir, extras, first_run
 from sluice.settings_sources import SettingsSources
 
 VISIBLE_WITHIN_S: Final = 20.0
@@ -32,17 +32,17 @@ _RETRY_STATUSES: Final = (404, 503)  # not stored yet; ClickHouse unavailable
 def run(arguments: argparse.Namespace) -> int:
     """Send, wait until the trace can be read, print it; the exit code. Raises StartupError."""
     extras.require("send", ["send"])
-    from sluice import sample_trace, sample_traffic
+    from sluice import sample_export, sample_traffic
 
     directory = SettingsSources.from_arguments(arguments).chassis_settings().data_dir
-    file = Path(arguments.file) if arguments.file else directory / bootstrap_file.FILE_NAME
-    credentials = bootstrap_file.read(file)
+    file = Path(arguments.file) if arguments.file else directory / first_run.FILE_NAME
+    credentials = first_run.read(file)
     url = (arguments.url or data_dir.running_url(directory) or credentials.base_url).rstrip("/")
     query_url = (arguments.query_url or url).rstrip("/")
     explore = f"{query_url}/orgs/{credentials.org_slug}/projects/{credentials.project_slug}/explore"
     _require(url, f"{url}/v1/traces", "does not accept exports")
     _require(query_url, f"{explore}/spans", "has no explore API")
-    sent = sample_trace.send(url, credentials.legacy_key)
+    sent = sample_export.send(url, credentials.legacy_key)
     trace = f"{explore}/traces/{sent.trace_id}"
     deadline = time.monotonic() + VISIBLE_WITHIN_S
     _wait_for(f"{trace}/logs", credentials, lambda logs: bool(logs["data"]), deadline)

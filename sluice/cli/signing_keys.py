@@ -8,7 +8,7 @@ import argparse
 from datetime import UTC, datetime
 from typing import Final
 
-from chassis.auth.signing_keys import StoredKey, list_all_keys, withdraw_key
+from chassis.auth.jwt import StoredKey, list_all_keys, withdraw_key
 from chassis.db import migrations
 from chassis.db.database import Database, format_time
 from chassis.errors import StartupError

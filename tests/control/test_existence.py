@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from chassis.auth.id_generation import new_id
-from chassis.auth.jwt import JwtSigner
-from chassis.auth.signing_keys import publish_key
+from chassis.auth.jwt import JwtSigner, publish_key
 from chassis.auth.tables import delegations, users
 from chassis.runtime.key_file import load_or_create_key
 from control.identity import organization_repository, session_repository

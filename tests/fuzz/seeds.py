@@ -22,8 +22,8 @@ from proto.identity import encode_project_key, encode_token, format_dsn
 from proto.otlp.policy import Signal
 from proto.proofs import dsse
 from proto.proofs.bundle import PREDICATE_TYPE, STATEMENT_TYPE
-from query.fields import LOGS, SPANS
 from query.request.filters import Op
+from query.rows import LOGS, SPANS
 from tests.control.governance.billing import processor
 from tests.control.identity.sso import oidc_tokens, url_standard
 from tests.fuzz.run import GROWN

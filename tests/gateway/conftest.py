@@ -20,7 +20,7 @@ from chassis.db.migrations import migrate
 from chassis.http.access import Guards
 from chassis.http.serve import bind, listening
 from chassis.http.web import build_app
-from chassis.limits.local import LocalLimiter
+from chassis.limits.limiter import LocalLimiter
 from chassis.limits.redis import RedisLimiter
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry

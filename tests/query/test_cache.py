@@ -1,7 +1,7 @@
 """Answers that are kept for seconds."""
 
-from query.cache import ResultCache
 from query.query_key import JsonResult, QueryKey
+from query.scheduler import ResultCache
 
 
 def test_an_answer_is_kept_for_its_seconds_and_those_asked_for_last_stay() -> None:

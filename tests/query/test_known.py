@@ -7,14 +7,14 @@ import pytest
 from chassis.clickhouse import ClickHouse
 from chassis.http.validation import Issues
 from query.fair_semaphore import Requester
-from query.fields import SPANS
 from query.metrics import QueryMetrics
 from query.read_store import ReadStore, ReadStores
 from query.request.filters import conditions, parse_filters
+from query.rows import SPANS
 from query.settings import QuerySettings
 from query.sql import attribute_names, emit
 from query.statements import Attribute, Condition, Exists, Listing
-from query.statements.window import Window
+from query.statements.predicates import Window
 from query.timestamps import HOUR, SECOND
 from tests.query.conftest import NOW, PROJECT, Explore, Loader, span
 

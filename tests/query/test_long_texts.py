@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from chassis.clickhouse import ClickHouse, QueryLimits
 from proto.otlp.policy import Policy
-from query.request.bodies import MAX_BODY_BYTES
 from query.request.filters import MAX_VALUE, MAX_VALUES
+from query.request.parameters import MAX_BODY_BYTES
 from query.settings import QuerySettings
 from query.sql.bindings import Bindings
 from tests.query.conftest import Explore, Loader, served, span

@@ -20,10 +20,10 @@ from chassis.clickhouse.target import open_client, parse_url
 from chassis.http.validation import Issues
 from query import sql
 from query import statements as q
-from query.fields import ERRORS, LOGS, SPAN_KINDS, SPANS, STATUS_CODES, TelemetryTable
 from query.request.filters import Filter, Op, condition, conditions, parse_filters, resolve_key
+from query.rows import ERRORS, LOGS, SPAN_KINDS, SPANS, STATUS_CODES, TelemetryTable
 from query.statements import Fn, Listing, Statement
-from query.statements.window import BUCKET, Window
+from query.statements.predicates import BUCKET, Window
 from query.timestamps import HOUR, MAX_NANOS
 from tests.query.analysis import statements as analysis
 from tests.query.error_groups import statements as errors

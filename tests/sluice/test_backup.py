@@ -17,10 +17,10 @@ import msgspec
 import pytest
 
 from chassis.errors import StartupError
-from sluice import data_dir, data_marker
+from sluice import data_dir
 from sluice.backup import restore
+from sluice.backup.copying import Progress
 from sluice.backup.manifest import CHECKSUM, MANIFEST, LinkEntry, NotABackup, read_manifest, write_manifest
-from sluice.backup.progress import Progress
 from sluice.backup.restore import Damaged, RestoreFailed
 from sluice.backup.snapshot import KEY_FILES
 from tests.sluice.conftest import Start, Up, clean_environment, refusal, sluice
@@ -325,10 +325,10 @@ def test_where_the_directory_cannot_be_replaced_it_is_filled(
     target, half = tmp_path / "mounted", tmp_path / "half"
     (target / "lost+found").mkdir(parents=True)
     restore.restore(backup, target)
-    data_marker.check(target)
+    data_dir.check(target)
     assert {path.name for path in target.iterdir()} >= {"lost+found", "clickhouse", "sluice.db"}
     half.mkdir()
-    monkeypatch.setattr("sluice.data_marker.mark_stopped", lambda _directory: None)  # killed before its last step
+    monkeypatch.setattr("sluice.data_dir.mark_stopped", lambda _directory: None)  # killed before its last step
     restore.restore(backup, half)
     assert "was interrupted" in refusal(sluice("migrate", "--data", half), 1)
 
@@ -344,7 +344,7 @@ def test_where_a_restore_into_a_mount_point_is_running_or_was_killed_nothing_sta
 
     def full(*_arguments: object) -> None:
         with pytest.raises(StartupError, match="is running or was interrupted"):
-            data_marker.check(target)
+            data_dir.check(target)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
@@ -361,7 +361,7 @@ def test_where_a_restore_into_a_mount_point_is_running_or_was_killed_nothing_sta
             restore.restore(backup, target)
     assert list(target.iterdir()) == []  # as it was
     restore.restore(backup, target)
-    data_marker.check(target)
+    data_dir.check(target)
 
 
 def test_what_cannot_be_backed_up_is_one_sentence(migrated: Path, tmp_path: Path) -> None:

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from sluice.backup import protocol
-from sluice.backup.client import connected
-from sluice.backup.protocol import Alive, Begin, Done, Failed, Held, Taken
-from sluice.backup.record import Record
+from sluice.backup import client
+from sluice.backup.client import Alive, Begin, Done, Failed, Held, Taken, connected
+from sluice.backup.manifest import Record
 from sluice.backup.server import BUSY, BackupServer
 from sluice.backup.snapshot import BackupFailed, Snapshot, SnapshotTaker, Tree
 from tests.gateway.conftest import eventually
@@ -77,19 +76,17 @@ class Rig:
         self.server = BackupServer(directory, self.taker, self.registry)
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return await asyncio.open_unix_connection(str(self.directory / protocol.SOCKET))
+        return await asyncio.open_unix_connection(str(self.directory / client.SOCKET))
 
     def metric(self, name: str) -> float | None:
         return self.registry.get_sample_value(f"sluice_backup_{name}")
 
 
-async def ask(
-    connection: tuple[asyncio.StreamReader, asyncio.StreamWriter], request: protocol.Request
-) -> protocol.Reply:
+async def ask(connection: tuple[asyncio.StreamReader, asyncio.StreamWriter], request: client.Request) -> client.Reply:
     reader, writer = connection
-    writer.write(protocol.encode(request))
+    writer.write(client.encode(request))
     async with asyncio.timeout(20):
-        return protocol.decode_reply(await reader.readline())
+        return client.decode_reply(await reader.readline())
 
 
 @pytest.fixture
@@ -97,7 +94,7 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
     rig = Rig(tmp_path)
     async with asynccontextmanager(rig.server.running)():
         yield rig
-    assert not (tmp_path / protocol.SOCKET).exists()
+    assert not (tmp_path / client.SOCKET).exists()
 
 
 async def test_a_snapshot_is_there_until_the_command_is_done(rig: Rig) -> None:
@@ -119,7 +116,7 @@ async def test_it_is_removed_when_the_command_ends_or_says_nothing(rig: Rig, mon
     await ask(connection, Begin("x"))
     connection[1].close()
     await eventually(lambda: rig.taker.there == 0)
-    monkeypatch.setattr(protocol, "SILENCE_S", 0.05)
+    monkeypatch.setattr(client, "SILENCE_S", 0.05)
     silent = await rig.connect()
     await ask(silent, Begin("x"))
     await eventually(lambda: rig.taker.there == 0)
@@ -130,7 +127,7 @@ async def test_it_is_removed_when_the_command_ends_or_says_nothing(rig: Rig, mon
 
 
 async def test_a_nearly_full_disk_ends_it(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "ALIVE_S", 0.01)
+    monkeypatch.setattr(client, "ALIVE_S", 0.01)
 
     def copy() -> None:
         with connected(rig.directory) as connection:
@@ -165,7 +162,7 @@ async def test_one_at_a_time_and_a_failure_is_told(rig: Rig) -> None:
         writer.close()
 
 
-@pytest.mark.parametrize("sent", [b"", b"\n", b"nonsense\n", protocol.encode(Alive()), b"x" * (2**24 + 100)])
+@pytest.mark.parametrize("sent", [b"", b"\n", b"nonsense\n", client.encode(Alive()), b"x" * (2**24 + 100)])
 async def test_what_is_no_request_ends_the_connection_alone(rig: Rig, sent: bytes) -> None:
     reader, writer = await rig.connect()
     try:
@@ -183,7 +180,7 @@ async def test_what_is_no_request_ends_the_connection_alone(rig: Rig, sent: byte
 
 async def test_where_there_can_be_no_socket_the_service_runs_without(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
-    (tmp_path / protocol.SOCKET).mkdir()
+    (tmp_path / client.SOCKET).mkdir()
     async with asynccontextmanager(rig.server.running)():
         with pytest.raises(BackupFailed, match="takes no backups"), connected(tmp_path):
             pytest.fail("connected to nobody")
@@ -202,8 +199,8 @@ async def test_another_user_is_refused(rig: Rig, monkeypatch: pytest.MonkeyPatch
 async def test_the_command_keeps_it_alive_and_notices_when_it_is_lost(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "ALIVE_S", 0.01)
-    monkeypatch.setattr(protocol, "SILENCE_S", 2.0)
+    monkeypatch.setattr(client, "ALIVE_S", 0.01)
+    monkeypatch.setattr(client, "SILENCE_S", 2.0)
 
     go_on = threading.Event()
 

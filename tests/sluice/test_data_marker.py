@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from chassis.errors import StartupError
-from sluice import data_marker
-from sluice.data_marker import CopyOfDirectoryInUse, in_use, record_files
+from sluice import data_dir
+from sluice.data_dir import CopyOfDirectoryInUse, in_use, record_files
 from tests.sluice.conftest import Start, refusal, sluice
 
 
@@ -43,10 +43,10 @@ def test_a_copy_by_hard_links_is_refused_and_the_original_is_not(tmp_path: Path)
     (original / "clickhouse").mkdir()
     with in_use(original):
         shutil.copytree(original, tmp_path / "b", copy_function=os.link)
-        mark = (original / data_marker.MARK).read_bytes()
+        mark = (original / data_dir.MARK).read_bytes()
     with pytest.raises(CopyOfDirectoryInUse), in_use(tmp_path / "b"):
         pytest.fail("it was used")
-    (original / data_marker.MARK).write_bytes(mark)  # as a kill leaves it
+    (original / data_dir.MARK).write_bytes(mark)  # as a kill leaves it
     with in_use(original):
         pass
 
@@ -67,8 +67,8 @@ def crashed(directory: Path) -> Path:
     """As a kill leaves it."""
     with in_use(directory):
         record_files(directory)
-        mark = (directory / data_marker.MARK).read_bytes()
-    (directory / data_marker.MARK).write_bytes(mark)
+        mark = (directory / data_dir.MARK).read_bytes()
+    (directory / data_dir.MARK).write_bytes(mark)
     return directory
 
 
@@ -90,13 +90,13 @@ def test_permissions_and_labels_that_are_set_again_make_no_copy(tmp_path: Path) 
 
 def test_inode_numbers_of_a_mount_s_own_make_no_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on file systems in user space: nothing else about the files has changed."""
-    directory, original = crashed(made(tmp_path / "a")), data_marker._status
+    directory, original = crashed(made(tmp_path / "a")), data_dir._status
 
     def renumbered(path: Path) -> os.stat_result | None:
         status = original(path)
         return None if status is None else os.stat_result([status[0], status[1] + 7, *status[2:]], _times(status))
 
-    monkeypatch.setattr(data_marker, "_status", renumbered)
+    monkeypatch.setattr(data_dir, "_status", renumbered)
     with in_use(directory):
         pass
 
@@ -118,7 +118,7 @@ def test_a_copy_that_got_one_of_the_inode_numbers_is_a_copy(tmp_path: Path) -> N
 def test_a_directory_without_a_readable_mark_is_used(tmp_path: Path, content: bytes | None) -> None:
     directory = made(tmp_path / "a")
     if content is not None:
-        (directory / data_marker.MARK).write_bytes(content)
+        (directory / data_dir.MARK).write_bytes(content)
     with in_use(directory):
         pass
 
@@ -129,8 +129,8 @@ def test_a_full_disk_prevents_no_start(tmp_path: Path, monkeypatch: pytest.Monke
 
     directory = crashed(made(tmp_path / "a"))
     with monkeypatch.context() as patch:
-        patch.setattr(data_marker, "_write", full)
-        patch.setattr(data_marker, "_write_origin", full)
+        patch.setattr(data_dir, "_write", full)
+        patch.setattr(data_dir, "_write_origin", full)
         with in_use(directory):
             pass
     with in_use(directory):  # the mark is that of the crash, and the place the same
@@ -138,7 +138,7 @@ def test_a_full_disk_prevents_no_start(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_an_interrupted_restore_is_refused(tmp_path: Path) -> None:
-    data_marker.mark_unfinished_restore(made(tmp_path / "a"))
+    data_dir.mark_unfinished_restore(made(tmp_path / "a"))
     with pytest.raises(StartupError, match="was interrupted"), in_use(tmp_path / "a", accept_copy=True):
         pytest.fail("it was used")
 

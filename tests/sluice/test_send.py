@@ -9,7 +9,7 @@ import pytest
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
 
 from chassis.errors import StartupError
-from sluice.sample_trace import SPANS, send
+from sluice.sample_export import SPANS, send
 
 Reply = tuple[int, dict[str, str], bytes]
 TAKEN: Reply = (200, {}, b"")

@@ -4,8 +4,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from chassis.auth.jwt import JwtSigner
-from chassis.auth.signing_keys import list_trusted_keys, publish_key
+from chassis.auth.jwt import JwtSigner, list_trusted_keys, publish_key
 from chassis.db.database import Database
 
 from .conftest import refusal, sluice

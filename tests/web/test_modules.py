@@ -17,10 +17,9 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from chassis.http.validation import Issues
-from query.fields import LOGS, SPANS
 from query.request.filter_syntax import FilterSyntaxError, Term, parse
 from query.request.filters import parse_filters, resolve_key
-from query.rows import TraceRowColumns
+from query.rows import LOGS, SPANS, TraceRowColumns
 from query.statements import Attribute
 from query.timestamps import TimestampError, ceil_to_second, format_timestamp, parse_timestamp
 from query.trace.columns import encode

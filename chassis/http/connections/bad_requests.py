@@ -1,17 +1,53 @@
 """Malformed request heads: as much of a head that the parser rejected as is needed to refuse it in the error format of
 its path; and heads that the parser accepts, in an unsupported version of HTTP.
+
+Responses outside the middlewares, to requests that reached no handler: the error envelope with a new request id.
 """
 
+import asyncio
 import re
 from typing import Any, Final, NamedTuple
 
-from aiohttp import hdrs
+import msgspec
+from aiohttp import hdrs, web
 from aiohttp.http import HttpVersion, HttpVersion10, HttpVersion11, RawRequestMessage
 from aiohttp.http_exceptions import BadHttpMethod, LineTooLong
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
-from chassis.errors import ApiError, BadRequest
+from chassis.errors import ApiError, BadRequest, ServiceUnavailable, envelope
+from chassis.http.preparse import date_line
+from chassis.http.request_ids import resolve_request_id
+from chassis.http.route import JSON_TYPE
+
+SERVER: Final = "sluice"  # the header Server, as of every response: without versions
+
+
+def error_response(error: ApiError) -> web.Response:
+    """An error response for aiohttp to send; it closes the connection."""
+    rid = resolve_request_id("")
+    response = web.Response(
+        status=error.status,
+        body=msgspec.json.encode(envelope(error, rid)),
+        headers={"X-Request-Id": rid, "Content-Type": JSON_TYPE, "Server": SERVER},
+    )
+    response.force_close()
+    return response
+
+
+def reject_connection(transport: asyncio.Transport) -> None:
+    """Send 503 on a new connection and close it, without reading, parsing or scheduling anything."""
+    error = ServiceUnavailable("Too many connections.")
+    rid = resolve_request_id("")
+    body = msgspec.json.encode(envelope(error, rid))
+    head = (
+        "HTTP/1.1 503 Service Unavailable\r\n"
+        f"Content-Type: {JSON_TYPE}\r\nContent-Length: {len(body)}\r\nRetry-After: {error.retry_after}\r\n"
+        f"X-Request-Id: {rid}\r\nServer: {SERVER}\r\nConnection: close\r\n"
+    )
+    transport.write(head.encode() + date_line() + b"\r\n" + body)
+    transport.close()
+
 
 # Memory of a parsed head: each byte as received, and as text, where one character beyond U+FFFF makes every one take
 # four bytes; and for each field the objects around it. Measured: 2.0 and 205, and 5.0 at most.

@@ -16,12 +16,10 @@ from aiohttp.web_request import BaseRequest
 
 from chassis.errors import BadRequest, InternalError
 from chassis.http.access import AUTHENTICATED_CREDENTIAL, PROJECT
-from chassis.http.connections.bad_requests import parse_failure_error
-from chassis.http.connections.context import CANCEL_ON_DISCONNECT, ConnectionContext
-from chassis.http.connections.raw_responses import error_response, reject_connection
+from chassis.http.connections.bad_requests import error_response, parse_failure_error, reject_connection
 from chassis.http.connections.receiver import RequestReader
-from chassis.http.connections.send_progress import SendProgress, unacknowledged_bytes
-from chassis.http.connections.timeout import Timeout
+from chassis.http.connections.registry import CANCEL_ON_DISCONNECT, ConnectionContext
+from chassis.http.connections.timeouts import SendProgress, Timeout, unacknowledged_bytes
 
 
 def connection_factory(server: web.Server, context: ConnectionContext) -> Callable[[], "HttpConnection"]:

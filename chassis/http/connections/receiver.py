@@ -30,10 +30,9 @@ from chassis.http.connections.bad_requests import (
     parsed_head_memory_bytes,
     with_supported_version,
 )
-from chassis.http.connections.context import ConnectionContext
-from chassis.http.connections.framing import BodyFrame, FramingLimitExceeded, build_body_frame
-from chassis.http.connections.input_buffer import InputBuffer
-from chassis.http.connections.timeout import Timeout
+from chassis.http.connections.framing import BodyFrame, FramingLimitExceeded, InputBuffer, build_body_frame
+from chassis.http.connections.registry import ConnectionContext
+from chassis.http.connections.timeouts import Timeout
 from chassis.http.preparse import ConnectionAdmission, RequestPreview
 
 LINGER_S: Final = 1.0  # how long a refused body is discarded, so that the client can read the response before a reset

@@ -3,12 +3,80 @@
 At the limit an idle connection is closed for the new one: first those that never sent a complete request, then the one
 that has been idle longest. So unused connections keep no client out. A new connection is refused when every other is in
 the middle of a request, or when its own address has too many.
+
+The memory of request heads in a process, and which connection is closed when it exceeds the limit.
+
+The connection that holds most is closed, compared by powers of two; of equals, the one that has held so much for
+longest. A legitimate client holds a short head for a moment. What a connection with a valid credential holds counts a
+sixteenth.
+
+State that all connections of a process share.
 """
 
+import asyncio
 from collections import OrderedDict
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
 
-from chassis.limits.trusted_proxies import TrustedProxies
+from aiohttp import web
+
+from chassis.http.preparse import ConnectionAdmission, PreParseFilter
+from chassis.limits.client_request import TrustedProxies
+from chassis.runtime.settings import ChassisSettings
+from chassis.runtime.telemetry import Telemetry
+
+AUTHENTICATED_RANK_OFFSET: Final = 4  # in powers of two: a sixteenth
+
+
+class HeadMemoryHolder(Protocol):
+    """A connection that holds heads."""
+
+    @property
+    def is_authenticated(self) -> bool:
+        """Whether the connection has presented a valid credential."""
+
+    def close_for_memory(self) -> None:
+        """Close at once and drop the held bytes."""
+
+
+class HeadMemoryLimit:
+    """Limits the bytes held by all connections together to `max_bytes`."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._held: dict[HeadMemoryHolder, tuple[int, int]] = {}  # bytes, and the key in `_ranks`
+        self._ranks: dict[int, OrderedDict[HeadMemoryHolder, None]] = {}
+        self.total = 0
+
+    def set_held(self, holder: HeadMemoryHolder, count: int) -> None:
+        """Record that `holder` holds `count` bytes. Over the limit, holders are closed, possibly `holder` itself."""
+        rank = max(0, count.bit_length() - (AUTHENTICATED_RANK_OFFSET if holder.is_authenticated else 0))
+        before, rank_before = self._held.get(holder, (0, -1))
+        if not count or rank != rank_before:
+            self.release(holder)
+            before = 0
+        if not count:
+            return
+        self._held[holder] = count, rank
+        self._ranks.setdefault(rank, OrderedDict())[holder] = None  # keeps its position if it is in this rank already
+        self.total += count - before
+        while self.total > self._max_bytes:
+            self._close_largest()
+
+    def release(self, holder: HeadMemoryHolder) -> None:
+        """Record that `holder` holds nothing."""
+        count, rank = self._held.pop(holder, (0, 0))
+        if count:
+            self.total -= count
+            same_rank = self._ranks[rank]
+            del same_rank[holder]
+            if not same_rank:
+                del self._ranks[rank]
+
+    def _close_largest(self) -> None:
+        holder = next(iter(self._ranks[max(self._ranks)]))
+        self.release(holder)
+        holder.close_for_memory()
 
 
 class TrackedConnection(Protocol):
@@ -83,3 +151,59 @@ class ConnectionRegistry:
         self.remove(connection)
         connection.evict()
         return True
+
+
+CANCEL_ON_DISCONNECT: Final = web.RequestKey("cancel_on_disconnect", bool)  # whether a disconnect cancels the handler
+
+
+class ConnectionContext:
+    """Shared by all connections of a process: settings, pre-parse filters, registry, head memory, counters."""
+
+    def __init__(
+        self,
+        settings: ChassisSettings,
+        telemetry: Telemetry,
+        *,
+        max_connections: int,
+        filters: Mapping[bytes, PreParseFilter],
+        is_draining: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`is_draining`: whether the process is draining, so that each response is the last of its connection."""
+        self.settings = settings
+        self._telemetry = telemetry
+        self._filters = filters
+        self.is_draining = is_draining
+        self.registry = ConnectionRegistry(
+            max_connections, settings.max_connections_per_address, TrustedProxies(settings.trusted_proxies)
+        )
+        self.head_memory = HeadMemoryLimit(settings.max_head_buffer_bytes)
+        telemetry.head_bytes.set_function(lambda: self.head_memory.total)
+        telemetry.connections.set_function(lambda: len(self.registry))
+
+    def admit(self, connection: TrackedConnection, transport: asyncio.BaseTransport) -> bool:
+        """Register a connection; False, and counted, when the process or its address has too many."""
+        peer = transport.get_extra_info("peername")
+        admitted = self.registry.add(connection, peer[0] if isinstance(peer, tuple) else "")
+        if not admitted:
+            self._telemetry.refused_connections.inc()
+        return admitted
+
+    def build_admission(self) -> ConnectionAdmission | None:
+        """The pre-parse admission of one connection; None when no route has a filter."""
+        return ConnectionAdmission(self._filters) if self._filters else None
+
+    def count_evicted(self) -> None:
+        """Count an idle connection that was closed for a new one."""
+        self._telemetry.expired_connections.labels("idle").inc()
+
+    def count_head_timeout(self) -> None:
+        """Count a connection that was closed because its request head did not arrive in time."""
+        self._telemetry.expired_connections.labels("head").inc()
+
+    def count_head_memory_closed(self) -> None:
+        """Count a connection that was closed for the memory of its request head."""
+        self._telemetry.head_memory_closed.inc()
+
+    def count_send_timeout(self) -> None:
+        """Count a connection that was aborted because its client did not read its response."""
+        self._telemetry.expired_connections.labels("send").inc()

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.model import AuthorizationContext
 from chassis.http.access import authorization_context, bearer
 from chassis.http.declaration import PageOf, declared_routes, route
-from chassis.http.operation import Tag
+from chassis.http.route import Tag
 from chassis.http.validation import Issues
 from chassis.http.web import Route
 from control.approvals.policies import repository

@@ -6,7 +6,7 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.membership_status import MembershipStatus, load_membership_statuses, with_owner_chain
+from chassis.auth.grants import MembershipStatus, load_membership_statuses, with_owner_chain
 from chassis.errors import NotFound
 from chassis.http.validation import Issues
 from control.approvals.policies.tables import approval_policies

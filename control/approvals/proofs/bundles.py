@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.db.database import to_milliseconds
 from chassis.errors import NotFound
 from chassis.http.access import authorization_context, bearer
-from chassis.http.operation import Operation, Parameter, ResponseSpec, json_content
+from chassis.http.route import Operation, Parameter, ResponseSpec, json_content
 from chassis.http.validation import Issues
 from chassis.http.web import JSON_HEADERS, JSON_TYPE, Route, json_response
 from control.approvals.proofs import issuer_repository, listing, repository

@@ -15,9 +15,8 @@ import msgspec
 from aiohttp import web
 
 from chassis.errors import BadRequest, Issue, PayloadTooLarge, RateLimited, ServiceUnavailable
-from chassis.http.body import read_body
-from chassis.http.media_type import require_media_type
-from chassis.http.operation import JSON_TYPE
+from chassis.http.body import read_body, require_media_type
+from chassis.http.route import JSON_TYPE
 from chassis.http.validation import MAX_EXPLAINED_BYTES, Issues, decode_json
 from control.approvals.proofs.model import IssuerKey, KeyStatus
 from control.approvals.proofs.submitted import PAYLOAD_PATH, SubmittedBundle, summarize

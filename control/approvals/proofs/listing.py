@@ -6,7 +6,7 @@ from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.http.operation import Parameter
+from chassis.http.route import Parameter
 from chassis.http.validation import Issues, bounded_text
 from control.approvals.proofs import issue_lookup
 from control.approvals.proofs.model import Link, LinkKind

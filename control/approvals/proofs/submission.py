@@ -15,7 +15,7 @@ from chassis.auth.model import AuthorizationContext
 from chassis.db.database import to_milliseconds
 from chassis.errors import BadRequest, Issue
 from chassis.http.access import authorization_context, bearer
-from chassis.http.operation import JSON_TYPE, Body, Operation, ResponseSpec, Tag, json_content
+from chassis.http.route import JSON_TYPE, Body, Operation, ResponseSpec, Tag, json_content
 from chassis.http.validation import Issues
 from chassis.http.web import Route, json_response, request_id
 from control.approvals.proofs import cross_checks, examples, issue_lookup, issuer_repository, repository

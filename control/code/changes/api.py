@@ -23,8 +23,8 @@ from chassis.changes.tables import (
 from chassis.db.database import format_time, to_milliseconds
 from chassis.http.access import bearer
 from chassis.http.declaration import Created, PageOf, declared_routes, route
-from chassis.http.operation import Body, Tag, json_content
 from chassis.http.query import line as line_filter
+from chassis.http.route import Body, Tag, json_content
 from chassis.http.validation import Issues
 from chassis.http.web import Route
 from control.code.changes.repository import MAX_AGE, MAX_AHEAD, RELEASE_KEYS, NewChangeEvent, create_change

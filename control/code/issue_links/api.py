@@ -17,7 +17,7 @@ from chassis.db.database import to_milliseconds
 from chassis.errors import NotFound
 from chassis.http.access import authorization_context, bearer
 from chassis.http.declaration import Argument, Created, PageOf, declared_routes, route
-from chassis.http.operation import Tag
+from chassis.http.route import Tag
 from chassis.http.validation import Issues
 from chassis.http.web import Route
 from control.code.issue_links import repository

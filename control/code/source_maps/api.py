@@ -16,11 +16,10 @@ from msgspec import Meta
 from chassis.auth.model import AuthorizationContext
 from chassis.errors import BadRequest, Issue, ServiceUnavailable
 from chassis.http.access import bearer
-from chassis.http.body import read_body
+from chassis.http.body import read_body, require_media_type
 from chassis.http.declaration import Created, PageOf, declared_routes, route
-from chassis.http.media_type import require_media_type
-from chassis.http.operation import JSON_TYPE, Body, Parameter, Tag
 from chassis.http.query import Query, line
+from chassis.http.route import JSON_TYPE, Body, Parameter, Tag
 from chassis.http.validation import Issues
 from chassis.http.web import Route
 from chassis.issues.tables import MAX_VERSION_LENGTH

@@ -13,7 +13,7 @@ from chassis.clickhouse import ClickHouse, StoreError
 from chassis.errors import NotFound, ServiceUnavailable
 from chassis.http.access import bearer
 from chassis.http.declaration import declared_routes, route
-from chassis.http.operation import Tag
+from chassis.http.route import Tag
 from chassis.http.web import Route
 from chassis.source_maps.resolver import SourceMaps
 from control.code.commit_repository import StoredCommit

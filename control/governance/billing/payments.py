@@ -21,7 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.errors import BadRequest
 from chassis.http.access import public
-from chassis.http.operation import Operation, ResponseSpec, Tag, json_content
+from chassis.http.route import Operation, ResponseSpec, Tag, json_content
 from chassis.http.web import RATE_LIMITS, Route, json_response, request_id
 from chassis.limits.limiter import LimitClass
 from control.audit.record import Actor, record

@@ -11,7 +11,7 @@ from chassis.auth.model import AuthorizationContext
 from chassis.errors import NotFound
 from chassis.http.access import bearer
 from chassis.http.declaration import declared_routes, route
-from chassis.http.operation import Tag
+from chassis.http.route import Tag
 from chassis.http.web import Route
 from control.governance.billing import repository
 from control.http.context import HandlerContext

@@ -15,7 +15,7 @@ from chassis.erasures.tables import ErasureKind
 from chassis.errors import NotFound, Unimplemented
 from chassis.http.access import authorization_context, bearer
 from chassis.http.declaration import PageOf, declared_routes, route
-from chassis.http.operation import Body, ResponseSpec, Tag, json_content
+from chassis.http.route import Body, ResponseSpec, Tag, json_content
 from chassis.http.validation import Issues
 from chassis.http.web import Route, json_response, request_id
 from control.export.run_repository import list_exported

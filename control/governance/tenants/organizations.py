@@ -15,7 +15,7 @@ from chassis.auth.model import AuthorizationContext
 from chassis.errors import NotFound
 from chassis.http.access import bearer
 from chassis.http.declaration import Argument, ChecksQuery, declared_routes, route
-from chassis.http.operation import Parameter, ResponseSpec, Tag, json_content
+from chassis.http.route import Parameter, ResponseSpec, Tag, json_content
 from chassis.http.validation import Issues, single_value
 from chassis.http.web import Route
 from control.governance.erasures import deletion

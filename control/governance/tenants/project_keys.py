@@ -16,7 +16,7 @@ from chassis.db.database import format_time
 from chassis.errors import Conflict
 from chassis.http.access import authorization_context, bearer
 from chassis.http.declaration import PageOf, declared_routes, route
-from chassis.http.operation import Tag
+from chassis.http.route import Tag
 from chassis.http.validation import Issues
 from chassis.http.web import Route
 from control.http.context import HandlerContext

@@ -14,7 +14,7 @@ from chassis.auth.model import AuthorizationContext
 from chassis.errors import NotFound
 from chassis.http.access import bearer
 from chassis.http.declaration import PageOf, declared_routes, route
-from chassis.http.operation import ResponseSpec, Tag, json_content
+from chassis.http.route import ResponseSpec, Tag, json_content
 from chassis.http.validation import Issues
 from chassis.http.web import Route
 from control.governance.erasures import deletion

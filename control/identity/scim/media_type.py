@@ -6,8 +6,7 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from chassis.http.body import read_body
-from chassis.http.media_type import require_media_type
+from chassis.http.body import read_body, require_media_type
 from control.http.context import HandlerContext
 
 SCIM_TYPE: Final = "application/scim+json"

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from chassis.http.operation import Body, Content, ErrorSpec, Operation, Parameter, ResponseSpec, Tag
+from chassis.http.route import Body, Content, ErrorSpec, Operation, Parameter, ResponseSpec, Tag
 from control.identity.scim.media_type import SCIM_TYPE
 from control.identity.scim.patch import PATCH_SCHEMA
 

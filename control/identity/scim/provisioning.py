@@ -22,8 +22,8 @@ from scim2_models import Context
 from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.auth.grants import owned_principals
 from chassis.auth.id_generation import new_id
-from chassis.auth.membership_status import owned_principals
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict
 from control.approvals import repository as approvals

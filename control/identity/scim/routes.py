@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import web
 
 from chassis.http.access import directory, directory_identity
-from chassis.http.operation import Operation
+from chassis.http.route import Operation
 from chassis.http.web import Handler, Route
 from chassis.limits.limiter import LimitClass
 from control.http.context import HandlerContext

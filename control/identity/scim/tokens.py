@@ -14,7 +14,7 @@ from chassis.auth.model import AuthorizationContext
 from chassis.db.database import format_time
 from chassis.errors import Conflict, NotFound
 from chassis.http.access import authorization_context, bearer
-from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
+from chassis.http.route import Body, Operation, Parameter, ResponseSpec, Tag, json_content
 from chassis.http.web import Route, json_response, request_id
 from control.audit.record import record
 from control.http.context import HandlerContext

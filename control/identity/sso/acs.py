@@ -12,9 +12,8 @@ from aiohttp import web
 
 from chassis.errors import BadRequest, NotFound
 from chassis.http.access import anonymous
-from chassis.http.body import read_body
-from chassis.http.media_type import require_media_type
-from chassis.http.operation import JSON_TYPE, Body, Operation, ResponseSpec, json_content
+from chassis.http.body import read_body, require_media_type
+from chassis.http.route import JSON_TYPE, Body, Operation, ResponseSpec, json_content
 from chassis.http.validation import Issues, decode_json
 from chassis.http.web import RATE_LIMITS, Route
 from chassis.limits.limiter import LimitClass

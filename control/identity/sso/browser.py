@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from chassis.errors import ApiError, BadRequest, InternalError, NotFound, RateLimited
 from chassis.http.access import Handler
-from chassis.http.operation import Parameter
+from chassis.http.route import Parameter
 from chassis.http.validation import Issues, check_length, must_be_one_of, single_value
 from control.identity.sso import return_path
 from control.identity.sso.login_repository import LINK_LIFETIME, LOGIN_LIFETIME, StoredLogin

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from chassis.errors import NotFound, RateLimited
 from chassis.http.access import anonymous
-from chassis.http.operation import Operation, Parameter, ResponseSpec, json_content
+from chassis.http.route import Operation, Parameter, ResponseSpec, json_content
 from chassis.http.validation import Issues, bounded_text, single_value
 from chassis.http.web import RATE_LIMITS, Route
 from chassis.limits.limiter import LimitClass

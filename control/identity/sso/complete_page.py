@@ -16,7 +16,7 @@ from typing import Final
 from aiohttp import web
 
 from chassis.http.access import anonymous
-from chassis.http.operation import Operation, ResponseSpec
+from chassis.http.route import Operation, ResponseSpec
 from chassis.http.web import Route
 from control.identity.sso.browser import NO_STORE
 from control.identity.sso.connections import TAG

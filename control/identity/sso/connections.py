@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.model import AuthorizationContext
 from chassis.errors import BadRequest, Conflict, Forbidden, Issue, NotFound
 from chassis.http.access import authorization_context, bearer
-from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
+from chassis.http.route import Body, Operation, Parameter, ResponseSpec, Tag, json_content
 from chassis.http.validation import Issues, must_be_one_of
 from chassis.http.web import Route, json_response, request_id
 from control.audit.record import Actor, record

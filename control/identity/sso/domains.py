@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.db.database import format_time
 from chassis.errors import Conflict, NotFound
 from chassis.http.access import authorization_context, bearer
-from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, json_content
+from chassis.http.route import Body, Operation, Parameter, ResponseSpec, json_content
 from chassis.http.web import Route, json_response, request_id
 from control.audit.record import record
 from control.http.context import HandlerContext

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from chassis.errors import NotFound
 from chassis.http.access import authorization_context, bearer
-from chassis.http.operation import Body, Operation, ResponseSpec, json_content
+from chassis.http.route import Body, Operation, ResponseSpec, json_content
 from chassis.http.web import Route, json_response
 from control.http.context import HandlerContext
 from control.identity import member_repository, user_repository

@@ -9,10 +9,10 @@ from aiohttp import web
 from msgspec.structs import replace
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.membership_status import any_disabled, load_membership_statuses
+from chassis.auth.grants import any_disabled, load_membership_statuses
 from chassis.errors import BadRequest
 from chassis.http.access import anonymous
-from chassis.http.operation import Body, Operation, ResponseSpec, json_content
+from chassis.http.route import Body, Operation, ResponseSpec, json_content
 from chassis.http.web import RATE_LIMITS, Route, json_response, request_id
 from chassis.limits.limiter import LimitClass
 from control.audit.record import Actor, record

@@ -13,7 +13,7 @@ from chassis.auth.model import AuthenticatedCredential
 from chassis.db.database import format_time
 from chassis.errors import Conflict, Forbidden
 from chassis.http.access import session
-from chassis.http.operation import Operation, ResponseSpec, json_content
+from chassis.http.route import Operation, ResponseSpec, json_content
 from chassis.http.web import Route, json_response, request_id
 from control.audit.record import Actor, record
 from control.http.context import HandlerContext

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.errors import BadRequest, NotFound, RateLimited
 from chassis.http.access import anonymous
-from chassis.http.operation import Operation, Parameter, ResponseSpec
+from chassis.http.route import Operation, Parameter, ResponseSpec
 from chassis.http.validation import Issues, single_value
 from chassis.http.web import RATE_LIMITS, Route
 from chassis.limits.limiter import LimitClass

@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.membership_status import any_disabled, common_scopes, load_membership_statuses
+from chassis.auth.grants import any_disabled, common_scopes, load_membership_statuses
 from chassis.auth.model import AuthorizationContext
 from chassis.errors import Forbidden
 from control.identity import enforcement

@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from chassis.errors import BadRequest
 from chassis.http.access import public
-from chassis.http.operation import Operation, ResponseSpec, json_content
+from chassis.http.route import Operation, ResponseSpec, json_content
 from chassis.http.web import RATE_LIMITS, Route, json_response
 from chassis.limits.limiter import LimitClass
 from control.identity.chat_links.tables import ChatPlatform

@@ -14,7 +14,7 @@ from chassis.auth.model import AuthorizationContext
 from chassis.db.database import format_time
 from chassis.errors import Conflict, Forbidden, NotFound
 from chassis.http.access import authorization_context, bearer
-from chassis.http.operation import Operation, Parameter, ResponseSpec, json_content
+from chassis.http.route import Operation, Parameter, ResponseSpec, json_content
 from chassis.http.web import Route, json_response, request_id
 from control.audit.record import record
 from control.http.context import HandlerContext

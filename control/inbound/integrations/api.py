@@ -17,7 +17,7 @@ from chassis.db.database import Database, format_time, to_milliseconds
 from chassis.errors import BadRequest, NotFound
 from chassis.http.access import authorization_context, bearer
 from chassis.http.declaration import Argument, PageOf, declared_routes, route
-from chassis.http.operation import Body, Tag, json_content
+from chassis.http.route import Body, Tag, json_content
 from chassis.http.validation import Issues
 from chassis.http.web import Route
 from control.http.context import HandlerContext

@@ -15,7 +15,7 @@ from chassis.auth.model import AuthorizationContext
 from chassis.errors import Forbidden, NotFound
 from chassis.http.access import authorization_context, bearer
 from chassis.http.declaration import Argument, PageOf, declared_routes, route
-from chassis.http.operation import Body, Tag, json_content
+from chassis.http.route import Body, Tag, json_content
 from chassis.http.validation import Issues
 from chassis.http.web import RATE_LIMITS, Route
 from chassis.limits.limiter import LimitClass

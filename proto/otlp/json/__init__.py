@@ -15,7 +15,6 @@ import msgspec
 from proto.otlp.json import messages
 from proto.otlp.json.canonical import shape_of
 from proto.otlp.json.encode import Encoder
-from proto.otlp.json.limits import check_object_count, read_elements
 from proto.otlp.json.messages import enumerate_present
 from proto.otlp.json.names import FIELD_NAMES
 from proto.otlp.json.reading import (
@@ -23,9 +22,11 @@ from proto.otlp.json.reading import (
     IllFormedError,
     ItemReader,
     MessageDecoder,
+    check_object_count,
     decode_typed,
     encode_message,
     invalid_json_error,
+    read_elements,
 )
 from proto.otlp.json.utf_repair import repair
 from proto.otlp.policy import FieldFaults, ItemRejection, Policy, RequestRejection, Signal, decode_error

@@ -1,5 +1,5 @@
 # Selects the attribute keys that the roll-up names per project and day; the rows of all other keys become one. The rules
-# are in proto/otlp/reference/named.py.
+# are in proto/otlp/reference/blocks.py.
 
 cdef struct NewKey:
     # A key that is not named yet, and the number of spans of a project in the batch that have it.
@@ -176,7 +176,7 @@ cdef int fold_cells(Derived* derived, Dictionary* keys) except -1 nogil:
 
 
 cdef class NamedKeys:
-    """See `proto.otlp.reference.named.NamedKeys`."""
+    """See `proto.otlp.reference.blocks.NamedKeys`."""
 
     cdef uint64_t per_batch
     cdef uint64_t per_day

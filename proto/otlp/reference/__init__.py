@@ -6,9 +6,8 @@ lenient protobuf classes of `schema`, and reads it with `items.ItemDecoder` (acc
 """
 
 from proto.otlp.policy import FieldFaults, Policy, RequestWarning, Signal
-from proto.otlp.reference.blocks import DecodedRequest, build_blocks
+from proto.otlp.reference.blocks import DecodedRequest, NamedKeys, build_blocks
 from proto.otlp.reference.items import ItemDecoder
-from proto.otlp.reference.named import NamedKeys
 from proto.otlp.reference.prevalidate import prevalidate
 from proto.otlp.reference.schema import schema
 

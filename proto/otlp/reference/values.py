@@ -7,8 +7,19 @@ from typing import Any, Final, NamedTuple
 
 from proto.otlp.policy import ItemModification, Policy
 from proto.otlp.reference.schema import merge_occurrences, schema
-from proto.otlp.reference.scrub import SCRUBBED, KeyVerdict, SensitiveKeys, reads_as_number, scrub
-from proto.otlp.reference.text import Flags, compact_json, cut_middle, pointer, repair, truncate
+from proto.otlp.reference.text import (
+    SCRUBBED,
+    Flags,
+    KeyVerdict,
+    SensitiveKeys,
+    compact_json,
+    cut_middle,
+    pointer,
+    reads_as_number,
+    repair,
+    scrub,
+    truncate,
+)
 
 STACK_TRACE: Final = b"exception.stacktrace"
 

@@ -12,9 +12,20 @@ from joserfc.jwk import OKPKey
 
 from chassis.auth.bearer import BearerGuard
 from chassis.auth.cache import CacheMetrics
-from chassis.auth.jwt import Claims, JwtSigner, PublicKey, unverified_key_id, verify_token
-from chassis.auth.jwt_verifier import JwtVerifier
-from chassis.auth.signing_keys import StoredKey, find_key, list_all_keys, list_trusted_keys, publish_key, withdraw_key
+from chassis.auth.jwt import (
+    Claims,
+    JwtSigner,
+    JwtVerifier,
+    PublicKey,
+    StoredKey,
+    find_key,
+    list_all_keys,
+    list_trusted_keys,
+    publish_key,
+    unverified_key_id,
+    verify_token,
+    withdraw_key,
+)
 from chassis.db.database import Database
 from chassis.errors import Unauthorized
 from tests.chassis.auth.tenants import Clock, Tenant
@@ -142,7 +153,7 @@ async def test_keys_are_believed_for_a_week_after_they_were_last_heard_of(databa
 
 
 async def test_of_too_many_keys_those_in_use_are_shown(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chassis.auth.signing_keys.MAX_SHOWN", 2)
+    monkeypatch.setattr("chassis.auth.jwt.MAX_SHOWN", 2)
     old, *others = (JwtSigner.from_seed(bytes([number]) * 32).public for number in range(4))
     async with database.write() as connection:
         for place, key in enumerate((old, *others, old)):
@@ -236,9 +247,9 @@ async def test_a_signature_is_checked_once(database: Database, clock: Clock, mon
         await publish_key(connection, signer.public, clock.now())
     token = signer.sign("ses_1", "prn_1", "org_1", ["pwd"], clock.now())
     assert await check.verify_session(token) == "ses_1"
-    monkeypatch.setattr("chassis.auth.jwt_verifier.verify_token", None)
+    monkeypatch.setattr("chassis.auth.jwt.verify_token", None)
     assert [await check.verify_session(token) for _ in range(3)] == ["ses_1"] * 3
-    monkeypatch.setattr("chassis.auth.jwt_verifier.MAX_CACHED_TOKENS", 0)
+    monkeypatch.setattr("chassis.auth.jwt.MAX_CACHED_TOKENS", 0)
     check._cache_verified(b"other", check._verified.popitem()[1])
     assert not check._verified, "what is remembered is bounded"
     await check.close()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from urllib3.connection import HTTPConnection
 
-from chassis.clickhouse.connections import AbortableConnections
+from chassis.clickhouse.target import AbortableConnections
 
 MANY = 3_000
 

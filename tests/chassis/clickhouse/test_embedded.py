@@ -5,7 +5,7 @@ from pathlib import Path
 
 from chassis.clickhouse import ClickHouse, QueryLimits, QueryTooLarge
 from chassis.clickhouse.embedded import MIN_BYTES, configuration, engine_bytes, max_read_bytes
-from chassis.runtime.memory_limit import available_bytes
+from chassis.runtime.memory import available_bytes
 from tests.engine.alone import in_a_process
 
 LIMITS = QueryLimits()

@@ -13,11 +13,10 @@ import msgspec
 import pytest
 
 from chassis.http.access import bearer, public
-from chassis.http.api_docs.examples import curl_command
 from chassis.http.api_docs.fields import Field, Schemas
-from chassis.http.api_docs.page import content_security_policy, render_page
+from chassis.http.api_docs.page import content_security_policy, curl_command, render_page
 from chassis.http.openapi import Endpoint, build_document
-from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
+from chassis.http.route import Body, Operation, Parameter, ResponseSpec, Tag, json_content
 from tests.chassis.conftest import Serve
 
 from .test_openapi import LIST, MAKE, THINGS, described

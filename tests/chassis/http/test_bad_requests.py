@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from chassis.http.body import read_body
-from chassis.http.connections.head_memory import HeadMemoryLimit
+from chassis.http.connections.registry import HeadMemoryLimit
 from chassis.http.web import Route, json_response, public
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.settings_loader import SettingsError

@@ -1,6 +1,6 @@
 """The charset of a body is UTF-8, however it is written; no other parameter counts."""
 
-from chassis.http.media_type import is_utf_8
+from chassis.http.body import is_utf_8
 
 UTF_8 = [
     *("", ";", "; charset=utf-8", ";charset=UTF-8", '; charset="utf-8"', ' ; CharSet = "UTF-8" ', "; charset=utf8"),

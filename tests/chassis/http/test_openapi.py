@@ -10,7 +10,7 @@ from openapi_spec_validator import validate
 
 from chassis.http.access import Access, Guards, anonymous, bearer, project_key, public
 from chassis.http.openapi import Endpoint, build_document
-from chassis.http.operation import Body, ErrorSpec, Operation, Parameter, ResponseSpec, Tag, json_content
+from chassis.http.route import Body, ErrorSpec, Operation, Parameter, ResponseSpec, Tag, json_content
 from chassis.http.web import Route
 from tests.chassis.conftest import Serve
 

@@ -10,7 +10,7 @@ from aiohttp import web
 from chassis.auth.model import AuthenticatedCredential, AuthorizationContext, DirectoryIdentity
 from chassis.errors import Forbidden, NotFound, Unauthorized
 from chassis.http.access import Guards, anonymous, any_credential, bearer, directory, public, session
-from chassis.http.operation import Operation, Parameter, ResponseSpec, Tag
+from chassis.http.route import Operation, Parameter, ResponseSpec, Tag
 from chassis.http.validation import MAX_ISSUES
 from chassis.http.web import Route, json_response
 from proto.identity import Role, Scope

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from chassis.limits import gcra
-from chassis.limits.gcra import SECOND_NS, Rule
+from chassis.limits import limiter
+from chassis.limits.limiter import SECOND_NS, Rule
 
 RULES = st.builds(Rule, st.integers(1, 10_000), st.sampled_from([1, 60, 3_600]), st.integers(1, 12))
 # Waits in intervals of the rule, so that borders are met.
@@ -43,8 +43,8 @@ def test_it_is_a_bucket_of_tokens(rule: Rule, waits: list[Fraction]) -> None:
     for wait in times(rule, waits):
         now += wait
         tokens.wait(wait)
-        before = gcra.peek(full_at, now, rule)
-        level = gcra.take(full_at, now, rule)
+        before = limiter.peek(full_at, now, rule)
+        level = limiter.take(full_at, now, rule)
         assert (level.wait_ns == 0) is (before.wait_ns == 0) is tokens.take()
         assert level.remaining == int(tokens.held)
         assert level.full_at - now == (rule.burst - tokens.held) * rule.interval_ns
@@ -56,7 +56,7 @@ def test_never_more_than_burst_and_rate_in_any_window(rule: Rule, waits: list[Fr
     passed, full_at, now = list[int](), 0, 1_000
     for wait in times(rule, waits):
         now += wait
-        level = gcra.take(full_at, now, rule)
+        level = limiter.take(full_at, now, rule)
         full_at = level.full_at
         if not level.wait_ns:
             passed.append(now)
@@ -70,18 +70,18 @@ def test_after_the_wait_it_names_a_request_passes_and_not_before(rule: Rule, wai
     full_at, now = 0, 1_000
     for wait in times(rule, waits):
         now += wait
-        full_at, _, refused_for = gcra.take(full_at, now, rule)
+        full_at, _, refused_for = limiter.take(full_at, now, rule)
         if refused_for:
-            assert gcra.take(full_at, now + refused_for - 1, rule).wait_ns == 1
-            assert gcra.take(full_at, now + refused_for, rule).wait_ns == 0
-        assert gcra.peek(full_at, full_at, rule) == (full_at, rule.burst, 0)
+            assert limiter.take(full_at, now + refused_for - 1, rule).wait_ns == 1
+            assert limiter.take(full_at, now + refused_for, rule).wait_ns == 0
+        assert limiter.peek(full_at, full_at, rule) == (full_at, rule.burst, 0)
 
 
 def test_a_refused_request_costs_nothing() -> None:
     rule = Rule(60, 60, 2)
-    full_at, _, _ = gcra.take(gcra.take(0, 0, rule).full_at, 0, rule)
-    assert gcra.take(full_at, 0, rule) == (2 * SECOND_NS, 0, SECOND_NS)
-    assert gcra.take(full_at, SECOND_NS, rule) == (3 * SECOND_NS, 0, 0)
+    full_at, _, _ = limiter.take(limiter.take(0, 0, rule).full_at, 0, rule)
+    assert limiter.take(full_at, 0, rule) == (2 * SECOND_NS, 0, SECOND_NS)
+    assert limiter.take(full_at, SECOND_NS, rule) == (3 * SECOND_NS, 0, 0)
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chassis.limits.gcra import SECOND_NS, Rule
-from chassis.limits.limiter import Bucket, LimitClass, LimitResult
-from chassis.limits.local import LocalLimiter
+from chassis.limits.limiter import SECOND_NS, Bucket, LimitClass, LimitResult, LocalLimiter, Rule
 
 EPOCH = 1_800_000_000
 RULE = Rule(60, 60, 3)  # one a second

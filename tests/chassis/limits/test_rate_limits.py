@@ -22,9 +22,7 @@ from chassis.errors import (
 from chassis.http.access import Guards, anonymous, bearer, project_key, public
 from chassis.http.body import read_body
 from chassis.http.web import Route, json_response
-from chassis.limits.gcra import SECOND_NS
-from chassis.limits.limiter import LimitClass
-from chassis.limits.local import LocalLimiter
+from chassis.limits.limiter import SECOND_NS, LimitClass, LocalLimiter
 from chassis.runtime.telemetry import Telemetry
 from proto.identity import Role, Scope
 from tests.chassis.conftest import Serve, Served

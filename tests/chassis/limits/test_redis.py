@@ -11,9 +11,16 @@ from prometheus_client import CollectorRegistry
 
 from chassis.errors import ServiceUnavailable
 from chassis.limits import redis as shared
-from chassis.limits.gcra import SECOND_NS, Rule
-from chassis.limits.limiter import UNAVAILABLE_POLICIES, Bucket, LimitClass, LimitResult, UnavailablePolicy
-from chassis.limits.local import LocalLimiter
+from chassis.limits.limiter import (
+    SECOND_NS,
+    UNAVAILABLE_POLICIES,
+    Bucket,
+    LimitClass,
+    LimitResult,
+    LocalLimiter,
+    Rule,
+    UnavailablePolicy,
+)
 from chassis.limits.redis import LEASE_NS, TAKE_SCRIPT, RedisLimiter
 from chassis.redis import Redis, Script, open_redis
 from tests.chassis.conftest import Connect, until

@@ -8,8 +8,8 @@ import pytest
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from chassis.runtime import loop_lag
-from chassis.runtime.loop_lag import LoopLag
+from chassis.runtime import telemetry
+from chassis.runtime.telemetry import LoopLag
 
 DEADLINE_S = 20.0
 TICK_S = 2.0**-10  # exact in binary
@@ -28,8 +28,8 @@ class Clock:
 
 @pytest.fixture
 def registry(monkeypatch: pytest.MonkeyPatch) -> CollectorRegistry:
-    monkeypatch.setattr(loop_lag, "TICK_S", TICK_S)
-    monkeypatch.setattr(loop_lag, "WINDOW_S", 20 * TICK_S)
+    monkeypatch.setattr(telemetry, "TICK_S", TICK_S)
+    monkeypatch.setattr(telemetry, "WINDOW_S", 20 * TICK_S)
     return CollectorRegistry()
 
 

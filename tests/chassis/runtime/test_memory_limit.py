@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from chassis.runtime.memory_limit import available_bytes
+from chassis.runtime.memory import available_bytes
 
 MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 GIB = 2**30

@@ -16,7 +16,7 @@ from joserfc.jwk import KeySet
 from chassis.auth.jwt import JwtSigner
 from chassis.auth.tables import refresh_tokens, sessions, signing_keys, users
 from chassis.http.web import RATE_LIMITS
-from chassis.limits.local import LocalLimiter
+from chassis.limits.limiter import LocalLimiter
 from chassis.limits.redis import RedisLimiter
 from chassis.redis import open_redis
 from control.audit.tables import audit_events

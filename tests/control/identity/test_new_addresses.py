@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.tables import organizations
 from chassis.http.web import RATE_LIMITS
-from chassis.limits.local import LocalLimiter
+from chassis.limits.limiter import LocalLimiter
 from chassis.limits.redis import RedisLimiter
 from chassis.redis import open_redis
 from chassis.runtime.settings import ChassisSettings

@@ -13,12 +13,12 @@ from fractions import Fraction
 from typing import Final
 
 from chassis.http.validation import Issues
-from query.fields import LOGS, SPANS, TelemetryTable
 from query.request.filter_syntax import quoted
 from query.request.filters import ATTRIBUTE_PREFIX, MAX_FILTERS, MAX_TEXT, Filter, Op, conditions, parse_filters
+from query.rows import LOGS, SPANS, TelemetryTable
 from query.sql import Query, emit
 from query.statements import Condition, Listing
-from query.statements.window import Window
+from query.statements.predicates import Window
 
 NOW_NS: Final = 1_790_000_000 * 10**9
 WINDOW: Final = Window(NOW_NS - 10**12, NOW_NS)

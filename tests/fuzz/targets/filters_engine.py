@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from chassis.clickhouse import ClickHouse, QueryLimits, StoreRejected, migrations
-from query.fields import LOGS, SPANS
+from query.rows import LOGS, SPANS
 from query.sql import Query, regex_probe
 from tests.fuzz.targets.filters import decoded, statement
 

@@ -14,7 +14,7 @@ from aiohttp import web
 from chassis.errors import ServiceUnavailable
 from chassis.http.body import read_body
 from chassis.http.connections.connection import HttpConnection
-from chassis.http.connections.context import ConnectionContext
+from chassis.http.connections.registry import ConnectionContext
 from chassis.http.preparse import PRE_PARSE_FILTERS, RequestPreview
 from chassis.http.web import Route, build_app, json_response, public
 from chassis.runtime.settings import ChassisSettings

@@ -10,10 +10,9 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from proto.otlp.kept_keys import KEPT_KEYS
 from proto.otlp.policy import Policy, is_exemptible
 from proto.otlp.protobuf_writer import varint_field
-from proto.otlp.sensitive_keys import SENSITIVE_WORDS
+from proto.otlp.sensitive_keys import KEPT_KEYS, SENSITIVE_WORDS
 from tests.proto.otlp.conftest import Decoder
 from tests.proto.otlp.sent import attributes, integer, pair, request, span, string
 

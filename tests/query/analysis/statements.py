@@ -6,11 +6,11 @@ from chassis.http.validation import Issues
 from query import statements as q
 from query.analysis.attributes import split_buckets
 from query.analysis.heatmap import log_rows
-from query.analysis.time_buckets import buckets_of_seconds, time_buckets
-from query.fields import LOGS, SPANS, TelemetryTable
+from query.analysis.windows import buckets_of_seconds, time_buckets
 from query.request.filters import conditions, parse_filters, resolve_key
+from query.rows import LOGS, SPANS, TelemetryTable
 from query.statements import Fn, Statement
-from query.statements.window import Window
+from query.statements.predicates import Window
 from query.timestamps import HOUR, MINUTE
 
 NOW: Final = 1_795_188_000_123_456_789

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 from chassis.clickhouse import ClickHouse
-from query.fields import SPAN_KINDS, STATUS_CODES
+from query.rows import SPAN_KINDS, STATUS_CODES
 from query.settings import QuerySettings
 from query.statements import Fn
 from query.timestamps import MINUTE, format_millis, format_timestamp

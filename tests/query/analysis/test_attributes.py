@@ -14,8 +14,8 @@ from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 
 from query.analysis import attributes
 from query.analysis.attributes import split_buckets
-from query.fields import SPANS
 from query.read_store import ReadStore
+from query.rows import SPANS
 from query.settings import QuerySettings
 from query.statements import (
     AttributeKeys,
@@ -25,7 +25,7 @@ from query.statements import (
     RollupKeys,
     Statement,
 )
-from query.statements.window import BUCKET, Window
+from query.statements.predicates import BUCKET, Window
 from tests.query.conftest import (
     HOUR,
     NOW,

@@ -12,7 +12,7 @@ import pytest
 from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 
 from chassis.clickhouse import ClickHouse
-from query.analysis.significance import MIN_Z, Totals, score
+from query.analysis.comparison import MIN_Z, Totals, score
 from tests.query import model
 from tests.query.conftest import (
     NOW,

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from query.analysis.significance import MIN_Z, Totals, default_min_spike_count, score
+from query.analysis.comparison import MIN_Z, Totals, default_min_spike_count, score
 
 TOTALS = st.builds(Totals, st.integers(1, 10**8), st.integers(1, 10**8))
 

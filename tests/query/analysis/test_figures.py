@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from chassis.clickhouse import ClickHouse
-from query.analysis.time_buckets import INTERVALS_SECONDS, default_interval_seconds, points_of_seconds
+from query.analysis.windows import INTERVALS_SECONDS, default_interval_seconds, points_of_seconds
 from query.settings import QuerySettings
 from query.statements import Fn
-from query.statements.window import Window
+from query.statements.predicates import Window
 from query.timestamps import HOUR, MINUTE, SECOND, format_timestamp
 from tests.query.analysis.test_aggregate_figures import (
     FIELDS,

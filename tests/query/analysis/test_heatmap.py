@@ -14,8 +14,8 @@ import pytest
 
 from chassis.clickhouse import ClickHouse
 from query.analysis.heatmap import log_rows
-from query.fields import SPANS
 from query.request.filters import resolve_key
+from query.rows import SPANS
 from query.settings import QuerySettings
 from query.timestamps import HOUR, MINUTE, SECOND, format_timestamp
 from tests.query.analysis.test_aggregate_figures import Made, batch, decoded, load

@@ -12,7 +12,7 @@ from proto.grouping.fingerprint import FINGERPRINT_VERSION
 from proto.otlp.native import write_block
 from proto.otlp.policy import NANOS_PER_DAY
 from proto.storage.tables import ERROR_OCCURRENCES
-from query.error_groups.ids import OccurrenceKey, occurrence_id
+from query.error_groups.occurrences import OccurrenceKey, occurrence_id
 from query.timestamps import format_timestamp
 from tests.query.conftest import NOW, PROJECT, SECOND, span_id, trace_id
 

@@ -14,13 +14,13 @@ from chassis.http.cursor import CursorSigner
 from query import sql
 from query.error_groups.listing import error_page, fetch, plan
 from query.fair_semaphore import Requester
-from query.fields import ERRORS
 from query.metrics import QueryMetrics
 from query.read_store import ReadStores
+from query.rows import ERRORS
 from query.search.listing import ListScope
 from query.settings import QuerySettings
 from query.statements import LatestOccurrences
-from query.statements.window import BUCKET, Window
+from query.statements.predicates import BUCKET, Window
 from query.timestamps import HOUR, format_timestamp
 from tests.query.conftest import NOW, ONE_ENGINE, OTHER_PROJECT, SECOND, Explore, served
 from tests.query.error_groups.conftest import Occurrences, Raised, fingerprint

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from query.live.position import (
+from query.live import (
     MAX_POSITION,
     ShownRows,
     TailPosition,
@@ -217,7 +217,7 @@ class TestFewRows:
     async def test_only_the_newest_are_read(
         self, explore: Explore, loader: Loader, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("query.live.tail.MAX_READ_ROWS", 10)
+        monkeypatch.setattr("query.live.MAX_READ_ROWS", 10)
         await loader.spans(
             span(1, start=NOW - 5 * MINUTE, duration=5 * MINUTE - SECOND),
             *(span(1 + n, start=NOW - n * SECOND, duration=1) for n in range(1, 11)),

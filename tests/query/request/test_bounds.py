@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from query.live.position import MAX_POSITION
+from query.live import MAX_POSITION
 from query.request.filters import MAX_TEXT
 from tests.query.conftest import NOW, ONE_ENGINE, PATH, SECOND, Answer, Explore, Loader, issues, record, span
 from tests.query.test_query_parameters import VALUES, Asked, ask, operations

@@ -8,10 +8,10 @@ import pytest
 
 from chassis.clickhouse import ClickHouse, QueryLimits
 from chassis.http.validation import Issues
-from query.fields import LOGS, SPANS, TelemetryTable
 from query.request.exclusion import matches_every_row
 from query.request.filters import conditions, parse_filters
-from query.request.pattern_texts import may_match
+from query.request.patterns import may_match
+from query.rows import LOGS, SPANS, TelemetryTable
 from tests.query.conftest import MS, NOW, ONE_ENGINE, Explore, Loader, span
 from tests.selection import scaled
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from chassis.errors import BadRequest
 from chassis.http.validation import Issues, decode_json
-from query.fields import ERRORS, SPANS, TelemetryTable
 from query.request import filter_syntax
 from query.request.filters import Filter, Op, WrittenFilter, check_filters, condition, parse_filters
-from query.request.numbers import canonical_text
+from query.request.predicates import canonical_text
+from query.rows import ERRORS, SPANS, TelemetryTable
 from query.statements import (
     Attribute,
     CompareOp,

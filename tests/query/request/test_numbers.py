@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from query.request.numbers import Scalar, canonical_text, numeric_spellings, parse_number, without_exponent
+from query.request.predicates import Scalar, canonical_text, numeric_spellings, parse_number, without_exponent
 
 
 def test_numbers_are_finite_decimals() -> None:

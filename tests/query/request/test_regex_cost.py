@@ -2,7 +2,7 @@
 
 import pytest
 
-from query.request.regex_cost import expanded_size, is_within_limit
+from query.request.patterns import expanded_size, is_within_limit
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from aiohttp import web
 from msgspec import Meta
 
 from chassis.http.access import public
-from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
+from chassis.http.route import Body, Operation, Parameter, ResponseSpec, Tag, json_content
 from chassis.http.validation import Issues, check_length
 from chassis.http.web import Route, json_response
 from control.inbound.integrations.model import SOURCE_CONTROL, Hook, IntegrationKind

@@ -1,8 +1,14 @@
-"""The list of change events."""
+"""Change events beside latency: `handlers.ChangeHandlers.changes` lists those of a project and of its whole
+organization in a time range, which control has recorded in the relational database (`chassis.changes`).
+
+Response schemas of change events.
+
+The list of change events.
+"""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 from aiohttp import web
@@ -14,13 +20,60 @@ from chassis.http.access import authorization_context
 from chassis.http.cursor import CursorSigner
 from chassis.http.validation import Issues, bounded_int, bounded_text, must_be_one_of, single_value
 from chassis.http.web import json_response
-from query.changes.schemas import ChangeEventPage, change_event, nanoseconds
-from query.json_types import Range
+from query.json_types import Range, Timestamp
 from query.path_params import get_project_id
 from query.request.parameters import DEFAULT_LIMIT, MAX_CURSOR, MAX_LIMIT, parse_time_range
 from query.search.listing import open_cursor
-from query.statements.window import Window
+from query.statements.predicates import Window
 from query.timestamps import format_timestamp
+
+
+class ChangeEvent(msgspec.Struct, rename="camel"):
+    """A deployment, a release or another change. An environment or a service that is null: it concerns all of them."""
+
+    id: Annotated[str, msgspec.Meta(pattern="^chg_[0-9a-z]{26}$")]
+    kind: ChangeKind
+    title: str
+    detail: str | None
+    time: Timestamp
+    environment: str | None
+    release: str | None
+    service_name: str | None
+    url: str | None
+    of_project: Annotated[bool, msgspec.Meta(description="False: it concerns all projects of the organization.")]
+
+
+class ChangeEventPage(msgspec.Struct, rename="camel"):
+    """A page of change events, newest first. `range` is the time range of the first page."""
+
+    range: Range
+    data: list[ChangeEvent]
+    next_cursor: Annotated[
+        str | None, msgspec.Meta(description="Pass it as `cursor` to get the next page; null on the last page.")
+    ]
+    has_more: bool
+
+
+def change_event(change: StoredChange) -> ChangeEvent:
+    """The API representation."""
+    return ChangeEvent(
+        id=change.id,
+        kind=change.kind,
+        title=change.title,
+        detail=change.detail,
+        time=format_timestamp(nanoseconds(change.at)),
+        environment=change.environment,
+        release=change.release,
+        service_name=change.service,
+        url=change.url,
+        of_project=change.project_id is not None,
+    )
+
+
+def nanoseconds(time: datetime) -> int:
+    """Since 1970; stored times are exact in milliseconds."""
+    return round(time.timestamp() * 1_000) * 1_000_000
+
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NANOS_PER_MICRO: Final = 1_000
