@@ -21,7 +21,7 @@ from chassis.db import migrations as relational_schema
 from chassis.errors import StartupError
 from sluice import data_dir
 from sluice.backup.copying import Progress, copy_file, hash_file, in_threads, remove_tree, sync_directory, sync_tree
-from sluice.backup.manifest import FileEntry, Manifest, NotABackup, Record, read_manifest
+from sluice.backup.manifest import FileEntry, Manifest, NotABackup, Record, read_manifest, write_record
 from sluice.backup.target import find_backups
 
 STAGING: Final = ".restore-"
@@ -92,7 +92,7 @@ def restore(source: Path, target: Path, prepare: Callable[[Path], None] = _nothi
         raise RestoreFailed(f"Nothing was restored: {error}.") from error
     try:
         _copy(directory, manifest, staging)
-        manifest.write_record(staging, _as_last_backup(directory, manifest))
+        write_record(staging, _as_last_backup(directory, manifest))
         prepare(staging)
         sync_tree(staging)
         _publish(staging, target)

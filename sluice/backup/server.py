@@ -16,9 +16,9 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from chassis.clickhouse import StoreError
-from sluice.backup import client, manifest
+from sluice.backup import client
 from sluice.backup.client import Alive, Begin, Done, Failed, Held, Taken
-from sluice.backup.manifest import Record
+from sluice.backup.manifest import Record, read_record, write_record
 from sluice.backup.snapshot import BackupFailed, SnapshotTaker
 from sluice.data_dir import peer_of, short_path
 
@@ -55,7 +55,7 @@ class BackupServer:
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
         """A cleanup context, to be started after the stores and closed before them."""
         await self._remove_leftovers()
-        last = manifest.read_record(self._directory)
+        last = read_record(self._directory)
         self._last_success.set(0.0 if last is None else last.completed_s)
         try:
             listener = self._listen()
@@ -169,7 +169,7 @@ class BackupServer:
 
     async def _note(self, completed: Record) -> None:
         try:
-            await asyncio.to_thread(manifest.write_record, self._directory, completed)
+            await asyncio.to_thread(write_record, self._directory, completed)
         except OSError as error:
             log.warning("the time of the backup cannot be noted", error=str(error))
 

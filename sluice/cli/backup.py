@@ -21,9 +21,8 @@ from chassis.errors import StartupError
 from chassis.runtime.settings import ChassisSettings
 from sluice import data_dir, extras, process
 from sluice.app_builder import open_clickhouse
-from sluice.backup import manifest
 from sluice.backup.client import connected
-from sluice.backup.manifest import Record
+from sluice.backup.manifest import Record, write_record
 from sluice.backup.snapshot import BackupFailed, Snapshot, SnapshotTaker, failures_of_stores, require_embedded
 from sluice.backup.target import Copied, copy_snapshot, listed, locked_target
 from sluice.cli.journal import journal_directory
@@ -145,7 +144,7 @@ def _completed(copied: Copied, started: float) -> Record:
 
 def _note(settings: ChassisSettings, completed: Record) -> None:
     try:
-        manifest.write_record(settings.data_dir, completed)
+        write_record(settings.data_dir, completed)
     except OSError as error:
         log.warning("the time of the backup cannot be noted", error=str(error))
 

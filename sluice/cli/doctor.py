@@ -26,7 +26,7 @@ from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.settings_loader import SettingsError
 from sluice import __version__, data_dir, process
 from sluice.app_builder import open_clickhouse
-from sluice.backup import manifest
+from sluice.backup.manifest import read_record
 from sluice.cli.config import settings_classes
 from sluice.settings_sources import SettingsSources
 
@@ -250,7 +250,7 @@ def _count(parts: Iterable[tuple[int, int]]) -> int:
 
 
 def _backup(settings: ChassisSettings) -> str:
-    last = manifest.read_record(settings.data_dir)
+    last = read_record(settings.data_dir)
     if last is None:
         return "none was made of this data directory (`sluice backup`)"
     return f"last one: {last.moment}, {last.bytes:,} bytes in {last.directory}"
