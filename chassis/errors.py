@@ -7,13 +7,14 @@ exception texts or data of another tenant.
 
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from proto.errors import STATUS, ErrorCode
 
-MAX_RETRY_SECONDS = 5  # exporters drop a batch when Retry-After exceeds their own deadline (10 s)
+JSON_TYPE: Final = "application/json"
+MAX_RETRY_SECONDS: Final = 5  # exporters drop a batch when Retry-After exceeds their own deadline (10 s)
 
 
 class Issue(msgspec.Struct, frozen=True):

@@ -1,9 +1,5 @@
-"""Change events beside latency: `handlers.ChangeHandlers.changes` lists those of a project and of its whole
+"""Change events beside latency: `ChangeHandlers.list_change_events` lists those of a project and of its whole
 organization in a time range, which control has recorded in the relational database (`chassis.changes`).
-
-Response schemas of change events.
-
-The list of change events.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,14 +14,23 @@ from chassis.changes.tables import MAX_NAME_LENGTH, ChangeKind
 from chassis.db.database import Database
 from chassis.http.access import authorization_context
 from chassis.http.cursor import CursorSigner
+from chassis.http.route import Parameter, Tag
 from chassis.http.validation import Issues, bounded_int, bounded_text, must_be_one_of, single_value
 from chassis.http.web import json_response
 from query.json_types import Range, Timestamp
-from query.path_params import get_project_id
 from query.request.parameters import DEFAULT_LIMIT, MAX_CURSOR, MAX_LIMIT, parse_time_range
+from query.routing import CURSOR, LIMIT, TIME, explore, get_project_id
 from query.search.listing import open_cursor
 from query.statements.predicates import Window
 from query.timestamps import format_timestamp
+
+TAG: Final = Tag("change-events", "What changed: deployments, releases and flags on a time line.")
+_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
+KIND: Final = Parameter("kind", "query", ChangeKind, "Only changes of this kind.")
+ENVIRONMENT: Final = Parameter(
+    "environment", "query", _Name, "Only changes in this environment, and those in all of them.", example="production"
+)
+SERVICE: Final = Parameter("service", "query", _Name, "Only changes of this service, and those of all of them.")
 
 
 class ChangeEvent(msgspec.Struct, rename="camel"):
@@ -107,7 +112,8 @@ class ChangeHandlers:
         self._signer = signer
         self._clock = clock
 
-    async def changes(self, request: web.Request) -> web.StreamResponse:
+    @explore(TAG, "/changes", ChangeEventPage, *TIME, KIND, ENVIRONMENT, SERVICE, LIMIT, CURSOR)
+    async def list_change_events(self, request: web.Request) -> web.StreamResponse:
         """List change events of the project and of its whole organization, newest first.
 
         With a filter by environment or service, events without one are listed, too: they concern all of them.

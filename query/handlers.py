@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any, Final
 
 import msgspec
 from aiohttp import web
@@ -11,23 +11,52 @@ from aiohttp import web
 from chassis.errors import NotFound
 from chassis.http.access import authorization_context
 from chassis.http.cursor import CursorSigner
+from chassis.http.route import Parameter
 from chassis.http.validation import Issues, single_value
+from chassis.limits.limiter import LimitClass
 from chassis.source_maps.resolver import SourceMaps
 from query.analysis import aggregate, attribute_values, attributes, compare, figures, heatmap, service_map
-from query.path_params import get_project_id, parse_path_id
+from query.analysis.attribute_values import values_of
 from query.query_key import JsonResult, QueryKey
 from query.read_store import ReadStores
 from query.request.parameters import FILTERS_PATH, MAX_SPAN_ID, MAX_TRACE_ID, read_body
+from query.routing import (
+    CURSOR,
+    FILTERS_OF_SPANS,
+    LIMIT,
+    LOG_LIST,
+    LOG_TAG,
+    SPAN_IN_PATH,
+    SPAN_LIST,
+    SPAN_SORT,
+    SPAN_TAG,
+    TIME,
+    TRACE_IN_PATH,
+    TRACE_TAG,
+    analysis,
+    explore,
+    get_project_id,
+    parse_path_id,
+)
 from query.rows import LOGS, SPANS, TelemetryTable, span_id_bytes, trace_id_bytes
 from query.scheduler import QueryScheduler, requester_of
 from query.search import traces
 from query.search.listing import ListScope, RowPage, fetch, page_query_key, plan
+from query.search.schemas import LogPage, SpanPage
 from query.search.serializers import log_page, span_page
+from query.send_buffer import TRUNCATED_HEADER
 from query.settings import QuerySettings
-from query.trace.columns import read_columns
-from query.trace.read import read_span, read_waterfall
+from query.trace.columns import TraceTable, read_columns
+from query.trace.read import SpanDetail, Waterfall, read_span, read_waterfall
 from query.trace_windows import trace_windows
 
+ROOT: Final = Parameter(
+    "root",
+    "query",
+    Annotated[str, msgspec.Meta(pattern="^[0-9a-fA-F]{16}$")],
+    "Only the subtree of this span.",
+    example="00f067aa0ba902b7",
+)
 PageBuilder = Callable[[Sequence[Sequence[Any]], str | None], object]
 
 
@@ -52,7 +81,14 @@ class ExploreHandlers:
         self._clock = clock
         self._source_maps = source_maps
 
-    async def attributes(self, request: web.Request) -> web.StreamResponse:
+    @explore(
+        SPAN_TAG,
+        "/attributes",
+        attributes.Keys,
+        *TIME,
+        headers={TRUNCATED_HEADER: "`keys` if there are more keys than were listed."},
+    )
+    async def list_attributes(self, request: web.Request) -> web.StreamResponse:
         """List the keys of spans.
 
         Built-in fields and attributes, named as in filters and groups. The count of a key is the number of spans
@@ -69,7 +105,10 @@ class ExploreHandlers:
             request, QueryKey.of("attributes", project_id, window, to_ns=window.to_ns), make
         )
 
-    async def attribute_values(self, request: web.Request) -> web.StreamResponse:
+    @explore(
+        SPAN_TAG, "/attributes/values", attribute_values.AttributeValues, *values_of(FILTERS_OF_SPANS, "http.route")
+    )
+    async def list_attribute_values(self, request: web.Request) -> web.StreamResponse:
         """List the values of a key, most spans first.
 
         Of the newest million spans of the window; `complete` tells whether that was all.
@@ -84,7 +123,22 @@ class ExploreHandlers:
         key = QueryKey.of("attribute values", project_id, planned, to_ns=planned.window.to_ns)
         return await self._scheduler.respond(request, key, make)
 
-    async def aggregate(self, request: web.Request) -> web.StreamResponse:
+    @analysis(
+        SPAN_TAG,
+        "/spans/aggregate",
+        aggregate.AggregateRequest,
+        aggregate.Aggregate,
+        "`field` is required by every function except `count`. Times have the same formats as in query "
+        "strings, or are numbers.",
+        {
+            "fn": "p95",
+            "field": "durationMs",
+            "groupBy": "serviceName",
+            "filters": [{"key": "kind", "op": "eq", "value": "SERVER"}],
+            "hours": 3,
+        },
+    )
+    async def aggregate_spans(self, request: web.Request) -> web.StreamResponse:
         """Count, sum or rank spans by group, over time.
 
         Counts, sums of durations, percentiles and uniques are exact; the response shows the groups with the greatest
@@ -102,7 +156,26 @@ class ExploreHandlers:
         key = QueryKey.of("aggregate", project_id, planned, to_ns=planned.window.to_ns)
         return await self._scheduler.respond(request, key, make)
 
-    async def figures(self, request: web.Request) -> web.StreamResponse:
+    @analysis(
+        SPAN_TAG,
+        "/spans/figures",
+        figures.FiguresRequest,
+        figures.Figures,
+        "`field` is required by every function except `count`. The filters of a figure restrict what it covers; the "
+        "`filters` of the body restrict everything.",
+        {
+            "figures": [
+                {"fn": "count"},
+                {"fn": "count", "filters": [{"key": "statusCode", "op": "eq", "value": "ERROR"}]},
+                {"fn": "p95", "field": "durationMs"},
+            ],
+            "groupBy": ["serviceName", "name"],
+            "filters": [{"key": "kind", "op": "eq", "value": "SERVER"}],
+            "hours": 3,
+            "intervalSeconds": 300,
+        },
+    )
+    async def compute_span_figures(self, request: web.Request) -> web.StreamResponse:
         """Compute several figures of spans by group, over time.
 
         Up to six functions in one pass, each over the spans that match filters of its own; groups by up to three keys.
@@ -121,7 +194,21 @@ class ExploreHandlers:
         key = QueryKey.of("figures", project_id, planned, to_ns=planned.window.to_ns)
         return await self._scheduler.respond(request, key, make)
 
-    async def heatmap(self, request: web.Request) -> web.StreamResponse:
+    @analysis(
+        SPAN_TAG,
+        "/spans/heatmap",
+        heatmap.HeatmapRequest,
+        heatmap.SpanHeatmap,
+        "`rowsPerOctave` is the number of rows from a value to twice that value.",
+        {
+            "field": "durationMs",
+            "filters": [{"key": "serviceName", "op": "eq", "value": "shop"}],
+            "hours": 3,
+            "columns": 60,
+            "rowsPerOctave": 4,
+        },
+    )
+    async def compute_span_heatmap(self, request: web.Request) -> web.StreamResponse:
         """Count spans by time and by duration, or by another number.
 
         Rows are parts of an octave. Each has the bounds of the filters `gte` and `lt` that find its spans.
@@ -138,7 +225,8 @@ class ExploreHandlers:
         key = QueryKey.of("heatmap", project_id, planned, to_ns=planned.window.to_ns)
         return await self._scheduler.respond(request, key, make)
 
-    async def service_map(self, request: web.Request) -> web.StreamResponse:
+    @explore(SPAN_TAG, "/services/map", service_map.ServiceMap, *TIME, FILTERS_OF_SPANS, limit=LimitClass.ANALYSIS)
+    async def show_service_map(self, request: web.Request) -> web.StreamResponse:
         """Show which services call which.
 
         A call is a SERVER or CONSUMER span with a CLIENT or PRODUCER span as its parent. Of a window with millions of
@@ -154,7 +242,23 @@ class ExploreHandlers:
         key = QueryKey.of("service map", project_id, planned, to_ns=planned.window.to_ns)
         return await self._scheduler.respond(request, key, make)
 
-    async def compare(self, request: web.Request) -> web.StreamResponse:
+    @analysis(
+        SPAN_TAG,
+        "/spans/compare",
+        compare.CompareRequest,
+        compare.SpanComparison,
+        "Spans of the spike are excluded from the baseline. Both may have the same window if their filters differ.",
+        {
+            "spike": {
+                "from": "now-15m",
+                "to": "now",
+                "filters": [{"key": "durationMs", "op": "gt", "value": "500"}],
+            },
+            "baseline": {"from": "now-3h", "to": "now"},
+            "filters": [{"key": "serviceName", "op": "eq", "value": "shop"}],
+        },
+    )
+    async def compare_spans(self, request: web.Request) -> web.StreamResponse:
         """Find what distinguishes the spans of a spike.
 
         Values of fields and attributes that are more frequent in the spike than in the baseline, the most significant
@@ -174,7 +278,8 @@ class ExploreHandlers:
         key = QueryKey.of("compare", project_id, replace(planned, now_ns=0), to_ns=end)
         return await self._scheduler.respond(request, key, make)
 
-    async def spans(self, request: web.Request) -> web.StreamResponse:
+    @explore(SPAN_TAG, "/spans", SpanPage, *SPAN_LIST)
+    async def list_spans(self, request: web.Request) -> web.StreamResponse:
         """List spans, newest or longest first.
 
         Every stored span that matches is listed exactly once, even if times are equal; pages stay consistent while
@@ -182,7 +287,8 @@ class ExploreHandlers:
         """
         return await self._list_rows(request, SPANS, span_page, None)
 
-    async def logs(self, request: web.Request) -> web.StreamResponse:
+    @explore(LOG_TAG, "/logs", LogPage, *LOG_LIST)
+    async def list_logs(self, request: web.Request) -> web.StreamResponse:
         """List log records, newest first.
 
         Every stored record that matches is listed exactly once, even if times are equal; pages stay consistent while
@@ -190,14 +296,16 @@ class ExploreHandlers:
         """
         return await self._list_rows(request, LOGS, log_page, None)
 
-    async def trace_logs(self, request: web.Request) -> web.StreamResponse:
+    @explore(TRACE_TAG, "/traces/{traceId}/logs", LogPage, TRACE_IN_PATH, *LOG_LIST)
+    async def list_trace_logs(self, request: web.Request) -> web.StreamResponse:
         """List the log records of a trace, newest first.
 
         Without a time in the request, the trace's own time range applies.
         """
         return await self._list_rows(request, LOGS, log_page, _trace_id(request))
 
-    async def traces(self, request: web.Request) -> web.StreamResponse:
+    @explore(TRACE_TAG, "/traces", traces.TracePage, *TIME, FILTERS_OF_SPANS, SPAN_SORT, LIMIT, CURSOR)
+    async def list_traces(self, request: web.Request) -> web.StreamResponse:
         """List traces of which a span matches, newest or longest first.
 
         By time, a trace stands where its newest matching span is; by duration, where its longest is. What is shown of a
@@ -212,7 +320,8 @@ class ExploreHandlers:
 
         return await self._scheduler.respond(request, traces.query_key(planned), make)
 
-    async def trace_rows(self, request: web.Request) -> web.StreamResponse:
+    @explore(TRACE_TAG, "/traces/{traceId}/rows", TraceTable, TRACE_IN_PATH, ROOT)
+    async def show_trace_rows(self, request: web.Request) -> web.StreamResponse:
         """Show a trace, or a subtree of it, as columns.
 
         The rows of the waterfall without their attributes, in a third of the bytes.
@@ -229,7 +338,8 @@ class ExploreHandlers:
 
         return await self._scheduler.respond(request, QueryKey.of("trace rows", project_id, trace_id, root), make)
 
-    async def waterfall(self, request: web.Request) -> web.StreamResponse:
+    @explore(TRACE_TAG, "/traces/{traceId}/waterfall", Waterfall, TRACE_IN_PATH)
+    async def show_waterfall(self, request: web.Request) -> web.StreamResponse:
         """Show a trace as a waterfall.
 
         Depth first, siblings ordered by start. Timestamps are shown as received, and every span appears once.
@@ -245,7 +355,8 @@ class ExploreHandlers:
 
         return await self._scheduler.respond(request, QueryKey.of("waterfall", project_id, trace_id), make)
 
-    async def span(self, request: web.Request) -> web.StreamResponse:
+    @explore(TRACE_TAG, "/traces/{traceId}/spans/{spanId}", SpanDetail, TRACE_IN_PATH, SPAN_IN_PATH)
+    async def show_span(self, request: web.Request) -> web.StreamResponse:
         """Show the full record of a span.
 
         Events, links, resource and scope are shown as received.

@@ -34,13 +34,14 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta
 
+from chassis.http.route import Parameter
 from chassis.http.validation import Issues, bounded_int, bounded_text, single_value
 from query.analysis import windows
-from query.path_params import get_project_id
 from query.query_key import JsonResult, QueryKey
 from query.read_store import ReadStore, ReadStores
 from query.request.filters import Filter, conditions, parse_filters
 from query.request.parameters import DEFAULT_LIMIT, FILTERS_PATH, MAX_LIMIT
+from query.routing import FILTERS_OF_LOGS, FILTERS_OF_SPANS, LIMIT, LOG_TAG, SPAN_TAG, explore, get_project_id
 from query.rows import LOGS, SPANS, LogColumns, SpanColumns, TelemetryTable
 from query.scheduler import QueryScheduler, requester_of
 from query.search.listing import attribute_names_of, read_bounded
@@ -51,6 +52,12 @@ from query.statements.predicates import Window
 from query.timestamps import MAX_NANOS, MINUTE
 
 MAX_POSITION: Final = 2_800  # characters
+AFTER: Final = Parameter(
+    "after",
+    "query",
+    Annotated[str, Meta(min_length=1, max_length=MAX_POSITION)],
+    "`next` of the previous answer. Without it the tail begins with the last minute.",
+)
 _MAX_BYTES: Final = 2_000  # of what is remembered; some 300 rows of few batches
 _ANSWER_BYTES: Final = 15
 _BATCH_BYTES: Final = 14
@@ -250,7 +257,8 @@ class LiveHandlers:
         self._scheduler = scheduler
         self._clock = clock
 
-    async def spans(self, request: web.Request) -> web.StreamResponse:
+    @explore(SPAN_TAG, "/spans/live", SpanTail, AFTER, FILTERS_OF_SPANS, LIMIT, answers_head=False)
+    async def tail_spans(self, request: web.Request) -> web.StreamResponse:
         """Show the spans that ended since the previous answer.
 
         To be polled every two seconds. A span is shown once; one that lasted longer than a quarter of an hour, or
@@ -258,7 +266,8 @@ class LiveHandlers:
         """
         return await self._respond(request, SPANS, span_tail)
 
-    async def logs(self, request: web.Request) -> web.StreamResponse:
+    @explore(LOG_TAG, "/logs/live", LogTail, AFTER, FILTERS_OF_LOGS, LIMIT, answers_head=False)
+    async def tail_logs(self, request: web.Request) -> web.StreamResponse:
         """Show the log records since the previous answer.
 
         To be polled every two seconds. A record is shown once; one that arrived later than a minute after its time is

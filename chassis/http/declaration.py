@@ -99,6 +99,7 @@ class _Declaration:
     method: str
     path: str
     access: Access
+    tag: Tag | None
     status: int
     errors: tuple[int, ...]
     example: Any
@@ -115,6 +116,7 @@ def route(
     path: str,
     access: Access,
     *,
+    tag: Tag | None = None,
     status: int = 200,
     errors: tuple[int, ...] = (),
     example: Any = None,
@@ -125,13 +127,13 @@ def route(
     page: str = "",
     **options: Any,
 ) -> Callable[[F], F]:
-    """Declare the method below as the handler of a route. `status`: of a response with a body. `errors`: statuses
-    beyond those that access and body imply. `example`: of the body. `body`, `responses` and `parameters` describe what
-    a handler that takes the `web.Request` reads and answers itself. `page`: what the document calls a page, by default
-    the name of its items and `Page`. `options`: further fields of `Route`.
+    """Declare the method below as the handler of a route. `tag`: in place of that of its class. `status`: of a response
+    with a body. `errors`: statuses beyond those that access and body imply. `example`: of the body. `body`, `responses`
+    and `parameters` describe what a handler that takes the `web.Request` reads and answers itself. `page`: what the
+    document calls a page, by default the name of its items and `Page`. `options`: further fields of `Route`.
     """
     declared = _Declaration(
-        method, path, access, status, errors, example, body, responses, parameters, error_spec, page, options
+        method, path, access, tag, status, errors, example, body, responses, parameters, error_spec, page, options
     )
 
     def declare(handler: F) -> F:
@@ -166,9 +168,9 @@ def _route(handler: Callable[..., Awaitable[Any]], tag: Tag, arguments: Argument
     given = {name: _argument(name, type_, declared.path, arguments) for name, type_ in hints.items()}
     operation = Operation(
         _camel(handler.__name__),
-        tag,
+        declared.tag or tag,
         declared.responses or tuple(_response(each, declared.status, declared.page) for each in _alternatives(result)),
-        (*_ids(declared.path), *(each for one in given.values() for each in one.parameters), *declared.parameters),
+        (*_ids(declared), *(each for one in given.values() for each in one.parameters), *declared.parameters),
         body=declared.body or _body(hints.values(), declared.example),
         error_statuses=declared.errors,
         error_spec=declared.error_spec,
@@ -179,9 +181,10 @@ def _route(handler: Callable[..., Awaitable[Any]], tag: Tag, arguments: Argument
     return Route(declared.method, declared.path, answer, declared.access, operation=operation, **declared.route)
 
 
-def _ids(path: str) -> list[Parameter]:
-    """The variables of a path, but for slugs, which the document describes by itself."""
-    names = (name for name in _VARIABLE.findall(path) if not name.endswith("Slug"))
+def _ids(declared: _Declaration) -> list[Parameter]:
+    """The variables of a path, but for those that are described, and slugs, which the document describes by itself."""
+    known = {each.name for each in declared.parameters}
+    names = (name for name in _VARIABLE.findall(declared.path) if not (name.endswith("Slug") or name in known))
     return [Parameter(name, "path", _PATH_ID, f"The {name.removesuffix('Id')}.") for name in names]
 
 

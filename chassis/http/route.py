@@ -21,6 +21,7 @@ from typing import Any, Final, Literal
 import msgspec
 from aiohttp import web
 
+from chassis.errors import JSON_TYPE as JSON_TYPE  # noqa: PLC0414
 from chassis.errors import ApiError, Issue
 from chassis.http.access import Access, Handler, public
 from chassis.http.cors import Cors
@@ -30,8 +31,6 @@ from proto.errors import ErrorCode
 
 ParameterLocation = Literal["path", "query", "header"]
 Content = Mapping[str, Any]  # media type -> type of the body; None: bytes in a format that JSON Schema cannot describe
-
-JSON_TYPE: Final = "application/json"
 
 
 class ErrorBody(msgspec.Struct, rename="camel"):

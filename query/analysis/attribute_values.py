@@ -9,13 +9,15 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
+from chassis.http.route import Parameter
 from chassis.http.validation import Issues, bounded_int, single_value
 from query.analysis import windows
 from query.analysis.aggregate import group_text
 from query.json_types import Count, Range
 from query.read_store import MAX_GROUP_BYTES, ReadStore
-from query.request.filters import MAX_VALUE, Filter, Op, check_key, conditions, parse_filters, resolve_key
+from query.request.filters import MAX_VALUE, Filter, KeyText, Op, check_key, conditions, parse_filters, resolve_key
 from query.request.parameters import FILTERS_PATH, parse_time_range
+from query.routing import TIME
 from query.rows import SPANS, TelemetryTable
 from query.statements import Condition, Fn, GroupRanking, Subject
 from query.statements.predicates import Window
@@ -105,4 +107,17 @@ async def read(store: ReadStore, project_id: int, plan: ValuesPlan) -> bytes:
             scanned=scan_window.spans,
             range=Range(format_timestamp(window.from_ns), format_timestamp(window.to_ns)),
         )
+    )
+
+
+def values_of(filters: Parameter, example: str) -> tuple[Parameter, ...]:
+    """The parameters of a list of values; `example` is a key."""
+    return (
+        Parameter("key", "query", KeyText, "The key, as in filters.", required=True, example=example),
+        Parameter("prefix", "query", Annotated[str, Meta(max_length=MAX_VALUE)], "Only values that start with this."),
+        *TIME,
+        filters,
+        Parameter(
+            "limit", "query", Annotated[int, Meta(ge=1, le=MAX_VALUES)], "Maximum number.", default=DEFAULT_VALUES
+        ),
     )

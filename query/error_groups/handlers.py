@@ -3,33 +3,67 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 from aiohttp import web
+from msgspec import Meta
 
 from chassis.errors import NotFound
 from chassis.http.access import authorization_context
 from chassis.http.cursor import CursorSigner
+from chassis.http.route import Parameter, Tag
 from chassis.source_maps.resolver import SourceMaps
 from query.error_groups import listing
 from query.error_groups.issue_states import IssueStates, error_issue
 from query.error_groups.listing import error_page
 from query.error_groups.occurrences import (
+    DEFAULT_LOGS,
+    MAX_LOGS,
     occurrence_page,
     occurrence_record,
     parse_log_limit,
     parse_occurrence_id,
     read_occurrence,
 )
-from query.path_params import get_project_id, parse_path_id
+from query.error_groups.schemas import ErrorHistory, ErrorPage, OccurrencePage, OccurrenceRecord
 from query.query_key import JsonResult, QueryKey
 from query.read_store import ReadStores
+from query.routing import CURSOR, FILTERS_OF_ERRORS, LIMIT, TIME, explore, get_project_id, parse_path_id
 from query.rows import ERRORS, fingerprint_bytes
 from query.scheduler import QueryScheduler, requester_of
 from query.search.listing import ListScope, fetch, page_query_key, plan
+from query.statements import ErrorOrder
 
 MAX_ID: Final = 64
+TAG: Final = Tag("errors", "Exceptions, grouped by fingerprint.")
+FINGERPRINT_IN_PATH: Final = Parameter(
+    "fingerprint",
+    "path",
+    Annotated[str, Meta(min_length=1, max_length=MAX_ID)],
+    "Fingerprint of the error: 32 hexadecimal digits. Any other value returns 404.",
+)
+OCCURRENCE_IN_PATH: Final = Parameter(
+    "occurrenceId",
+    "path",
+    Annotated[str, Meta(min_length=1, max_length=MAX_ID)],
+    "The `id` of the occurrence in lists.",
+)
+SORT: Final = Parameter(
+    "sort",
+    "query",
+    ErrorOrder,
+    "Order, always descending: by last occurrence, number of occurrences, or first occurrence in the window.",
+    default=ErrorOrder.LAST_SEEN,
+)
+SURROUNDING_LOGS: Final = Parameter(
+    "logs",
+    "query",
+    Annotated[int, Meta(ge=1, le=MAX_LOGS)],
+    "Maximum number of log records before, and after, the occurrence.",
+    default=DEFAULT_LOGS,
+)
+_ERROR: Final = "/errors/{fingerprint}"
 
 
 class ErrorHandlers:
@@ -51,7 +85,8 @@ class ErrorHandlers:
         self._clock = clock
         self._source_maps = source_maps
 
-    async def groups(self, request: web.Request) -> web.StreamResponse:
+    @explore(TAG, "/errors", ErrorPage, *TIME, FILTERS_OF_ERRORS, SORT, LIMIT, CURSOR)
+    async def list_errors(self, request: web.Request) -> web.StreamResponse:
         """List errors: occurrences grouped by fingerprint.
 
         Sorted by the last occurrence, by frequency, or by the first occurrence, always descending. Each error has its
@@ -70,7 +105,8 @@ class ErrorHandlers:
         key = QueryKey.of("errors", scope.project_id, parameters, to_ns=to_ns)
         return await self._scheduler.respond(request, key, make)
 
-    async def group(self, request: web.Request) -> web.StreamResponse:
+    @explore(TAG, _ERROR, ErrorHistory, FINGERPRINT_IN_PATH, *TIME, FILTERS_OF_ERRORS)
+    async def show_error(self, request: web.Request) -> web.StreamResponse:
         """Show one error, and how often it occurred over the window.
 
         An error that did not occur in the window is shown with a count of zero.
@@ -90,7 +126,8 @@ class ErrorHandlers:
         query_key = QueryKey.of("error", occurrence_filter.project_id, planned, to_ns=occurrence_filter.window.to_ns)
         return await self._scheduler.respond(request, query_key, make)
 
-    async def occurrences(self, request: web.Request) -> web.StreamResponse:
+    @explore(TAG, _ERROR + "/occurrences", OccurrencePage, FINGERPRINT_IN_PATH, *TIME, FILTERS_OF_ERRORS, LIMIT, CURSOR)
+    async def list_error_occurrences(self, request: web.Request) -> web.StreamResponse:
         """List the occurrences of an error, newest first.
 
         Every stored occurrence that matches is listed exactly once, even if times are equal.
@@ -108,7 +145,15 @@ class ErrorHandlers:
 
         return await self._scheduler.respond(request, page_query_key(planned), make)
 
-    async def occurrence(self, request: web.Request) -> web.StreamResponse:
+    @explore(
+        TAG,
+        _ERROR + "/occurrences/{occurrenceId}",
+        OccurrenceRecord,
+        FINGERPRINT_IN_PATH,
+        OCCURRENCE_IN_PATH,
+        SURROUNDING_LOGS,
+    )
+    async def show_error_occurrence(self, request: web.Request) -> web.StreamResponse:
         """Show one occurrence with its stack trace, its span and the log records around it.
 
         The records are those of its trace; if that has none, those of its service in its environment.

@@ -6,14 +6,17 @@ from collections.abc import Callable
 from aiohttp import web
 
 from query.analysis import attribute_values
+from query.analysis.attribute_values import values_of
 from query.analysis.attributes import plan as plan_window
 from query.logs import attributes, counts
-from query.path_params import get_project_id
+from query.logs.counts import LogKeys
 from query.query_key import JsonResult, QueryKey
 from query.read_store import ReadStores
 from query.request.parameters import FILTERS_PATH, read_body
+from query.routing import FILTERS_OF_LOGS, LOG_TAG, TIME, analysis, explore, get_project_id
 from query.rows import LOGS
 from query.scheduler import QueryScheduler, requester_of
+from query.send_buffer import TRUNCATED_HEADER
 from query.settings import QuerySettings
 
 
@@ -28,7 +31,14 @@ class LogHandlers:
         self._settings = settings
         self._clock = clock
 
-    async def attributes(self, request: web.Request) -> web.StreamResponse:
+    @explore(
+        LOG_TAG,
+        "/logs/attributes",
+        LogKeys,
+        *TIME,
+        headers={TRUNCATED_HEADER: "`keys` if there are more keys than were listed."},
+    )
+    async def list_log_attributes(self, request: web.Request) -> web.StreamResponse:
         """List the keys of log records.
 
         Built-in fields and attributes, named as in filters and groups, of the newest records of the window. The count
@@ -43,7 +53,10 @@ class LogHandlers:
         key = QueryKey.of("log attributes", project_id, window, to_ns=window.to_ns)
         return await self._scheduler.respond(request, key, make)
 
-    async def attribute_values(self, request: web.Request) -> web.StreamResponse:
+    @explore(
+        LOG_TAG, "/logs/attributes/values", attribute_values.AttributeValues, *values_of(FILTERS_OF_LOGS, "serviceName")
+    )
+    async def list_log_attribute_values(self, request: web.Request) -> web.StreamResponse:
         """List the values of a key of log records, the most frequent first.
 
         Of the newest million records of the window; `complete` tells whether that was all.
@@ -58,7 +71,21 @@ class LogHandlers:
         key = QueryKey.of("log attribute values", project_id, planned, to_ns=planned.window.to_ns)
         return await self._scheduler.respond(request, key, make)
 
-    async def aggregate(self, request: web.Request) -> web.StreamResponse:
+    @analysis(
+        LOG_TAG,
+        "/logs/aggregate",
+        counts.LogCountsRequest,
+        counts.LogCounts,
+        "Without `groupBy` all records are one group.",
+        {
+            "groupBy": "severityNumber",
+            "filters": [{"key": "serviceName", "op": "eq", "value": "shop"}],
+            "hours": 3,
+            "limit": 25,
+            "intervalSeconds": 300,
+        },
+    )
+    async def aggregate_logs(self, request: web.Request) -> web.StreamResponse:
         """Count log records by group, over time.
 
         Counts are exact for the part of the window that `range` shows; the response has the groups of most records.

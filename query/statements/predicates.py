@@ -18,8 +18,8 @@ from query.timestamps import HOUR, MAX_NANOS, MINUTE, TimestampError, parse_time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseStatement:
-    """`existing_attributes`: names of attributes (`query.sql.predicates.attribute_names`) that may exist. Others are not
-    read, but their appearance is detected (`query.sql.Query.needs_recheck`). None: every location is read.
+    """`existing_attributes`: names of attributes (`query.sql.predicates.attribute_names`) that may exist. Others are
+    not read, but their appearance is detected (`query.sql.Query.needs_recheck`). None: every location is read.
 
     ValueError without a positive project id.
     """

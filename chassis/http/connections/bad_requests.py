@@ -15,10 +15,9 @@ from aiohttp.http_exceptions import BadHttpMethod, LineTooLong
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
-from chassis.errors import ApiError, BadRequest, ServiceUnavailable, envelope
+from chassis.errors import JSON_TYPE, ApiError, BadRequest, ServiceUnavailable, envelope
 from chassis.http.preparse import date_line
 from chassis.http.request_ids import resolve_request_id
-from chassis.http.route import JSON_TYPE
 
 SERVER: Final = "sluice"  # the header Server, as of every response: without versions
 

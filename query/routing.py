@@ -1,0 +1,175 @@
+"""How the endpoints of explore are declared: their paths, access and responses, and the parameters that they share.
+
+Bounds are the constants that validation uses. A handler reads its query string and body by itself: a window,
+filters and a cursor depend on each other.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Final, Literal, TypeVar
+
+from aiohttp import web
+from msgspec import Meta
+
+from chassis.errors import NotFound
+from chassis.http.access import authorization_context, bearer
+from chassis.http.declaration import Arguments, F, declared_routes, route
+from chassis.http.route import Body, Parameter, ResponseSpec, Route, Tag, json_content
+from chassis.http.validation import Issues, check_length
+from chassis.limits.limiter import LimitClass
+from query.request.filters import MAX_FILTERS, MAX_TEXT
+from query.request.parameters import DEFAULT_LIMIT, MAX_CURSOR, MAX_LIMIT, MAX_SPAN_ID, MAX_TRACE_ID, SORTS
+from query.rows import ERRORS, LOGS, SPANS, TelemetryTable
+from query.statements.predicates import DEFAULT_HOURS, MAX_HOURS
+from query.timestamps import TIMESTAMP_PATTERN
+
+T = TypeVar("T")
+
+SCOPE: Final = "explore:read"
+EXPLORE_PATH: Final = "/orgs/{orgSlug}/projects/{projectSlug}/explore"
+
+SPAN_TAG: Final = Tag("spans", "Spans of a project: list, aggregate and compare them.")
+LOG_TAG: Final = Tag("logs", "Log records of a project: list and count them.")
+TRACE_TAG: Final = Tag("traces", "One trace.")
+
+TimestampText = Annotated[str, Meta(pattern=TIMESTAMP_PATTERN)]
+
+FROM: Final = Parameter(
+    "from",
+    "query",
+    TimestampText,
+    "Start of the window, inclusive: RFC 3339, Unix time in seconds to nanoseconds, `now`, or `now-15m` "
+    f"(ms, s, m, h, d, w). At most {MAX_HOURS} hours before `to`; by default `hours` before it.",
+)
+TO: Final = Parameter(
+    "to",
+    "query",
+    TimestampText,
+    "End of the window, exclusive, in the same formats as `from`; by default now, or `hours` after `from`.",
+)
+HOURS: Final = Parameter(
+    "hours",
+    "query",
+    Annotated[int, Meta(ge=1, le=MAX_HOURS)],
+    f"Length of the window: from `from` on, otherwise up to `to`. With both it must be the time between them. Without "
+    f"either by default {DEFAULT_HOURS}.",
+    example=3,
+)
+TIME: Final = (FROM, TO, HOURS)
+
+
+def _filters(signal: TelemetryTable, example: str) -> Parameter:
+    """The `filters` parameter of a list; `example` is one that this signal supports."""
+    keys = ", ".join(
+        f"`{field.name}` ({', '.join(field.names)})" if field.names else f"`{field.name}`"
+        for field in signal.fields.values()
+    )
+    return Parameter(
+        "filters",
+        "query",
+        Annotated[str, Meta(max_length=MAX_TEXT)],
+        'Filters, all of which must match: `key:value`, `-key:value`, `key:*piece*`, `key:*"two words"*`, `key:>1`, '
+        "`has:key`, or JSON: "
+        f'`[{{"key": "key", "op": "eq", "value": "value"}}]`. At most {MAX_FILTERS} filters. Keys: {keys}'
+        f"{', or an attribute' if signal.has_attributes else ''}.",
+        example=example,
+    )
+
+
+FILTERS_OF_SPANS: Final = _filters(SPANS, "serviceName:shop durationMs:>100")
+FILTERS_OF_LOGS: Final = _filters(LOGS, "severityNumber:>=17")
+FILTERS_OF_ERRORS: Final = _filters(ERRORS, "environment:production")
+LIMIT: Final = Parameter(
+    "limit",
+    "query",
+    Annotated[int, Meta(ge=1, le=MAX_LIMIT)],
+    "Maximum number of rows in a page; a page of large rows may have fewer.",
+    default=DEFAULT_LIMIT,
+)
+CURSOR: Final = Parameter(
+    "cursor",
+    "query",
+    Annotated[str, Meta(min_length=1, max_length=MAX_CURSOR)],
+    "`nextCursor` of the previous page. All other parameters except `limit` must be unchanged.",
+)
+TRACE: Final = Parameter(
+    "traceId",
+    "query",
+    Annotated[str, Meta(min_length=1, max_length=MAX_TRACE_ID)],
+    "Return only rows of this trace: 32 or 16 hexadecimal digits. Without a time window, that of the trace applies.",
+)
+TRACE_IN_PATH: Final = Parameter(
+    "traceId",
+    "path",
+    Annotated[str, Meta(min_length=1, max_length=MAX_TRACE_ID)],
+    "Trace id: 32 or 16 hexadecimal digits in either case. Any other value returns 404.",
+)
+SPAN_IN_PATH: Final = Parameter(
+    "spanId",
+    "path",
+    Annotated[str, Meta(min_length=1, max_length=MAX_SPAN_ID)],
+    "Span id: 16 hexadecimal digits in either case.",
+)
+SPAN_SORT: Final = Parameter("sort", "query", Literal["time", "duration"], "Newest or longest first.", default=SORTS[0])
+SPAN_LIST: Final = (*TIME, TRACE, FILTERS_OF_SPANS, SPAN_SORT, LIMIT, CURSOR)
+LOG_LIST: Final = (*TIME, TRACE, FILTERS_OF_LOGS, LIMIT, CURSOR)
+
+
+def explore(
+    tag: Tag,
+    path: str,
+    result: type[Any],
+    *parameters: Parameter,
+    headers: Mapping[str, str] = MappingProxyType({}),
+    method: str = "GET",
+    **options: Any,
+) -> Callable[[F], F]:
+    """Declare the method below, which takes the request and answers it, as the handler of an endpoint of explore.
+    `headers`: additional ones of the response, with their descriptions. `options`: as for `route`.
+    """
+    described = (inspect.getdoc(result) or "").partition("\n\n")[0]
+    response = ResponseSpec(described, json_content(result), headers=headers)
+    path = EXPLORE_PATH + path
+    return route(method, path, bearer(SCOPE), tag=tag, responses=(response,), parameters=parameters, **options)
+
+
+def analysis(
+    tag: Tag, path: str, body: type[Any], result: type[Any], description: str, example: Any
+) -> Callable[[F], F]:
+    """Declare an endpoint that reads many rows for a body: it has a rate limit of its own, and ends with its client."""
+    given = Body(json_content(body), description, example=example)
+    limit = LimitClass.ANALYSIS
+    return explore(tag, path, result, method="POST", body=given, limit=limit, cancel_on_disconnect=True)
+
+
+async def _no_body(_request: web.Request, type_: type[Any]) -> Any:
+    raise TypeError(f"handlers of explore read their bodies by themselves, not as {type_}")
+
+
+_ARGUMENTS: Final = Arguments(_no_body, lambda request, name: request.match_info[name])
+
+
+def explore_routes(handlers: object) -> list[Route]:
+    """The routes of an object whose methods `explore` and `analysis` declare."""
+    return declared_routes(handlers, SPAN_TAG, _ARGUMENTS)
+
+
+def get_project_id(request: web.Request) -> int:
+    """The project's numeric id; every explore path names a project. TypeError if the route has none."""
+    project_id = authorization_context(request).project_id
+    if project_id is None:
+        raise TypeError("explore routes require a project")
+    return project_id
+
+
+def parse_path_id(request: web.Request, name: str, max_length: int, parse: Callable[[str], T | None]) -> T:
+    """Parse an id in the path. Too long: 400; a text that cannot be a stored id: NotFound."""
+    issues = Issues()
+    text = request.match_info[name]
+    if not check_length(f"path.{name}", text, 1, max_length, issues):
+        issues.raise_if_any()
+    value = parse(text)
+    if value is None:
+        raise NotFound
+    return value
