@@ -12,14 +12,11 @@ from pathlib import Path
 
 import msgspec
 
-from chassis.db import migrations
 from chassis.db.database import Database
 from chassis.errors import StartupError
-from chassis.runtime.settings import ChassisSettings
 from control.audit import verify
 from control.audit.verify import VerifyResult
-from sluice import process
-from sluice.settings_sources import SettingsSources
+from sluice.cli.database import load_settings, on_database
 
 
 class ChainReport(msgspec.Struct, frozen=True):
@@ -43,25 +40,17 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.file:
         results: Sequence[VerifyResult] = [_verify_file(Path(arguments.file), noted)]
     else:
-        settings = SettingsSources.from_arguments(arguments).chassis_settings()
-        process.log_to_stderr(settings)
-        migrations.check(settings.effective_database_url)
-        results = process.run(_verify_store(settings, arguments.org, noted))
+        results = on_database(load_settings(arguments), lambda database: _verify_store(database, arguments.org, noted))
     for result in results:
         sys.stdout.write(_json(result) if arguments.json else _line(result))
     return 1 if any(result.first_break for result in results) else 0
 
 
-async def _verify_store(settings: ChassisSettings, org: str | None, noted: Mapping[int, bytes]) -> list[VerifyResult]:
-    database = Database.from_settings(settings)
-    await database.start()
-    try:
-        chains = [(id_, slug) async for id_, slug in verify.iter_chains(database) if org in (None, slug, id_)]
-        if org is not None and not chains:
-            raise StartupError(f"There is no organization {org}.")
-        return [await verify.verify_stored(database, id_, slug, noted) for id_, slug in chains]
-    finally:
-        await database.close()
+async def _verify_store(database: Database, org: str | None, noted: Mapping[int, bytes]) -> list[VerifyResult]:
+    chains = [(id_, slug) async for id_, slug in verify.iter_chains(database) if org in (None, slug, id_)]
+    if org is not None and not chains:
+        raise StartupError(f"There is no organization {org}.")
+    return [await verify.verify_stored(database, id_, slug, noted) for id_, slug in chains]
 
 
 def _verify_file(file: Path, noted: Mapping[int, bytes]) -> VerifyResult:

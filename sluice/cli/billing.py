@@ -6,20 +6,17 @@ Only the operator can say whose customer an organization is: events of the proce
 
 import argparse
 import sys
+from functools import partial
 
 import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.db import migrations
 from chassis.db.database import Database, format_time
 from chassis.errors import StartupError
-from chassis.runtime.settings import ChassisSettings
 from control.governance.billing import repository
 from control.governance.billing.repository import CustomerTaken
-from control.identity import organization_repository
 from control.identity.organization_repository import StoredOrganization
-from sluice import process
-from sluice.settings_sources import SettingsSources
+from sluice.cli.database import get_organization, load_settings, on_database, record_command
 
 
 class OrganizationBilling(msgspec.Struct, frozen=True, rename="camel"):
@@ -38,10 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Apply the options and print; the exit code. Raises StartupError for an unknown organization, and for a customer
     of another one.
     """
-    settings = SettingsSources.from_arguments(arguments).chassis_settings()
-    process.log_to_stderr(settings)
-    migrations.check(settings.effective_database_url)
-    found = process.run(_work(settings, arguments))
+    found = on_database(load_settings(arguments), partial(_work, arguments=arguments))
     if arguments.json:
         sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
     else:
@@ -49,30 +43,16 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _work(settings: ChassisSettings, arguments: argparse.Namespace) -> OrganizationBilling:
-    database = Database.from_settings(settings)
-    await database.start()
-    try:
-        if arguments.customer is not None:
-            async with database.write() as connection:
-                await _link(connection, await _find(connection, arguments.org), arguments.customer)
-        async with database.read() as connection:
-            return await _load(connection, await _find(connection, arguments.org))
-    finally:
-        await database.close()
-
-
-async def _find(connection: AsyncConnection, slug: str) -> StoredOrganization:
-    found = await organization_repository.find_organization(connection, slug)
-    if found is None:
-        raise StartupError(f"There is no organization {slug}.")
-    return found
+async def _work(database: Database, arguments: argparse.Namespace) -> OrganizationBilling:
+    if arguments.customer is not None:
+        async with database.write() as connection:
+            await _link(connection, await get_organization(connection, arguments.org), arguments.customer)
+    async with database.read() as connection:
+        return await _load(connection, await get_organization(connection, arguments.org))
 
 
 async def _link(connection: AsyncConnection, organization: StoredOrganization, customer_id: str) -> None:
     """An empty customer: none."""
-    from control.audit.record import COMMAND_REQUEST_ID, Actor, record
-
     before = await repository.find_by_organization(connection, organization.id)
     if (before.customer_id if before else "") == customer_id:
         return
@@ -84,7 +64,7 @@ async def _link(connection: AsyncConnection, organization: StoredOrganization, c
     else:
         await repository.unlink(connection, organization.id)
     data = {"customerId": customer_id or None, "before": before.customer_id if before else None}
-    await record(connection, Actor(organization.id), "subscription.link", organization.id, data, COMMAND_REQUEST_ID)
+    await record_command(connection, organization.id, "subscription.link", organization.id, data)
 
 
 async def _load(connection: AsyncConnection, organization: StoredOrganization) -> OrganizationBilling:

@@ -18,7 +18,7 @@ import msgspec
 from chassis.clickhouse import QueryLimits
 from chassis.clickhouse import migrations as schema
 from chassis.db import migrations
-from chassis.db.database import Database, format_time, redacted_url
+from chassis.db.database import format_time, redacted_url
 from chassis.erasures import repository
 from chassis.errors import StartupError
 from chassis.redis import open_redis
@@ -28,6 +28,7 @@ from sluice import __version__, data_dir, process
 from sluice.app_builder import open_clickhouse
 from sluice.backup.manifest import read_record
 from sluice.cli.config import settings_classes
+from sluice.cli.database import open_database
 from sluice.settings_sources import SettingsSources
 
 _PACKAGES: Final = (
@@ -140,13 +141,8 @@ def _database(settings: ChassisSettings) -> str:
 
 async def _erasures(settings: ChassisSettings) -> str:
     """Raises StartupError for failed erasures, and for one that is not completed in time."""
-    database = Database.from_settings(settings)
-    await database.start()
-    try:
-        async with database.read() as connection:
-            unfinished = await repository.count_unfinished(connection)
-    finally:
-        await database.close()
+    async with open_database(settings) as database, database.read() as connection:
+        unfinished = await repository.count_unfinished(connection)
     found = f"open: {unfinished.open}, failed: {unfinished.failed}"
     if unfinished.oldest is None:
         return found

@@ -12,19 +12,16 @@ from typing import Any
 import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.db import migrations
 from chassis.db.database import Database, to_milliseconds
 from chassis.erasures.repository import NewErasure, StoredErasure
 from chassis.erasures.tables import ErasureKind
 from chassis.errors import StartupError
 from chassis.http.validation import Issues
-from chassis.runtime.settings import ChassisSettings
 from control.governance.erasures.schemas import erasure_body
 from control.identity import organization_repository
 from query.timestamps import TimestampError, parse_timestamp
-from sluice import process
+from sluice.cli.database import get_organization, load_settings, on_database
 from sluice.erasure_filters import check_filter_text
-from sluice.settings_sources import SettingsSources
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -33,10 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     now = to_milliseconds(datetime.now(UTC))
     wanted = _parse(arguments, now)
-    settings = SettingsSources.from_arguments(arguments).chassis_settings()
-    process.log_to_stderr(settings)
-    migrations.check(settings.effective_database_url)
-    erasure = process.run(_create(settings, arguments, wanted, now))
+    erasure = on_database(load_settings(arguments), lambda database: _create(database, arguments, wanted, now))
     if arguments.json:
         sys.stdout.write(msgspec.json.encode(erasure_body(erasure)).decode() + "\n")
         return 0
@@ -73,36 +67,29 @@ def _nanos(text: str | None, path: str, issues: Issues) -> int | None:
 
 
 async def _create(
-    settings: ChassisSettings, arguments: argparse.Namespace, wanted: dict[str, Any], now: datetime
+    database: Database, arguments: argparse.Namespace, wanted: dict[str, Any], now: datetime
 ) -> StoredErasure:
     from control.audit.record import COMMAND_REQUEST_ID, Actor
     from control.governance.erasures.submission import create_filter_erasure
 
-    database = Database.from_settings(settings)
-    await database.start()
-    try:
-        async with database.write() as connection:
-            org_id, project = await _find_project(connection, arguments.org, arguments.project)
-            new = NewErasure(
-                kind=ErasureKind.FILTER,
-                org_id=org_id,
-                project_id=project.id,
-                project_slug=project.slug,
-                dry_run=arguments.dry_run,
-                purged=True,
-                **wanted,
-            )
-            return await create_filter_erasure(connection, Actor(org_id), new, COMMAND_REQUEST_ID, now)
-    finally:
-        await database.close()
+    async with database.write() as connection:
+        org_id, project = await _find_project(connection, arguments.org, arguments.project)
+        new = NewErasure(
+            kind=ErasureKind.FILTER,
+            org_id=org_id,
+            project_id=project.id,
+            project_slug=project.slug,
+            dry_run=arguments.dry_run,
+            purged=True,
+            **wanted,
+        )
+        return await create_filter_erasure(connection, Actor(org_id), new, COMMAND_REQUEST_ID, now)
 
 
 async def _find_project(
     connection: AsyncConnection, org_slug: str, project_slug: str
 ) -> tuple[str, organization_repository.StoredProject]:
-    organization = await organization_repository.find_organization(connection, org_slug)
-    if organization is None:
-        raise StartupError(f"There is no organization {org_slug}.")
+    organization = await get_organization(connection, org_slug)
     project = await organization_repository.find_project(connection, organization.id, project_slug)
     if project is None:
         raise StartupError(f"The organization {org_slug} has no project {project_slug}.")

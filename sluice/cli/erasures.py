@@ -14,17 +14,14 @@ from typing import Final
 
 import msgspec
 
-from chassis.db import migrations
 from chassis.db.database import Database, format_time
 from chassis.erasures import export, repository
 from chassis.erasures.repository import StoredErasure
 from chassis.errors import StartupError
-from chassis.runtime.settings import ChassisSettings
 from control.governance.erasures.schemas import Erasure, erasure_body
 from query.timestamps import TimestampError, parse_timestamp
-from sluice import process
+from sluice.cli.database import load_settings, on_database
 from sluice.erasure_replay import apply_erasures, read_export
-from sluice.settings_sources import SettingsSources
 
 PAGE: Final = 500
 MAX_LISTED: Final = 1_000
@@ -39,19 +36,8 @@ class ErasureReport(Erasure, frozen=True, rename="camel", kw_only=True):
 
 def run(arguments: argparse.Namespace) -> int:
     """Do what the action says; the exit code. Raises StartupError for an unknown id."""
-    settings = SettingsSources.from_arguments(arguments).chassis_settings()
-    process.log_to_stderr(settings)
-    migrations.check(settings.effective_database_url)
-    return process.run(_with_database(settings, arguments))
-
-
-async def _with_database(settings: ChassisSettings, arguments: argparse.Namespace) -> int:
-    database = Database.from_settings(settings)
-    await database.start()
-    try:
-        return await _ACTIONS[arguments.action](database, arguments)
-    finally:
-        await database.close()
+    action = _ACTIONS[arguments.action]
+    return on_database(load_settings(arguments), lambda database: action(database, arguments))
 
 
 async def _list(database: Database, arguments: argparse.Namespace) -> int:

@@ -9,14 +9,12 @@ from pathlib import Path
 
 import msgspec
 
-from chassis.db import migrations
 from chassis.db.database import Database
 from chassis.errors import StartupError
-from chassis.runtime.settings import ChassisSettings
 from control.identity.bootstrap import Bootstrap, provision
 from proto.identity import is_slug
-from sluice import data_dir, first_run, process
-from sluice.settings_sources import SettingsSources
+from sluice import first_run
+from sluice.cli.database import load_settings, on_database
 
 
 class InitResult(msgspec.Struct, frozen=True, rename="camel"):
@@ -34,13 +32,10 @@ def run(arguments: argparse.Namespace) -> int:
     for option in ("org", "project"):
         if not is_slug(getattr(arguments, option)):
             raise StartupError(f"--{option} must be 1 to 64 lowercase letters, digits, inner hyphens.", exit_code=2)
-    settings = SettingsSources.from_arguments(arguments).chassis_settings()
-    process.log_to_stderr(settings)
-    data_dir.prepare(settings.data_dir)
-    migrations.check(settings.effective_database_url)
+    settings = load_settings(arguments, prepare=True)
     name = f"init-{arguments.org}-{arguments.project}.json"
     file = Path(arguments.out).absolute() if arguments.out else settings.data_dir / name
-    created = process.run(_make(settings, arguments.org, arguments.project, arguments.quota, file))
+    created = on_database(settings, lambda database: _make(database, settings.base_url, arguments, file))
     result = InitResult(created.base_url, created.org_slug, created.project_slug, created.project_id, str(file))
     if arguments.json:
         sys.stdout.write(msgspec.json.encode(result).decode() + "\n")
@@ -53,16 +48,9 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _make(
-    settings: ChassisSettings, org_slug: str, project_slug: str, monthly_items: int, file: Path
-) -> Bootstrap:
-    database = Database.from_settings(settings)
-    await database.start()
-    try:
-        async with database.write() as connection:
-            bootstrap = await provision(connection, settings.base_url, org_slug, project_slug, monthly_items)
-            await first_run.record_bootstrap(connection, bootstrap)
-            first_run.write(file, bootstrap)  # before the commit: otherwise a crash would lose the secrets
-        return bootstrap
-    finally:
-        await database.close()
+async def _make(database: Database, base_url: str, arguments: argparse.Namespace, file: Path) -> Bootstrap:
+    async with database.write() as connection:
+        bootstrap = await provision(connection, base_url, arguments.org, arguments.project, arguments.quota)
+        await first_run.record_bootstrap(connection, bootstrap)
+        first_run.write(file, bootstrap)  # before the commit: otherwise a crash would lose the secrets
+    return bootstrap

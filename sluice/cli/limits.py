@@ -6,20 +6,18 @@ With `--quota`, or `--key` and `--rate`, it sets them first. Gateways apply the 
 import argparse
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth import usage
-from chassis.db import migrations
 from chassis.db.database import Database
 from chassis.errors import StartupError
-from chassis.runtime.settings import ChassisSettings
 from control.identity import organization_repository, project_key_repository
 from control.identity.organization_repository import StoredOrganization
-from sluice import process
-from sluice.settings_sources import SettingsSources
+from sluice.cli.database import get_organization, load_settings, on_database, record_command
 
 MAX_KEYS: Final = 1_000
 
@@ -47,10 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Apply the options and print; the exit code. Raises StartupError for an unknown organization or key."""
     if (arguments.key is None) != (arguments.rate is None):
         raise StartupError("--key and --rate must be used together.", exit_code=2)
-    settings = SettingsSources.from_arguments(arguments).chassis_settings()
-    process.log_to_stderr(settings)
-    migrations.check(settings.effective_database_url)
-    found = process.run(_work(settings, arguments))
+    found = on_database(load_settings(arguments), partial(_work, arguments=arguments))
     if arguments.json:
         sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
     else:
@@ -58,39 +53,23 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _work(settings: ChassisSettings, arguments: argparse.Namespace) -> OrganizationLimits:
-    database = Database.from_settings(settings)
-    await database.start()
-    try:
-        async with database.write() as connection:
-            organization = await _find(connection, arguments.org)
-            await _set(connection, organization, arguments)
-        async with database.read() as connection:
-            return await _load_limits(connection, await _find(connection, arguments.org))
-    finally:
-        await database.close()
-
-
-async def _find(connection: AsyncConnection, slug: str) -> StoredOrganization:
-    found = await organization_repository.find_organization(connection, slug)
-    if found is None:
-        raise StartupError(f"There is no organization {slug}.")
-    return found
+async def _work(database: Database, arguments: argparse.Namespace) -> OrganizationLimits:
+    async with database.write() as connection:
+        await _set(connection, await get_organization(connection, arguments.org), arguments)
+    async with database.read() as connection:
+        return await _load_limits(connection, await get_organization(connection, arguments.org))
 
 
 async def _set(connection: AsyncConnection, organization: StoredOrganization, arguments: argparse.Namespace) -> None:
-    from control.audit.record import COMMAND_REQUEST_ID, Actor, record
-
-    actor = Actor(organization.id)
     if arguments.quota is not None:
         await organization_repository.set_quota(connection, organization.id, arguments.quota)
         data = {"monthlyItems": arguments.quota, "before": organization.monthly_items}
-        await record(connection, actor, "organization.update", organization.id, data, COMMAND_REQUEST_ID)
+        await record_command(connection, organization.id, "organization.update", organization.id, data)
     if arguments.key is not None:
         rate = None if arguments.rate == "default" else arguments.rate
         if await project_key_repository.set_key_rate(connection, organization.id, arguments.key, rate) is None:
             raise StartupError(f"The organization {organization.slug} has no key {arguments.key}.")
-        await record(connection, actor, "key.update", arguments.key, {"rate": arguments.rate}, COMMAND_REQUEST_ID)
+        await record_command(connection, organization.id, "key.update", arguments.key, {"rate": arguments.rate})
 
 
 async def _load_limits(connection: AsyncConnection, organization: StoredOrganization) -> OrganizationLimits:

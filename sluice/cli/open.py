@@ -12,13 +12,11 @@ from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.db import migrations
-from chassis.db.database import Database
 from chassis.errors import StartupError
 from chassis.runtime.settings import ChassisSettings
 from control.identity import login_code_repository, member_repository, organization_repository, user_repository
 from sluice import data_dir, process
-from sluice.settings_sources import SettingsSources
+from sluice.cli.database import get_organization, load_settings, open_database, record_command
 
 # Of the first owner, who has no address; `.invalid` is reserved (RFC 2606), so no mail is ever sent there.
 PLACEHOLDER: Final = "owner@sluice.invalid"
@@ -29,10 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Create the code, and open or print the link; the exit code. Raises StartupError for an organization without an
     owner.
     """
-    settings = SettingsSources.from_arguments(arguments).chassis_settings()
-    process.log_to_stderr(settings)
-    data_dir.prepare(settings.data_dir)
-    migrations.check(settings.effective_database_url)
+    settings = load_settings(arguments, prepare=True)
     url = data_dir.running_url(settings.data_dir) or settings.base_url
     if not settings.public_url:  # that one may not be reachable from here
         _require_page(url)
@@ -59,18 +54,11 @@ def _require_page(base_url: str) -> None:
 
 async def make_link(settings: ChassisSettings, base_url: str, org_slug: str | None) -> str:
     """A link that logs an owner in once, within ten minutes. `org_slug` None: the first organization."""
-    database = Database.from_settings(settings)
-    await database.start()
-    try:
-        async with database.write() as connection:
-            return f"{base_url}/ui/#code={await _code(connection, org_slug)}"
-    finally:
-        await database.close()
+    async with open_database(settings) as database, database.write() as connection:
+        return f"{base_url}/ui/#code={await _code(connection, org_slug)}"
 
 
 async def _code(connection: AsyncConnection, org_slug: str | None) -> str:
-    from control.audit.record import COMMAND_REQUEST_ID, Actor, record
-
     org_id = await _find_organization(connection, org_slug)
     owner_id = await member_repository.find_first_owner(connection, org_id)
     if owner_id is None:
@@ -78,7 +66,7 @@ async def _code(connection: AsyncConnection, org_slug: str | None) -> str:
     if await user_repository.find_user(connection, owner_id) is None:
         await user_repository.create_account(connection, owner_id, PLACEHOLDER, org_id)
     code = await login_code_repository.create(connection, org_id, owner_id, datetime.now(UTC))
-    await record(connection, Actor(org_id), "login_code.create", owner_id, {}, COMMAND_REQUEST_ID)
+    await record_command(connection, org_id, "login_code.create", owner_id, {})
     return code
 
 
@@ -88,7 +76,4 @@ async def _find_organization(connection: AsyncConnection, org_slug: str | None) 
         if found is None:
             raise StartupError("There is no organization yet: `sluice up` or `sluice init` creates one.")
         return found.id
-    named = await organization_repository.find_organization(connection, org_slug)
-    if named is None:
-        raise StartupError(f"There is no organization {org_slug}.")
-    return named.id
+    return (await get_organization(connection, org_slug)).id

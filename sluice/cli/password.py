@@ -16,14 +16,11 @@ from typing import Final, NamedTuple
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.db import migrations
 from chassis.db.database import Database
 from chassis.errors import StartupError
-from chassis.runtime.settings import ChassisSettings
 from control.identity import member_repository, session_repository, user_repository
 from control.identity.user_repository import User
-from sluice import process
-from sluice.settings_sources import SettingsSources
+from sluice.cli.database import load_settings, on_database
 
 MAX_NAMED: Final = 20  # organizations in a message
 
@@ -43,11 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Set the password; the exit code. Raises StartupError for an unknown address, several accounts with the address,
     or an invalid password length.
     """
-    settings = SettingsSources.from_arguments(arguments).chassis_settings()
-    process.log_to_stderr(settings)
-    migrations.check(settings.effective_database_url)
     named = _NamedAccount(arguments.email, arguments.org)
-    user = process.run(_set(settings, named, _password(), arguments.without_factor))
+    settings, password = load_settings(arguments), _password()
+    user = on_database(settings, lambda database: _set(database, named, password, arguments.without_factor))
     print(f"{user.email} has a new password{named.where}; all sessions were ended.")
     return 0
 
@@ -67,24 +62,19 @@ def _password() -> str:
     return password
 
 
-async def _set(settings: ChassisSettings, named: _NamedAccount, password: str, without_factor: bool) -> User:
+async def _set(database: Database, named: _NamedAccount, password: str, without_factor: bool) -> User:
     from control.identity.passwords import Passwords
 
-    database = Database.from_settings(settings)
-    await database.start()
-    try:
-        async with database.read() as connection:
-            user = await _find(connection, named)
-        hashed = await Passwords().hash(password, salted_like=user.password_hash)
-        async with database.write() as connection:
-            await user_repository.set_password(connection, user.id, hashed)
-            await session_repository.end_all(connection, user.id, datetime.now(UTC))
-            if without_factor:
-                await user_repository.remove_factor(connection, user.id)
-            await _record_audit(connection, user, without_factor)
-        return user
-    finally:
-        await database.close()
+    async with database.read() as connection:
+        user = await _find(connection, named)
+    hashed = await Passwords().hash(password, salted_like=user.password_hash)
+    async with database.write() as connection:
+        await user_repository.set_password(connection, user.id, hashed)
+        await session_repository.end_all(connection, user.id, datetime.now(UTC))
+        if without_factor:
+            await user_repository.remove_factor(connection, user.id)
+        await _record_audit(connection, user, without_factor)
+    return user
 
 
 async def _find(connection: AsyncConnection, named: _NamedAccount) -> User:

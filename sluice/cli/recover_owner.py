@@ -4,18 +4,17 @@ Whoever can run it has access to the database, and so to everything. The token i
 """
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.db import migrations
 from chassis.db.database import Database
 from chassis.errors import StartupError
-from chassis.runtime.settings import ChassisSettings
 from control.identity import enforcement, member_repository, organization_repository
-from sluice import data_dir, first_run, process
-from sluice.settings_sources import SettingsSources
+from sluice import first_run
+from sluice.cli.database import get_organization, load_settings, on_database, record_command
 
 TOKEN_NAME = "Created by sluice owner"  # noqa: S105 (a name)
 
@@ -36,34 +35,22 @@ def run(arguments: argparse.Namespace) -> int:
     """Create the token; the exit code. Raises StartupError for an unknown organization, one without an owner, or a
     file that exists.
     """
-    settings = SettingsSources.from_arguments(arguments).chassis_settings()
-    process.log_to_stderr(settings)
-    data_dir.prepare(settings.data_dir)
-    migrations.check(settings.effective_database_url)
+    settings = load_settings(arguments, prepare=True)
     file = Path(arguments.out).absolute() if arguments.out else settings.data_dir / f"owner-{arguments.org}.json"
-    token = process.run(_make(settings, arguments.org, file))
+    token = on_database(settings, partial(_make, base_url=settings.base_url, org_slug=arguments.org, file=file))
     print(f"A new token of owner {token.principal_id} of {token.org_slug} is in {file}. Existing tokens stay valid.")
     return 0
 
 
-async def _make(settings: ChassisSettings, org_slug: str, file: Path) -> RecoveredToken:
-    database = Database.from_settings(settings)
-    await database.start()
-    try:
-        async with database.write() as connection:
-            token = await _token(connection, settings.base_url, org_slug)
-            first_run.write(file, token)  # before the commit: otherwise a crash would lose the token
-        return token
-    finally:
-        await database.close()
+async def _make(database: Database, base_url: str, org_slug: str, file: Path) -> RecoveredToken:
+    async with database.write() as connection:
+        token = await _token(connection, base_url, org_slug)
+        first_run.write(file, token)  # before the commit: otherwise a crash would lose the token
+    return token
 
 
 async def _token(connection: AsyncConnection, base_url: str, org_slug: str) -> RecoveredToken:
-    from control.audit.record import COMMAND_REQUEST_ID, Actor, record
-
-    organization = await organization_repository.find_organization(connection, org_slug)
-    if organization is None:
-        raise StartupError(f"There is no organization {org_slug}.")
+    organization = await get_organization(connection, org_slug)
     owner_id = await member_repository.find_first_owner(connection, organization.id)
     if owner_id is None:
         raise StartupError(f"The organization {org_slug} has no owner.")
@@ -74,5 +61,5 @@ async def _token(connection: AsyncConnection, base_url: str, org_slug: str) -> R
         )
     token = await organization_repository.create_token(connection, organization.id, owner_id, TOKEN_NAME)
     data = {"holder": owner_id, "name": TOKEN_NAME, "scopes": [], "expiresAt": ""}
-    await record(connection, Actor(organization.id), "token.create", token.id, data, COMMAND_REQUEST_ID)
+    await record_command(connection, organization.id, "token.create", token.id, data)
     return RecoveredToken(base_url, org_slug, owner_id, token.secret)

@@ -10,13 +10,11 @@ import argparse
 from collections import Counter
 
 from chassis.auth.tables import metadata
-from chassis.db import migrations
 from chassis.db.database import Database
 from chassis.errors import StartupError
-from chassis.runtime.settings import ChassisSettings
 from control.secrets.reencrypt import count_by_key, encrypted_columns, reencrypt
 from control.secrets.secret_box import DecryptionError, KeyFile, KeyRingMissing, KeySource, SecretBox, load_key_source
-from sluice import process
+from sluice.cli.database import load_settings, on_database
 from sluice.settings_sources import SettingsSources
 
 
@@ -26,12 +24,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     register_encrypted_columns()
     sources = SettingsSources.from_arguments(arguments)
-    settings = sources.chassis_settings()
-    process.log_to_stderr(settings)
-    migrations.check(settings.effective_database_url)
+    settings = load_settings(arguments)
     keys = load_key_source(sources.load(ControlSettings).sealing_keys, settings.data_dir / "sealing.keys")
     try:
-        process.run(_work(arguments.action, settings, keys))
+        on_database(settings, lambda database: _work(database, arguments.action, keys))
     except DecryptionError as error:
         raise StartupError(f"A stored secret cannot be decrypted; nothing was lost: {error}.") from error
     return 0
@@ -42,17 +38,12 @@ def register_encrypted_columns() -> None:
     import control.export.tables  # noqa: F401
 
 
-async def _work(action: str, settings: ChassisSettings, keys: KeySource) -> None:
-    database = Database.from_settings(settings)
-    await database.start()
-    try:
-        if action == "rotate":
-            await _rotate(database, keys)
-        elif action == "retire":
-            await _retire(database, keys)
-        await _show(database, keys)
-    finally:
-        await database.close()
+async def _work(database: Database, action: str, keys: KeySource) -> None:
+    if action == "rotate":
+        await _rotate(database, keys)
+    elif action == "retire":
+        await _retire(database, keys)
+    await _show(database, keys)
 
 
 async def _rotate(database: Database, keys: KeySource) -> None:

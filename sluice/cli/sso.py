@@ -5,18 +5,15 @@ needs no DNS record then; `release` ends its enforcement, for an organization th
 import argparse
 import re
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.db import migrations
 from chassis.db.database import Database
-from chassis.errors import ApiError, StartupError
-from chassis.runtime.settings import ChassisSettings
-from control.identity import organization_repository
+from chassis.errors import StartupError
 from control.identity.organization_repository import StoredOrganization
-from sluice import process
-from sluice.settings_sources import SettingsSources
+from sluice.cli.database import get_organization, load_settings, on_database, record_command
 
 _DOMAIN: Final = re.compile(
     r"(?=.{3,253}\Z)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)+\Z"
@@ -28,32 +25,19 @@ def run(arguments: argparse.Namespace) -> int:
     domain = arguments.domain.lower() if arguments.action == "domain" else ""
     if arguments.action == "domain" and _DOMAIN.fullmatch(domain) is None:
         raise StartupError(f"--domain {arguments.domain} is not a domain name.", exit_code=2)
-    settings = SettingsSources.from_arguments(arguments).chassis_settings()
-    process.log_to_stderr(settings)
-    migrations.check(settings.effective_database_url)
-    print(process.run(_work(settings, arguments.org, domain)))
+    print(on_database(load_settings(arguments), partial(_work, org_slug=arguments.org, domain=domain)))
     return 0
 
 
-async def _work(settings: ChassisSettings, org_slug: str, domain: str) -> str:
-    database = Database.from_settings(settings)
-    await database.start()
-    try:
-        async with database.write() as connection:
-            organization = await organization_repository.find_organization(connection, org_slug)
-            if organization is None:
-                raise StartupError(f"There is no organization {org_slug}.")
-            if domain:
-                return await _verify_domain(connection, organization, domain)
-            return await _release(connection, organization)
-    except ApiError as error:
-        raise StartupError(error.message) from error
-    finally:
-        await database.close()
+async def _work(database: Database, org_slug: str, domain: str) -> str:
+    async with database.write() as connection:
+        organization = await get_organization(connection, org_slug)
+        return await (
+            _verify_domain(connection, organization, domain) if domain else _release(connection, organization)
+        )
 
 
 async def _verify_domain(connection: AsyncConnection, organization: StoredOrganization, domain: str) -> str:
-    from control.audit.record import COMMAND_REQUEST_ID, Actor, record
     from control.identity.sso import domain_repository
 
     now = datetime.now(UTC)
@@ -63,12 +47,11 @@ async def _verify_domain(connection: AsyncConnection, organization: StoredOrgani
     added = found or await domain_repository.add(connection, organization.id, domain, now)
     await domain_repository.mark_verified(connection, added, now)
     data = {"domain": domain, "by": "operator"}
-    await record(connection, Actor(organization.id), "sso.domain.verify", added.id, data, COMMAND_REQUEST_ID)
+    await record_command(connection, organization.id, "sso.domain.verify", added.id, data)
     return f"{domain} is a domain of {organization.slug}: members with an address in it are linked by it."
 
 
 async def _release(connection: AsyncConnection, organization: StoredOrganization) -> str:
-    from control.audit.record import COMMAND_REQUEST_ID, Actor, record
     from control.identity.sso import connection_repository, settings_repository
 
     now, released = datetime.now(UTC), 0
@@ -77,7 +60,7 @@ async def _release(connection: AsyncConnection, organization: StoredOrganization
             released += 1
             await connection_repository.release(connection, each.id, now)
             data = {"protocol": each.protocol.value, "enforced": False}
-            await record(connection, Actor(organization.id), "sso.connection.update", each.id, data, COMMAND_REQUEST_ID)
+            await record_command(connection, organization.id, "sso.connection.update", each.id, data)
     await settings_repository.apply_enforcement(connection, organization.id, now)
     if not released:
         return f"{organization.slug} does not require single sign-on."
