@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def register_encrypted_columns() -> None:
     """Complete the metadata: a key that encrypts a column which is not in it would look unused, and be retired."""
-    import control.export.tables  # noqa: F401
+    import control.app  # noqa: F401 (every table of the service)
 
 
 async def _work(database: Database, action: str, keys: KeySource) -> None:
