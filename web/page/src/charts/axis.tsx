@@ -1,7 +1,7 @@
 // Labels of axes: round times, round durations.
 import type { JSX } from 'preact';
 import { shownTime, type Zone } from '../address/time';
-import type { Num } from '../api/types';
+import type { Num } from '../api/numbers';
 import { duration } from '../ui/format';
 
 export interface Tick {

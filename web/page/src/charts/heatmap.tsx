@@ -2,7 +2,8 @@
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Zone } from '../address/time';
-import type { Heatmap, Num } from '../api/types';
+import type { Num } from '../api/numbers';
+import type { Heatmap } from '../api/types';
 import { powerTicks, TimeAxis, timeTicks, ValueAxis } from './axis';
 
 export interface Box {

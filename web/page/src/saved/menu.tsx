@@ -5,7 +5,7 @@ import { address, withChanges } from '../address/address';
 import { call } from '../api/client';
 import { owner } from '../api/session';
 import type { Page, SavedView } from '../api/types';
-import { apiBase, type Place } from '../router';
+import { apiBase, type Place } from '../address/place';
 import { Link } from '../ui/link';
 import { useQuery } from '../ui/query';
 import { useSignal } from '../ui/signal';

@@ -2,10 +2,11 @@
 import { Fragment, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { printed, printedJson } from '../api/numbers';
-import type { Json, LogRecord, Page, SpanRecord, Truncation } from '../api/types';
+import type { Json } from '../api/numbers';
+import type { Log, LogPage, SpanDetail } from '../api/api_types';
 import { address, push } from '../address/address';
 import { shownTime, type Zone } from '../address/time';
-import { exploreBase, type Place, projectPath } from '../router';
+import { exploreBase, type Place, projectPath } from '../address/place';
 import { CopyButton } from '../ui/copy';
 import { count, duration } from '../ui/format';
 import { Link } from '../ui/link';
@@ -93,7 +94,7 @@ function Pairs({ of, prefix = '', place }: { of: [string, Json][]; prefix?: stri
 const MAX_TRUNCATIONS = 20; // shown of a record; the others are in its JSON
 
 /** What a limit cut of a record. */
-export function Truncations({ of }: { of: Truncation[] }): JSX.Element | null {
+export function Truncations({ of }: { of: Log['truncations'] }): JSX.Element | null {
   if (of.length === 0) return null;
   return (
     <>
@@ -114,7 +115,7 @@ export function Truncations({ of }: { of: Truncation[] }): JSX.Element | null {
 
 export function SpanDetails(props: { place: Place; traceId: string; spanId: string; zone: Zone }): JSX.Element {
   const { place, traceId, spanId, zone } = props;
-  const span = useQuery<SpanRecord>({ path: `${exploreBase(place)}/traces/${traceId}/spans/${spanId}` });
+  const span = useQuery<SpanDetail>({ path: `${exploreBase(place)}/traces/${traceId}/spans/${spanId}` });
   return (
     <section class="panel details" aria-label="Span">
       <Loaded query={span}>
@@ -138,7 +139,7 @@ export function SpanDetails(props: { place: Place; traceId: string; spanId: stri
               Only this subtree
             </button>
             <CopyButton label="Copy as JSON" text={() => printedJson(data as unknown as Json)} />
-            <Truncations of={data.truncations ?? []} />
+            <Truncations of={data.truncations} />
             <Attributes of={data.attributes} place={place} />
             {data.events.length > 0 && <h3>Events ({data.events.length})</h3>}
             {data.events.map((event, at) => (
@@ -158,8 +159,12 @@ export function SpanDetails(props: { place: Place; traceId: string; spanId: stri
             {data.links.length > 0 && <h3>Links ({data.links.length})</h3>}
             <ul>
               {data.links.map((link) => (
-                <li key={link.traceId + link.spanId}>
-                  <Link to={`${projectPath(place, 'trace', link.traceId)}?span=${link.spanId}`}>{link.traceId}</Link>
+                <li key={`${link.traceId} ${link.spanId}`}>
+                  {link.traceId === null ? (
+                    <Text of={null} />
+                  ) : (
+                    <Link to={`${projectPath(place, 'trace', link.traceId)}?span=${link.spanId}`}>{link.traceId}</Link>
+                  )}
                 </li>
               ))}
             </ul>
@@ -175,7 +180,7 @@ const MAX_LOGS = 40; // a page of some hundred elements stays quick
 export function TraceLogs({ place, traceId, zone }: { place: Place; traceId: string; zone: Zone }): JSX.Element {
   const cursor = useSignal(address).query.get('logs');
   const rest = cursor === null ? '' : `&cursor=${encodeURIComponent(cursor)}`;
-  const logs = useQuery<Page<LogRecord>>({ path: `${exploreBase(place)}/traces/${traceId}/logs?limit=${MAX_LOGS}${rest}` });
+  const logs = useQuery<LogPage>({ path: `${exploreBase(place)}/traces/${traceId}/logs?limit=${MAX_LOGS}${rest}` });
   return (
     <Loaded query={logs}>
       {(page) =>

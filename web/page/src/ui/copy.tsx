@@ -3,7 +3,8 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { address, rangeOf, withChanges } from '../address/address';
 import { frozen, isRelative } from '../address/time';
-import { asCurl, type Call } from '../api/client';
+import { asCurl } from '../api/client';
+import type { Call } from '../api/request';
 
 export function linkOfThis(): string {
   const range = rangeOf(address.value);

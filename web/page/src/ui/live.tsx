@@ -1,7 +1,8 @@
 // What arrives, polled: newest first, held while somebody has scrolled down or pressed Pause.
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { ApiError, call } from '../api/client';
+import { call } from '../api/client';
+import { ApiError } from '../api/request';
 import { Failure } from './states';
 
 const POLL_MS = 2_000;

@@ -1,6 +1,7 @@
 // Loads what a view shows: the last picture stays, dimmed, until the next one is there; a new question ends the last one.
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
-import { ApiError, call, type Call } from '../api/client';
+import { call } from '../api/client';
+import { ApiError, type Call } from '../api/request';
 import { who } from '../api/session';
 
 const SLOW_MS = 3_000;

@@ -1,7 +1,7 @@
 // What a view shows instead of, or besides, its data.
 import type { ComponentChildren, JSX } from 'preact';
 import { push } from '../address/address';
-import { ApiError } from '../api/client';
+import { ApiError } from '../api/request';
 import type { Page } from '../api/types';
 import type { Query } from './query';
 import { Text } from './text';

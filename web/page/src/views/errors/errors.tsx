@@ -2,11 +2,11 @@
 import type { JSX } from 'preact';
 import { address, kept, pageOf, push, rangeOf, zoneOf } from '../../address/address';
 import { shownTime, type Zone } from '../../address/time';
-import type { Call } from '../../api/client';
+import type { Call } from '../../api/request';
 import type { ErrorDetail, ListedError, Occurrence, Page } from '../../api/types';
 import { LineChart, Sparkline } from '../../charts/line';
 import { HUES } from '../../charts/palette';
-import { exploreBase, type Place, projectPath, type ViewProps } from '../../router';
+import { exploreBase, type Place, projectPath, type ViewProps } from '../../address/place';
 import { CopyAs } from '../../ui/copy';
 import { count, counted } from '../../ui/format';
 import { Link } from '../../ui/link';

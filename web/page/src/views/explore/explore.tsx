@@ -2,14 +2,14 @@
 import type { JSX } from 'preact';
 import { address, pageOf, push, rangeOf, zoneOf } from '../../address/address';
 import { fromNanoseconds, shownTime, toNanoseconds, type Range, type Zone } from '../../address/time';
-import type { Call } from '../../api/client';
+import type { Call } from '../../api/request';
 import type { Comparison, Figures, Heatmap, Page, SpanRecord, TraceItem } from '../../api/types';
 import { type Box, HeatmapChart } from '../../charts/heatmap';
 import { LineChart } from '../../charts/line';
 import { HUES } from '../../charts/palette';
 import { FilterBar } from '../../filters/bar';
 import { equals, lacks, withTerm } from '../../filters/language';
-import { exploreBase, type Place, projectPath, type ViewProps } from '../../router';
+import { exploreBase, type Place, projectPath, type ViewProps } from '../../address/place';
 import { CopyAs, CopyCurl } from '../../ui/copy';
 import { count, drawn, duration, share } from '../../ui/format';
 import { useKeys } from '../../ui/keyboard';

@@ -3,7 +3,7 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { fromNanoseconds, shownTime, toNanoseconds, type Zone } from '../../address/time';
 import type { Page } from '../../api/types';
-import { exploreBase, type Place } from '../../router';
+import { exploreBase, type Place } from '../../address/place';
 import { useQuery } from '../../ui/query';
 import { Loaded } from '../../ui/states';
 import { OutsideLink, Text } from '../../ui/text';

@@ -2,7 +2,7 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { address, go } from '../../address/address';
-import { ApiError } from '../../api/client';
+import { ApiError } from '../../api/request';
 import {
   accept,
   beginSignOn,

@@ -2,11 +2,11 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { address, go, isPlainClick, kept, rangeOf } from '../../address/address';
-import type { Call } from '../../api/client';
+import type { Call } from '../../api/request';
 import type { MapEdge, MapNode, ServiceMap } from '../../api/types';
 import { layered, type Placed } from '../../charts/layers';
 import { equals, lacks } from '../../filters/language';
-import { exploreBase, type Place, projectPath, type ViewProps } from '../../router';
+import { exploreBase, type Place, projectPath, type ViewProps } from '../../address/place';
 import { CopyAs } from '../../ui/copy';
 import { count, duration, share } from '../../ui/format';
 import { Link } from '../../ui/link';

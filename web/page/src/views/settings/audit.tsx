@@ -2,7 +2,8 @@
 import type { JSX } from 'preact';
 import { address, push } from '../../address/address';
 import { shownTime } from '../../address/time';
-import type { Json, Page } from '../../api/types';
+import type { Json } from '../../api/numbers';
+import type { Page } from '../../api/types';
 import { printed } from '../../trace/span';
 import { CopyAs } from '../../ui/copy';
 import { useQuery } from '../../ui/query';

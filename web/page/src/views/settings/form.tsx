@@ -1,7 +1,8 @@
 // Forms from descriptions of their fields. What the API says of a field stands at the field.
 import type { JSX } from 'preact';
 import { useId, useState } from 'preact/hooks';
-import { ApiError, type Detail } from '../../api/client';
+import type { Issue as Detail } from '../../api/api_types';
+import { ApiError } from '../../api/request';
 import { Failure } from '../../ui/states';
 import { Text } from '../../ui/text';
 import { useAction } from './parts';

@@ -2,6 +2,7 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { useId, useState } from 'preact/hooks';
 import { call } from '../../api/client';
+import type { Scope } from '../../api/api_types';
 import type { Page, Whoami } from '../../api/types';
 import type { Zone } from '../../address/time';
 import { CopyButton } from '../../ui/copy';
@@ -18,7 +19,7 @@ export interface SectionProps {
 export const LIMIT = 100;
 
 /** Why the caller may not; null if the caller may. */
-export function lacks(me: Whoami, scope: string): string | null {
+export function lacks(me: Whoami, scope: Scope): string | null {
   return me.scopes.includes(scope) ? null : `Your role or token lacks the permission ${scope}.`;
 }
 

@@ -1,7 +1,9 @@
 // Policies of approvals, as the JSON that the API takes; and what they would decide.
 import type { JSX } from 'preact';
 import { useId, useRef, useState } from 'preact/hooks';
-import { ApiError, call, type Detail } from '../../api/client';
+import type { Issue as Detail } from '../../api/api_types';
+import { call } from '../../api/client';
+import { ApiError } from '../../api/request';
 import type { Page } from '../../api/types';
 import { CopyAs } from '../../ui/copy';
 import { useQuery } from '../../ui/query';

@@ -3,7 +3,7 @@ import type { ComponentType, JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { address, zoneOf } from '../../address/address';
 import { owner } from '../../api/session';
-import type { ViewProps } from '../../router';
+import type { ViewProps } from '../../address/place';
 import { Link } from '../../ui/link';
 import { useSignal } from '../../ui/signal';
 import { Empty, Failure, Skeleton } from '../../ui/states';
