@@ -1,6 +1,6 @@
 // The address is the state: what is not in it is lost by a reload, and must not matter.
 import { signal } from '../ui/signal';
-import { DEFAULT_RANGE, type Range, type Zone } from './time';
+import { DEFAULT_RANGE, type Range, shownTime, type Zone } from './time';
 
 export interface Address {
   path: string;
@@ -57,6 +57,11 @@ export function rangeOf(from: Address): Range {
   return { from: from.query.get('from') ?? DEFAULT_RANGE.from, to: from.query.get('to') ?? DEFAULT_RANGE.to };
 }
 
+/** The time that is shown, as the parameters of a request. */
+export function timesOf(from: Address): string {
+  return new URLSearchParams({ ...rangeOf(from) }).toString();
+}
+
 /** The parameter of a request for the page of a list that is shown. */
 export function pageOf(from: Address): string {
   const cursor = from.query.get('cursor');
@@ -65,6 +70,11 @@ export function pageOf(from: Address): string {
 
 export function zoneOf(from: Address): Zone {
   return from.query.get('tz') === 'utc' ? 'utc' : 'local';
+}
+
+/** A time of an answer in the zone of the address, at whose changes the shell renders its view again. */
+export function time(text: string, digits = 0): string {
+  return shownTime(text, zoneOf(address.value), digits);
 }
 
 /** Parameters that follow from view to view. */

@@ -1,6 +1,6 @@
 // A trace as columns: one array for each field. Rows are depth first, so a subtree is a run of rows.
 import type { TraceRows } from '../api/types';
-import { huesOf, HUES } from '../charts/palette';
+import { HUES, huesOf } from '../charts/palette';
 
 export interface Trace {
   data: TraceRows;

@@ -1,23 +1,18 @@
-// Everything that is stored of one span.
-import { Fragment, type JSX } from 'preact';
+// Everything that is stored of one span, and log records.
+import { type ComponentChildren, Fragment, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { printed, printedJson } from '../api/numbers';
-import type { Json } from '../api/numbers';
-import type { Log, LogPage, SpanDetail } from '../api/api_types';
-import { address, push } from '../address/address';
-import { shownTime, type Zone } from '../address/time';
+import { address, push, time } from '../address/address';
 import { exploreBase, type Place, projectPath } from '../address/place';
+import type { Log, LogPage, SpanDetail } from '../api/api_types';
+import { type Json, printed, printedJson } from '../api/numbers';
+import { attribute, equals } from '../filters/language';
+import { Button } from '../ui/button';
 import { CopyButton } from '../ui/copy';
 import { count, duration } from '../ui/format';
-import { Link } from '../ui/link';
-import { useQuery } from '../ui/query';
+import { Loaded, useQuery } from '../ui/query';
 import { useSignal } from '../ui/signal';
-import { StackTrace } from '../ui/stack_trace';
-import { Loaded } from '../ui/states';
-import { LongText, Text } from '../ui/text';
-import { attribute, equals } from '../filters/language';
-
-export { printed };
+import { Table } from '../ui/table';
+import { Link, LongText, SpanLink, StackTrace, Text } from '../ui/text';
 
 const GROUPS: [prefix: string, title: string][] = [
   ['', 'Attributes'],
@@ -113,8 +108,8 @@ export function Truncations({ of }: { of: Log['truncations'] }): JSX.Element | n
   );
 }
 
-export function SpanDetails(props: { place: Place; traceId: string; spanId: string; zone: Zone }): JSX.Element {
-  const { place, traceId, spanId, zone } = props;
+export function SpanDetails(props: { place: Place; traceId: string; spanId: string }): JSX.Element {
+  const { place, traceId, spanId } = props;
   const span = useQuery<SpanDetail>({ path: `${exploreBase(place)}/traces/${traceId}/spans/${spanId}` });
   return (
     <section class="panel details" aria-label="Span">
@@ -132,12 +127,12 @@ export function SpanDetails(props: { place: Place; traceId: string; spanId: stri
               </span>
               <br />
               <span class="quiet">
-                {shownTime(data.startTime, zone, 9)} <code>{data.spanId}</code>
+                {time(data.startTime, 9)} <code>{data.spanId}</code>
               </span>
             </p>
-            <button type="button" class="quiet" onClick={() => push({ root: data.spanId, zoom: null })}>
+            <Button class="quiet" onClick={() => push({ root: data.spanId, zoom: null })}>
               Only this subtree
-            </button>
+            </Button>
             <CopyButton label="Copy as JSON" text={() => printedJson(data as unknown as Json)} />
             <Truncations of={data.truncations} />
             <Attributes of={data.attributes} place={place} />
@@ -145,7 +140,7 @@ export function SpanDetails(props: { place: Place; traceId: string; spanId: stri
             {data.events.map((event, at) => (
               <details key={at} open={event.name === 'exception'}>
                 <summary>
-                  {shownTime(event.time, zone, 6)} <Text of={event.name} />
+                  {time(event.time, 6)} <Text of={event.name} />
                 </summary>
                 {event.resolvedStacktrace && (
                   <StackTrace
@@ -160,11 +155,9 @@ export function SpanDetails(props: { place: Place; traceId: string; spanId: stri
             <ul>
               {data.links.map((link) => (
                 <li key={`${link.traceId} ${link.spanId}`}>
-                  {link.traceId === null ? (
-                    <Text of={null} />
-                  ) : (
-                    <Link to={`${projectPath(place, 'trace', link.traceId)}?span=${link.spanId}`}>{link.traceId}</Link>
-                  )}
+                  <SpanLink place={place} to={link}>
+                    {link.traceId}
+                  </SpanLink>
                 </li>
               ))}
             </ul>
@@ -175,9 +168,35 @@ export function SpanDetails(props: { place: Place; traceId: string; spanId: stri
   );
 }
 
+interface LogTableProps {
+  records: Log[];
+  /** When it was. */
+  moment: (log: Log) => ComponentChildren;
+  /** All there is of it, where that is shown. */
+  below?: (log: Log) => ComponentChildren;
+}
+
+export function LogTable({ records, moment, below }: LogTableProps): JSX.Element {
+  return (
+    <Table
+      head={[['Time', 'mono'], 'Severity', 'Service', ['Body', 'log-body']]}
+      items={records}
+      row={(log) => [
+        moment(log),
+        <td class={log.severityNumber >= 17 ? 'error' : ''}>
+          <Text of={log.severityText} />
+        </td>,
+        <Text of={log.serviceName} />,
+        <LongText of={printed(log.body)} />,
+      ]}
+      below={below}
+    />
+  );
+}
+
 const MAX_LOGS = 40; // a page of some hundred elements stays quick
 
-export function TraceLogs({ place, traceId, zone }: { place: Place; traceId: string; zone: Zone }): JSX.Element {
+export function TraceLogs({ place, traceId }: { place: Place; traceId: string }): JSX.Element {
   const cursor = useSignal(address).query.get('logs');
   const rest = cursor === null ? '' : `&cursor=${encodeURIComponent(cursor)}`;
   const logs = useQuery<LogPage>({ path: `${exploreBase(place)}/traces/${traceId}/logs?limit=${MAX_LOGS}${rest}` });
@@ -188,36 +207,11 @@ export function TraceLogs({ place, traceId, zone }: { place: Place; traceId: str
           <p class="quiet">The trace has no log records.</p>
         ) : (
           <>
-            <table>
-              <thead>
-                <tr>
-                  <th>Time</th>
-                  <th>Severity</th>
-                  <th>Service</th>
-                  <th>Body</th>
-                </tr>
-              </thead>
-              <tbody>
-                {page.data.map((log) => (
-                  <tr key={log.id}>
-                    <td class="mono">{shownTime(log.time, zone)}</td>
-                    <td class={log.severityNumber >= 17 ? 'error' : ''}>
-                      <Text of={log.severityText} />
-                    </td>
-                    <td>
-                      <Text of={log.serviceName} />
-                    </td>
-                    <td class="log-body">
-                      <LongText of={printed(log.body)} />
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
+            <LogTable records={page.data} moment={(log) => time(log.time, 3)} />
             {page.hasMore && (
-              <button type="button" onClick={() => push({ logs: page.nextCursor })}>
+              <Button onClick={() => push({ logs: page.nextCursor })}>
                 More
-              </button>
+              </Button>
             )}
           </>
         )

@@ -3,24 +3,12 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { address, go } from '../../address/address';
 import { ApiError } from '../../api/request';
-import {
-  accept,
-  beginSignOn,
-  forgetSignOn,
-  invitation,
-  logIn,
-  logInWithToken,
-  logOut,
-  refused,
-  requestLoginLink,
-  spendSignOn,
-  unbegun,
-  verifySecondFactor,
-} from '../../api/session';
+import { accept, beginSignOn, forgetSignOn, invitation, logIn, logInWithToken, logOut, refused, requestLoginLink, spendSignOn, unbegun, verifySecondFactor } from '../../api/session';
 import type { OwingWhoami, Whoami } from '../../api/types';
 import { findView } from '../../router';
 import { useSignal } from '../../ui/signal';
-import { Failure } from '../../ui/states';
+import { Button } from '../../ui/button';
+import { Failure } from '../../ui/query';
 
 type Way = 'password' | 'sso' | 'token';
 
@@ -106,14 +94,13 @@ function FirstFactor(): JSX.Element {
         <Field name="token" label="Personal access token, kept in this tab alone" type="password" required />
       )}
       {way === 'password' && isAttacked && <Attacked isBusy={isBusy} />}
-      {shown !== null && <Failure error={shown} />}
+      <Failure error={shown} />
       <button type="submit" disabled={isBusy}>
         {isBusy ? 'Logging in...' : way === 'sso' ? 'Go to the provider' : 'Log in'}
       </button>
       {WAYS.filter(([other]) => other !== way).map(([other, name]) => (
-        <button
+        <Button
           key={other}
-          type="button"
           class="quiet"
           onClick={() => {
             setWay(other);
@@ -121,7 +108,7 @@ function FirstFactor(): JSX.Element {
           }}
         >
           {name}
-        </button>
+        </Button>
       ))}
       <p class="quiet">
         On the server, <code>sluice open</code> opens this page logged in.
@@ -149,9 +136,9 @@ function Attacked({ isBusy }: { isBusy: boolean }): JSX.Element {
         {isBusy && ' One moment...'}
       </p>
       <p>{said}</p>
-      <button type="button" class="quiet" onClick={(event) => void mail(event)}>
+      <Button class="quiet" onClick={(event) => void mail(event)}>
         Mail me a link instead
-      </button>
+      </Button>
     </div>
   );
 }
@@ -199,9 +186,9 @@ function Unbegun({ code }: { code: string }): JSX.Element {
       <button type="submit" disabled={isBusy}>
         Continue
       </button>
-      <button type="button" class="quiet" onClick={() => void forgetSignOn()}>
+      <Button class="quiet" onClick={() => void forgetSignOn()}>
         Cancel
-      </button>
+      </Button>
     </form>
   );
 }
@@ -246,13 +233,13 @@ function Invited(): JSX.Element {
         required
       />
       {hasAccount && <Field name="totp" label="Code of its second factor, if it has one" autocomplete="one-time-code" />}
-      {error !== null && <Failure error={error} />}
+      <Failure error={error} />
       <button type="submit" disabled={isBusy}>
         Join
       </button>
-      <button type="button" class="quiet" onClick={() => (invitation.value = null)}>
+      <Button class="quiet" onClick={() => (invitation.value = null)}>
         Log in instead
-      </button>
+      </Button>
     </form>
   );
 }
@@ -272,11 +259,11 @@ function SecondFactor(): JSX.Element {
   return (
     <form onSubmit={(event) => void submit(event)}>
       <Field name="code" label="Code of the second factor, or a recovery code" autocomplete="one-time-code" required />
-      {error !== null && <Failure error={error} />}
+      <Failure error={error} />
       <button type="submit">Verify</button>
-      <button type="button" class="quiet" onClick={() => void logOut()}>
+      <Button class="quiet" onClick={() => void logOut()}>
         Log out
-      </button>
+      </Button>
     </form>
   );
 }
