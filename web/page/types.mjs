@@ -59,8 +59,7 @@ function described({ title: label, ...schema }) {
 const forms = FORMS.map((name) => {
   const { properties, required } = schemas[name];
   const fields = Object.entries(properties).map(([field, schema]) => {
-    const text = { name: field, required: required.includes(field), ...described(schema) };
-    return `  ${field}: ${JSON.stringify(text)},\n`;
+    return `  ${field}: ${JSON.stringify({ ...described(schema), required: required.includes(field) || undefined })},\n`;
   });
   return `\nexport const ${name} = {\n${fields.join('')}} as const;\n`;
 });

@@ -6571,41 +6571,41 @@ export type $defs = Record<string, never>;
 export type operations = Record<string, never>;
 
 export const NewDomain = {
-  domain: {"name":"domain","required":true,"kind":"text"},
+  domain: {"kind":"text","required":true},
 } as const;
 
 export const NewInvitation = {
-  email: {"name":"email","required":true,"kind":"text"},
-  role: {"name":"role","required":true,"kind":"choice"},
-  sendMail: {"name":"sendMail","required":false,"kind":"check"},
+  email: {"kind":"text","required":true},
+  role: {"kind":"choice","required":true},
+  sendMail: {"kind":"check"},
 } as const;
 
 export const NewIssuerKey = {
-  issuer: {"name":"issuer","required":true,"kind":"text"},
-  name: {"name":"name","required":true,"kind":"text"},
-  publicKey: {"name":"publicKey","required":true,"kind":"long"},
-  keyId: {"name":"keyId","required":false,"kind":"text"},
-  validFrom: {"name":"validFrom","required":false,"kind":"text"},
-  validUntil: {"name":"validUntil","required":false,"kind":"text"},
+  issuer: {"kind":"text","required":true},
+  name: {"kind":"text","required":true},
+  publicKey: {"kind":"long","required":true},
+  keyId: {"kind":"text"},
+  validFrom: {"kind":"text"},
+  validUntil: {"kind":"text"},
 } as const;
 
 export const NewKey = {
-  name: {"name":"name","required":true,"kind":"text"},
+  name: {"kind":"text","required":true},
 } as const;
 
 export const NewPrincipal = {
-  kind: {"name":"kind","required":true,"kind":"choice"},
-  name: {"name":"name","required":true,"kind":"text"},
-  role: {"name":"role","required":false,"kind":"choice"},
+  kind: {"kind":"choice","required":true},
+  name: {"kind":"text","required":true},
+  role: {"kind":"choice"},
 } as const;
 
 export const NewScimToken = {
-  name: {"name":"name","required":true,"kind":"text"},
-  expiresInDays: {"name":"expiresInDays","required":false,"kind":"number","min":1,"max":3650},
+  name: {"kind":"text","required":true},
+  expiresInDays: {"kind":"number","min":1,"max":3650},
 } as const;
 
 export const NewToken = {
-  name: {"name":"name","required":true,"kind":"text"},
-  scopes: {"name":"scopes","required":false,"kind":"many"},
-  expiresInDays: {"name":"expiresInDays","required":false,"kind":"number","min":1,"max":3650},
+  name: {"kind":"text","required":true},
+  scopes: {"kind":"many"},
+  expiresInDays: {"kind":"number","min":1,"max":3650},
 } as const;

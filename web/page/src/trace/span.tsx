@@ -12,7 +12,8 @@ import { count, duration } from '../ui/format';
 import { Loaded, useQuery } from '../ui/query';
 import { useSignal } from '../ui/signal';
 import { Table } from '../ui/table';
-import { Link, LongText, SpanLink, StackTrace, Text } from '../ui/text';
+import { Link, Text } from '../ui/text';
+import { LongText, SpanLink, StackTrace } from '../ui/values';
 
 const GROUPS: [prefix: string, title: string][] = [
   ['', 'Attributes'],

@@ -143,6 +143,7 @@ export interface Action {
   isBusy: boolean;
   /** Whether it succeeded. */
   run(work: () => Promise<unknown>): Promise<boolean>;
+  clear(): void;
 }
 
 /** Something that is done when somebody wants it. */
@@ -152,6 +153,7 @@ export function useAction(): Action {
   return {
     error,
     isBusy,
+    clear: () => setError(null),
     async run(work) {
       setError(null);
       setBusy(true);

@@ -1,5 +1,5 @@
 // Tables: a row of headings, and a row of cells for each item.
-import { type ComponentChildren, createContext, isValidElement, type JSX, type Ref } from 'preact';
+import { type ComponentChildren, createContext, type JSX, type Ref } from 'preact';
 
 /** The name of a column, and the class of its cells; `number`: of its heading, too. */
 export type Heading = string | [string, string];
@@ -43,7 +43,7 @@ export function Table<T>(props: TableProps<T>): JSX.Element {
           <Named.Provider key={by(item)} value={named(item)}>
             <tr aria-selected={selected === undefined ? undefined : selected === by(item)}>
               {row(item).map((cell, at) =>
-                isValidElement(cell) && cell.type === 'td' ? cell : <td class={columns[at]?.[1]}>{cell}</td>,
+                isCell(cell) ? cell : <td class={columns[at]?.[1]}>{cell}</td>,
               )}
             </tr>
             {below?.(item) && (
@@ -56,6 +56,10 @@ export function Table<T>(props: TableProps<T>): JSX.Element {
       </tbody>
     </table>
   );
+}
+
+function isCell(shown: ComponentChildren): boolean {
+  return (shown as JSX.Element | null | undefined)?.type === 'td';
 }
 
 function idOf(item: unknown): string {

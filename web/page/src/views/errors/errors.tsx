@@ -13,7 +13,8 @@ import { count, counted } from '../../ui/format';
 import { Empty, Loaded, More, useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
 import { Table } from '../../ui/table';
-import { Link, LongText, SpanLink, StackTrace, Text } from '../../ui/text';
+import { Link, Text } from '../../ui/text';
+import { LongText, SpanLink, StackTrace } from '../../ui/values';
 import { isNew } from './is_new';
 
 export default function Errors({ place }: ViewProps): JSX.Element {

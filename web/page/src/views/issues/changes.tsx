@@ -7,7 +7,8 @@ import { fromNanoseconds, toNanoseconds } from '../../address/time';
 import type { ChangeEventPage } from '../../api/api_types';
 import type { Page } from '../../api/types';
 import { Loaded, useQuery } from '../../ui/query';
-import { MaybeLink, Text } from '../../ui/text';
+import { Text } from '../../ui/text';
+import { MaybeLink } from '../../ui/values';
 
 const BEFORE_S = 86_400n;
 const AFTER_S = 3_600n;

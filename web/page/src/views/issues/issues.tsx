@@ -11,7 +11,8 @@ import { count, counted } from '../../ui/format';
 import { Empty, Failure, Loaded, More, useAction, useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
 import { Table } from '../../ui/table';
-import { Details, Link, MaybeLink, Text } from '../../ui/text';
+import { Link, Text } from '../../ui/text';
+import { Details, MaybeLink } from '../../ui/values';
 import { ChangesAround, Cut } from './changes';
 
 // Fingerprints shown beside the current one: of merged issues, and from before an upgrade of the rules of grouping.

@@ -16,7 +16,7 @@ import { count } from '../../ui/format';
 import { LiveBar, useLive } from '../../ui/live';
 import { Covered, Empty, Loaded, More, useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
-import { SpanLink } from '../../ui/text';
+import { SpanLink } from '../../ui/values';
 
 const SEVERITIES: [string, string][] = [
   ['', 'all'],

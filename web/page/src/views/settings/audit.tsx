@@ -5,7 +5,8 @@ import type { Event as AuditEvent, EventPage } from '../../api/api_types';
 import { CopyAs } from '../../ui/copy';
 import { useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
-import { Details, Text } from '../../ui/text';
+import { Text } from '../../ui/text';
+import { Details } from '../../ui/values';
 import { LIMIT, Listed, Panel, type SectionProps } from './parts';
 
 const FILTERS: [string, string][] = [

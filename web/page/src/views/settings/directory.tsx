@@ -9,7 +9,7 @@ import { Text } from '../../ui/text';
 import { field, fieldsOf, Form, type Option } from './form';
 import { Danger, lacks, LIMIT, Panel, Refusal, Secret, type SectionProps, useList } from './parts';
 import { Resource } from './resource';
-import { timeOrNever, tokenState } from './tokens';
+import { timeOrNever, tokenState } from './token_state';
 
 export default function Directory({ me, org }: SectionProps): JSX.Element {
   const path = `${org}/scim-settings`;

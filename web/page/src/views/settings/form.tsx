@@ -64,14 +64,14 @@ export function required<K extends Kind>(kind: K, name: string, label: string, m
 }
 
 /** What the API's description says of the fields of a body (`api_types.ts`). */
-type Described = { readonly [name: string]: { readonly kind: Kind; readonly name: string; readonly required: boolean } };
+type Described = { readonly [name: string]: { readonly kind: Kind; readonly required?: boolean } };
 
 /** What is said of a field to people: its label alone, or whatever else the description does not have. */
 type Said = string | { label: string; hint?: string; kind?: Kind; options?: Option[]; initial?: string; placeholder?: string };
 
 export function fieldsOf<B extends Described>(body: B, said: { [name in keyof B]?: Said }): FieldSpec[] {
   return Object.entries(said).map(([name, more]) => {
-    return { ...body[name], ...(typeof more === 'string' ? { label: more } : more) } as FieldSpec;
+    return { name, ...body[name], ...(typeof more === 'string' ? { label: more } : more) } as FieldSpec;
   });
 }
 

@@ -3,26 +3,30 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Member } from '../../api/api_types';
 import type { Whoami } from '../../api/types';
+import { CopyAs } from '../../ui/copy';
 import { Named } from '../../ui/table';
 import { Link, Text } from '../../ui/text';
-import { Act, Danger, lacks, type SectionProps, useList, useWhy } from './parts';
-import { Resource } from './resource';
+import { Act, Danger, lacks, Listed, Panel, Refusal, type SectionProps, useList, useWhy, Why } from './parts';
 
 export const ROLES = ['VIEWER', 'BILLING', 'MEMBER', 'ADMIN', 'OWNER'];
 
 export default function Members({ me, org }: SectionProps): JSX.Element {
   const isSelf = (member: Member): boolean => member.principalId === me.principal.id;
+  const list = useList<Member>(`${org}/members`);
   return (
-    <Resource<Member>
-      title="Members"
-      list={useList(`${org}/members`)}
-      why={lacks(me, 'members:write')}
+    <Refusal.Provider value={lacks(me, 'members:write')}>
+      <Panel title="Members">
+      <div class="bar-row">
+        <CopyAs asked={list.asked} />
+      </div>
+    <Listed
+      list={list}
       label="Members"
       empty="There is no member."
       head={['Name', 'Address', 'Kind', 'Second factor', ['Role', 'bar-row'], 'Actions']}
-      id={(member) => member.principalId}
+      by={(member) => member.principalId}
       named={(member) => member.name}
-      row={(member, does) => [
+      row={(member) => [
         <>
           <Text of={member.name} />
           {isSelf(member) && <span class="quiet"> (you)</span>}
@@ -33,7 +37,7 @@ export default function Members({ me, org }: SectionProps): JSX.Element {
         </>,
         member.kind,
         member.kind === 'user' && (member.mfaEnabled ? 'yes' : 'no'),
-        <RoleChoice member={member} me={me} change={does.change} />,
+        <RoleChoice member={member} me={me} change={(body) => list.send('PATCH', [member.principalId], body)} />,
         member.kind === 'user' ? (
           <Danger
             why={whyNot(me, member)}
@@ -42,7 +46,7 @@ export default function Members({ me, org }: SectionProps): JSX.Element {
               'The sessions and tokens of the member end, and its agents and services stop working. ' +
               (isSelf(member) ? 'It is you: you lose access.' : 'This cannot be undone; the member can be invited again.')
             }
-            run={does.remove}
+            run={() => list.send('DELETE', [member.principalId])}
           >
             Remove
           </Danger>
@@ -56,6 +60,9 @@ export default function Members({ me, org }: SectionProps): JSX.Element {
         ),
       ]}
     />
+      <Why />
+      </Panel>
+    </Refusal.Provider>
   );
 }
 

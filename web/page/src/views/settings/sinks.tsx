@@ -10,7 +10,7 @@ import { Text } from '../../ui/text';
 import { field, type FieldSpec, Form, type Option, options, required, type Values } from './form';
 import { Act, Danger, lacks, type List, Listed, Opener, Panel, Recent, Refusal, Rows, type SectionProps, under, useList, Why } from './parts';
 import { useOpened } from './project';
-import { timeOrNever } from './tokens';
+import { timeOrNever } from './token_state';
 
 const KINDS: Option[] = [
   ['BLOBSTORE', 'an object store: S3, Google Cloud Storage, Azure'],

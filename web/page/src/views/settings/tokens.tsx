@@ -1,12 +1,12 @@
 // Access tokens of the caller, and of agents and services.
 import type { JSX } from 'preact';
-import { time } from '../../address/address';
 import { type MadeToken, NewToken, type Token } from '../../api/api_types';
 import type { Whoami } from '../../api/types';
 import { Text } from '../../ui/text';
 import { fieldsOf, options } from './form';
 import { Danger, lacks, type List, Refusal, Secret, type SectionProps, useList } from './parts';
 import { Resource } from './resource';
+import { timeOrNever, tokenState } from './token_state';
 
 export default function Tokens({ me, org }: SectionProps): JSX.Element {
   return (
@@ -58,15 +58,4 @@ export function TokensOf({ me, ...its }: TokensOfProps): JSX.Element {
       ]}
     />
   );
-}
-
-export function timeOrNever(at: string | null): string {
-  return at === null ? 'never' : time(at);
-}
-
-export function tokenState({ revokedAt, expiresAt }: Pick<Token, 'revokedAt' | 'expiresAt'>): string {
-  const now = Date.now();
-  if (revokedAt !== null && Date.parse(revokedAt) <= now) return 'revoked';
-  if (expiresAt !== null && Date.parse(expiresAt) <= now) return 'expired';
-  return revokedAt === null ? 'valid' : 'valid until it is revoked';
 }
