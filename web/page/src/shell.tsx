@@ -31,6 +31,8 @@ const OF_ORGANIZATION: [string, string, string][] = [
   ['settings', 'Settings', 'g s'],
 ];
 
+type ViewLink = [view: string, name: string, keys: string, to: () => string];
+
 export function Shell(): JSX.Element {
   const me = useSignal(who);
   const whose = useSignal(owner);
@@ -59,19 +61,9 @@ function Main({ me }: { me: Whoami }): JSX.Element {
   const project = place.project || me.projects[0]?.slug || '';
   const inProject: Place = { ...place, project };
 
-  const links: [string, string, string, () => string][] = [
-    ...VIEWS.map(([view, name, keys]): (typeof links)[0] => [
-      view || 'overview',
-      name,
-      keys,
-      () => projectPath(inProject, view) + kept(address.value),
-    ]),
-    ...OF_ORGANIZATION.map(([view, name, keys]): (typeof links)[0] => [
-      view,
-      name,
-      keys,
-      () => `/ui/${encodeURIComponent(place.org)}/${view}`,
-    ]),
+  const views: ViewLink[] = [
+    ...VIEWS.map(([view, name, keys]): ViewLink => [view || 'overview', name, keys, () => projectPath(inProject, view) + kept(address.value)]),
+    ...OF_ORGANIZATION.map(([view, name, keys]): ViewLink => [view, name, keys, () => `/ui/${encodeURIComponent(place.org)}/${view}`]),
   ];
 
   useEffect(() => {
@@ -91,7 +83,7 @@ function Main({ me }: { me: Whoami }): JSX.Element {
       ['=', 'a shorter time', () => shift(0, 0.5)],
       ['t', 'choose the time', () => document.getElementById('time')?.focus()],
       ['y', 'copy a link to this', () => void navigator.clipboard.writeText(linkOfThis())],
-      ...links.map(([, name, keys, to]): Shortcut => [keys, name, () => go(to())]),
+      ...views.map(([, name, keys, to]): Shortcut => [keys, name, () => go(to())]),
     ],
     [place.org, project],
   );
@@ -106,7 +98,7 @@ function Main({ me }: { me: Whoami }): JSX.Element {
         </Link>
         <Chooser me={me} place={inProject} />
         <nav aria-label="Views">
-          {links.map(([view, name, , to]) => (
+          {views.map(([view, name, , to]) => (
             <Link key={view} to={to()} current={found?.name === view}>
               {name}
             </Link>
