@@ -59,7 +59,9 @@ function described({ title: label, ...schema }) {
 const forms = FORMS.map((name) => {
   const { properties, required } = schemas[name];
   const fields = Object.entries(properties).map(([field, schema]) => {
-    return `  ${field}: ${JSON.stringify({ ...described(schema), required: required.includes(field) || undefined })},\n`;
+    const what = described(schema);
+    const isAsked = required.includes(field) && what.kind !== 'choice'; // something is always chosen
+    return `  ${field}: ${JSON.stringify({ ...what, required: isAsked || undefined })},\n`;
   });
   return `\nexport const ${name} = {\n${fields.join('')}} as const;\n`;
 });

@@ -6576,7 +6576,7 @@ export const NewDomain = {
 
 export const NewInvitation = {
   email: {"kind":"text","required":true},
-  role: {"kind":"choice","required":true},
+  role: {"kind":"choice"},
   sendMail: {"kind":"check"},
 } as const;
 
@@ -6594,7 +6594,7 @@ export const NewKey = {
 } as const;
 
 export const NewPrincipal = {
-  kind: {"kind":"choice","required":true},
+  kind: {"kind":"choice"},
   name: {"kind":"text","required":true},
   role: {"kind":"choice"},
 } as const;

@@ -2,6 +2,7 @@
 // And what a view shows instead of its data, or besides.
 import type { ComponentChildren, ComponentType, JSX } from 'preact';
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import type { LogCounts } from '../api/api_types';
 import { call } from '../api/client';
 import { push } from '../address/address';
 import { ApiError, type Call } from '../api/request';
@@ -253,12 +254,16 @@ export function Empty({ title, children }: { title: string; children?: Component
   );
 }
 
+interface CoveredProps {
+  of: Pick<LogCounts, 'scanned' | 'scanTruncated'>;
+  what: string;
+}
+
 /** How much of the data an answer covers; always visible where it is not all. */
-export function Covered({ of, what }: { of: { scanned: number; scanTruncated: boolean }; what: string }): JSX.Element {
-  const { scanned, scanTruncated: truncated } = of;
+export function Covered({ of: { scanned, scanTruncated }, what }: CoveredProps): JSX.Element {
   return (
-    <p class={truncated ? 'covered partial' : 'covered'}>
-      {truncated ? 'Only the newest' : 'All'} {scanned.toLocaleString('en')} {what} of this time were read.
+    <p class={scanTruncated ? 'covered partial' : 'covered'}>
+      {`${scanTruncated ? 'Only the newest' : 'All'} ${scanned.toLocaleString('en')} ${what} of this time were read.`}
     </p>
   );
 }

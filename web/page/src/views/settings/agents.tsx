@@ -52,7 +52,7 @@ export default function Agents({ me, org }: SectionProps): JSX.Element {
             one.role,
             one.ownerPrincipalId === me.principal.id ? 'you' : <Text of={one.ownerPrincipalId} />,
             <>
-              <Opener id={one.principalId} open="Tokens" close="Tokens" />
+              <Opener id={one.principalId} open="Tokens" close="Tokens" label="Tokens of" />
               <Danger
                 title={`Retire ${one.name}?`}
                 text="Its tokens are revoked, and what it owns stops working. This cannot be undone."

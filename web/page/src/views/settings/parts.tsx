@@ -246,13 +246,21 @@ function Question({ title, text, button, typed = '', run, close }: QuestionProps
   );
 }
 
+interface OpenerProps {
+  id: string;
+  open?: string;
+  close?: string;
+  /** With the name of the item, for those who hear the button alone. */
+  label?: string;
+}
+
 /** Opens an item of a list, or closes it; the address has which. */
-export function Opener({ id, open = 'Open', close = 'Close' }: { id: string; open?: string; close?: string }): JSX.Element {
+export function Opener({ id, open = 'Open', close = 'Close', label = open }: OpenerProps): JSX.Element {
   const [opened, setOpened] = useOpened();
   const isOpen = id === opened;
   return (
     <Button
-      aria-label={`${open} ${useContext(Named)}`}
+      aria-label={`${label} ${useContext(Named)}`}
       aria-expanded={isOpen}
       onClick={() => setOpened(isOpen ? null : id)}
     >
