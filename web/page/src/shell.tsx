@@ -17,6 +17,7 @@ import { useSignal } from './ui/signal';
 import { Link, Text } from './ui/text';
 import { Login } from './views/login/login';
 
+/** Their names in addresses, what they are called, and the keys that lead there. */
 const VIEWS: [string, string, string][] = [
   ['', 'Overview', 'g o'],
   ['explore', 'Explore', 'g e'],
@@ -62,8 +63,12 @@ function Main({ me }: { me: Whoami }): JSX.Element {
   const inProject: Place = { ...place, project };
 
   const views: ViewLink[] = [
-    ...VIEWS.map(([view, name, keys]): ViewLink => [view || 'overview', name, keys, () => projectPath(inProject, view) + kept(address.value)]),
-    ...OF_ORGANIZATION.map(([view, name, keys]): ViewLink => [view, name, keys, () => `/ui/${encodeURIComponent(place.org)}/${view}`]),
+    ...VIEWS.map(([view, ...rest]): ViewLink => {
+      return [view || 'overview', ...rest, () => projectPath(inProject, view) + kept(address.value)];
+    }),
+    ...OF_ORGANIZATION.map(([view, ...rest]): ViewLink => {
+      return [view, ...rest, () => `/ui/${encodeURIComponent(place.org)}/${view}`];
+    }),
   ];
 
   useEffect(() => {

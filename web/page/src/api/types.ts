@@ -11,6 +11,3 @@ export interface Page<T> {
   nextCursor: string | null;
   hasMore: boolean;
 }
-
-export type * from './api_types';
-export type { ErrorHistory as ErrorDetail, ListedErrorGroup as ListedError, Log as LogRecord, ServiceEdge as MapEdge, ServiceNode as MapNode, SpanComparison as Comparison, SpanHeatmap as Heatmap, TraceTable as TraceRows, OccurrenceRecord as Occurrence } from './api_types';

@@ -62,7 +62,7 @@ function isCell(shown: ComponentChildren): boolean {
   return (shown as JSX.Element | null | undefined)?.type === 'td';
 }
 
-function idOf(item: unknown): string {
+export function idOf(item: unknown): string {
   return (item as { id: string }).id;
 }
 

@@ -9,7 +9,22 @@ import { CopyAs } from '../../ui/copy';
 import { Loaded, useQuery } from '../../ui/query';
 import { Text } from '../../ui/text';
 import { field, type FieldSpec, Form, type Option, options, required, type Values } from './form';
-import { Act, Danger, lacks, type List, Listed, Opener, Panel, Recent, Refusal, type SectionProps, under, useList, Why } from './parts';
+import {
+  Act,
+  Danger,
+  lacks,
+  LIMIT,
+  type List,
+  Listed,
+  Opener,
+  Panel,
+  Recent,
+  Refusal,
+  type SectionProps,
+  under,
+  useList,
+  Why,
+} from './parts';
 import { ProjectChoice, useOpened, useProject } from './project';
 
 const KINDS: Option[] = [
@@ -49,9 +64,8 @@ function configFields(kindOf: (values: Values) => string): FieldSpec[] {
 
 export default function Channels({ me, org }: SectionProps): JSX.Element {
   const project = useProject(me);
-  const list = useList<NotificationChannel>(
-    project === '' ? null : under(`${org}/projects`, project, 'notification-channels'),
-  );
+  const path = under(`${org}/projects`, project, 'notification-channels');
+  const list = useList<NotificationChannel>(path, LIMIT, project !== '');
   const [opened, open] = useOpened();
   const found = list.query.data?.data.find((one) => one.id === opened);
   const isForAdmins = found?.projectId === null && !isAdmin(me);

@@ -7,7 +7,23 @@ import { printed } from '../../api/numbers';
 import { CopyAs, CopyButton } from '../../ui/copy';
 import { Text } from '../../ui/text';
 import { field, type FieldSpec, Form, options, required, type Values } from './form';
-import { Act, Danger, lacks, type List, Listed, Opener, Panel, Recent, Refusal, Secret, type SectionProps, under, useFound, useList, Why } from './parts';
+import {
+  Act,
+  Danger,
+  lacks,
+  type List,
+  Listed,
+  Opener,
+  Panel,
+  Recent,
+  Refusal,
+  Secret,
+  type SectionProps,
+  under,
+  useFound,
+  useList,
+  Why,
+} from './parts';
 import { useOpened } from './project';
 
 const KINDS = ['github', 'gitlab', 'gitea', 'forgejo', 'bitbucket', 'jira', 'linear', 'pagerduty', 'generic'];

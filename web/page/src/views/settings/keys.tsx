@@ -4,7 +4,7 @@ import { time } from '../../address/address';
 import { type MadeKey, NewKey, type ProjectKey } from '../../api/api_types';
 import { Text } from '../../ui/text';
 import { fieldsOf } from './form';
-import { Act, Danger, lacks, Secret, type SectionProps, under, useList } from './parts';
+import { Act, Danger, lacks, LIMIT, Secret, type SectionProps, under, useList } from './parts';
 import { ProjectChoice, useProject } from './project';
 import { Resource } from './resource';
 
@@ -13,7 +13,7 @@ export default function Keys({ me, org }: SectionProps): JSX.Element {
   return (
     <Resource<ProjectKey, MadeKey>
       title="Project keys"
-      list={useList(project === '' ? null : under(`${org}/projects`, project, 'keys'))}
+      list={useList(under(`${org}/projects`, project, 'keys'), LIMIT, project !== '')}
       why={lacks(me, 'keys:write')}
       bar={<ProjectChoice me={me} project={project} />}
       create="Create a key"

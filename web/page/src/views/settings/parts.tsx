@@ -80,16 +80,16 @@ export interface List<T> {
 /** A page, or all there is. */
 type Items<T> = Pick<Page<T>, 'data'> & Partial<Page<T>>;
 
-/** `path` null: there is no list. `limit`: items of a page; null: the list comes as a whole. */
-export function useList<T>(path: string | null, limit: number | null = LIMIT): List<T> {
-  const asked = { path: limit === null ? `${path}` : `${path}?limit=${limit}` };
-  const query = useQuery<Items<T>>(path === null ? null : asked);
+/** `limit`: items of a page; null: the list comes as a whole. `isThere`: whether there is such a list. */
+export function useList<T>(path: string, limit: number | null = LIMIT, isThere = true): List<T> {
+  const asked = { path: limit === null ? path : `${path}?limit=${limit}` };
+  const query = useQuery<Items<T>>(isThere ? asked : null);
   return {
-    path: `${path}`,
+    path,
     asked,
     query,
     async send<R>(method: Parameters<typeof send>[0], parts: string[], body?: unknown) {
-      const made = await send<R>(method, under(`${path}`, ...parts), body);
+      const made = await send<R>(method, under(path, ...parts), body);
       query.again();
       return made;
     },
@@ -141,8 +141,13 @@ export function useFound<T extends { id: string }>({ path, query }: List<T>, id:
   return listed ?? (isElsewhere ? other.data : null);
 }
 
-/** Above what happens by itself. */
-export function Recent({ title, of: { query, asked } }: { title: string; of: { query: Query<unknown>; asked: Call } }): JSX.Element {
+interface RecentProps {
+  title: string;
+  of: { asked: Call; query: Query<unknown> };
+}
+
+/** Above a list that grows by itself. */
+export function Recent({ title, of: { query, asked } }: RecentProps): JSX.Element {
   return (
     <>
       <h3>{title}</h3>

@@ -2,7 +2,7 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { CopyAs } from '../../ui/copy';
-import type { TableProps } from '../../ui/table';
+import { idOf, type TableProps } from '../../ui/table';
 import { type FieldSpec, Form } from './form';
 import { type List, Listed, Panel, Refusal, Why } from './parts';
 
@@ -38,8 +38,8 @@ interface ResourceProps<T, Made> extends Omit<TableProps<T>, 'items' | 'row' | '
 }
 
 export function Resource<T, Made = T>(props: ResourceProps<T, Made>): JSX.Element {
-  const { title, list, why, bar, children, create = '', form = create, fields, mayNotCreate = null } = props;
-  const { made, id = idOf, row, ...listed } = props;
+  const { title, list, why, bar, children, create = '', form = create, fields, mayNotCreate = null, made, ...rest } = props;
+  const { id = idOf, row, ...listed } = rest;
   const [once, setOnce] = useState<JSX.Element | null>(null);
   async function make(parts: string[], body: unknown): Promise<void> {
     const answer = await list.send<Made>('POST', parts, body);
@@ -67,8 +67,4 @@ export function Resource<T, Made = T>(props: ResourceProps<T, Made>): JSX.Elemen
     </Panel>
   );
   return why === undefined ? shown : <Refusal.Provider value={why}>{shown}</Refusal.Provider>;
-}
-
-function idOf(item: unknown): string {
-  return (item as { id: string }).id;
 }

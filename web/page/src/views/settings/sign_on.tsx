@@ -2,7 +2,18 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { time } from '../../address/address';
-import { type ConnectionDryRunResult, type ConnectionList, type Domain, type LinkedIdentity, type Member, type MemberPage, NewDomain, type Protocol, type ShownSettings, type SsoConnection } from '../../api/api_types';
+import {
+  type ConnectionDryRunResult,
+  type ConnectionList,
+  type Domain,
+  type LinkedIdentity,
+  type Member,
+  type MemberPage,
+  NewDomain,
+  type Protocol,
+  type ShownSettings,
+  type SsoConnection,
+} from '../../api/api_types';
 import { send } from '../../api/client';
 import { CopyAs, CopyButton } from '../../ui/copy';
 import { Loaded, useQuery } from '../../ui/query';

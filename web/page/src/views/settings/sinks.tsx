@@ -8,7 +8,22 @@ import { CopyAs } from '../../ui/copy';
 import { Empty, Loaded, useQuery } from '../../ui/query';
 import { Text } from '../../ui/text';
 import { field, type FieldSpec, Form, type Option, options, required, type Values } from './form';
-import { Act, Danger, lacks, type List, Listed, Opener, Panel, Recent, Refusal, Rows, type SectionProps, under, useList, Why } from './parts';
+import {
+  Act,
+  Danger,
+  lacks,
+  type List,
+  Listed,
+  Opener,
+  Panel,
+  Recent,
+  Refusal,
+  Rows,
+  type SectionProps,
+  under,
+  useList,
+  Why,
+} from './parts';
 import { useOpened } from './project';
 import { timeOrNever } from './token_state';
 
