@@ -1,6 +1,6 @@
 // From the path to the view. Every view is a file of its own, loaded when it is shown first.
 import type { ComponentType } from 'preact';
-import type { Place, ViewProps } from './address/place';
+import type { Place, ViewProps } from './address/address';
 
 export type View = ComponentType<ViewProps>;
 

@@ -1,15 +1,14 @@
 // What is around every view: navigation, time, who is logged in.
 import { Component, type ComponentChildren, type JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { address, go, kept, push, rangeOf, zoneOf } from './address/address';
-import { type Place, projectPath } from './address/place';
+import { address, go, kept, type Place, projectPath, push, rangeOf, zoneOf } from './address/address';
 import { moved, PRESETS, zoneLabel } from './address/time';
 import type { OwnOrganizations } from './api/api_types';
 import { continueSession, invitation, logOut, owner, switchOrganization, trouble, who } from './api/session';
 import type { Whoami } from './api/types';
 import { findView } from './router';
 import { SavedViews } from './saved/menu';
-import { Button, showModally } from './ui/button';
+import { Button, showModally } from './ui/elements';
 import { linkOfThis } from './ui/copy';
 import { areKeysOn, setKeysOn, type Shortcut, shortcuts, useKeys } from './ui/keyboard';
 import { type Action, Failure, Lazy, Skeleton, useAction, useQuery } from './ui/query';

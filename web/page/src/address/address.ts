@@ -1,4 +1,5 @@
-// The address is the state: what is not in it is lost by a reload, and must not matter.
+// The address is the state: what is not in it is lost by a reload, and must not matter. Where a view is, and its addresses:
+// of the page, and of what it asks of the API.
 import { signal } from '../ui/signal';
 import { DEFAULT_RANGE, type Range, shownTime, type Zone } from './time';
 
@@ -91,4 +92,29 @@ export function kept(from: Address): string {
 /** Whether a click should stay in the page: not one that opens a tab. */
 export function isPlainClick(event: MouseEvent): boolean {
   return event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
+}
+
+/** Where a view is: the organization, and the project where it has one. */
+export interface Place {
+  org: string;
+  project: string;
+  /** What follows in the path: an id. */
+  id: string;
+}
+
+export interface ViewProps {
+  place: Place;
+}
+
+export function projectPath(place: Place, view = '', id = ''): string {
+  const path = `/ui/${encodeURIComponent(place.org)}/${encodeURIComponent(place.project)}/${view}`;
+  return id === '' ? path : `${path}/${encodeURIComponent(id)}`;
+}
+
+export function apiBase(place: Place): string {
+  return `/orgs/${encodeURIComponent(place.org)}/projects/${encodeURIComponent(place.project)}`;
+}
+
+export function exploreBase(place: Place): string {
+  return `${apiBase(place)}/explore`;
 }

@@ -3,7 +3,7 @@ import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { call } from '../api/client';
 import { push } from '../address/address';
-import { Button } from '../ui/button';
+import { Button } from '../ui/elements';
 import { useKeys } from '../ui/keyboard';
 import { Text } from '../ui/text';
 import { equals, partsOf, termsOf, withoutTerm } from './language';

@@ -1,12 +1,11 @@
 // Saved views of a project: names for addresses of the page, of one person or of everybody in the project.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { address, withChanges } from '../address/address';
-import { apiBase, type Place } from '../address/place';
+import { address, apiBase, type Place, withChanges } from '../address/address';
 import type { NewSavedView, SavedView, SavedViewPage } from '../api/api_types';
 import { send } from '../api/client';
 import { owner } from '../api/session';
-import { Button } from '../ui/button';
+import { Button } from '../ui/elements';
 import { Failure, Loaded, useAction, useQuery } from '../ui/query';
 import { useSignal } from '../ui/signal';
 import { Link, Text } from '../ui/text';

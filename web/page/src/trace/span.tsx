@@ -1,17 +1,15 @@
 // Everything that is stored of one span, and log records.
 import { type ComponentChildren, Fragment, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { address, push, time } from '../address/address';
-import { exploreBase, type Place, projectPath } from '../address/place';
+import { address, exploreBase, type Place, projectPath, push, time } from '../address/address';
 import type { Log, LogPage, SpanDetail } from '../api/api_types';
 import { type Json, printed, printedJson } from '../api/numbers';
 import { attribute, equals } from '../filters/language';
-import { Button } from '../ui/button';
+import { Button, Table } from '../ui/elements';
 import { CopyButton } from '../ui/copy';
 import { count, duration } from '../ui/format';
 import { Loaded, useQuery } from '../ui/query';
 import { useSignal } from '../ui/signal';
-import { Table } from '../ui/table';
 import { Link, Text } from '../ui/text';
 import { LongText, SpanLink, StackTrace } from '../ui/values';
 

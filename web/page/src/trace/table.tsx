@@ -2,7 +2,7 @@
 import type { JSX } from 'preact';
 import { useMemo } from 'preact/hooks';
 import { duration } from '../ui/format';
-import { Table } from '../ui/table';
+import { Table } from '../ui/elements';
 import { Text } from '../ui/text';
 import { totalsByName } from './by_name';
 import type { Trace } from './rows';

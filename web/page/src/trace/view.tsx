@@ -1,11 +1,10 @@
 // One trace: minimap, waterfall, the selected span. The address has the span, the search and the zoom.
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { address, push, replace, time } from '../address/address';
+import { address, exploreBase, type Place, push, replace, time, type ViewProps } from '../address/address';
 import { ApiError } from '../api/request';
 import type { TraceTable } from '../api/api_types';
-import { exploreBase, type Place, type ViewProps } from '../address/place';
-import { Button, Segments } from '../ui/button';
+import { Button, Segments } from '../ui/elements';
 import { CopyAs } from '../ui/copy';
 import { counted, duration, share } from '../ui/format';
 import { useKeys } from '../ui/keyboard';

@@ -5,7 +5,7 @@ import { address, rangeOf, withChanges } from '../address/address';
 import { frozen, isRelative } from '../address/time';
 import { asCurl } from '../api/client';
 import type { Call } from '../api/request';
-import { Button } from './button';
+import { Button } from './elements';
 
 export function linkOfThis(): string {
   const range = rangeOf(address.value);

@@ -3,7 +3,7 @@ import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { call } from '../api/client';
 import { ApiError } from '../api/request';
-import { Button } from './button';
+import { Button } from './elements';
 import { Failure } from './query';
 
 const POLL_MS = 2_000;

@@ -8,7 +8,7 @@ import { push } from '../address/address';
 import { ApiError, type Call } from '../api/request';
 import { who } from '../api/session';
 import type { Page } from '../api/types';
-import { Button } from './button';
+import { Button } from './elements';
 import { Text } from './text';
 
 const SLOW_MS = 3_000;
@@ -58,36 +58,29 @@ export function useQuery<T>(asked: Call | null): Query<T> {
       if (taken >= SLOW_MS) setSlowS(Math.floor(taken / 1000));
     }, 500);
     setState((before) => ({ ...before, error: null, isLoading: true }));
-    void ask<T>(asked, controller.signal, setWaitS).then(
-      (data) => {
-        if (!controller.signal.aborted) setState({ data, error: null, isLoading: false });
-        end();
-      },
-      (error: Error) => {
-        const cancelled = controller.signal.aborted;
-        if (!cancelled || abort.current === controller) {
-          setState((before) => ({
-            ...before,
-            error: cancelled ? new Error('Cancelled.') : error,
-            isLoading: false,
-          }));
-        }
-        end();
-      },
-    );
     function end(): void {
-      clearInterval(ticking);
-      if (abort.current === controller) {
-        setSlowS(null);
-        setWaitS(null);
-      }
-    }
-    return () => {
-      if (abort.current === controller) abort.current = null;
-      controller.abort();
       clearInterval(ticking);
       setSlowS(null);
       setWaitS(null);
+    }
+    void ask<T>(asked, controller.signal, setWaitS)
+      .then(
+        (data) => {
+          if (!controller.signal.aborted) setState({ data, error: null, isLoading: false });
+        },
+        (failure: Error) => {
+          if (abort.current !== controller) return;
+          const error = controller.signal.aborted ? new Error('Cancelled.') : failure;
+          setState((before) => ({ ...before, error, isLoading: false }));
+        },
+      )
+      .finally(() => {
+        if (abort.current === controller) end();
+      });
+    return () => {
+      if (abort.current === controller) abort.current = null;
+      controller.abort();
+      end();
     };
   }, [key, attempt]);
 

@@ -1,9 +1,9 @@
 // Values of spans, records and events, and where they lead to.
 import type { ComponentChildren, JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { type Place, projectPath } from '../address/place';
+import { type Place, projectPath } from '../address/address';
 import { type Json, printed } from '../api/numbers';
-import { Button } from './button';
+import { Button } from './elements';
 import { Link, Text } from './text';
 
 const MAX_SHOWN = 100_000; // characters; browsers take seconds to lay out more

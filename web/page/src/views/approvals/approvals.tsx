@@ -1,12 +1,11 @@
 // The inbox of approvals: what is asked, for whom, what a vote would do.
 import { Fragment, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { address, pageOf, push, time } from '../../address/address';
-import type { Place, ViewProps } from '../../address/place';
+import { address, pageOf, type Place, push, time, type ViewProps } from '../../address/address';
 import type { ApprovalInbox, ApprovalView, VoteResult } from '../../api/api_types';
 import { send } from '../../api/client';
 import { type Json, printed } from '../../api/numbers';
-import { Button, Segments } from '../../ui/button';
+import { Button, Segments } from '../../ui/elements';
 import { CopyAs } from '../../ui/copy';
 import { Empty, Failure, Loaded, More, useAction, useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';

@@ -1,18 +1,27 @@
 // Errors by fingerprint; one with its stack trace, occurrences and the log lines around.
 import type { JSX } from 'preact';
-import { address, kept, pageOf, push, time, timesOf } from '../../address/address';
-import { exploreBase, type Place, projectPath, type ViewProps } from '../../address/place';
+import {
+  address,
+  exploreBase,
+  kept,
+  pageOf,
+  type Place,
+  projectPath,
+  push,
+  time,
+  timesOf,
+  type ViewProps,
+} from '../../address/address';
 import type { ErrorHistory, ErrorPage, OccurrencePage, OccurrenceRecord } from '../../api/api_types';
 import { printed } from '../../api/numbers';
 import type { Call } from '../../api/request';
 import { LineChart, Sparkline } from '../../charts/line';
 import { HUES } from '../../charts/palette';
-import { Button, Segments } from '../../ui/button';
+import { Button, Segments, Table } from '../../ui/elements';
 import { CopyAs } from '../../ui/copy';
 import { count, counted } from '../../ui/format';
 import { Empty, Loaded, More, useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
-import { Table } from '../../ui/table';
 import { Link, Text } from '../../ui/text';
 import { LongText, SpanLink, StackTrace } from '../../ui/values';
 import { isNew } from './is_new';

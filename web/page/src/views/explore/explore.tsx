@@ -1,6 +1,17 @@
 // Search: filters, a figure over time or a heatmap, traces below; a box on the heatmap is compared with the rest.
 import type { JSX } from 'preact';
-import { address, pageOf, push, rangeOf, time, timesOf } from '../../address/address';
+import {
+  address,
+  exploreBase,
+  pageOf,
+  type Place,
+  projectPath,
+  push,
+  rangeOf,
+  time,
+  timesOf,
+  type ViewProps,
+} from '../../address/address';
 import { fromNanoseconds, type Range, toNanoseconds } from '../../address/time';
 import type { Call } from '../../api/request';
 import type { Figures, Span, SpanComparison, SpanHeatmap, TraceItem, TracePage } from '../../api/api_types';
@@ -9,12 +20,10 @@ import { LineChart } from '../../charts/line';
 import { HUES } from '../../charts/palette';
 import { FilterBar } from '../../filters/bar';
 import { equals, lacks, withTerm } from '../../filters/language';
-import { exploreBase, type Place, projectPath, type ViewProps } from '../../address/place';
-import { Button, options, Segments } from '../../ui/button';
+import { Button, figure, options, Segments, Table } from '../../ui/elements';
 import { CopyAs, CopyCurl } from '../../ui/copy';
 import { count, drawn, duration, share } from '../../ui/format';
 import { useKeys } from '../../ui/keyboard';
-import { figure, Table } from '../../ui/table';
 import { Link, Text } from '../../ui/text';
 import { SpanLink } from '../../ui/values';
 import { LiveBar, useLive } from '../../ui/live';

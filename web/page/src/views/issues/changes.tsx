@@ -1,8 +1,7 @@
 // What changed around a time: deployments, releases, flags. Asked for when it is opened.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { time } from '../../address/address';
-import { exploreBase, type Place } from '../../address/place';
+import { exploreBase, type Place, time } from '../../address/address';
 import { fromNanoseconds, toNanoseconds } from '../../address/time';
 import type { ChangeEventPage } from '../../api/api_types';
 import type { Page } from '../../api/types';

@@ -1,16 +1,14 @@
 // Issues of a project; one with its history, its occurrences and the commits that may have caused it.
 import type { JSX } from 'preact';
-import { address, kept, pageOf, push, time } from '../../address/address';
-import { apiBase, type Place, projectPath, type ViewProps } from '../../address/place';
+import { address, apiBase, kept, pageOf, type Place, projectPath, push, time, type ViewProps } from '../../address/address';
 import type { IssueActivityPage, IssueChange, IssuePage, IssueSuspects, TrackedIssue } from '../../api/api_types';
 import { send } from '../../api/client';
 import type { Call } from '../../api/request';
-import { Button, options, Segments } from '../../ui/button';
+import { Button, options, Segments, Table } from '../../ui/elements';
 import { CopyAs } from '../../ui/copy';
 import { count, counted } from '../../ui/format';
 import { Empty, Failure, Loaded, More, useAction, useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
-import { Table } from '../../ui/table';
 import { Link, Text } from '../../ui/text';
 import { Details, MaybeLink } from '../../ui/values';
 import { ChangesAround, Cut } from './changes';

@@ -19,7 +19,7 @@ import {
 } from '../../api/session';
 import type { OwingWhoami, Whoami } from '../../api/types';
 import { findView } from '../../router';
-import { Button } from '../../ui/button';
+import { Button } from '../../ui/elements';
 import { type Action, Failure, useAction } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
 

@@ -1,8 +1,7 @@
 // Log records: filters, how many over time by severity, the newest.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { address, pageOf, push, rangeOf, time, timesOf } from '../../address/address';
-import { exploreBase, type Place, type ViewProps } from '../../address/place';
+import { address, exploreBase, pageOf, type Place, push, rangeOf, time, timesOf, type ViewProps } from '../../address/address';
 import type { Log, LogCounts, LogPage } from '../../api/api_types';
 import type { Call } from '../../api/request';
 import { LineChart } from '../../charts/line';
@@ -10,7 +9,7 @@ import { HUES } from '../../charts/palette';
 import { FilterBar } from '../../filters/bar';
 import { withTerm } from '../../filters/language';
 import { Attributes, LogTable, Truncations } from '../../trace/span';
-import { Button } from '../../ui/button';
+import { Button } from '../../ui/elements';
 import { CopyAs, CopyCurl } from '../../ui/copy';
 import { count } from '../../ui/format';
 import { LiveBar, useLive } from '../../ui/live';

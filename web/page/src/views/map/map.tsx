@@ -1,8 +1,18 @@
 // Which service calls which: a drawing, and the same as a table.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { address, go, isPlainClick, kept, rangeOf, timesOf } from '../../address/address';
-import { exploreBase, type Place, projectPath, type ViewProps } from '../../address/place';
+import {
+  address,
+  exploreBase,
+  go,
+  isPlainClick,
+  kept,
+  type Place,
+  projectPath,
+  rangeOf,
+  timesOf,
+  type ViewProps,
+} from '../../address/address';
 import type { ServiceEdge, ServiceMap, ServiceNode } from '../../api/api_types';
 import { layered, type Placed } from '../../charts/layers';
 import { equals, lacks } from '../../filters/language';
@@ -10,7 +20,7 @@ import { CopyAs } from '../../ui/copy';
 import { count, duration, share } from '../../ui/format';
 import { Covered, Empty, Loaded, useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
-import { figure, Table } from '../../ui/table';
+import { figure, Table } from '../../ui/elements';
 import { Link, Text, visible } from '../../ui/text';
 
 export default function ServiceMapView({ place }: ViewProps): JSX.Element {

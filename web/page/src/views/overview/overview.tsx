@@ -1,8 +1,7 @@
 // Rate, errors and durations of each service; a project without spans says how to send some.
 import type { JSX } from 'preact';
 import { useEffect } from 'preact/hooks';
-import { address, kept, rangeOf, timesOf } from '../../address/address';
-import { exploreBase, type Place, projectPath, type ViewProps } from '../../address/place';
+import { address, exploreBase, kept, type Place, projectPath, rangeOf, timesOf, type ViewProps } from '../../address/address';
 import { lengthSeconds } from '../../address/time';
 import type { ErrorPage, Figures } from '../../api/api_types';
 import type { Call } from '../../api/request';
@@ -13,7 +12,7 @@ import { CopyAs, CopyCurl } from '../../ui/copy';
 import { count, drawn, duration, rate, share } from '../../ui/format';
 import { Covered, Loaded, useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
-import { figure, Table } from '../../ui/table';
+import { figure, Table } from '../../ui/elements';
 import { Link, Text } from '../../ui/text';
 import { isNew } from '../errors/is_new';
 

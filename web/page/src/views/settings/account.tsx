@@ -5,7 +5,7 @@ import type { AccountLink, Proposal, RecoveryCodes, SessionUser } from '../../ap
 import { send } from '../../api/client';
 import { beginSignOn, loadWho } from '../../api/session';
 import type { Whoami } from '../../api/types';
-import { Button } from '../../ui/button';
+import { Button } from '../../ui/elements';
 import { CopyButton } from '../../ui/copy';
 import { Loaded, useQuery } from '../../ui/query';
 import { Text } from '../../ui/text';

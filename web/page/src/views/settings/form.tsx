@@ -52,7 +52,7 @@ type Kind = keyof Kinds;
 export type FieldSpec = { [K in Kind]: Common & Kinds[K] & { kind: K } }[Kind];
 type More<K extends Kind> = Kinds[K] & Partial<Common>;
 
-export { options } from '../../ui/button';
+export { options } from '../../ui/elements';
 
 export function field<K extends Kind>(kind: K, name: string, label: string, more?: More<K>): FieldSpec {
   return { kind, name, label, ...more } as FieldSpec;

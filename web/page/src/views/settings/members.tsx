@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks';
 import type { Member } from '../../api/api_types';
 import type { Whoami } from '../../api/types';
 import { CopyAs } from '../../ui/copy';
-import { Named } from '../../ui/table';
+import { Named } from '../../ui/elements';
 import { Link, Text } from '../../ui/text';
 import { Act, Danger, lacks, Listed, Panel, Refusal, type SectionProps, useList, useWhy, Why } from './parts';
 

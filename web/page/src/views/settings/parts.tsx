@@ -5,10 +5,9 @@ import type { Scope } from '../../api/api_types';
 import { call, send } from '../../api/client';
 import type { Call } from '../../api/request';
 import type { Page, Whoami } from '../../api/types';
-import { Button, showModally } from '../../ui/button';
+import { Button, Named, showModally, Table, type TableProps } from '../../ui/elements';
 import { CopyAs, CopyButton } from '../../ui/copy';
 import { Empty, Failure, Loaded, type Query, useAction, useQuery } from '../../ui/query';
-import { Named, Table, type TableProps } from '../../ui/table';
 import { useOpened } from './project';
 
 export interface SectionProps {

@@ -4,7 +4,7 @@ import { useId, useRef, useState } from 'preact/hooks';
 import type { ApprovalPolicy, DryRunResult, Issue } from '../../api/api_types';
 import { send } from '../../api/client';
 import { ApiError } from '../../api/request';
-import { Button } from '../../ui/button';
+import { Button } from '../../ui/elements';
 import { CopyAs } from '../../ui/copy';
 import { Failure, useAction } from '../../ui/query';
 import { Text } from '../../ui/text';

@@ -2,7 +2,7 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { CopyAs } from '../../ui/copy';
-import { idOf, type TableProps } from '../../ui/table';
+import { idOf, type TableProps } from '../../ui/elements';
 import { type FieldSpec, Form } from './form';
 import { type List, Listed, Panel, Refusal, Why } from './parts';
 

@@ -17,7 +17,7 @@ import {
 import { send } from '../../api/client';
 import { CopyAs, CopyButton } from '../../ui/copy';
 import { Loaded, useQuery } from '../../ui/query';
-import { Named } from '../../ui/table';
+import { Named } from '../../ui/elements';
 import { Text } from '../../ui/text';
 import { OutsideLink } from '../../ui/values';
 import { type Body, field, fieldsOf, type FieldSpec, Form, type Option, options, required } from './form';

@@ -1,5 +1,40 @@
-// Tables: a row of headings, and a row of cells for each item.
+// What views are made of: buttons that send no form, dialogs, and tables.
 import { type ComponentChildren, createContext, type JSX, type Ref } from 'preact';
+
+export function Button(props: JSX.ButtonHTMLAttributes<HTMLButtonElement>): JSX.Element {
+  return <button type="button" {...props} />;
+}
+
+interface SegmentsProps<T> {
+  label: string;
+  /** What is chosen, and what is shown of it. */
+  options: readonly (readonly [T, ComponentChildren])[];
+  chosen: T;
+  choose: (value: T) => void;
+}
+
+/** Each is shown as it is. */
+export function options<T extends string>(of: readonly T[]): [T, T][] {
+  return of.map((one) => [one, one]);
+}
+
+/** One of few. */
+export function Segments<T extends string>({ label, options, chosen, choose }: SegmentsProps<T>): JSX.Element {
+  return (
+    <span class="segments" role="group" aria-label={label}>
+      {options.map(([value, shown]) => (
+        <Button key={value} aria-pressed={value === chosen} onClick={() => choose(value)}>
+          {shown}
+        </Button>
+      ))}
+    </span>
+  );
+}
+
+/** A dialog is over the page from when it is there. */
+export function showModally(dialog: HTMLDialogElement | null): void {
+  if (dialog !== null && !dialog.open) dialog.showModal();
+}
 
 /** The name of a column, and the class of its cells; `number`: of its heading, too. */
 export type Heading = string | [string, string];
