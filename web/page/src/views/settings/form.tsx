@@ -63,15 +63,15 @@ export function required<K extends Kind>(kind: K, name: string, label: string, m
   return { ...field(kind, name, label, more), required: true };
 }
 
-/** What the API's description says of the fields of a body (`api_types.ts`). */
-type Described = { readonly [name: string]: { readonly kind: Kind; readonly required?: boolean } };
+/** What the API's description says of the fields of a body (`api_types.ts`): a label, where they have a title. */
+type Described = { readonly [name: string]: { readonly kind: Kind; readonly required?: boolean; readonly label?: string } };
+/** What is said of a field besides: a label, or whatever else the description does not have. */
+type Said = string | { label?: string; hint?: string; kind?: Kind; options?: Option[]; initial?: string; placeholder?: string };
 
-/** What is said of a field to people: its label alone, or whatever else the description does not have. */
-type Said = string | { label: string; hint?: string; kind?: Kind; options?: Option[]; initial?: string; placeholder?: string };
-
+/** The fields of a body, in the order of what is said of them. */
 export function fieldsOf<B extends Described>(body: B, said: { [name in keyof B]?: Said }): FieldSpec[] {
   return Object.entries(said).map(([name, more]) => {
-    return { name, ...body[name], ...(typeof more === 'string' ? { label: more } : more) } as FieldSpec;
+    return { name, label: name, ...body[name], ...(typeof more === 'string' ? { label: more } : more) } as FieldSpec;
   });
 }
 
