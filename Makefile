@@ -189,8 +189,9 @@ format: $(VENV)/.dev ## put the source into its one form
 	$(BIN)/ruff format .
 
 .PHONY: interface
-interface: $(VENV)/.package ## sluice/openapi.json anew, what every service shows at /docs
+interface: $(VENV)/.package $(PAGE)/node_modules/.made ## sluice/openapi.json anew, what every service shows at /docs, and the page's types of it
 	$(BIN)/python -m sluice.build_interface
+	$(NODE) $(PAGE)/types.mjs sluice/openapi.json $(PAGE)/src/api/api_types.ts
 	$(BIN)/python -m tests.interface
 
 .PHONY: screenshots

@@ -1,17 +1,6 @@
 // From the path to the view. Every view is a file of its own, loaded when it is shown first.
 import type { ComponentType } from 'preact';
-
-/** Where a view is: the organization, and the project where it has one. */
-export interface Place {
-  org: string;
-  project: string;
-  /** What follows in the path: an id. */
-  id: string;
-}
-
-export interface ViewProps {
-  place: Place;
-}
+import type { Place, ViewProps } from './address/address';
 
 export type View = ComponentType<ViewProps>;
 
@@ -56,17 +45,4 @@ function decode(part: string): string {
   } catch {
     return part;
   }
-}
-
-export function projectPath(place: Place, view = '', id = ''): string {
-  const path = `/ui/${encodeURIComponent(place.org)}/${encodeURIComponent(place.project)}/${view}`;
-  return id === '' ? path : `${path}/${encodeURIComponent(id)}`;
-}
-
-export function apiBase(place: Place): string {
-  return `/orgs/${encodeURIComponent(place.org)}/projects/${encodeURIComponent(place.project)}`;
-}
-
-export function exploreBase(place: Place): string {
-  return `${apiBase(place)}/explore`;
 }

@@ -1,21 +1,22 @@
 // What is around every view: navigation, time, who is logged in.
 import { Component, type ComponentChildren, type JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { address, go, kept, push, rangeOf, zoneOf } from './address/address';
+import { address, go, kept, type Place, projectPath, push, rangeOf, zoneOf } from './address/address';
 import { moved, PRESETS, zoneLabel } from './address/time';
+import type { OwnOrganizations } from './api/api_types';
 import { continueSession, invitation, logOut, owner, switchOrganization, trouble, who } from './api/session';
 import type { Whoami } from './api/types';
-import { findView, type Place, projectPath, type View } from './router';
+import { findView } from './router';
 import { SavedViews } from './saved/menu';
+import { Button, showModally } from './ui/elements';
 import { linkOfThis } from './ui/copy';
-import { areKeysOn, setKeysOn, shortcuts, useKeys } from './ui/keyboard';
-import { Link } from './ui/link';
-import { useQuery } from './ui/query';
+import { areKeysOn, setKeysOn, type Shortcut, shortcuts, useKeys } from './ui/keyboard';
+import { type Action, Failure, Lazy, Skeleton, useAction, useQuery } from './ui/query';
 import { useSignal } from './ui/signal';
-import { Failure, Skeleton } from './ui/states';
-import { Text } from './ui/text';
+import { Link, Text } from './ui/text';
 import { Login } from './views/login/login';
 
+/** Their names in addresses, what they are called, and the keys that lead there. */
 const VIEWS: [string, string, string][] = [
   ['', 'Overview', 'g o'],
   ['explore', 'Explore', 'g e'],
@@ -24,6 +25,13 @@ const VIEWS: [string, string, string][] = [
   ['map', 'Map', 'g m'],
   ['issues', 'Issues', 'g i'],
 ];
+
+const OF_ORGANIZATION: [string, string, string][] = [
+  ['approvals', 'Approvals', 'g a'],
+  ['settings', 'Settings', 'g s'],
+];
+
+type ViewLink = [view: string, name: string, keys: string, to: () => string];
 
 export function Shell(): JSX.Element {
   const me = useSignal(who);
@@ -53,6 +61,15 @@ function Main({ me }: { me: Whoami }): JSX.Element {
   const project = place.project || me.projects[0]?.slug || '';
   const inProject: Place = { ...place, project };
 
+  const views: ViewLink[] = [
+    ...VIEWS.map(([view, ...rest]): ViewLink => {
+      return [view || 'overview', ...rest, () => projectPath(inProject, view) + kept(address.value)];
+    }),
+    ...OF_ORGANIZATION.map(([view, ...rest]): ViewLink => {
+      return [view, ...rest, () => `/ui/${encodeURIComponent(place.org)}/${view}`];
+    }),
+  ];
+
   useEffect(() => {
     if (found !== null || here.path !== '/ui/' || project === '') return;
     history.replaceState(null, '', projectPath({ org: me.organization.slug, project, id: '' }));
@@ -63,20 +80,14 @@ function Main({ me }: { me: Whoami }): JSX.Element {
   }, [found?.name, place.project, place.org]);
   useKeys(
     [
-      { keys: '?', does: 'show the keys', run: () => setHelp(true) },
-      { keys: '[', does: 'earlier', run: () => shift(-0.5) },
-      { keys: ']', does: 'later', run: () => shift(0.5) },
-      { keys: '-', does: 'a longer time', run: () => shift(0, 2) },
-      { keys: '=', does: 'a shorter time', run: () => shift(0, 0.5) },
-      { keys: 't', does: 'choose the time', run: () => document.getElementById('time')?.focus() },
-      { keys: 'y', does: 'copy a link to this', run: () => void navigator.clipboard.writeText(linkOfThis()) },
-      ...VIEWS.map(([view, name, keys]) => ({
-        keys,
-        does: name,
-        run: () => go(projectPath(inProject, view) + kept(address.value)),
-      })),
-      { keys: 'g a', does: 'Approvals', run: () => go(`/ui/${encodeURIComponent(place.org)}/approvals`) },
-      { keys: 'g s', does: 'Settings', run: () => go(`/ui/${encodeURIComponent(place.org)}/settings`) },
+      ['?', 'show the keys', () => setHelp(true)],
+      ['[', 'earlier', () => shift(-0.5)],
+      [']', 'later', () => shift(0.5)],
+      ['-', 'a longer time', () => shift(0, 2)],
+      ['=', 'a shorter time', () => shift(0, 0.5)],
+      ['t', 'choose the time', () => document.getElementById('time')?.focus()],
+      ['y', 'copy a link to this', () => void navigator.clipboard.writeText(linkOfThis())],
+      ...views.map(([, name, keys, to]): Shortcut => [keys, name, () => go(to())]),
     ],
     [place.org, project],
   );
@@ -91,28 +102,18 @@ function Main({ me }: { me: Whoami }): JSX.Element {
         </Link>
         <Chooser me={me} place={inProject} />
         <nav aria-label="Views">
-          {VIEWS.map(([view, name]) => (
-            <Link
-              key={view}
-              to={projectPath(inProject, view) + kept(here)}
-              current={found !== null && (found.name === view || (view === '' && found.name === 'overview'))}
-            >
+          {views.map(([view, name, , to]) => (
+            <Link key={view} to={to()} current={found?.name === view}>
               {name}
             </Link>
           ))}
-          <Link to={`/ui/${encodeURIComponent(place.org)}/approvals`} current={found?.name === 'approvals'}>
-            Approvals
-          </Link>
-          <Link to={`/ui/${encodeURIComponent(place.org)}/settings`} current={found?.name === 'settings'}>
-            Settings
-          </Link>
         </nav>
         <span class="spring" />
         {project !== '' && <SavedViews key={project} place={inProject} />}
         <TimePicker />
-        <button type="button" class="quiet" aria-label="Keys" onClick={() => setHelp(true)}>
+        <Button class="quiet" aria-label="Keys" onClick={() => setHelp(true)}>
           ?
-        </button>
+        </Button>
         <Account me={me} />
       </header>
       <main id="view" tabIndex={-1}>
@@ -120,7 +121,7 @@ function Main({ me }: { me: Whoami }): JSX.Element {
           <NoView me={me} path={here.path} />
         ) : (
           <Guarded key={found.name + here.path}>
-            <Loader key={found.name} load={found.load} place={found.place} />
+            <Lazy key={found.name} load={found.load} props={{ place: found.place }} />
           </Guarded>
         )}
       </main>
@@ -132,21 +133,6 @@ function Main({ me }: { me: Whoami }): JSX.Element {
 function shift(steps: number, zoom = 1): void {
   const range = moved(rangeOf(address.value), Date.now(), steps, zoom);
   push({ from: range.from, to: range.to });
-}
-
-function Loader({ load, place }: { load: () => Promise<{ default: View }>; place: Place }): JSX.Element {
-  const [view, setView] = useState<View | null>(null);
-  const [error, setError] = useState<Error | null>(null);
-  useEffect(() => {
-    load().then(
-      (loaded) => setView(() => loaded.default),
-      (failure: Error) => setError(failure),
-    );
-  }, []);
-  if (error !== null) return <Failure error={error} again={() => location.reload()} />;
-  if (view === null) return <Skeleton />;
-  const Found = view;
-  return <Found place={place} />;
 }
 
 /** A fault in a view is shown in its place: the rest of the page goes on. */
@@ -204,9 +190,9 @@ function TimePicker(): JSX.Element {
   const preset = range.to === 'now' && PRESETS.some(([from]) => from === range.from);
   return (
     <span class="time">
-      <button type="button" class="quiet" aria-label="Earlier" onClick={() => shift(-0.5)}>
+      <Button class="quiet" aria-label="Earlier" onClick={() => shift(-0.5)}>
         &lt;
-      </button>
+      </Button>
       <select
         id="time"
         aria-label="Time"
@@ -224,23 +210,22 @@ function TimePicker(): JSX.Element {
           {preset ? 'fixed' : `${range.from} to ${range.to}`}
         </option>
       </select>
-      <button type="button" class="quiet" aria-label="Later" onClick={() => shift(0.5)}>
+      <Button class="quiet" aria-label="Later" onClick={() => shift(0.5)}>
         &gt;
-      </button>
-      <button
-        type="button"
+      </Button>
+      <Button
         class="quiet"
         title="Switch between UTC and the time of this browser"
         onClick={() => push({ tz: zone === 'utc' ? null : 'utc' })}
       >
         {zoneLabel(zone)}
-      </button>
+      </Button>
     </span>
   );
 }
 
 function Account({ me }: { me: Whoami }): JSX.Element {
-  const [error, setError] = useState<Error | null>(null);
+  const action = useAction();
   const [isOpen, setOpen] = useState(false);
   return (
     <details class="menu" onToggle={(event) => setOpen(event.currentTarget.open)}>
@@ -258,26 +243,26 @@ function Account({ me }: { me: Whoami }): JSX.Element {
         {me.passwordSet === false && me.session && (
           <Link to={`/ui/${encodeURIComponent(me.organization.slug)}/settings/account`}>Set a password</Link>
         )}
-        {isOpen && me.session && <OtherOrganizations refused={setError} />}
-        <button type="button" onClick={() => void logOut().catch(setError)}>
+        {isOpen && me.session && <OtherOrganizations run={action.run} />}
+        <Button onClick={() => void action.run(logOut)}>
           Log out
-        </button>
-        {error !== null && <Failure error={error} />}
+        </Button>
+        <Failure error={action.error} />
       </div>
     </details>
   );
 }
 
 /** Asked for when the menu is opened. */
-function OtherOrganizations({ refused }: { refused: (error: Error) => void }): JSX.Element {
-  const query = useQuery<{ data: { slug: string; name: string; current: boolean }[] }>({ path: '/auth/organizations' });
+function OtherOrganizations({ run }: Pick<Action, 'run'>): JSX.Element {
+  const query = useQuery<OwnOrganizations>({ path: '/auth/organizations' });
   const others = query.data?.data.filter((one) => !one.current) ?? [];
   return (
     <>
       {others.map((one) => (
-        <button key={one.slug} type="button" onClick={() => void switchOrganization(one.slug).catch(refused)}>
+        <Button key={one.slug} onClick={() => void run(() => switchOrganization(one.slug))}>
           Switch to <Text of={one.name} />
-        </button>
+        </Button>
       ))}
     </>
   );
@@ -289,9 +274,7 @@ function Help({ close }: { close: () => void }): JSX.Element {
     <dialog
       class="dialog"
       aria-label="Keys"
-      ref={(element) => {
-        if (element !== null && !element.open) element.showModal();
-      }}
+      ref={showModally}
       onClose={close}
       onClick={(event) => {
         if (event.target === event.currentTarget) event.currentTarget.close();
@@ -299,12 +282,12 @@ function Help({ close }: { close: () => void }): JSX.Element {
     >
       <h2>Keys</h2>
       <dl class="keys">
-        {shortcuts().map((one) => (
-          <div key={one.keys}>
+        {shortcuts().map(([keys, does]) => (
+          <div key={keys}>
             <dt>
-              <kbd>{one.keys}</kbd>
+              <kbd>{keys}</kbd>
             </dt>
-            <dd>{one.does}</dd>
+            <dd>{does}</dd>
           </div>
         ))}
       </dl>

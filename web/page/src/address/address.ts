@@ -1,6 +1,7 @@
-// The address is the state: what is not in it is lost by a reload, and must not matter.
+// The address is the state: what is not in it is lost by a reload, and must not matter. Where a view is, and its addresses:
+// of the page, and of what it asks of the API.
 import { signal } from '../ui/signal';
-import { DEFAULT_RANGE, type Range, type Zone } from './time';
+import { DEFAULT_RANGE, type Range, shownTime, type Zone } from './time';
 
 export interface Address {
   path: string;
@@ -57,6 +58,11 @@ export function rangeOf(from: Address): Range {
   return { from: from.query.get('from') ?? DEFAULT_RANGE.from, to: from.query.get('to') ?? DEFAULT_RANGE.to };
 }
 
+/** The time that is shown, as the parameters of a request. */
+export function timesOf(from: Address): string {
+  return new URLSearchParams({ ...rangeOf(from) }).toString();
+}
+
 /** The parameter of a request for the page of a list that is shown. */
 export function pageOf(from: Address): string {
   const cursor = from.query.get('cursor');
@@ -65,6 +71,11 @@ export function pageOf(from: Address): string {
 
 export function zoneOf(from: Address): Zone {
   return from.query.get('tz') === 'utc' ? 'utc' : 'local';
+}
+
+/** A time of an answer in the zone of the address, at whose changes the shell renders its view again. */
+export function time(text: string, digits = 0): string {
+  return shownTime(text, zoneOf(address.value), digits);
 }
 
 /** Parameters that follow from view to view. */
@@ -81,4 +92,29 @@ export function kept(from: Address): string {
 /** Whether a click should stay in the page: not one that opens a tab. */
 export function isPlainClick(event: MouseEvent): boolean {
   return event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
+}
+
+/** Where a view is: the organization, and the project where it has one. */
+export interface Place {
+  org: string;
+  project: string;
+  /** What follows in the path: an id. */
+  id: string;
+}
+
+export interface ViewProps {
+  place: Place;
+}
+
+export function projectPath(place: Place, view = '', id = ''): string {
+  const path = `/ui/${encodeURIComponent(place.org)}/${encodeURIComponent(place.project)}/${view}`;
+  return id === '' ? path : `${path}/${encodeURIComponent(id)}`;
+}
+
+export function apiBase(place: Place): string {
+  return `/orgs/${encodeURIComponent(place.org)}/projects/${encodeURIComponent(place.project)}`;
+}
+
+export function exploreBase(place: Place): string {
+  return `${apiBase(place)}/explore`;
 }

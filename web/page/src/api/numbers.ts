@@ -1,5 +1,4 @@
 // JSON without loss: integers beyond 2^53 and doubles such as 200.0 keep the digits in which they were sent.
-import type { Json } from './types';
 
 /** A number whose text JavaScript would not give back. */
 export class ExactNumber {
@@ -11,6 +10,11 @@ export class ExactNumber {
     return Number(this.text);
   }
 }
+
+/** A number as it was sent; `Number(...)` where it is drawn. */
+export type Num = number | ExactNumber;
+
+export type Json = null | boolean | number | string | ExactNumber | Json[] | { [key: string]: Json };
 
 interface ReviverContext {
   source?: string;

@@ -2,8 +2,9 @@
 import { go } from '../address/address';
 import { returnAddress } from '../address/return_path';
 import { signal } from '../ui/signal';
-import { ApiError, callAnonymously, callOnce } from './client';
-import type { OwingWhoami, SessionMaterial, Whoami } from './types';
+import type { Handoff, SessionMaterial } from './api_types';
+import { ApiError, request } from './request';
+import type { OwingWhoami, Whoami } from './types';
 
 const REFRESH_LOCK = 'sluice-refresh';
 const EARLY_MS = 60_000;
@@ -76,8 +77,8 @@ async function spendSecrets(): Promise<boolean> {
   if (isSignOn || code !== null) {
     try {
       if (isSignOn) await endSignOn(code);
-      else await keep(await callAnonymously<SessionMaterial>(post('/auth/exchange', { code, cookie: true })));
-      channel?.postMessage('login' satisfies Message);
+      else await keep(await post<SessionMaterial>('/auth/exchange', { code, cookie: true }));
+      tell('login');
     } catch (error) {
       refused.value = error as Error;
       await continueSession(); // that of the browser, if it has one
@@ -148,19 +149,17 @@ async function endSignOn(code: string | null): Promise<void> {
 /** The user goes to where they wanted. `begun`: what the sign-on has to lead back with; null: the user has agreed. */
 export async function spendSignOn(code: string, begun: string | null): Promise<void> {
   unbegun.value = null;
-  const made = await callAnonymously<SessionMaterial & { next: string | null }>(
-    post('/sso/handoff', { code, cookie: true }),
-  );
+  const made = await post<Handoff>('/sso/handoff', { code, cookie: true });
   const next = returnAddress(made.next ?? '/ui/', location.origin) ?? new URL('/ui/', location.origin);
   if (begun !== null && next.searchParams.get('begun') !== begun) {
-    await callAnonymously(post('/auth/logout', { cookie: true }));
+    await post('/auth/logout', { cookie: true });
     throw new Error('This is the end of another sign-on than the one that was begun here. Begin again.');
   }
   if (next.searchParams.has('begun')) next.searchParams.delete('begun'); // rewrites the query
   if (next.pathname.startsWith('/ui/')) {
     go(next.pathname + next.search, true);
     await keep(made);
-    channel?.postMessage('login' satisfies Message);
+    tell('login');
   } else {
     location.replace(next.href); // another page of this origin, whose requests have the cookie
   }
@@ -191,21 +190,21 @@ export async function logIn(credentials: Credentials, onProofOfWork: () => void)
     ...(linkSecret === null ? {} : { linkSecret }),
   };
   try {
-    await keep(await callAnonymously<SessionMaterial>(post('/auth/login', body)));
+    await keep(await post<SessionMaterial>('/auth/login', body));
   } catch (error) {
     const asked = error instanceof ApiError ? error.challenge : null;
     if (asked === null) throw error;
     onProofOfWork();
     const { solve } = await import('./proof_of_work');
     const solved = { challenge: asked.challenge, proof: await solve(asked) };
-    await keep(await callAnonymously<SessionMaterial>(post('/auth/login', { ...body, ...solved })));
+    await keep(await post<SessionMaterial>('/auth/login', { ...body, ...solved }));
   }
-  channel?.postMessage('login' satisfies Message);
+  tell('login');
 }
 
 /** Mails a link with which this browser needs no proof of work, if there is such an account. */
 export async function requestLoginLink(email: string): Promise<void> {
-  await callAnonymously(post('/auth/login/link', { email }));
+  await post('/auth/login/link', { email });
 }
 
 export interface Acceptance {
@@ -225,20 +224,20 @@ export async function accept({ name, password, totp, existingAccount }: Acceptan
     cookie: true,
     ...(totp ? { totp } : {}),
   };
-  await keep(await callAnonymously<SessionMaterial>(post('/auth/invitations/accept', body)));
+  await keep(await post<SessionMaterial>('/auth/invitations/accept', body));
   invitation.value = null;
-  channel?.postMessage('login' satisfies Message);
+  tell('login');
 }
 
 /** The second factor of a session that still needs it. The session gets other tokens. */
 export async function verifySecondFactor(code: string): Promise<void> {
-  await keep(await callOnce<SessionMaterial>(post('/auth/totp/verify', { code, cookie: true })));
-  channel?.postMessage('login' satisfies Message);
+  await keep(await post<SessionMaterial>('/auth/totp/verify', { code, cookie: true }, accessToken()));
+  tell('login');
 }
 
 /** The session goes on in another organization of the account, at its first view. */
 export async function switchOrganization(orgSlug: string): Promise<void> {
-  const made = await inTurn(() => callAnonymously<SessionMaterial>(post('/auth/switch', { orgSlug, cookie: true })));
+  const made = await inTurn(() => post<SessionMaterial>('/auth/switch', { orgSlug, cookie: true }));
   owner.value = null; // what is shown is of the other organization
   who.value = undefined;
   go('/ui/', true);
@@ -247,7 +246,7 @@ export async function switchOrganization(orgSlug: string): Promise<void> {
   } catch (error) {
     trouble.value = error as Error;
   }
-  channel?.postMessage('login' satisfies Message);
+  tell('login');
 }
 
 export async function logInWithToken(text: string): Promise<void> {
@@ -263,11 +262,11 @@ export async function logInWithToken(text: string): Promise<void> {
 export async function logOut(): Promise<void> {
   if (pasted === null) {
     try {
-      await callAnonymously(post('/auth/logout', { cookie: true }));
+      await post('/auth/logout', { cookie: true });
     } catch (error) {
       if (!isRefused(error)) throw error; // the session goes on
     }
-    channel?.postMessage('logout' satisfies Message);
+    tell('logout');
   }
   forget();
 }
@@ -278,7 +277,7 @@ export function refreshSession(): Promise<boolean> {
   if (pasted !== null) return Promise.resolve(false);
   refreshing ??= inTurn(async () => {
     try {
-      await keep(await callAnonymously<SessionMaterial>(post('/auth/refresh', { cookie: true })));
+      await keep(await post<SessionMaterial>('/auth/refresh', { cookie: true }));
       return true;
     } catch (error) {
       if (!isRefused(error)) throw error;
@@ -340,11 +339,16 @@ function forget(): void {
   sessionEnded();
 }
 
+/** The other tabs. */
+function tell(message: Message): void {
+  channel?.postMessage(message);
+}
+
 /** One tab after the other. */
 function inTurn<T>(work: () => Promise<T>): Promise<T> {
   return 'locks' in navigator ? (navigator.locks.request(REFRESH_LOCK, work) as Promise<T>) : work();
 }
 
-function post(path: string, body: unknown): { method: 'POST'; path: string; body: unknown } {
-  return { method: 'POST', path, body };
+function post<T>(path: string, body: unknown, token: string | null = null): Promise<T> {
+  return request<T>({ method: 'POST', path, body }, token);
 }

@@ -1,7 +1,7 @@
 // Labels of axes: round times, round durations.
 import type { JSX } from 'preact';
 import { shownTime, type Zone } from '../address/time';
-import type { Num } from '../api/types';
+import type { Num } from '../api/numbers';
 import { duration } from '../ui/format';
 
 export interface Tick {
@@ -59,21 +59,18 @@ function secondsOf(time: string): number {
   return Date.parse(time) / 1_000;
 }
 
+/** At an end the label keeps within the axis. */
+function placeOf(at: number): JSX.CSSProperties {
+  if (at > 0.97) return { right: '0', transform: 'none' };
+  return at < 0.03 ? { left: '0', transform: 'none' } : { left: `${at * 100}%` };
+}
+
 /** Readers of a screen have the readout of the chart instead. */
 export function TimeAxis({ ticks }: { ticks: Tick[] }): JSX.Element {
   return (
     <div class="time-axis" aria-hidden="true">
       {ticks.map((tick) => (
-        <span
-          key={tick.label + tick.at}
-          ref={(element) => {
-            if (element === null) return;
-            // At an end the label keeps within the axis.
-            if (tick.at > 0.97) element.style.right = '0';
-            else element.style.left = tick.at < 0.03 ? '0' : `${tick.at * 100}%`;
-            element.style.transform = tick.at > 0.97 || tick.at < 0.03 ? 'none' : '';
-          }}
-        >
+        <span key={tick.label + tick.at} style={placeOf(tick.at)}>
           {tick.label}
         </span>
       ))}
@@ -85,12 +82,7 @@ export function ValueAxis({ ticks }: { ticks: Tick[] }): JSX.Element {
   return (
     <div class="value-axis" aria-hidden="true">
       {ticks.map((tick) => (
-        <span
-          key={tick.label}
-          ref={(element) => {
-            if (element !== null) element.style.bottom = `${tick.at * 100}%`;
-          }}
-        >
+        <span key={tick.label} style={{ bottom: `${tick.at * 100}%` }}>
           {tick.label}
         </span>
       ))}

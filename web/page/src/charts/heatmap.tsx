@@ -1,8 +1,10 @@
 // Spans by time and duration, on a canvas. A box selects cells: its bounds are those of the rows and columns, exactly.
 import type { JSX } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
-import type { Zone } from '../address/time';
-import type { Heatmap, Num } from '../api/types';
+import { useRef, useState } from 'preact/hooks';
+import { address, zoneOf } from '../address/address';
+import type { Num } from '../api/numbers';
+import type { SpanHeatmap } from '../api/api_types';
+import { useDrawing } from '../ui/drawing';
 import { powerTicks, TimeAxis, timeTicks, ValueAxis } from './axis';
 
 export interface Box {
@@ -13,11 +15,10 @@ export interface Box {
 }
 
 interface Props {
-  data: Heatmap;
+  data: SpanHeatmap;
   box: Box | null;
   onBox: (box: Box | null) => void;
   format: (value: Num) => string;
-  zone: Zone;
 }
 
 const HEIGHT = 220;
@@ -27,7 +28,7 @@ export function strength(count: number, most: number): number {
   return most <= 1 ? 1 : 0.15 + 0.85 * (Math.log(count) / Math.log(most));
 }
 
-export function HeatmapChart({ data, box, onBox, format, zone }: Props): JSX.Element {
+export function HeatmapChart({ data, box, onBox, format }: Props): JSX.Element {
   const canvas = useRef<HTMLCanvasElement>(null);
   const [corner, setCorner] = useState<[number, number] | null>(null);
   const [cursor, setCursor] = useState<[number, number] | null>(null);
@@ -35,20 +36,7 @@ export function HeatmapChart({ data, box, onBox, format, zone }: Props): JSX.Ele
   const rows = data.rows.length;
   const counts = new Map(data.cells.map(([column, row, count, errors]) => [column * 1_000 + row, [count, errors]]));
 
-  useEffect(() => {
-    const element = canvas.current;
-    if (element !== null) draw(element, data);
-    const theme = matchMedia('(prefers-color-scheme: dark)');
-    const redraw = (): void => {
-      if (canvas.current !== null) draw(canvas.current, data);
-    };
-    theme.addEventListener('change', redraw);
-    window.addEventListener('resize', redraw);
-    return () => {
-      theme.removeEventListener('change', redraw);
-      window.removeEventListener('resize', redraw);
-    };
-  }, [data]);
+  useDrawing(canvas, (element) => draw(element, data), [data]);
 
   function cellAt(event: PointerEvent): [number, number] {
     const area = (event.currentTarget as HTMLElement).getBoundingClientRect();
@@ -56,8 +44,16 @@ export function HeatmapChart({ data, box, onBox, format, zone }: Props): JSX.Ele
     const row = rows - 1 - Math.floor(((event.clientY - area.top) / area.height) * rows);
     return [clamp(column, data.columns - 1), clamp(row, rows - 1)];
   }
-  function moved(event: PointerEvent): void {
-    const cell = cellAt(event);
+  function begin(cell: [number, number]): void {
+    setCorner(cell);
+    setDragged(boxOf(cell, cell));
+  }
+  function end(chosen: Box | null): void {
+    onBox(chosen);
+    setCorner(null);
+    setDragged(null);
+  }
+  function moveTo(cell: [number, number]): void {
     setCursor(cell);
     if (corner !== null) setDragged(boxOf(corner, cell));
   }
@@ -66,25 +62,12 @@ export function HeatmapChart({ data, box, onBox, format, zone }: Props): JSX.Ele
     if (dx !== 0 || dy !== 0) {
       event.preventDefault();
       const [column, row] = cursor ?? [0, 0];
-      const next: [number, number] = [clamp(column + (dx ?? 0), data.columns - 1), clamp(row + (dy ?? 0), rows - 1)];
-      setCursor(next);
-      if (corner !== null) setDragged(boxOf(corner, next));
+      moveTo([clamp(column + (dx ?? 0), data.columns - 1), clamp(row + (dy ?? 0), rows - 1)]);
     } else if (event.key === ' ' || event.key === 'Enter') {
       event.preventDefault();
-      if (corner === null) {
-        const start = cursor ?? [0, 0];
-        setCorner(start);
-        setDragged(boxOf(start, start));
-      } else {
-        onBox(dragged);
-        setCorner(null);
-        setDragged(null);
-      }
-    } else if (event.key === 'Escape') {
-      setCorner(null);
-      setDragged(null);
-      onBox(null);
-    }
+      if (corner === null) begin(cursor ?? [0, 0]);
+      else end(dragged);
+    } else if (event.key === 'Escape') end(null);
   }
   const shown = dragged ?? box;
   const under = cursor === null ? undefined : counts.get(cursor[0] * 1_000 + cursor[1]);
@@ -105,47 +88,19 @@ export function HeatmapChart({ data, box, onBox, format, zone }: Props): JSX.Ele
         tabIndex={0}
         onPointerDown={(event) => {
           (event.currentTarget as HTMLElement).setPointerCapture(event.pointerId);
-          const cell = cellAt(event);
-          setCorner(cell);
-          setDragged(boxOf(cell, cell));
+          begin(cellAt(event));
         }}
-        onPointerMove={moved}
-        onPointerUp={() => {
-          if (corner !== null) onBox(dragged);
-          setCorner(null);
-          setDragged(null);
-        }}
+        onPointerMove={(event) => moveTo(cellAt(event))}
+        onPointerUp={() => corner !== null && end(dragged)}
         onPointerLeave={() => corner === null && setCursor(null)}
         onKeyDown={keyed}
       >
         <canvas ref={canvas} height={HEIGHT} />
         <ValueAxis ticks={powerTicks(data.rows, format)} />
-        {shown !== null && rows > 0 && (
-          <div
-            class="box"
-            ref={(element) => {
-              if (element === null) return;
-              element.style.left = `${(shown.firstColumn / data.columns) * 100}%`;
-              element.style.width = `${((shown.lastColumn - shown.firstColumn + 1) / data.columns) * 100}%`;
-              element.style.bottom = `${(shown.firstRow / rows) * 100}%`;
-              element.style.height = `${((shown.lastRow - shown.firstRow + 1) / rows) * 100}%`;
-            }}
-          />
-        )}
-        {cursor !== null && rows > 0 && (
-          <div
-            class="cell"
-            ref={(element) => {
-              if (element === null) return;
-              element.style.left = `${(cursor[0] / data.columns) * 100}%`;
-              element.style.width = `${100 / data.columns}%`;
-              element.style.bottom = `${(cursor[1] / rows) * 100}%`;
-              element.style.height = `${100 / rows}%`;
-            }}
-          />
-        )}
+        {shown !== null && rows > 0 && <div class="box" style={areaOf(shown, data)} />}
+        {cursor !== null && rows > 0 && <div class="cell" style={areaOf(boxOf(cursor, cursor), data)} />}
       </div>
-      <TimeAxis ticks={timeTicks(data.range.from, data.range.to, zone, 10)} />
+      <TimeAxis ticks={timeTicks(data.range.from, data.range.to, zoneOf(address.value), 10)} />
       {(data.under > 0 || data.over > 0) && (
         <p class="quiet">
           Not drawn: {data.under} spans of 0 or less, {data.over} beyond the rows.
@@ -164,11 +119,20 @@ function boxOf(a: [number, number], b: [number, number]): Box {
   };
 }
 
+function areaOf({ firstColumn, lastColumn, firstRow, lastRow }: Box, { columns, rows }: SpanHeatmap): JSX.CSSProperties {
+  return {
+    left: `${(firstColumn / columns) * 100}%`,
+    width: `${((lastColumn - firstColumn + 1) / columns) * 100}%`,
+    bottom: `${(firstRow / rows.length) * 100}%`,
+    height: `${((lastRow - firstRow + 1) / rows.length) * 100}%`,
+  };
+}
+
 function clamp(value: number, most: number): number {
   return Math.max(0, Math.min(most, value));
 }
 
-function draw(canvas: HTMLCanvasElement, data: Heatmap): void {
+function draw(canvas: HTMLCanvasElement, data: SpanHeatmap): void {
   const width = Math.max(1, Math.round(canvas.clientWidth * devicePixelRatio));
   const height = Math.round(HEIGHT * devicePixelRatio);
   canvas.width = width;

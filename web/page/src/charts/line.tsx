@@ -1,7 +1,7 @@
 // Lines over time as SVG: themes, focus and nodes that tests can read.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { shownTime, type Zone } from '../address/time';
+import { address, push, time, zoneOf } from '../address/address';
 import { roundTicks, TimeAxis, timeTicks, ValueAxis } from './axis';
 
 export interface Line {
@@ -15,8 +15,8 @@ interface Props {
   buckets: string[];
   lines: Line[];
   format: (value: number) => string;
-  zone: Zone;
-  onZoom?: (first: number, last: number) => void;
+  /** Chooses the time of some buckets. `end`: of the last one. */
+  end: string;
   height?: number;
   /** Bars on each other, of what is counted, instead of lines. */
   isStacked?: boolean;
@@ -66,7 +66,7 @@ function barsOf(lines: Line[], which: number, top: number, height: number): stri
     .join('');
 }
 
-export function LineChart({ title, buckets, lines, format, zone, onZoom, height = 140, isStacked = false, hasLegend = false }: Props): JSX.Element {
+export function LineChart({ title, buckets, lines, format, end, height = 140, isStacked = false, hasLegend = false }: Props): JSX.Element {
   const [at, setAt] = useState<number | null>(null);
   const [begun, setBegun] = useState<number | null>(null);
   const top = isStacked
@@ -86,7 +86,9 @@ export function LineChart({ title, buckets, lines, format, zone, onZoom, height 
   }
   function ended(event: PointerEvent): void {
     const now = indexAt(event);
-    if (begun !== null && now !== begun && onZoom !== undefined) onZoom(Math.min(begun, now), Math.max(begun, now));
+    if (begun !== null && now !== begun) {
+      push({ from: buckets[Math.min(begun, now)] ?? null, to: buckets[Math.max(begun, now) + 1] ?? end });
+    }
     setBegun(null);
   }
   const drawnShare = (height - PAD.top - PAD.bottom) / height;
@@ -99,19 +101,14 @@ export function LineChart({ title, buckets, lines, format, zone, onZoom, height 
         {hasLegend &&
           lines.map((line) => (
             <span key={line.name} class="quiet">
-              <i
-                class="swatch"
-                ref={(element) => {
-                  if (element !== null) element.style.background = line.color;
-                }}
-              />
+              <i class="swatch" style={{ background: line.color }} />
               {line.name}
             </span>
           ))}
         <span class="readout" role="status">
           {at !== null &&
             buckets[at] !== undefined &&
-            `${shownTime(buckets[at], zone, 0)}: ${lines
+            `${time(buckets[at])}: ${lines
               .map((line) => `${lines.length > 1 ? `${line.name} ` : ''}${show(line.values[at], format)}`)
               .join(', ')}`}
         </span>
@@ -161,7 +158,7 @@ export function LineChart({ title, buckets, lines, format, zone, onZoom, height 
         </svg>
         <ValueAxis ticks={values} />
       </div>
-      <TimeAxis ticks={timeTicks(buckets[0] ?? '', buckets[last] ?? '', zone)} />
+      <TimeAxis ticks={timeTicks(buckets[0] ?? '', buckets[last] ?? '', zoneOf(address.value))} />
     </figure>
   );
   function xOf(index: number): number {

@@ -3,6 +3,7 @@ import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { call } from '../api/client';
 import { push } from '../address/address';
+import { Button } from '../ui/elements';
 import { useKeys } from '../ui/keyboard';
 import { Text } from '../ui/text';
 import { equals, partsOf, termsOf, withoutTerm } from './language';
@@ -26,7 +27,7 @@ export function FilterBar({ text, base, times, signal }: Props): JSX.Element {
   const [chosen, setChosen] = useState(-1);
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => setTyped(text), [text]);
-  useKeys([{ keys: '/', does: 'edit the filters', run: () => input.current?.focus() }], []);
+  useKeys([['/', 'edit the filters', () => input.current?.focus()]], []);
 
   const last = termsOf(typed).at(-1) ?? '';
   const isOpen = !typed.endsWith(' ') && typed !== '' && typed !== text;
@@ -119,15 +120,14 @@ export function FilterBar({ text, base, times, signal }: Props): JSX.Element {
       <button type="submit">Run</button>
       <div class="chips">
         {termsOf(text).map((term) => (
-          <button
+          <Button
             key={term}
-            type="button"
             class="chip"
             aria-label={`Remove the filter ${term}`}
             onClick={() => push({ q: withoutTerm(text, term), box: null })}
           >
             <Text of={term} /> <span aria-hidden="true">x</span>
-          </button>
+          </Button>
         ))}
       </div>
     </form>

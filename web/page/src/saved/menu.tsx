@@ -1,16 +1,14 @@
 // Saved views of a project: names for addresses of the page, of one person or of everybody in the project.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { address, withChanges } from '../address/address';
-import { call } from '../api/client';
+import { address, apiBase, type Place, withChanges } from '../address/address';
+import type { NewSavedView, SavedView, SavedViewPage } from '../api/api_types';
+import { send } from '../api/client';
 import { owner } from '../api/session';
-import type { Page, SavedView } from '../api/types';
-import { apiBase, type Place } from '../router';
-import { Link } from '../ui/link';
-import { useQuery } from '../ui/query';
+import { Button } from '../ui/elements';
+import { Failure, Loaded, useAction, useQuery } from '../ui/query';
 import { useSignal } from '../ui/signal';
-import { Failure, Loaded } from '../ui/states';
-import { Text } from '../ui/text';
+import { Link, Text } from '../ui/text';
 
 /** The list is asked for when the menu is opened, not with every view. */
 export function SavedViews({ place }: { place: Place }): JSX.Element {
@@ -34,31 +32,26 @@ export function SavedViews({ place }: { place: Place }): JSX.Element {
 
 function Menu({ place, close }: { place: Place; close: () => void }): JSX.Element {
   const base = `${apiBase(place)}/views`;
-  const query = useQuery<Page<SavedView>>({ path: `${base}?limit=200` });
+  const query = useQuery<SavedViewPage>({ path: `${base}?limit=200` });
   const [name, setName] = useState('');
   const [shared, setShared] = useState(false);
   const [asked, setAsked] = useState('');
-  const [error, setError] = useState<Error | null>(null);
+  const action = useAction();
   const mayShare = useSignal(owner)?.role !== 'VIEWER';
 
-  async function change(asked: Parameters<typeof call>[0]): Promise<void> {
-    setError(null);
-    try {
-      await call(asked);
-      setName('');
-      query.again();
-    } catch (failure) {
-      setError(failure as Error);
-    }
+  async function change(method: 'DELETE' | 'POST', path: string, body?: NewSavedView): Promise<void> {
+    await send(method, path, body);
+    setName('');
+    query.again();
   }
   /** One that others see is deleted by a second click. */
   function remove(view: SavedView): void {
     if (view.shared && asked !== view.id) return setAsked(view.id);
-    void change({ method: 'DELETE', path: `${base}/${encodeURIComponent(view.id)}` });
+    void action.run(() => change('DELETE', `${base}/${encodeURIComponent(view.id)}`));
   }
   function save(): void {
     const saved = withChanges(address.value, { cursor: null });
-    void change({ method: 'POST', path: base, body: { name: name.trim(), path: saved, shared } });
+    void action.run(() => change('POST', base, { name: name.trim(), path: saved, shared }));
   }
   return (
     <div class="saved">
@@ -78,14 +71,13 @@ function Menu({ place, close }: { place: Place; close: () => void }): JSX.Elemen
                   {view.shared && <span class="quiet">shared</span>}
                   <span class="spring" />
                   {view.mayDelete && (
-                    <button
-                      type="button"
+                    <Button
                       class="quiet"
                       aria-label={`Delete the view ${view.name}${asked === view.id ? ' for everyone' : ''}`}
                       onClick={() => remove(view)}
                     >
                       {asked === view.id ? 'Delete for everyone?' : 'Delete'}
-                    </button>
+                    </Button>
                   )}
                 </li>
               ))}
@@ -109,7 +101,7 @@ function Menu({ place, close }: { place: Place; close: () => void }): JSX.Elemen
         <button type="submit" disabled={name.trim() === ''}>
           Save
         </button>
-        {error !== null && <Failure error={error} />}
+        <Failure error={action.error} />
       </form>
     </div>
   );

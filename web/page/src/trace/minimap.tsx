@@ -30,14 +30,10 @@ export function Minimap({ trace, fromNs, toNs }: { trace: Trace; fromNs: number;
       onDblClick={() => push({ zoom: null })}
     >
       <canvas ref={canvas} class="minimap" height={56} role="img" aria-label="The whole trace; drag to zoom" />
-      {isZoomed && (
+      {isZoomed && trace.total > 0 && (
         <div
           class="brush"
-          ref={(element) => {
-            if (element === null || trace.total === 0) return;
-            element.style.left = `${(fromNs / trace.total) * 100}%`;
-            element.style.width = `${((toNs - fromNs) / trace.total) * 100}%`;
-          }}
+          style={{ left: `${(fromNs / trace.total) * 100}%`, width: `${((toNs - fromNs) / trace.total) * 100}%` }}
         />
       )}
     </div>

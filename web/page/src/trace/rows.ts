@@ -1,9 +1,9 @@
 // A trace as columns: one array for each field. Rows are depth first, so a subtree is a run of rows.
-import type { TraceRows } from '../api/types';
-import { huesOf, HUES } from '../charts/palette';
+import type { TraceTable } from '../api/api_types';
+import { HUES, huesOf } from '../charts/palette';
 
 export interface Trace {
-  data: TraceRows;
+  data: TraceTable;
   length: number;
   /** One past the last row of each row's subtree. */
   end: Int32Array;
@@ -13,7 +13,7 @@ export interface Trace {
   hues: Map<string, string>;
 }
 
-export function toTrace(data: TraceRows): Trace {
+export function toTrace(data: TraceTable): Trace {
   const { depth, startOffsetNs, durationNs } = data.columns;
   const end = new Int32Array(data.rows);
   const open: number[] = [];

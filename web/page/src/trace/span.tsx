@@ -1,22 +1,17 @@
-// Everything that is stored of one span.
-import { Fragment, type JSX } from 'preact';
+// Everything that is stored of one span, and log records.
+import { type ComponentChildren, Fragment, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { printed, printedJson } from '../api/numbers';
-import type { Json, LogRecord, Page, SpanRecord, Truncation } from '../api/types';
-import { address, push } from '../address/address';
-import { shownTime, type Zone } from '../address/time';
-import { exploreBase, type Place, projectPath } from '../router';
+import { address, exploreBase, type Place, projectPath, push, time } from '../address/address';
+import type { Log, LogPage, SpanDetail } from '../api/api_types';
+import { type Json, printed, printedJson } from '../api/numbers';
+import { attribute, equals } from '../filters/language';
+import { Button, Table } from '../ui/elements';
 import { CopyButton } from '../ui/copy';
 import { count, duration } from '../ui/format';
-import { Link } from '../ui/link';
-import { useQuery } from '../ui/query';
+import { Loaded, useQuery } from '../ui/query';
 import { useSignal } from '../ui/signal';
-import { StackTrace } from '../ui/stack_trace';
-import { Loaded } from '../ui/states';
-import { LongText, Text } from '../ui/text';
-import { attribute, equals } from '../filters/language';
-
-export { printed };
+import { Link, Text } from '../ui/text';
+import { LongText, SpanLink, StackTrace } from '../ui/values';
 
 const GROUPS: [prefix: string, title: string][] = [
   ['', 'Attributes'],
@@ -93,7 +88,7 @@ function Pairs({ of, prefix = '', place }: { of: [string, Json][]; prefix?: stri
 const MAX_TRUNCATIONS = 20; // shown of a record; the others are in its JSON
 
 /** What a limit cut of a record. */
-export function Truncations({ of }: { of: Truncation[] }): JSX.Element | null {
+export function Truncations({ of }: { of: Log['truncations'] }): JSX.Element | null {
   if (of.length === 0) return null;
   return (
     <>
@@ -112,9 +107,9 @@ export function Truncations({ of }: { of: Truncation[] }): JSX.Element | null {
   );
 }
 
-export function SpanDetails(props: { place: Place; traceId: string; spanId: string; zone: Zone }): JSX.Element {
-  const { place, traceId, spanId, zone } = props;
-  const span = useQuery<SpanRecord>({ path: `${exploreBase(place)}/traces/${traceId}/spans/${spanId}` });
+export function SpanDetails(props: { place: Place; traceId: string; spanId: string }): JSX.Element {
+  const { place, traceId, spanId } = props;
+  const span = useQuery<SpanDetail>({ path: `${exploreBase(place)}/traces/${traceId}/spans/${spanId}` });
   return (
     <section class="panel details" aria-label="Span">
       <Loaded query={span}>
@@ -131,20 +126,20 @@ export function SpanDetails(props: { place: Place; traceId: string; spanId: stri
               </span>
               <br />
               <span class="quiet">
-                {shownTime(data.startTime, zone, 9)} <code>{data.spanId}</code>
+                {time(data.startTime, 9)} <code>{data.spanId}</code>
               </span>
             </p>
-            <button type="button" class="quiet" onClick={() => push({ root: data.spanId, zoom: null })}>
+            <Button class="quiet" onClick={() => push({ root: data.spanId, zoom: null })}>
               Only this subtree
-            </button>
+            </Button>
             <CopyButton label="Copy as JSON" text={() => printedJson(data as unknown as Json)} />
-            <Truncations of={data.truncations ?? []} />
+            <Truncations of={data.truncations} />
             <Attributes of={data.attributes} place={place} />
             {data.events.length > 0 && <h3>Events ({data.events.length})</h3>}
             {data.events.map((event, at) => (
               <details key={at} open={event.name === 'exception'}>
                 <summary>
-                  {shownTime(event.time, zone, 6)} <Text of={event.name} />
+                  {time(event.time, 6)} <Text of={event.name} />
                 </summary>
                 {event.resolvedStacktrace && (
                   <StackTrace
@@ -158,8 +153,10 @@ export function SpanDetails(props: { place: Place; traceId: string; spanId: stri
             {data.links.length > 0 && <h3>Links ({data.links.length})</h3>}
             <ul>
               {data.links.map((link) => (
-                <li key={link.traceId + link.spanId}>
-                  <Link to={`${projectPath(place, 'trace', link.traceId)}?span=${link.spanId}`}>{link.traceId}</Link>
+                <li key={`${link.traceId} ${link.spanId}`}>
+                  <SpanLink place={place} to={link}>
+                    {link.traceId}
+                  </SpanLink>
                 </li>
               ))}
             </ul>
@@ -170,12 +167,38 @@ export function SpanDetails(props: { place: Place; traceId: string; spanId: stri
   );
 }
 
+interface LogTableProps {
+  records: Log[];
+  /** When it was. */
+  moment: (log: Log) => ComponentChildren;
+  /** All there is of it, where that is shown. */
+  below?: (log: Log) => ComponentChildren;
+}
+
+export function LogTable({ records, moment, below }: LogTableProps): JSX.Element {
+  return (
+    <Table
+      head={[['Time', 'mono'], 'Severity', 'Service', ['Body', 'log-body']]}
+      items={records}
+      row={(log) => [
+        moment(log),
+        <td class={log.severityNumber >= 17 ? 'error' : ''}>
+          <Text of={log.severityText} />
+        </td>,
+        <Text of={log.serviceName} />,
+        <LongText of={printed(log.body)} />,
+      ]}
+      below={below}
+    />
+  );
+}
+
 const MAX_LOGS = 40; // a page of some hundred elements stays quick
 
-export function TraceLogs({ place, traceId, zone }: { place: Place; traceId: string; zone: Zone }): JSX.Element {
+export function TraceLogs({ place, traceId }: { place: Place; traceId: string }): JSX.Element {
   const cursor = useSignal(address).query.get('logs');
   const rest = cursor === null ? '' : `&cursor=${encodeURIComponent(cursor)}`;
-  const logs = useQuery<Page<LogRecord>>({ path: `${exploreBase(place)}/traces/${traceId}/logs?limit=${MAX_LOGS}${rest}` });
+  const logs = useQuery<LogPage>({ path: `${exploreBase(place)}/traces/${traceId}/logs?limit=${MAX_LOGS}${rest}` });
   return (
     <Loaded query={logs}>
       {(page) =>
@@ -183,36 +206,11 @@ export function TraceLogs({ place, traceId, zone }: { place: Place; traceId: str
           <p class="quiet">The trace has no log records.</p>
         ) : (
           <>
-            <table>
-              <thead>
-                <tr>
-                  <th>Time</th>
-                  <th>Severity</th>
-                  <th>Service</th>
-                  <th>Body</th>
-                </tr>
-              </thead>
-              <tbody>
-                {page.data.map((log) => (
-                  <tr key={log.id}>
-                    <td class="mono">{shownTime(log.time, zone)}</td>
-                    <td class={log.severityNumber >= 17 ? 'error' : ''}>
-                      <Text of={log.severityText} />
-                    </td>
-                    <td>
-                      <Text of={log.serviceName} />
-                    </td>
-                    <td class="log-body">
-                      <LongText of={printed(log.body)} />
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
+            <LogTable records={page.data} moment={(log) => time(log.time, 3)} />
             {page.hasMore && (
-              <button type="button" onClick={() => push({ logs: page.nextCursor })}>
+              <Button onClick={() => push({ logs: page.nextCursor })}>
                 More
-              </button>
+              </Button>
             )}
           </>
         )

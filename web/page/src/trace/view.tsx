@@ -1,17 +1,15 @@
 // One trace: minimap, waterfall, the selected span. The address has the span, the search and the zoom.
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { address, push, replace, zoneOf } from '../address/address';
-import { shownTime } from '../address/time';
-import { ApiError } from '../api/client';
-import type { TraceRows } from '../api/types';
-import { exploreBase, type Place, type ViewProps } from '../router';
+import { address, exploreBase, type Place, push, replace, time, type ViewProps } from '../address/address';
+import { ApiError } from '../api/request';
+import type { TraceTable } from '../api/api_types';
+import { Button, Segments } from '../ui/elements';
 import { CopyAs } from '../ui/copy';
 import { counted, duration, share } from '../ui/format';
 import { useKeys } from '../ui/keyboard';
-import { useQuery } from '../ui/query';
+import { Empty, Loaded, useQuery } from '../ui/query';
 import { useSignal } from '../ui/signal';
-import { Empty, Loaded } from '../ui/states';
 import { Text } from '../ui/text';
 import { criticalPath, sharesOf } from './critical_path';
 import { Flame } from './flame';
@@ -31,7 +29,7 @@ export default function TraceView({ place }: ViewProps): JSX.Element {
     path: `${exploreBase(place)}/traces/${encodeURIComponent(place.id)}/rows${root === null ? '' : `?root=${root}`}`,
     large: true,
   };
-  const query = useQuery<TraceRows>(asked);
+  const query = useQuery<TraceTable>(asked);
   if (query.error instanceof ApiError && query.error.status === 404) {
     return <NotYet again={query.again} />;
   }
@@ -53,9 +51,9 @@ function NotYet({ again }: { again: () => void }): JSX.Element {
       {left > 0 ? (
         <p role="status">Looking for {left} s more.</p>
       ) : (
-        <button type="button" onClick={() => setLeft(ARRIVING_S)}>
+        <Button onClick={() => setLeft(ARRIVING_S)}>
           Wait for it
-        </button>
+        </Button>
       )}
     </Empty>
   );
@@ -71,13 +69,12 @@ const TABS: [Tab, string][] = [
 
 interface ShownProps {
   place: Place;
-  data: TraceRows;
+  data: TraceTable;
   asked: { path: string };
 }
 
 function Shown({ place, data, asked }: ShownProps): JSX.Element {
   const here = useSignal(address);
-  const zone = zoneOf(here);
   const trace = useMemo(() => toTrace(data), [data]);
   const path = useMemo(() => criticalPath(trace), [trace]);
   const [closedIds, setClosedIds] = useState<ReadonlySet<string>>(new Set()); // rows have other numbers in a subtree
@@ -133,40 +130,35 @@ function Shown({ place, data, asked }: ShownProps): JSX.Element {
     const change = factor === 1 ? replace : push; // a walk along the trace is no row of steps
     change({ zoom: grown >= trace.total ? null : `${Math.round(from)},${Math.round(from + grown)}` });
   }
+  function closeOrLeave(): void {
+    const isOpen = !closed.has(selected) && (data.columns.children[selected] ?? 0) > 0;
+    const parent = data.columns.parent[selected] ?? -1;
+    if (isOpen) toggle(selected);
+    else if (parent >= 0) select(parent);
+  }
   useKeys(
     [
-      { keys: 'j', does: 'next span', run: () => step(1) },
-      { keys: 'k', does: 'previous span', run: () => step(-1) },
-      { keys: 'ArrowDown', does: 'next span', run: () => step(1) },
-      { keys: 'ArrowUp', does: 'previous span', run: () => step(-1) },
-      { keys: 'ArrowRight', does: 'open', run: () => (closed.has(selected) ? toggle(selected) : step(1)) },
-      {
-        keys: 'ArrowLeft',
-        does: 'close, or to the parent',
-        run: () =>
-          !closed.has(selected) && (data.columns.children[selected] ?? 0) > 0
-            ? toggle(selected)
-            : select((data.columns.parent[selected] ?? -1) >= 0 ? (data.columns.parent[selected] ?? null) : null),
-      },
-      { keys: 'e', does: 'next error', run: () => select(nextOf(errors, selected)) },
-      { keys: 'E', does: 'previous error', run: () => select(nextOf(errors, selected, true)) },
-      { keys: 'n', does: 'next match', run: () => select(nextOf(found ?? [], selected)) },
-      { keys: 'N', does: 'previous match', run: () => select(nextOf(found ?? [], selected, true)) },
-      { keys: '/', does: 'search in the trace', run: () => search.current?.focus() },
-      { keys: 'c', does: 'critical path', run: () => replace({ critical: isCritical ? null : '1' }) },
-      { keys: 'z', does: 'zoom to the span', run: () => zoomTo(selected) },
-      {
-        keys: 'f',
-        does: 'only this subtree',
-        run: () => showOnly(root === null ? spanId : null),
-      },
-      { keys: 'w', does: 'zoom in', run: () => zoom(0.5) },
-      { keys: 's', does: 'zoom out', run: () => zoom(2) },
-      { keys: 'a', does: 'earlier', run: () => zoom(1, -0.25) },
-      { keys: 'd', does: 'later', run: () => zoom(1, 0.25) },
-      { keys: '0', does: 'the whole trace', run: () => push({ zoom: null }) },
-      { keys: 'l', does: 'logs', run: () => push({ tab: 'logs' }) },
-      { keys: 'Escape', does: 'close the span', run: () => replace({ span: null }) },
+      ['j', 'next span', () => step(1)],
+      ['k', 'previous span', () => step(-1)],
+      ['ArrowDown', 'next span', () => step(1)],
+      ['ArrowUp', 'previous span', () => step(-1)],
+      ['ArrowRight', 'open', () => (closed.has(selected) ? toggle(selected) : step(1))],
+      ['ArrowLeft', 'close, or to the parent', closeOrLeave],
+      ['e', 'next error', () => select(nextOf(errors, selected))],
+      ['E', 'previous error', () => select(nextOf(errors, selected, true))],
+      ['n', 'next match', () => select(nextOf(found ?? [], selected))],
+      ['N', 'previous match', () => select(nextOf(found ?? [], selected, true))],
+      ['/', 'search in the trace', () => search.current?.focus()],
+      ['c', 'critical path', () => replace({ critical: isCritical ? null : '1' })],
+      ['z', 'zoom to the span', () => zoomTo(selected)],
+      ['f', 'only this subtree', () => showOnly(root === null ? spanId : null)],
+      ['w', 'zoom in', () => zoom(0.5)],
+      ['s', 'zoom out', () => zoom(2)],
+      ['a', 'earlier', () => zoom(1, -0.25)],
+      ['d', 'later', () => zoom(1, 0.25)],
+      ['0', 'the whole trace', () => push({ zoom: null })],
+      ['l', 'logs', () => push({ tab: 'logs' })],
+      ['Escape', 'close the span', () => replace({ span: null })],
     ],
     [shown, selected, closed, root, errors, found, isCritical, fromNs, toNs],
   );
@@ -187,7 +179,7 @@ function Shown({ place, data, asked }: ShownProps): JSX.Element {
         </span>
         <span class={errors.length > 0 ? 'error' : 'quiet'}>{counted(errors.length, 'error')}</span>
         <span>{counted(data.services.length, 'service')}</span>
-        {data.startTime !== null && <span class="quiet">{shownTime(data.startTime, zone, 6)}</span>}
+        {data.startTime !== null && <span class="quiet">{time(data.startTime, 6)}</span>}
         {shares[0] !== undefined && (
           <span>
             critical path: <Text of={shares[0][0]} /> {share(shares[0][1])}
@@ -209,9 +201,9 @@ function Shown({ place, data, asked }: ShownProps): JSX.Element {
       {root !== null && (
         <p class="covered partial">
           Only one subtree is shown.{' '}
-          <button type="button" onClick={() => showOnly(null)}>
+          <Button onClick={() => showOnly(null)}>
             The whole trace
-          </button>
+          </Button>
         </p>
       )}
       <Minimap trace={trace} fromNs={fromNs} toNs={toNs} />
@@ -230,34 +222,22 @@ function Shown({ place, data, asked }: ShownProps): JSX.Element {
           }}
         />
         <span role="status">{found !== null && `${found.length} matches`}</span>
-        <button
-          type="button"
+        <Button
           aria-pressed={isCritical}
           onClick={() => replace({ critical: isCritical ? null : '1' })}
         >
           Critical path
-        </button>
-        <span class="segments" role="group" aria-label="Display">
-          {TABS.map(([name, label]) => (
-            <button
-              key={name}
-              type="button"
-              aria-pressed={tab === name}
-              onClick={() => push({ tab: name === 'waterfall' ? null : name })}
-            >
-              {label}
-            </button>
-          ))}
-        </span>
+        </Button>
+        <Segments
+          label="Display"
+          options={TABS}
+          chosen={tab}
+          choose={(name) => push({ tab: name === 'waterfall' ? null : name })}
+        />
         <ul class="legend" aria-label="Services">
           {data.services.slice(0, 8).map((name) => (
             <li key={name}>
-              <i
-                class="swatch"
-                ref={(element) => {
-                  if (element !== null) element.style.background = hueOf(trace, name);
-                }}
-              />
+              <i class="swatch" style={{ background: hueOf(trace, name) }} />
               <Text of={name} />
             </li>
           ))}
@@ -280,7 +260,7 @@ function Shown({ place, data, asked }: ShownProps): JSX.Element {
             />
           )}
           {tab === 'flame' && <Flame trace={trace} fromNs={fromNs} toNs={toNs} selected={selected} onSelect={select} />}
-          {tab === 'logs' && <TraceLogs place={place} traceId={data.traceId} zone={zone} />}
+          {tab === 'logs' && <TraceLogs place={place} traceId={data.traceId} />}
           {tab === 'table' && <ByName trace={trace} />}
         </div>
         {selected >= 0 && (
@@ -289,7 +269,7 @@ function Shown({ place, data, asked }: ShownProps): JSX.Element {
             place={place}
             traceId={data.traceId}
             spanId={data.columns.spanId[selected] ?? ''}
-            zone={zone}
+           
           />
         )}
       </div>

@@ -3,7 +3,9 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { address, rangeOf, withChanges } from '../address/address';
 import { frozen, isRelative } from '../address/time';
-import { asCurl, type Call } from '../api/client';
+import { asCurl } from '../api/client';
+import type { Call } from '../api/request';
+import { Button } from './elements';
 
 export function linkOfThis(): string {
   const range = rangeOf(address.value);
@@ -20,9 +22,9 @@ export function CopyButton({ label, text }: { label: string; text: () => string 
     setTimeout(() => setDone(false), 1_500);
   }
   return (
-    <button type="button" class="quiet" onClick={() => void copy()}>
+    <Button class="quiet" onClick={() => void copy()}>
       {done ? 'Copied' : label}
-    </button>
+    </Button>
   );
 }
 

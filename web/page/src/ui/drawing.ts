@@ -1,4 +1,4 @@
-// A canvas that is drawn by hand: when what it shows changes, and when its width does.
+// A canvas that is drawn by hand: when what it shows changes, and when its width or the colours of the page do.
 import type { RefObject } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 
@@ -25,7 +25,11 @@ export function useDrawing(
       frame = requestAnimationFrame(() => latest.current(element)); // not here: it may change the height
     });
     resizes.observe(element);
+    const theme = matchMedia('(prefers-color-scheme: dark)');
+    const redraw = (): void => latest.current(element);
+    theme.addEventListener('change', redraw);
     return () => {
+      theme.removeEventListener('change', redraw);
       resizes.disconnect();
       cancelAnimationFrame(frame);
     };

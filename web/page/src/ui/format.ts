@@ -1,5 +1,5 @@
 // Figures for people. The exact one is always in a title beside it.
-import type { Num } from '../api/types';
+import type { Num } from '../api/numbers';
 
 const SCALES: [number, string][] = [
   [1e9, 'G'],

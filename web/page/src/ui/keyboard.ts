@@ -1,11 +1,8 @@
 // Keys of the page and of its views. Single letters act outside of fields alone, and can be switched off.
 import { useLayoutEffect } from 'preact/hooks';
 
-export interface Shortcut {
-  keys: string;
-  does: string;
-  run(event: KeyboardEvent): void;
-}
+/** The keys, what they do in words, and what does it. */
+export type Shortcut = [keys: string, does: string, run: () => void];
 
 const registered = new Set<Shortcut>();
 const OFF = 'sluice.keys';
@@ -49,11 +46,11 @@ export function followKeys(): void {
     const now = Date.now();
     const typed = pending !== '' && now < pendingUntil ? `${pending} ${event.key}` : event.key;
     pending = '';
-    const found = [...registered].reverse().find((one) => one.keys === typed);
+    const found = [...registered].reverse().find(([keys]) => keys === typed);
     if (found !== undefined) {
       event.preventDefault();
-      found.run(event);
-    } else if ([...registered].some((one) => one.keys.startsWith(`${event.key} `))) {
+      found[2]();
+    } else if ([...registered].some(([keys]) => keys.startsWith(`${event.key} `))) {
       pending = event.key;
       pendingUntil = now + SEQUENCE_MS;
     }

@@ -1,8 +1,10 @@
 // What arrives, polled: newest first, held while somebody has scrolled down or pressed Pause.
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { ApiError, call } from '../api/client';
-import { Failure } from './states';
+import { call } from '../api/client';
+import { ApiError } from '../api/request';
+import { Button } from './elements';
+import { Failure } from './query';
 
 const POLL_MS = 2_000;
 const MAX_ROWS = 200;
@@ -91,21 +93,20 @@ export function LiveBar<T>({ live, what, missing }: { live: Live<T>; what: strin
     <>
       <p class="notice" role="status">
         {live.isPaused ? `Paused: ${live.held === MAX_ROWS ? 'at least ' : ''}${live.held} new ${what}.` : `Live: the latest ${what}.`}{' '}
-        <button
-          type="button"
+        <Button
           onClick={() => {
             live.pause(!live.isPaused);
             if (live.isPaused) window.scrollTo({ top: 0 }); // which resumes it, too
           }}
         >
           {live.isPaused ? 'Go on' : 'Pause'}
-        </button>{' '}
+        </Button>{' '}
         <span class="quiet">
           {live.isTruncated && `Some ${what} were skipped: more arrived at once than are shown, the tab was hidden for over a minute, or there are too many to read all. `}
           {missing}
         </span>
       </p>
-      {live.error !== null && <Failure error={live.error} />}
+      <Failure error={live.error} />
     </>
   );
 }

@@ -1,8 +1,7 @@
-// Text of strangers. Characters that deceive (control, bidirectional, zero width) are shown as escapes.
-import type { JSX } from 'preact';
-import { useState } from 'preact/hooks';
-
-const MAX_SHOWN = 100_000; // characters; browsers take seconds to lay out more
+// Text of strangers, and links inside the page. Characters that deceive (control, bidirectional, zero width) are shown as
+// escapes.
+import type { ComponentChildren, JSX } from 'preact';
+import { go, isPlainClick } from '../address/address';
 
 const DECEIVING =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]|\udb40[\udc00-\udfff]/g;
@@ -24,27 +23,23 @@ export function Text({ of, empty = '(empty)' }: { of: string | null | undefined;
   return <bdi>{visible(of)}</bdi>;
 }
 
-/** A text that may be very long: its beginning, and all of it when asked. */
-export function LongText({ of, shown = 1_000 }: { of: string; shown?: number }): JSX.Element {
-  const [isWhole, setWhole] = useState(false);
-  if (of.length <= shown) return <Text of={of} />;
-  const most = isWhole ? MAX_SHOWN : shown;
-  return (
-    <>
-      <Text of={of.slice(0, most)} />{' '}
-      <button type="button" class="quiet" onClick={() => setWhole(!isWhole)}>
-        {isWhole ? 'less' : `${of.length.toLocaleString('en')} characters: more`}
-      </button>
-      {isWhole && of.length > most && <span class="quiet">The first {most.toLocaleString('en')} are shown.</span>}
-    </>
-  );
+interface LinkProps {
+  to: string;
+  children: ComponentChildren;
+  class?: string;
+  current?: boolean;
+  label?: string;
 }
 
-/** A link that leaves the page, for http and https alone; other addresses stay text. */
-export function OutsideLink({ to, children }: { to: string; children: JSX.Element | string }): JSX.Element {
-  if (!/^https?:\/\//i.test(to)) return <Text of={to} />;
+/** A link inside the page. */
+export function Link({ to, children, class: name, current, label }: LinkProps): JSX.Element {
+  function follow(event: MouseEvent): void {
+    if (!isPlainClick(event)) return;
+    event.preventDefault();
+    go(to);
+  }
   return (
-    <a href={to} rel="noopener noreferrer" target="_blank">
+    <a href={to} onClick={follow} class={name} aria-current={current ? 'page' : undefined} aria-label={label}>
       {children}
     </a>
   );

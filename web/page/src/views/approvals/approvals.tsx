@@ -1,59 +1,15 @@
 // The inbox of approvals: what is asked, for whom, what a vote would do.
 import { Fragment, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { address, push, zoneOf } from '../../address/address';
-import { shownTime } from '../../address/time';
-import { call, type Call } from '../../api/client';
-import type { Json, Page } from '../../api/types';
-import type { Place, ViewProps } from '../../router';
-import { printed } from '../../trace/span';
+import { address, pageOf, type Place, push, time, type ViewProps } from '../../address/address';
+import type { ApprovalInbox, ApprovalView, VoteResult } from '../../api/api_types';
+import { send } from '../../api/client';
+import { type Json, printed } from '../../api/numbers';
+import { Button, Segments } from '../../ui/elements';
 import { CopyAs } from '../../ui/copy';
-import { Link } from '../../ui/link';
-import { useQuery } from '../../ui/query';
+import { Empty, Failure, Loaded, More, useAction, useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
-import { Empty, Failure, Loaded } from '../../ui/states';
-import { Text } from '../../ui/text';
-
-interface Request {
-  id: string;
-  requesterPrincipalId: string;
-  onBehalfOfPrincipalId: string | null;
-  action: string;
-  riskClass: string;
-  targetType: string;
-  targetId: string;
-  status: string;
-  minApprovers: number;
-  decidedAt: string | null;
-  reason: string | null;
-  expiresAt: string;
-  createdAt: string;
-  payload: { [key: string]: Json };
-}
-
-interface Vote {
-  approver: string;
-  approverName: string | null;
-  onBehalfOfName: string | null;
-  decision: 'APPROVE' | 'REJECT';
-  reason: string | null;
-  at: string;
-  counts: boolean | null;
-}
-
-/** A request as the API shows it to one who may vote. */
-interface View {
-  request: Request;
-  requesterName: string | null;
-  onBehalfOfName: string | null;
-  deciderName: string | null;
-  approverRoles: string[];
-  votes: Vote[];
-  approvals: number;
-  remaining: number;
-  hasIndependentApprover: boolean;
-  viewer: { mayApprove: boolean; mayReject: boolean; withdraws: boolean; why: { approve: string | null; reject: string | null } };
-}
+import { Link, Text } from '../../ui/text';
 
 const STATUSES = ['PENDING', 'APPROVED', 'REJECTED', 'EXPIRED'];
 
@@ -65,28 +21,19 @@ export default function Approvals({ place }: ViewProps): JSX.Element {
 function Inbox({ place, base }: { place: Place; base: string }): JSX.Element {
   const here = useSignal(address);
   const status = here.query.get('status') ?? 'PENDING';
-  const cursor = here.query.get('cursor');
-  const asked: Call = {
-    path: `${base}/inbox?status=${encodeURIComponent(status)}&limit=50${cursor === null ? '' : `&cursor=${encodeURIComponent(cursor)}`}`,
-  };
-  const query = useQuery<Page<View> & { pendingCount: number }>(asked);
+  const asked = { path: `${base}/inbox?status=${encodeURIComponent(status)}&limit=50${pageOf(here)}` };
+  const query = useQuery<ApprovalInbox>(asked);
+  const pending = query.data === null ? '' : ` (${query.data.pendingCount})`;
   return (
     <section aria-label="Approvals" class="narrow">
       <div class="bar-row">
         <h1>Approvals</h1>
-        <span class="segments" role="group" aria-label="Status">
-          {STATUSES.map((name) => (
-            <button
-              key={name}
-              type="button"
-              aria-pressed={status === name}
-              onClick={() => push({ status: name === 'PENDING' ? null : name, cursor: null })}
-            >
-              {name.toLowerCase()}
-              {name === 'PENDING' && query.data !== null && ` (${query.data.pendingCount})`}
-            </button>
-          ))}
-        </span>
+        <Segments
+          label="Status"
+          options={STATUSES.map((name) => [name, name.toLowerCase() + (name === 'PENDING' ? pending : '')])}
+          chosen={status}
+          choose={(name) => push({ status: name === 'PENDING' ? null : name })}
+        />
         <CopyAs asked={asked} />
       </div>
       <Loaded query={query}>
@@ -98,11 +45,7 @@ function Inbox({ place, base }: { place: Place; base: string }): JSX.Element {
               {page.data.map((view) => (
                 <Card key={view.request.id} view={view} base={base} place={place} done={query.again} />
               ))}
-              {page.hasMore && (
-                <button type="button" onClick={() => push({ cursor: page.nextCursor })}>
-                  More
-                </button>
-              )}
+              <More page={page} />
             </>
           )
         }
@@ -112,8 +55,8 @@ function Inbox({ place, base }: { place: Place; base: string }): JSX.Element {
 }
 
 function One({ place, base }: { place: Place; base: string }): JSX.Element {
-  const asked: Call = { path: `${base}/${encodeURIComponent(place.id)}/view` };
-  const query = useQuery<View>(asked);
+  const asked = { path: `${base}/${encodeURIComponent(place.id)}/view` };
+  const query = useQuery<ApprovalView>(asked);
   return (
     <section aria-label="Approval request" class="narrow">
       <div class="bar-row">
@@ -127,38 +70,28 @@ function One({ place, base }: { place: Place; base: string }): JSX.Element {
 }
 
 interface CardProps {
-  view: View;
+  view: ApprovalView;
   base: string;
   place: Place;
   done: () => void;
 }
 
-interface Outcome {
-  remaining: number;
-  idempotent: boolean;
-}
-
 function Card({ view, base, place, done }: CardProps): JSX.Element {
   const { request, viewer } = view;
-  const zone = zoneOf(useSignal(address));
   const [reason, setReason] = useState('');
   const [typed, setTyped] = useState('');
-  const [error, setError] = useState<Error | null>(null);
-  const [counted, setCounted] = useState<Outcome | null>(null);
+  const action = useAction();
+  const [counted, setCounted] = useState<VoteResult | null>(null);
   const mustType = request.riskClass === 'CRITICAL' && viewer.mayApprove;
   const isSilent = reason.trim() === '';
   const noApproval = viewer.why.approve ?? (mustType && typed !== request.targetId ? `Type ${request.targetId} to approve.` : null);
   const noRejection =
     viewer.why.reject ?? (isSilent ? `${viewer.withdraws ? 'To withdraw it' : 'To reject it'}, give a reason.` : null);
-  async function vote(which: 'approve' | 'reject'): Promise<void> {
-    setError(null);
-    try {
-      const body = isSilent ? {} : { reason };
-      setCounted(await call<Outcome>({ method: 'POST', path: `${base}/${request.id}/${which}`, body }));
+  function vote(which: 'approve' | 'reject'): void {
+    void action.run(async () => {
+      setCounted(await send<VoteResult>('POST', `${base}/${request.id}/${which}`, isSilent ? {} : { reason }));
       done();
-    } catch (failure) {
-      setError(failure as Error);
-    }
+    });
   }
   return (
     <article class="panel" aria-label={`${request.action} ${request.targetId}`}>
@@ -171,12 +104,7 @@ function Card({ view, base, place, done }: CardProps): JSX.Element {
         <dt>Status</dt>
         <dd>
           {request.status}
-          {view.deciderName !== null && (
-            <>
-              {' '}
-              by <Text of={view.deciderName} />
-            </>
-          )}
+          <After text=" by " of={view.deciderName} />
         </dd>
         <dt>Risk</dt>
         <dd>{request.riskClass}</dd>
@@ -189,18 +117,13 @@ function Card({ view, base, place, done }: CardProps): JSX.Element {
         <dt>Requested by</dt>
         <dd>
           <Text of={view.requesterName ?? request.requesterPrincipalId} />
-          {request.onBehalfOfPrincipalId !== null && (
-            <>
-              {' '}
-              for <Text of={view.onBehalfOfName ?? request.onBehalfOfPrincipalId} />
-            </>
-          )}
+          <After text=" for " of={view.onBehalfOfName ?? request.onBehalfOfPrincipalId} />
         </dd>
         <dt>Created, expires</dt>
         <dd>
-          {shownTime(request.createdAt, zone, 0)}, {shownTime(request.expiresAt, zone, 0)}
+          {time(request.createdAt)}, {time(request.expiresAt)}
         </dd>
-        {Object.entries(request.payload ?? {}).map(([key, value]) => (
+        {Object.entries((request.payload ?? {}) as Record<string, Json>).map(([key, value]) => (
           <Fragment key={key}>
             <dt>
               <Text of={key} />
@@ -225,18 +148,9 @@ function Card({ view, base, place, done }: CardProps): JSX.Element {
             <li key={vote.approver + vote.at}>
               <strong>{vote.decision === 'APPROVE' ? 'Approved' : 'Rejected'}</strong> by{' '}
               <Text of={vote.approverName ?? vote.approver} />
-              {vote.onBehalfOfName !== null && (
-                <>
-                  {' '}
-                  for <Text of={vote.onBehalfOfName} />
-                </>
-              )}
-              , {shownTime(vote.at, zone, 0)}
-              {vote.reason !== null && (
-                <>
-                  : <Text of={vote.reason} />
-                </>
-              )}
+              <After text=" for " of={vote.onBehalfOfName} />
+              , {time(vote.at)}
+              <After text=": " of={vote.reason} />
               {vote.counts === false && <span class="quiet"> (does not count: the voter may no longer decide)</span>}
             </li>
           ))}
@@ -260,12 +174,12 @@ function Card({ view, base, place, done }: CardProps): JSX.Element {
               onInput={(event) => setTyped(event.currentTarget.value)}
             />
           )}
-          <button type="button" disabled={noApproval !== null} onClick={() => void vote('approve')}>
+          <Button disabled={noApproval !== null} onClick={() => vote('approve')}>
             Approve
-          </button>
-          <button type="button" disabled={noRejection !== null} onClick={() => void vote('reject')}>
+          </Button>
+          <Button disabled={noRejection !== null} onClick={() => vote('reject')}>
             {viewer.withdraws ? 'Withdraw' : 'Reject'}
-          </button>
+          </Button>
           {[...new Set([noApproval, noRejection])].map(
             (why) =>
               why !== null && (
@@ -282,7 +196,17 @@ function Card({ view, base, place, done }: CardProps): JSX.Element {
           {counted.remaining}.
         </p>
       )}
-      {error !== null && <Failure error={error} />}
+      <Failure error={action.error} />
     </article>
+  );
+}
+
+/** What somebody has written or is called, if that is known, after words of ours. */
+function After({ text, of }: { text: string; of: string | null }): JSX.Element | null {
+  return of === null ? null : (
+    <>
+      {text}
+      <Text of={of} />
+    </>
   );
 }

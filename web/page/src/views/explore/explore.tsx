@@ -1,56 +1,64 @@
 // Search: filters, a figure over time or a heatmap, traces below; a box on the heatmap is compared with the rest.
 import type { JSX } from 'preact';
-import { address, pageOf, push, rangeOf, zoneOf } from '../../address/address';
-import { fromNanoseconds, shownTime, toNanoseconds, type Range, type Zone } from '../../address/time';
-import type { Call } from '../../api/client';
-import type { Comparison, Figures, Heatmap, Page, SpanRecord, TraceItem } from '../../api/types';
+import {
+  address,
+  exploreBase,
+  pageOf,
+  type Place,
+  projectPath,
+  push,
+  rangeOf,
+  time,
+  timesOf,
+  type ViewProps,
+} from '../../address/address';
+import { fromNanoseconds, type Range, toNanoseconds } from '../../address/time';
+import type { Call } from '../../api/request';
+import type { Figures, Span, SpanComparison, SpanHeatmap, TraceItem, TracePage } from '../../api/api_types';
 import { type Box, HeatmapChart } from '../../charts/heatmap';
 import { LineChart } from '../../charts/line';
 import { HUES } from '../../charts/palette';
 import { FilterBar } from '../../filters/bar';
 import { equals, lacks, withTerm } from '../../filters/language';
-import { exploreBase, type Place, projectPath, type ViewProps } from '../../router';
+import { Button, figure, options, Segments, Table } from '../../ui/elements';
 import { CopyAs, CopyCurl } from '../../ui/copy';
 import { count, drawn, duration, share } from '../../ui/format';
 import { useKeys } from '../../ui/keyboard';
-import { Link } from '../../ui/link';
+import { Link, Text } from '../../ui/text';
+import { SpanLink } from '../../ui/values';
 import { LiveBar, useLive } from '../../ui/live';
-import { useQuery } from '../../ui/query';
+import { Covered, Empty, Loaded, More, useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
-import { Covered, Empty, Loaded, More } from '../../ui/states';
-import { Text } from '../../ui/text';
 import { useRef } from 'preact/hooks';
 
 type Metric = 'rate' | 'errors' | 'duration';
-const METRICS: Metric[] = ['rate', 'errors', 'duration'];
+const METRICS = options<Metric>(['rate', 'errors', 'duration']);
+
+const ORDERS: [string, string][] = [
+  ['time', 'newest'],
+  ['duration', 'slowest'],
+];
 
 export default function Explore({ place }: ViewProps): JSX.Element {
   const here = useSignal(address);
   const range = rangeOf(here);
-  const zone = zoneOf(here);
   const text = here.query.get('q') ?? '';
   const metric = (here.query.get('metric') ?? 'duration') as Metric;
   const by = here.query.get('by') ?? '';
   const sort = here.query.get('sort') ?? 'time';
-  const times = `from=${encodeURIComponent(range.from)}&to=${encodeURIComponent(range.to)}`;
+  const times = timesOf(here);
   const filtered = text === '' ? '' : `&filters=${encodeURIComponent(text)}`;
   const traces: Call = { path: `${exploreBase(place)}/traces?${times}${filtered}&sort=${sort}&limit=50${pageOf(here)}` };
   const isLive = here.query.get('live') === '1';
-  const live = useLive<SpanRecord>(isLive ? `${exploreBase(place)}/spans/live?limit=100${filtered}` : null);
-  const found = useQuery<Page<TraceItem>>(isLive ? null : traces);
-  useKeys([{ keys: 'r', does: 'run again', run: found.again }], [found.again]);
+  const live = useLive<Span>(isLive ? `${exploreBase(place)}/spans/live?limit=100${filtered}` : null);
+  const found = useQuery<TracePage>(isLive ? null : traces);
+  useKeys([['r', 'run again', found.again]], [found.again]);
   return (
     <section aria-label="Explore">
       <h1 class="sr-only">Explore</h1>
       <FilterBar text={text} base={exploreBase(place)} times={times} signal="spans" />
       <div class="bar-row">
-        <span class="segments" role="group" aria-label="Figure">
-          {METRICS.map((name) => (
-            <button key={name} type="button" aria-pressed={metric === name} onClick={() => push({ metric: name, box: null })}>
-              {name}
-            </button>
-          ))}
-        </span>
+        <Segments label="Figure" options={METRICS} chosen={metric} choose={(name) => push({ metric: name, box: null })} />
         <label>
           by{' '}
           <input
@@ -64,32 +72,30 @@ export default function Explore({ place }: ViewProps): JSX.Element {
         <CopyAs asked={null} />
       </div>
       {metric === 'duration' && by === '' ? (
-        <Durations place={place} range={range} text={text} zone={zone} box={parseBox(here.query.get('box'))} />
+        <Durations place={place} range={range} text={text} box={parseBox(here.query.get('box'))} />
       ) : (
-        <Lines place={place} range={range} text={text} metric={metric} by={by} zone={zone} />
+        <Lines place={place} range={range} text={text} metric={metric} by={by} />
       )}
       <div class="panel scroll">
         <div class="bar-row">
           <h2>{isLive ? 'Spans' : 'Traces'}</h2>
           {!isLive && <CopyCurl asked={traces} />}
-          <button type="button" aria-pressed={isLive} onClick={() => push({ live: isLive ? null : '1' })}>
+          <Button aria-pressed={isLive} onClick={() => push({ live: isLive ? null : '1' })}>
             Live
-          </button>
+          </Button>
           {!isLive && (
-            <span class="segments" role="group" aria-label="Order">
-              <button type="button" aria-pressed={sort === 'time'} onClick={() => push({ sort: null })}>
-                newest
-              </button>
-              <button type="button" aria-pressed={sort === 'duration'} onClick={() => push({ sort: 'duration' })}>
-                slowest
-              </button>
-            </span>
+            <Segments
+              label="Order"
+              options={ORDERS}
+              chosen={sort}
+              choose={(order) => push({ sort: order === 'time' ? null : order })}
+            />
           )}
         </div>
         {isLive ? (
           <>
             <LiveBar live={live} what="spans" missing="What lasted longer than 15 minutes or came a minute late is missing here; while much arrives, also what came later than the 300 before it." />
-            <LiveSpans spans={live.rows} place={place} zone={zone} />
+            <LiveSpans spans={live.rows} place={place} />
           </>
         ) : (
           <Loaded query={found}>
@@ -98,7 +104,7 @@ export default function Explore({ place }: ViewProps): JSX.Element {
                 <Nothing text={text} range={range} />
               ) : (
                 <>
-                  <Traces page={page} place={place} zone={zone} />
+                  <Traces traces={page.data} place={place} />
                   <More page={page} />
                 </>
               )
@@ -113,19 +119,19 @@ export default function Explore({ place }: ViewProps): JSX.Element {
 function Nothing({ text, range }: { text: string; range: Range }): JSX.Element {
   return (
     <Empty title={`No trace has a span ${text === '' ? '' : `with ${text} `}from ${range.from} to ${range.to}.`}>
-      <button type="button" onClick={() => push({ from: 'now-24h', to: 'now' })}>
+      <Button onClick={() => push({ from: 'now-24h', to: 'now' })}>
         The last 24 hours
-      </button>{' '}
+      </Button>{' '}
       {text !== '' && (
-        <button type="button" onClick={() => push({ q: null })}>
+        <Button onClick={() => push({ q: null })}>
           Without filters
-        </button>
+        </Button>
       )}
     </Empty>
   );
 }
 
-function Traces({ page, place, zone }: { page: Page<TraceItem>; place: Place; zone: Zone }): JSX.Element {
+function Traces({ traces, place }: { traces: TraceItem[]; place: Place }): JSX.Element {
   const body = useRef<HTMLTableSectionElement>(null);
   function focus(by: number): void {
     const links = [...(body.current?.querySelectorAll('a') ?? [])];
@@ -134,95 +140,64 @@ function Traces({ page, place, zone }: { page: Page<TraceItem>; place: Place; zo
   }
   useKeys(
     [
-      { keys: 'j', does: 'next trace', run: () => focus(1) },
-      { keys: 'k', does: 'previous trace', run: () => focus(-1) },
+      ['j', 'next trace', () => focus(1)],
+      ['k', 'previous trace', () => focus(-1)],
     ],
     [],
   );
   return (
-    <table>
-      <thead>
-        <tr>
-          <th>Trace</th>
-          <th class="number">Duration</th>
-          <th class="number">Spans</th>
-          <th class="number">Errors</th>
-          <th class="number">Matched</th>
-          <th>Services</th>
-          <th>Started</th>
-        </tr>
-      </thead>
-      <tbody ref={body}>
-        {page.data.map((trace) => (
-          <tr key={trace.traceId}>
-            <td>
-              <Link to={projectPath(place, 'trace', trace.traceId)}>
-                {trace.root === null ? (
-                  <span class="absent">no root</span>
-                ) : (
-                  <>
-                    <Text of={trace.root.serviceName} /> <Text of={trace.root.name} />
-                  </>
-                )}
-              </Link>{' '}
-              <code class="quiet">{trace.traceId.slice(0, 8)}</code>
-            </td>
-            <td class="number" title={`${trace.durationMs} ms`}>
-              {duration(Number(trace.durationMs))}
-            </td>
-            <td class="number">{count(trace.spanCount)}</td>
-            <td class="number">
-              <span class={trace.errorCount > 0 ? 'error' : ''}>{trace.errorCount}</span>
-            </td>
-            <td class="number">{trace.matched}</td>
-            <td>
-              {trace.services.slice(0, 4).map((name) => (
-                <>
-                  <Text of={name} />{' '}
-                </>
-              ))}
-              {trace.serviceCount > 4 && <span class="quiet">+{trace.serviceCount - 4}</span>}
-            </td>
-            <td class="mono">{shownTime(trace.startTime, zone)}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+    <Table
+      head={['Trace', ['Duration', 'number'], ['Spans', 'number'], ['Errors', 'number'], ['Matched', 'number'], 'Services', ['Started', 'mono']]}
+      body={body}
+      items={traces}
+      by={(trace) => trace.traceId}
+      row={(trace) => [
+        <>
+          <Link to={projectPath(place, 'trace', trace.traceId)}>
+            {trace.root === null ? (
+              <span class="absent">no root</span>
+            ) : (
+              <>
+                <Text of={trace.root.serviceName} /> <Text of={trace.root.name} />
+              </>
+            )}
+          </Link>{' '}
+          <code class="quiet">{trace.traceId.slice(0, 8)}</code>
+        </>,
+        figure(duration(trace.durationMs), `${trace.durationMs} ms`),
+        count(trace.spanCount),
+        <span class={trace.errorCount > 0 ? 'error' : ''}>{trace.errorCount}</span>,
+        trace.matched,
+        <>
+          {trace.services.slice(0, 4).map((name) => (
+            <>
+              <Text of={name} />{' '}
+            </>
+          ))}
+          {trace.serviceCount > 4 && <span class="quiet">+{trace.serviceCount - 4}</span>}
+        </>,
+        time(trace.startTime, 3),
+      ]}
+    />
   );
 }
 
-function LiveSpans({ spans, place, zone }: { spans: SpanRecord[]; place: Place; zone: Zone }): JSX.Element {
+function LiveSpans({ spans, place }: { spans: Span[]; place: Place }): JSX.Element {
   return (
-    <table>
-      <thead>
-        <tr>
-          <th>Ended</th>
-          <th>Service</th>
-          <th>Span</th>
-          <th class="number">Duration</th>
-          <th>Status</th>
-        </tr>
-      </thead>
-      <tbody>
-        {spans.map((span) => (
-          <tr key={span.traceId + span.spanId}>
-            <td class="mono">{shownTime(span.endTime, zone)}</td>
-            <td>
-              <Text of={span.serviceName} />
-            </td>
-            <td>
-              <Link to={`${projectPath(place, 'trace', span.traceId)}?span=${span.spanId}`}>
-                <Text of={span.name} />
-              </Link>
-            </td>
-            <td class="number" title={`${span.durationMs} ms`}>
-              {duration(span.durationMs)}
-            </td>
-            <td class={span.statusCode === 'ERROR' ? 'error' : ''}>{span.statusCode}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+    <Table
+      head={[['Ended', 'mono'], 'Service', 'Span', ['Duration', 'number'], 'Status']}
+      items={spans}
+      by={(span) => span.id}
+      row={(span) => [
+        time(span.endTime, 3),
+        <Text of={span.serviceName} />,
+        <SpanLink place={place} to={span}>
+          <Text of={span.name} />
+        </SpanLink>,
+        figure(duration(span.durationMs), `${span.durationMs} ms`),
+        <td class={span.statusCode === 'ERROR' ? 'error' : ''}>{span.statusCode}</td>,
+      ]}
+    />
   );
 }
 
@@ -240,12 +215,11 @@ interface LinesProps {
   text: string;
   metric: Metric;
   by: string;
-  zone: Zone;
 }
 
 const FAILED = { fn: 'count', filters: [{ key: 'statusCode', op: 'eq', value: 'ERROR' }] };
 
-function Lines({ place, range, text, metric, by, zone }: LinesProps): JSX.Element {
+function Lines({ place, range, text, metric, by }: LinesProps): JSX.Element {
   const figures = metric === 'duration' ? [{ fn: 'p95', field: 'durationMs' }] : [{ fn: 'count' }, FAILED];
   const keys = keysOf(by);
   const body = { ...range, figures, ...(keys.length === 0 ? {} : { groupBy: keys, limit: 8 }), ...(text === '' ? {} : { filters: text }) };
@@ -276,30 +250,25 @@ function Lines({ place, range, text, metric, by, zone }: LinesProps): JSX.Elemen
             <LineChart
               title={metric === 'duration' ? 'p95' : metric}
               buckets={buckets}
-              zone={zone}
+             
               format={format}
               lines={lines}
-              onZoom={(first, last) => push({ from: buckets[first] ?? range.from, to: buckets[last + 1] ?? range.to })}
+              end={range.to}
             />
             {keys.length > 0 && (
               <ul class="legend">
                 {lines.map((line) => (
                   <li key={line.name}>
-                    <i
-                      class="swatch"
-                      ref={(element) => {
-                        if (element !== null) element.style.background = line.color;
-                      }}
-                    />
-                    <button type="button" class="quiet" onClick={() => push({ q: line.filter.reduce(withTerm, text) })}>
+                    <i class="swatch" style={{ background: line.color }} />
+                    <Button class="quiet" onClick={() => push({ q: line.filter.reduce(withTerm, text) })}>
                       <Text of={line.name} />
-                    </button>
+                    </Button>
                   </li>
                 ))}
               </ul>
             )}
             <CopyCurl asked={asked} />
-            <Covered scanned={data.scanned} truncated={data.scanTruncated} what="spans" />
+            <Covered of={data} what="spans" />
             {data.groupsTruncated && (
               <p class="covered partial">
                 {data.groups.length} of {data.groupCount} groups are shown.
@@ -334,18 +303,17 @@ interface DurationsProps {
   place: Place;
   range: Range;
   text: string;
-  zone: Zone;
   box: Selected | null;
 }
 
-function Durations({ place, range, text, zone, box }: DurationsProps): JSX.Element {
+function Durations({ place, range, text, box }: DurationsProps): JSX.Element {
   const asked: Call = {
     method: 'POST',
     path: `${exploreBase(place)}/spans/heatmap`,
     body: { ...range, field: 'durationMs', columns: 90, ...(text === '' ? {} : { filters: text }) },
   };
-  const query = useQuery<Heatmap>(asked);
-  function choose(data: Heatmap, chosen: Box | null): void {
+  const query = useQuery<SpanHeatmap>(asked);
+  function choose(data: SpanHeatmap, chosen: Box | null): void {
     if (chosen === null) return push({ box: null });
     const start = toNanoseconds(data.range.from, Date.now()) ?? 0n;
     const end = toNanoseconds(data.range.to, Date.now()) ?? 0n;
@@ -366,11 +334,11 @@ function Durations({ place, range, text, zone, box }: DurationsProps): JSX.Eleme
             <p class="quiet">No span of this time {text === '' ? 'has a duration' : `matches ${text}`}.</p>
           ) : (
           <>
-            <HeatmapChart data={data} box={box === null ? null : drawnBox(data, box)} onBox={(one) => choose(data, one)} format={duration} zone={zone} />
+            <HeatmapChart data={data} box={box === null ? null : drawnBox(data, box)} onBox={(one) => choose(data, one)} format={duration} />
             <p class="quiet">
               {data.total.toLocaleString('en')} spans match. Drag over cells to compare them with the rest. <CopyCurl asked={asked} />
             </p>
-            <Covered scanned={data.scanned} truncated={data.scanTruncated} what="spans" />
+            <Covered of={data} what="spans" />
             {box !== null && <Compared place={place} data={data} text={text} box={box} />}
           </>
           )
@@ -380,7 +348,7 @@ function Durations({ place, range, text, zone, box }: DurationsProps): JSX.Eleme
   );
 }
 
-function drawnBox(data: Heatmap, box: Selected): Box | null {
+function drawnBox(data: SpanHeatmap, box: Selected): Box | null {
   const start = toNanoseconds(data.range.from, Date.now());
   const from = toNanoseconds(box.from, Date.now());
   const to = toNanoseconds(box.to, Date.now());
@@ -396,7 +364,7 @@ function drawnBox(data: Heatmap, box: Selected): Box | null {
 
 interface ComparedProps {
   place: Place;
-  data: Heatmap;
+  data: SpanHeatmap;
   text: string;
   box: Selected;
 }
@@ -416,7 +384,7 @@ function Compared({ place, data, text, box }: ComparedProps): JSX.Element {
       ...(text === '' ? {} : { filters: text }),
     },
   };
-  const query = useQuery<Comparison>(asked);
+  const query = useQuery<SpanComparison>(asked);
   return (
     <Loaded query={query}>
       {(found) => (
@@ -425,70 +393,53 @@ function Compared({ place, data, text, box }: ComparedProps): JSX.Element {
             <h2>
               In the box {found.spike.total.toLocaleString('en')} spans, outside {found.baseline.total.toLocaleString('en')}
             </h2>
-            <button type="button" onClick={() => push({ q: withTerm(withTerm(text, `durationMs:>=${box.low}`), `durationMs:<${box.high}`), from: box.from, to: box.to, box: null })}>
+            <Button onClick={() => push({ q: withTerm(withTerm(text, `durationMs:>=${box.low}`), `durationMs:<${box.high}`), from: box.from, to: box.to, box: null })}>
               Keep only the box
-            </button>
-            <button type="button" onClick={() => push({ box: null })}>
+            </Button>
+            <Button onClick={() => push({ box: null })}>
               Remove the box
-            </button>
+            </Button>
             <CopyAs asked={asked} />
           </div>
           {found.attributes.length === 0 ? (
             <p class="quiet">No value is more frequent in the box than chance explains.</p>
           ) : (
-            <table>
-              <thead>
-                <tr>
-                  <th>More frequent in the box</th>
-                  <th>Box (plain), outside (hatched)</th>
-                  <th class="number">Box</th>
-                  <th class="number">Outside</th>
-                  <th>Filter</th>
-                </tr>
-              </thead>
-              <tbody>
-                {found.attributes.map((one) => (
-                  <tr key={`${one.key}=${one.value}`}>
-                    <td>
-                      <Text of={one.key} /> = <Text of={one.value} />
-                    </td>
-                    <td>
-                      <Shares box={Number(one.spikeShare)} rest={Number(one.baselineShare)} />
-                    </td>
-                    <td class="number">{share(Number(one.spikeShare))}</td>
-                    <td class="number">{share(Number(one.baselineShare))}</td>
-                    <td>
-                      <button type="button" onClick={() => push({ q: withTerm(text, equals(one.key, one.value)), box: null })}>
-                        Add filter
-                      </button>
-                      <button type="button" class="quiet" onClick={() => push({ q: withTerm(text, equals(one.key, one.value, true)), box: null })}>
-                        Exclude
-                      </button>
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
+            <Table
+              head={[
+                'More frequent in the box',
+                'Box (plain), outside (hatched)',
+                ['Box', 'number'],
+                ['Outside', 'number'],
+                'Filter',
+              ]}
+              items={found.attributes}
+              by={(one) => `${one.key}=${one.value}`}
+              row={(one) => [
+                <>
+                  <Text of={one.key} /> = <Text of={one.value} />
+                </>,
+                <div class="shares" aria-hidden="true">
+                  <div class="share">
+                    <i style={{ width: `${Number(one.spikeShare) * 100}%` }} />
+                  </div>
+                  <div class="share rest">
+                    <i style={{ width: `${Number(one.baselineShare) * 100}%` }} />
+                  </div>
+                </div>,
+                share(one.spikeShare),
+                share(one.baselineShare),
+                <>
+                  <Button onClick={() => push({ q: withTerm(text, equals(one.key, one.value)), box: null })}>Add filter</Button>
+                  <Button class="quiet" onClick={() => push({ q: withTerm(text, equals(one.key, one.value, true)), box: null })}>
+                    Exclude
+                  </Button>
+                </>,
+              ]}
+            />
           )}
           <p class="covered">{found.disclaimer}</p>
         </section>
       )}
     </Loaded>
-  );
-}
-
-function Shares({ box, rest }: { box: number; rest: number }): JSX.Element {
-  const bar = (value: number) => (element: HTMLElement | null): void => {
-    if (element !== null) element.style.width = `${Number(value) * 100}%`;
-  };
-  return (
-    <div class="shares" aria-hidden="true">
-      <div class="share">
-        <i ref={bar(box)} />
-      </div>
-      <div class="share rest">
-        <i ref={bar(rest)} />
-      </div>
-    </div>
   );
 }

@@ -1,45 +1,34 @@
 // What changed around a time: deployments, releases, flags. Asked for when it is opened.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { fromNanoseconds, shownTime, toNanoseconds, type Zone } from '../../address/time';
+import { exploreBase, type Place, time } from '../../address/address';
+import { fromNanoseconds, toNanoseconds } from '../../address/time';
+import type { ChangeEventPage } from '../../api/api_types';
 import type { Page } from '../../api/types';
-import { exploreBase, type Place } from '../../router';
-import { useQuery } from '../../ui/query';
-import { Loaded } from '../../ui/states';
-import { OutsideLink, Text } from '../../ui/text';
-
-interface ChangeEvent {
-  id: string;
-  kind: string;
-  title: string;
-  detail: string | null;
-  time: string;
-  environment: string | null;
-  release: string | null;
-  serviceName: string | null;
-  url: string | null;
-}
+import { Loaded, useQuery } from '../../ui/query';
+import { Text } from '../../ui/text';
+import { MaybeLink } from '../../ui/values';
 
 const BEFORE_S = 86_400n;
 const AFTER_S = 3_600n;
 const BILLION = 1_000_000_000n;
 
 /** The day before `firstSeen`, and the hour after it. */
-export function ChangesAround({ place, firstSeen, zone }: { place: Place; firstSeen: string; zone: Zone }): JSX.Element {
+export function ChangesAround({ place, firstSeen }: { place: Place; firstSeen: string }): JSX.Element {
   const [isOpen, setOpen] = useState(false);
   return (
     <details onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>Changes around its first occurrence</summary>
-      {isOpen && <Changes place={place} firstSeen={firstSeen} zone={zone} />}
+      {isOpen && <Changes place={place} firstSeen={firstSeen} />}
     </details>
   );
 }
 
-function Changes({ place, firstSeen, zone }: { place: Place; firstSeen: string; zone: Zone }): JSX.Element {
+function Changes({ place, firstSeen }: { place: Place; firstSeen: string }): JSX.Element {
   const middle = toNanoseconds(firstSeen, Date.now()) ?? 0n;
   const from = fromNanoseconds(middle - BEFORE_S * BILLION);
   const to = fromNanoseconds(middle + AFTER_S * BILLION);
-  const query = useQuery<Page<ChangeEvent>>({ path: `${exploreBase(place)}/changes?from=${from}&to=${to}&limit=50` });
+  const query = useQuery<ChangeEventPage>({ path: `${exploreBase(place)}/changes?from=${from}&to=${to}&limit=50` });
   return (
     <Loaded query={query}>
       {(page) =>
@@ -50,15 +39,9 @@ function Changes({ place, firstSeen, zone }: { place: Place; firstSeen: string; 
           <ul class="plain">
             {page.data.map((change) => (
               <li key={change.id}>
-                <span class="mono">{shownTime(change.time, zone, 0)}</span> {change.time <= firstSeen ? 'before' : 'after'}:{' '}
+                <span class="mono">{time(change.time)}</span> {change.time <= firstSeen ? 'before' : 'after'}:{' '}
                 {change.kind}{' '}
-                {change.url === null ? (
-                  <Text of={change.title} />
-                ) : (
-                  <OutsideLink to={change.url}>
-                    <Text of={change.title} />
-                  </OutsideLink>
-                )}{' '}
+                <MaybeLink to={change.url} name={change.title} />{' '}
                 <span class="quiet">
                   {[change.release, change.environment, change.serviceName]
                     .filter((one) => one !== null)
@@ -69,10 +52,14 @@ function Changes({ place, firstSeen, zone }: { place: Place; firstSeen: string; 
               </li>
             ))}
           </ul>
-          {page.hasMore && <p class="covered partial">The latest {page.data.length} are shown.</p>}
+          <Cut page={page} />
           </>
         )
       }
     </Loaded>
   );
+}
+
+export function Cut({ page: { data, hasMore } }: { page: Page<unknown> }): JSX.Element | null {
+  return hasMore ? <p class="covered partial">The latest {data.length} are shown.</p> : null;
 }

@@ -2,7 +2,7 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { address, go } from '../../address/address';
-import { ApiError } from '../../api/client';
+import { ApiError } from '../../api/request';
 import {
   accept,
   beginSignOn,
@@ -19,8 +19,9 @@ import {
 } from '../../api/session';
 import type { OwingWhoami, Whoami } from '../../api/types';
 import { findView } from '../../router';
+import { Button } from '../../ui/elements';
+import { type Action, Failure, useAction } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
-import { Failure } from '../../ui/states';
 
 type Way = 'password' | 'sso' | 'token';
 
@@ -52,36 +53,38 @@ export function Login({ me }: { me: Whoami | OwingWhoami | null }): JSX.Element 
   );
 }
 
+/** What is typed in the fields of a form, by their names. */
+type Typed = (name: string) => string;
+
+function typedIn(form: HTMLFormElement | null): Typed {
+  const data = new FormData(form ?? undefined);
+  return (name) => String(data.get(name) ?? '');
+}
+
+/** Does `work` with what was typed when the form is sent. */
+function sending(action: Action, work: (typed: Typed) => Promise<void>): (event: SubmitEvent) => void {
+  return (event) => {
+    event.preventDefault();
+    const typed = typedIn(event.currentTarget as HTMLFormElement);
+    void action.run(() => work(typed));
+  };
+}
+
 function FirstFactor(): JSX.Element {
   const earlier = useSignal(refused);
   const [way, setWay] = useState<Way>('password');
-  const [error, setError] = useState<Error | null>(null);
-  const [isBusy, setBusy] = useState(false);
+  const action = useAction();
   const [isAttacked, setAttacked] = useState(false);
-  const shown = error ?? earlier;
-  async function submit(event: SubmitEvent): Promise<void> {
-    event.preventDefault();
-    const form = new FormData(event.currentTarget as HTMLFormElement);
-    const text = (name: string): string => String(form.get(name) ?? '').trim();
+  async function submit(typed: Typed): Promise<void> {
+    const text = (name: string): string => typed(name).trim();
     refused.value = null;
-    setBusy(true);
-    setError(null);
-    try {
-      if (way === 'token') await logInWithToken(text('token'));
-      else if (way === 'sso') await signOn(text('org'));
-      else {
-        const password = String(form.get('password') ?? '');
-        const credentials = { email: text('email'), password, orgSlug: text('org'), totp: text('totp') };
-        await logIn(credentials, () => setAttacked(true));
-      }
-    } catch (failure) {
-      setError(failure as Error);
-    } finally {
-      setBusy(false);
-    }
+    if (way === 'token') return logInWithToken(text('token'));
+    if (way === 'sso') return signOn(text('org'));
+    const credentials = { email: text('email'), password: typed('password'), orgSlug: text('org'), totp: text('totp') };
+    await logIn(credentials, () => setAttacked(true));
   }
   return (
-    <form onSubmit={(event) => void submit(event)}>
+    <form onSubmit={sending(action, submit)}>
       {way === 'password' && (
         <>
           <Field name="email" label="E-mail address" type="email" autocomplete="username" required />
@@ -105,23 +108,22 @@ function FirstFactor(): JSX.Element {
       {way === 'token' && (
         <Field name="token" label="Personal access token, kept in this tab alone" type="password" required />
       )}
-      {way === 'password' && isAttacked && <Attacked isBusy={isBusy} />}
-      {shown !== null && <Failure error={shown} />}
-      <button type="submit" disabled={isBusy}>
-        {isBusy ? 'Logging in...' : way === 'sso' ? 'Go to the provider' : 'Log in'}
+      {way === 'password' && isAttacked && <Attacked isBusy={action.isBusy} />}
+      <Failure error={action.error ?? earlier} />
+      <button type="submit" disabled={action.isBusy}>
+        {action.isBusy ? 'Logging in...' : way === 'sso' ? 'Go to the provider' : 'Log in'}
       </button>
       {WAYS.filter(([other]) => other !== way).map(([other, name]) => (
-        <button
+        <Button
           key={other}
-          type="button"
           class="quiet"
           onClick={() => {
             setWay(other);
-            setError(null);
+            action.clear();
           }}
         >
           {name}
-        </button>
+        </Button>
       ))}
       <p class="quiet">
         On the server, <code>sluice open</code> opens this page logged in.
@@ -133,10 +135,9 @@ function FirstFactor(): JSX.Element {
 /** What is shown while many passwords are tried at the account from elsewhere. */
 function Attacked({ isBusy }: { isBusy: boolean }): JSX.Element {
   const [said, setSaid] = useState('');
-  async function mail(event: MouseEvent): Promise<void> {
-    const form = new FormData((event.currentTarget as HTMLButtonElement).form ?? undefined);
+  async function mail(email: string): Promise<void> {
     try {
-      await requestLoginLink(String(form.get('email') ?? '').trim());
+      await requestLoginLink(email);
       setSaid('If there is such an account, a link is on its way. Open it in this browser.');
     } catch (failure) {
       setSaid((failure as Error).message);
@@ -149,9 +150,9 @@ function Attacked({ isBusy }: { isBusy: boolean }): JSX.Element {
         {isBusy && ' One moment...'}
       </p>
       <p>{said}</p>
-      <button type="button" class="quiet" onClick={(event) => void mail(event)}>
+      <Button class="quiet" onClick={(event) => void mail(typedIn(event.currentTarget.form)('email').trim())}>
         Mail me a link instead
-      </button>
+      </Button>
     </div>
   );
 }
@@ -180,58 +181,34 @@ async function refusal(answer: Response): Promise<Error> {
 
 /** A sign-on that was begun elsewhere: at the provider's portal, or by somebody else. */
 function Unbegun({ code }: { code: string }): JSX.Element {
-  const [isBusy, setBusy] = useState(false);
-  async function submit(event: SubmitEvent): Promise<void> {
-    event.preventDefault();
-    setBusy(true);
-    try {
-      await spendSignOn(code, null);
-    } catch (failure) {
-      refused.value = failure as Error;
-    }
-  }
+  const action = useAction();
+  const spend = (): Promise<void> => spendSignOn(code, null).catch((failure: Error) => void (refused.value = failure));
   return (
-    <form onSubmit={(event) => void submit(event)}>
+    <form onSubmit={sending(action, spend)}>
       <p>
         A sign-on that this tab did not begin ends here. Continue only if you have just signed in at your organization's
         provider: otherwise you would use the account of somebody else.
       </p>
-      <button type="submit" disabled={isBusy}>
+      <button type="submit" disabled={action.isBusy}>
         Continue
       </button>
-      <button type="button" class="quiet" onClick={() => void forgetSignOn()}>
+      <Button class="quiet" onClick={() => void forgetSignOn()}>
         Cancel
-      </button>
+      </Button>
     </form>
   );
 }
 
 function Invited(): JSX.Element {
-  const [error, setError] = useState<Error | null>(null);
+  const action = useAction();
   const [hasAccount, setHasAccount] = useState(false);
-  const [isBusy, setBusy] = useState(false);
-  async function submit(event: SubmitEvent): Promise<void> {
-    event.preventDefault();
-    const form = new FormData(event.currentTarget as HTMLFormElement);
-    const text = (name: string): string => String(form.get(name) ?? '').trim();
-    setError(null);
-    setBusy(true);
-    try {
-      await accept({
-        name: text('name') || 'unnamed',
-        password: String(form.get('password') ?? ''),
-        totp: text('totp'),
-        existingAccount: hasAccount,
-      });
-      go('/ui/', true);
-    } catch (failure) {
-      setError(failure as Error);
-    } finally {
-      setBusy(false);
-    }
+  async function submit(typed: Typed): Promise<void> {
+    const name = typed('name').trim() || 'unnamed';
+    await accept({ name, password: typed('password'), totp: typed('totp').trim(), existingAccount: hasAccount });
+    go('/ui/', true);
   }
   return (
-    <form onSubmit={(event) => void submit(event)}>
+    <form onSubmit={sending(action, submit)}>
       <p>You are invited to an organization.</p>
       <label>
         <input type="checkbox" checked={hasAccount} onChange={(event) => setHasAccount(event.currentTarget.checked)} /> I
@@ -246,37 +223,27 @@ function Invited(): JSX.Element {
         required
       />
       {hasAccount && <Field name="totp" label="Code of its second factor, if it has one" autocomplete="one-time-code" />}
-      {error !== null && <Failure error={error} />}
-      <button type="submit" disabled={isBusy}>
+      <Failure error={action.error} />
+      <button type="submit" disabled={action.isBusy}>
         Join
       </button>
-      <button type="button" class="quiet" onClick={() => (invitation.value = null)}>
+      <Button class="quiet" onClick={() => (invitation.value = null)}>
         Log in instead
-      </button>
+      </Button>
     </form>
   );
 }
 
 function SecondFactor(): JSX.Element {
-  const [error, setError] = useState<Error | null>(null);
-  async function submit(event: SubmitEvent): Promise<void> {
-    event.preventDefault();
-    const code = String(new FormData(event.currentTarget as HTMLFormElement).get('code') ?? '').trim();
-    setError(null);
-    try {
-      await verifySecondFactor(code);
-    } catch (failure) {
-      setError(failure as Error);
-    }
-  }
+  const action = useAction();
   return (
-    <form onSubmit={(event) => void submit(event)}>
+    <form onSubmit={sending(action, (typed) => verifySecondFactor(typed('code').trim()))}>
       <Field name="code" label="Code of the second factor, or a recovery code" autocomplete="one-time-code" required />
-      {error !== null && <Failure error={error} />}
+      <Failure error={action.error} />
       <button type="submit">Verify</button>
-      <button type="button" class="quiet" onClick={() => void logOut()}>
+      <Button class="quiet" onClick={() => void logOut()}>
         Log out
-      </button>
+      </Button>
     </form>
   );
 }
@@ -290,17 +257,11 @@ interface FieldProps {
   value?: string;
 }
 
-export function Field({ name, label, type = 'text', autocomplete, required = false, value }: FieldProps): JSX.Element {
+function Field({ label, autocomplete = 'off', value, ...input }: FieldProps): JSX.Element {
   return (
     <label class="field">
       <span>{label}</span>
-      <input
-        name={name}
-        type={type}
-        required={required}
-        autocomplete={(autocomplete ?? 'off') as 'off'}
-        {...(value === undefined ? {} : { defaultValue: value })}
-      />
+      <input type="text" {...input} autocomplete={autocomplete as 'off'} defaultValue={value} />
     </label>
   );
 }

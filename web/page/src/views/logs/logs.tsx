@@ -1,24 +1,21 @@
 // Log records: filters, how many over time by severity, the newest.
-import { Fragment, type JSX } from 'preact';
+import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { address, pageOf, push, rangeOf, zoneOf } from '../../address/address';
-import { shownTime, type Zone } from '../../address/time';
-import type { Call } from '../../api/client';
-import type { LogCounts, LogRecord, Page } from '../../api/types';
-import { withTerm } from '../../filters/language';
+import { address, exploreBase, pageOf, type Place, push, rangeOf, time, timesOf, type ViewProps } from '../../address/address';
+import type { Log, LogCounts, LogPage } from '../../api/api_types';
+import type { Call } from '../../api/request';
 import { LineChart } from '../../charts/line';
 import { HUES } from '../../charts/palette';
 import { FilterBar } from '../../filters/bar';
-import { exploreBase, type Place, projectPath, type ViewProps } from '../../router';
+import { withTerm } from '../../filters/language';
+import { Attributes, LogTable, Truncations } from '../../trace/span';
+import { Button } from '../../ui/elements';
 import { CopyAs, CopyCurl } from '../../ui/copy';
 import { count } from '../../ui/format';
-import { Link } from '../../ui/link';
 import { LiveBar, useLive } from '../../ui/live';
-import { useQuery } from '../../ui/query';
+import { Covered, Empty, Loaded, More, useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
-import { Covered, Empty, Loaded, More } from '../../ui/states';
-import { LongText, Text } from '../../ui/text';
-import { Attributes, printed, Truncations } from '../../trace/span';
+import { SpanLink } from '../../ui/values';
 
 const SEVERITIES: [string, string][] = [
   ['', 'all'],
@@ -30,18 +27,17 @@ const SEVERITIES: [string, string][] = [
 export default function Logs({ place }: ViewProps): JSX.Element {
   const here = useSignal(address);
   const range = rangeOf(here);
-  const zone = zoneOf(here);
   const text = here.query.get('q') ?? '';
   const severity = here.query.get('severity') ?? '';
-  const times = `from=${encodeURIComponent(range.from)}&to=${encodeURIComponent(range.to)}`;
+  const times = timesOf(here);
   const all = severity === '' ? text : withTerm(text, severity);
   const filtered = all === '' ? '' : `&filters=${encodeURIComponent(all)}`;
   const asked: Call = {
     path: `${exploreBase(place)}/logs?${times}${filtered}&limit=100${pageOf(here)}`,
   };
   const isLive = here.query.get('live') === '1';
-  const live = useLive<LogRecord>(isLive ? `${exploreBase(place)}/logs/live?limit=100${filtered}` : null);
-  const query = useQuery<Page<LogRecord>>(isLive ? null : asked);
+  const live = useLive<Log>(isLive ? `${exploreBase(place)}/logs/live?limit=100${filtered}` : null);
+  const query = useQuery<LogPage>(isLive ? null : asked);
   const counted: Call = {
     method: 'POST',
     path: `${exploreBase(place)}/logs/aggregate`,
@@ -60,33 +56,33 @@ export default function Logs({ place }: ViewProps): JSX.Element {
             </option>
           ))}
         </select>
-        <button type="button" aria-pressed={isLive} onClick={() => push({ live: isLive ? null : '1'})}>
+        <Button aria-pressed={isLive} onClick={() => push({ live: isLive ? null : '1'})}>
           Live
-        </button>
+        </Button>
         <CopyAs asked={asked} />
       </div>
       {!isLive && (
         <div class="panel">
-          <Loaded query={counts}>{(data) => <Severities data={data} zone={zone} end={range.to} asked={counted} />}</Loaded>
+          <Loaded query={counts}>{(data) => <Severities data={data} end={range.to} asked={counted} />}</Loaded>
         </div>
       )}
       {isLive ? (
         <div class="panel scroll">
           <LiveBar live={live} what="records" missing="What came a minute late is missing here; while much arrives, also what came later than the 300 before it." />
-          <Records records={live.rows} place={place} zone={zone} />
+          <Records records={live.rows} place={place} />
         </div>
       ) : (
         <Loaded query={query}>
           {(page) =>
             page.data.length === 0 ? (
               <Empty title={`No log record ${all === '' ? '' : `with ${all} `}from ${range.from} to ${range.to}.`}>
-                <button type="button" onClick={() => push({ from: 'now-24h', to: 'now' })}>
+                <Button onClick={() => push({ from: 'now-24h', to: 'now' })}>
                   The last 24 hours
-                </button>
+                </Button>
               </Empty>
             ) : (
               <div class="panel scroll">
-                <Records records={page.data} place={place} zone={zone} />
+                <Records records={page.data} place={place} />
                 <More page={page} />
               </div>
             )
@@ -106,7 +102,7 @@ const CLASSES: [string, number, string][] = [
 ];
 const MAX_SEVERITIES = 25; // 24, and null
 
-function Severities({ data, zone, end, asked }: { data: LogCounts; zone: Zone; end: string; asked: Call }): JSX.Element {
+function Severities({ data, end, asked }: { data: LogCounts; end: string; asked: Call }): JSX.Element {
   const buckets = (data.series[0]?.points ?? []).map((point) => point.bucket);
   const lines = CLASSES.map(([name, least, color], at) => {
     const below = at === 0 ? Infinity : (CLASSES[at - 1]?.[1] ?? Infinity);
@@ -119,69 +115,45 @@ function Severities({ data, zone, end, asked }: { data: LogCounts; zone: Zone; e
       <LineChart
         title={`${total.toLocaleString('en')} records`}
         buckets={buckets}
-        zone={zone}
+       
         format={count}
         lines={lines.filter((line) => line.values.some((value) => value > 0))}
         isStacked
         hasLegend
         height={90}
-        onZoom={(first, last) => push({ from: buckets[first] ?? null, to: buckets[last + 1] ?? end})}
+        end={end}
       />
       <CopyCurl asked={asked} />
-      <Covered scanned={data.scanned} truncated={data.scanTruncated} what="records" />
+      <Covered of={data} what="records" />
     </>
   );
 }
 
-function Records({ records, place, zone }: { records: LogRecord[]; place: Place; zone: Zone }): JSX.Element {
+function Records({ records, place }: { records: Log[]; place: Place }): JSX.Element {
   const [open, setOpen] = useState<string | null>(null);
   return (
-    <table>
-      <thead>
-        <tr>
-          <th>Time</th>
-          <th>Severity</th>
-          <th>Service</th>
-          <th>Body</th>
-        </tr>
-      </thead>
-      <tbody>
-        {records.map((log) => (
-          <Fragment key={log.id}>
-            <tr>
-              <td class="mono">
-                <button type="button" class="quiet" aria-expanded={open === log.id} onClick={() => setOpen(open === log.id ? null : log.id)}>
-                  {shownTime(log.time, zone)}
-                </button>
-              </td>
-              <td class={log.severityNumber >= 17 ? 'error' : ''}>
-                <Text of={log.severityText} />
-              </td>
-              <td>
-                <Text of={log.serviceName} />
-              </td>
-              <td class="log-body">
-                <LongText of={printed(log.body)} />
-              </td>
-            </tr>
-            {open === log.id && (
-              <tr>
-                <td colSpan={4}>
-                  {log.traceId !== null && (
-                    <p>
-                      <Link to={`${projectPath(place, 'trace', log.traceId)}${log.spanId === null ? '' : `?span=${log.spanId}`}`}>
-                        Open the trace
-                      </Link>
-                    </p>
-                  )}
-                  <Truncations of={log.truncations} />
-                  <Attributes of={log.attributes} />
-                </td>
-              </tr>
+    <LogTable
+      records={records}
+      moment={(log) => (
+        <Button class="quiet" aria-expanded={open === log.id} onClick={() => setOpen(open === log.id ? null : log.id)}>
+          {time(log.time, 3)}
+        </Button>
+      )}
+      below={(log) =>
+        open === log.id && (
+          <>
+            {log.traceId !== null && (
+              <p>
+                <SpanLink place={place} to={log}>
+                  Open the trace
+                </SpanLink>
+              </p>
             )}
-          </Fragment>
-        ))}
-      </tbody>
-    </table>
+            <Truncations of={log.truncations} />
+            <Attributes of={log.attributes} />
+          </>
+        )
+      }
+    />
   );
 }

@@ -1,26 +1,32 @@
 // Which service calls which: a drawing, and the same as a table.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { address, go, isPlainClick, kept, rangeOf } from '../../address/address';
-import type { Call } from '../../api/client';
-import type { MapEdge, MapNode, ServiceMap } from '../../api/types';
+import {
+  address,
+  exploreBase,
+  go,
+  isPlainClick,
+  kept,
+  type Place,
+  projectPath,
+  rangeOf,
+  timesOf,
+  type ViewProps,
+} from '../../address/address';
+import type { ServiceEdge, ServiceMap, ServiceNode } from '../../api/api_types';
 import { layered, type Placed } from '../../charts/layers';
 import { equals, lacks } from '../../filters/language';
-import { exploreBase, type Place, projectPath, type ViewProps } from '../../router';
 import { CopyAs } from '../../ui/copy';
 import { count, duration, share } from '../../ui/format';
-import { Link } from '../../ui/link';
-import { useQuery } from '../../ui/query';
+import { Covered, Empty, Loaded, useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
-import { Covered, Empty, Loaded } from '../../ui/states';
-import { Text, visible } from '../../ui/text';
+import { figure, Table } from '../../ui/elements';
+import { Link, Text, visible } from '../../ui/text';
 
 export default function ServiceMapView({ place }: ViewProps): JSX.Element {
   const here = useSignal(address);
   const range = rangeOf(here);
-  const asked: Call = {
-    path: `${exploreBase(place)}/services/map?from=${encodeURIComponent(range.from)}&to=${encodeURIComponent(range.to)}`,
-  };
+  const asked = { path: `${exploreBase(place)}/services/map?${timesOf(here)}` };
   const query = useQuery<ServiceMap>(asked);
   return (
     <section aria-label="Service map">
@@ -49,7 +55,7 @@ export default function ServiceMapView({ place }: ViewProps): JSX.Element {
                   : 'All traces of this time were counted.'}
               </p>
               {data.truncated && <p class="covered partial">There are more services or calls than are shown.</p>}
-              <Covered scanned={data.scanned} truncated={data.scanTruncated} what="spans" />
+              <Covered of={data} what="spans" />
               <div class="panel scroll">
                 <Edges data={data} place={place} rest={kept(here)} />
               </div>
@@ -81,6 +87,10 @@ function idOf(service: string | null): string {
   return service === null ? 'none' : `name ${service}`;
 }
 
+function keyOf(edge: ServiceEdge): string {
+  return `${idOf(edge.from)} ${idOf(edge.to)}`;
+}
+
 function nameOf(service: string | null): string {
   return service === null ? '(no service)' : service === '' ? '(empty)' : visible(service);
 }
@@ -102,7 +112,7 @@ function Drawing({ data, place, rest }: DrawingProps): JSX.Element {
     <svg class="service-map" width={width} height={height} viewBox={`0 0 ${width} ${height}`} role="group" aria-label="Services and calls">
       {edges.map((edge) => (
         <path
-          key={`${idOf(edge.from)} ${idOf(edge.to)}`}
+          key={keyOf(edge)}
           class={classOf(edge, near)}
           d={curve(at.get(idOf(edge.from)), at.get(idOf(edge.to)))}
           stroke-width={1 + (3 * Math.log1p(edge.count)) / Math.log1p(most)}
@@ -145,12 +155,11 @@ function Drawing({ data, place, rest }: DrawingProps): JSX.Element {
   );
 }
 
-function ofNode(node: MapNode): string {
-  if (node.count === 0) return `${node.spans.toLocaleString('en')} spans, none of them called`;
-  return `${node.count.toLocaleString('en')} calls, ${share(node.errors / node.count)} with errors, ${duration(node.avgMs)} on average`;
+function ofNode(node: ServiceNode): string {
+  return node.count === 0 ? `${node.spans.toLocaleString('en')} spans, none of them called` : said(node);
 }
 
-function classOf(edge: MapEdge, near: string | null): string {
+function classOf(edge: ServiceEdge, near: string | null): string {
   const failed = edge.errors > 0 ? ' failed' : '';
   if (near === null) return `call${failed}`;
   return idOf(edge.from) === near || idOf(edge.to) === near ? `call${failed} near` : `call${failed} far`;
@@ -179,48 +188,27 @@ function shortened(name: string): string {
   return name.length <= NAME_LENGTH ? name : `${name.slice(0, NAME_LENGTH - 3)}...`;
 }
 
-function said(edge: MapEdge): string {
-  return `${edge.count.toLocaleString('en')} calls, ${share(edge.errors / edge.count)} with errors, ${duration(edge.avgMs)} on average`;
+function said(calls: ServiceEdge | ServiceNode): string {
+  return `${calls.count.toLocaleString('en')} calls, ${share(calls.errors / calls.count)} with errors, ${duration(calls.avgMs)} on average`;
 }
 
 function Edges({ data, place, rest }: DrawingProps): JSX.Element {
   return (
-    <table>
-      <caption class="sr-only">Calls between services</caption>
-      <thead>
-        <tr>
-          <th>From</th>
-          <th>To</th>
-          <th class="number">Calls</th>
-          <th class="number">Errors</th>
-          <th class="number">Average</th>
-        </tr>
-      </thead>
-      <tbody>
-        {data.edges.map((edge) => (
-          <tr key={`${idOf(edge.from)} ${idOf(edge.to)}`}>
-            <td>
-              <Link to={exploring(place, rest, edge.from)}>
-                <Text of={edge.from} />
-              </Link>
-            </td>
-            <td>
-              <Link to={exploring(place, rest, edge.to)}>
-                <Text of={edge.to} />
-              </Link>
-            </td>
-            <td class="number" title={`${edge.count} calls`}>
-              {count(edge.count)}
-            </td>
-            <td class="number" title={`${edge.errors} calls`}>
-              <span class={edge.errors > 0 ? 'error' : ''}>{share(edge.errors / edge.count)}</span>
-            </td>
-            <td class="number" title={`${edge.avgMs} ms`}>
-              {duration(edge.avgMs)}
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+    <Table
+      caption="Calls between services"
+      head={['From', 'To', ['Calls', 'number'], ['Errors', 'number'], ['Average', 'number']]}
+      items={data.edges}
+      by={keyOf}
+      row={(edge) => [
+        ...[edge.from, edge.to].map((service) => (
+          <Link to={exploring(place, rest, service)}>
+            <Text of={service} />
+          </Link>
+        )),
+        figure(count(edge.count), `${edge.count} calls`),
+        figure(<span class={edge.errors > 0 ? 'error' : ''}>{share(edge.errors / edge.count)}</span>, `${edge.errors} calls`),
+        figure(duration(edge.avgMs), `${edge.avgMs} ms`),
+      ]}
+    />
   );
 }

@@ -1,22 +1,20 @@
 // Rate, errors and durations of each service; a project without spans says how to send some.
 import type { JSX } from 'preact';
 import { useEffect } from 'preact/hooks';
-import { address, kept, push, rangeOf, zoneOf } from '../../address/address';
+import { address, exploreBase, kept, type Place, projectPath, rangeOf, timesOf, type ViewProps } from '../../address/address';
 import { lengthSeconds } from '../../address/time';
-import type { Call } from '../../api/client';
-import type { ListedError, Figures, Page } from '../../api/types';
+import type { ErrorPage, Figures } from '../../api/api_types';
+import type { Call } from '../../api/request';
 import { LineChart, Sparkline } from '../../charts/line';
 import { HUES } from '../../charts/palette';
 import { equals, lacks } from '../../filters/language';
-import { isNew } from '../errors/is_new';
-import { exploreBase, type Place, projectPath, type ViewProps } from '../../router';
 import { CopyAs, CopyCurl } from '../../ui/copy';
 import { count, drawn, duration, rate, share } from '../../ui/format';
-import { Link } from '../../ui/link';
-import { useQuery } from '../../ui/query';
+import { Covered, Loaded, useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
-import { Covered, Loaded } from '../../ui/states';
-import { Text } from '../../ui/text';
+import { figure, Table } from '../../ui/elements';
+import { Link, Text } from '../../ui/text';
+import { isNew } from '../errors/is_new';
 
 const POLL_MS = 3_000;
 const FAILED = { fn: 'count', filters: [{ key: 'statusCode', op: 'eq', value: 'ERROR' }] };
@@ -31,15 +29,12 @@ const RED = [
 export default function Overview({ place }: ViewProps): JSX.Element {
   const here = useSignal(address);
   const range = rangeOf(here);
-  const zone = zoneOf(here);
   const body = { ...range, figures: RED };
   const whole: Call = { method: 'POST', path: `${exploreBase(place)}/spans/figures`, body };
   const byService: Call = { ...whole, body: { ...body, groupBy: ['serviceName'], limit: 50 } };
   const total = useQuery<Figures>(whole);
   const services = useQuery<Figures>(byService);
-  const errors = useQuery<Page<ListedError> & { range: { from: string } }>({
-    path: `${exploreBase(place)}/errors?limit=8&from=${encodeURIComponent(range.from)}&to=${encodeURIComponent(range.to)}`,
-  });
+  const errors = useQuery<ErrorPage>({ path: `${exploreBase(place)}/errors?limit=8&${timesOf(here)}` });
   return (
     <section aria-label="Overview">
       <h1>Overview</h1>
@@ -49,8 +44,6 @@ export default function Overview({ place }: ViewProps): JSX.Element {
           const buckets = points.map((point) => point.bucket);
           const step = data.intervalSeconds ?? 60;
           const at = (index: number): (number | null)[] => points.map((point) => drawn(point.values[index]));
-          const zoom = (first: number, last: number): void =>
-            push({ from: buckets[first] ?? range.from, to: buckets[last + 1] ?? range.to });
           if (data.groups[0]?.count === 0) return <NoSpans place={place} isNow={range.to === 'now'} again={total.again} />;
           return (
             <>
@@ -59,9 +52,8 @@ export default function Overview({ place }: ViewProps): JSX.Element {
                   <LineChart
                     title="Spans"
                     buckets={buckets}
-                    zone={zone}
                     format={rate}
-                    onZoom={zoom}
+                    end={range.to}
                     lines={[{ name: 'spans', color: HUES[0], values: at(0).map((value) => (value ?? 0) / step) }]}
                   />
                 </div>
@@ -69,9 +61,8 @@ export default function Overview({ place }: ViewProps): JSX.Element {
                   <LineChart
                     title="Errors"
                     buckets={buckets}
-                    zone={zone}
                     format={share}
-                    onZoom={zoom}
+                    end={range.to}
                     lines={[
                       {
                         name: 'errors',
@@ -85,9 +76,8 @@ export default function Overview({ place }: ViewProps): JSX.Element {
                   <LineChart
                     title="Duration"
                     buckets={buckets}
-                    zone={zone}
                     format={duration}
-                    onZoom={zoom}
+                    end={range.to}
                     hasLegend
                     lines={[
                       { name: 'p50', color: HUES[4], values: at(2) },
@@ -97,7 +87,7 @@ export default function Overview({ place }: ViewProps): JSX.Element {
                 </div>
               </div>
               <CopyCurl asked={whole} />
-              <Covered scanned={data.scanned} truncated={data.scanTruncated} what="spans" />
+              <Covered of={data} what="spans" />
             </>
           );
         }}
@@ -156,50 +146,24 @@ interface ServicesProps {
 function Services({ data, place, query }: ServicesProps): JSX.Element {
   const seconds = lengthSeconds(data.range, Date.now()) || 1; // of what was read, which may be less than was asked
   return (
-    <table>
-      <thead>
-        <tr>
-          <th>Service</th>
-          <th class="number">Rate</th>
-          <th class="number">Errors</th>
-          <th class="number">p50</th>
-          <th class="number">p95</th>
-          <th class="number">p99</th>
-          <th>Over time</th>
-        </tr>
-      </thead>
-      <tbody>
-        {data.groups.map(({ group, count: spans, values }, at) => {
-          const name = group[0] ?? null;
-          const filter = name === null ? lacks('serviceName') : equals('serviceName', name);
-          const failed = spans === 0 ? 0 : Number(values[1] ?? 0) / spans;
-          const points = data.series[at]?.points ?? [];
-          return (
-            <tr key={name}>
-              <td>
-                <Link to={`${projectPath(place, 'explore')}?${new URLSearchParams(`${query.slice(1)}&q=${encodeURIComponent(filter)}`)}`}>
-                  <Text of={name} />
-                </Link>
-              </td>
-              <td class="number" title={`${spans} spans`}>
-                {rate(spans / seconds)}
-              </td>
-              <td class="number" title={`${values[1] ?? 0} spans`}>
-                <span class={failed > 0 ? 'error' : ''}>{share(failed)}</span>
-              </td>
-              {[2, 3, 4].map((index) => (
-                <td key={index} class="number" title={`${values[index] ?? ''} ms`}>
-                  {duration(values[index] ?? null)}
-                </td>
-              ))}
-              <td>
-                <Sparkline values={points.map((point) => point.count)} label={`spans of ${name ?? 'no service'}`} />
-              </td>
-            </tr>
-          );
-        })}
-      </tbody>
-    </table>
+    <Table
+      head={['Service', ['Rate', 'number'], ['Errors', 'number'], ['p50', 'number'], ['p95', 'number'], ['p99', 'number'], 'Over time']}
+      items={data.groups.map((one, at) => ({ ...one, name: one.group[0] ?? null, points: data.series[at]?.points ?? [] }))}
+      by={({ name }) => JSON.stringify(name)}
+      row={({ name, count: spans, values, points }) => {
+        const filter = name === null ? lacks('serviceName') : equals('serviceName', name);
+        const failed = spans === 0 ? 0 : Number(values[1] ?? 0) / spans;
+        return [
+          <Link to={`${projectPath(place, 'explore')}?${new URLSearchParams(`${query.slice(1)}&q=${encodeURIComponent(filter)}`)}`}>
+            <Text of={name} />
+          </Link>,
+          figure(rate(spans / seconds), `${spans} spans`),
+          figure(<span class={failed > 0 ? 'error' : ''}>{share(failed)}</span>, `${values[1] ?? 0} spans`),
+          ...[2, 3, 4].map((index) => figure(duration(values[index] ?? null), `${values[index] ?? ''} ms`)),
+          <Sparkline values={points.map((point) => point.count)} label={`spans of ${name ?? 'no service'}`} />,
+        ];
+      }}
+    />
   );
 }
 

@@ -1,28 +1,19 @@
 // The account of the caller: password, address, second factor.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { call } from '../../api/client';
+import type { AccountLink, Proposal, RecoveryCodes, SessionUser } from '../../api/api_types';
+import { send } from '../../api/client';
 import { beginSignOn, loadWho } from '../../api/session';
 import type { Whoami } from '../../api/types';
+import { Button } from '../../ui/elements';
 import { CopyButton } from '../../ui/copy';
-import { type Query, useQuery } from '../../ui/query';
-import { Loaded } from '../../ui/states';
+import { Loaded, useQuery } from '../../ui/query';
 import { Text } from '../../ui/text';
-import { Form } from './form';
+import { Form, required } from './form';
 import { Act, Panel, Secret, type SectionProps } from './parts';
 
-interface User {
-  id: string;
-  email: string;
-  name: string;
-  locale: string;
-  theme: string;
-  emailVerified: boolean;
-  mfaEnabled: boolean;
-}
-
 export default function Account({ me }: SectionProps): JSX.Element {
-  const query = useQuery<User>(me.session ? { path: '/auth/user' } : null);
+  const query = useQuery<SessionUser>(me.session ? { path: '/auth/user' } : null);
   if (!me.session) {
     return (
       <Panel title="Account">
@@ -37,7 +28,7 @@ export default function Account({ me }: SectionProps): JSX.Element {
         {(user) => (
           <>
             <Profile user={user} again={query.again} />
-            <SecondFactor me={me} user={user} query={query} />
+            <SecondFactor me={me} user={user} again={query.again} />
             <SingleSignOn />
           </>
         )}
@@ -52,21 +43,13 @@ function Password({ me }: { me: Whoami }): JSX.Element {
       <Form
         label="Password"
         fields={[
-          ...(me.passwordSet
-            ? [{ kind: 'password' as const, name: 'current', label: 'Current password', required: true }]
-            : []),
-          {
-            kind: 'password',
-            name: 'password',
-            label: 'New password',
-            required: true,
-            hint: 'At least 12 characters. All your other sessions end.',
-          },
+          ...(me.passwordSet ? [required('password', 'current', 'Current password')] : []),
+          required('password', 'password', 'New password', { hint: 'At least 12 characters. All your other sessions end.' }),
         ]}
         button="Save"
         done="The password is set."
         submit={async (body) => {
-          await call({ method: 'POST', path: '/auth/password', body });
+          await send('POST', '/auth/password', body);
           await loadWho();
         }}
       />
@@ -74,21 +57,22 @@ function Password({ me }: { me: Whoami }): JSX.Element {
   );
 }
 
-function Profile({ user, again }: { user: User; again: () => void }): JSX.Element {
+function Profile({ user, again }: { user: SessionUser; again: () => void }): JSX.Element {
   const [isMailed, setMailed] = useState(false);
+  async function change(method: 'PATCH' | 'POST', path: string, body: unknown): Promise<void> {
+    await send(method, path, body);
+    await loadWho();
+    again();
+  }
   return (
     <Panel title="Name and address">
       <Form
         label="Name"
-        fields={[{ kind: 'text', name: 'name', label: 'Name', required: true, initial: user.name }]}
+        fields={[required('text', 'name', 'Name', { initial: user.name })]}
         button="Save the name"
         keeps
         done="Saved."
-        submit={async (body) => {
-          await call({ method: 'PATCH', path: '/auth/user', body });
-          await loadWho();
-          again();
-        }}
+        submit={(body) => change('PATCH', '/auth/user', body)}
       />
       <p>
         Your address is <Text of={user.email} />,{' '}
@@ -99,7 +83,7 @@ function Profile({ user, again }: { user: User; again: () => void }): JSX.Elemen
           <div class="bar-row">
             <Act
               run={async () => {
-                await call({ method: 'POST', path: '/auth/email/verification' });
+                await send('POST', '/auth/email/verification');
                 setMailed(true);
               }}
             >
@@ -110,15 +94,11 @@ function Profile({ user, again }: { user: User; again: () => void }): JSX.Elemen
           <Form
             label="Verify the address"
             fields={[
-              { kind: 'text', name: 'token', label: 'Token of the mail', required: true },
-              { kind: 'password', name: 'password', label: 'Password that the account is to have', required: true },
+              required('text', 'token', 'Token of the mail'),
+              required('password', 'password', 'Password that the account is to have'),
             ]}
             button="Verify the address"
-            submit={async (body) => {
-              await call({ method: 'POST', path: '/auth/email/verification/confirm', body });
-              await loadWho();
-              again();
-            }}
+            submit={(body) => change('POST', '/auth/email/verification/confirm', body)}
           />
         </>
       )}
@@ -136,21 +116,15 @@ function SingleSignOn(): JSX.Element {
         members outside of proven domains, are linked in this way alone.
       </p>
       {urls === null ? (
-        <Act
-          run={async () => {
-            const made = await call<{ startUrls: Record<string, string> }>({ method: 'POST', path: '/auth/sso/links' });
-            setUrls(Object.entries(made.startUrls));
-          }}
-        >
+        <Act run={async () => setUrls(Object.entries((await send<AccountLink>('POST', '/auth/sso/links')).startUrls))}>
           Link this account
         </Act>
       ) : (
         <div class="bar-row" role="status">
           Within ten minutes, in this browser:
           {urls.map(([protocol, url]) => (
-            <button
+            <Button
               key={protocol}
-              type="button"
               onClick={() => {
                 const start = new URL(url);
                 start.searchParams.set('relayState', beginSignOn());
@@ -158,7 +132,7 @@ function SingleSignOn(): JSX.Element {
               }}
             >
               Log in through {protocol}
-            </button>
+            </Button>
           ))}
         </div>
       )}
@@ -166,45 +140,35 @@ function SingleSignOn(): JSX.Element {
   );
 }
 
-interface Proposal {
-  secret: string;
-  uri: string;
-}
-
 interface SecondFactorProps {
   me: Whoami;
-  user: User;
-  query: Query<User>;
+  user: SessionUser;
+  again: () => void;
 }
 
-function SecondFactor({ me, user, query }: SecondFactorProps): JSX.Element {
+function SecondFactor({ me, user, again }: SecondFactorProps): JSX.Element {
   const [proposal, setProposal] = useState<Proposal | null>(null);
   const [codes, setCodes] = useState<string[] | null>(null);
   return (
     <Panel title="Second factor">
       {codes !== null && (
-        <>
-          <Secret
-            label="Recovery codes: each replaces a code of the app, once. Keep them apart from it"
-            value={codes.join('\n')}
-            hide={() => setCodes(null)}
-          />
-        </>
+        <Secret
+          label="Recovery codes: each replaces a code of the app, once. Keep them apart from it"
+          value={codes.join('\n')}
+          hide={() => setCodes(null)}
+        />
       )}
       {user.mfaEnabled ? (
         <>
           <p>Logins need a code of your authenticator app.</p>
           <Form
             label="Disable the second factor"
-            fields={[
-              { kind: 'password', name: 'password', label: 'Password', required: true },
-              { kind: 'text', name: 'code', label: 'Code of the app, or a recovery code', required: true },
-            ]}
+            fields={[required('password', 'password', 'Password'), required('text', 'code', 'Code of the app, or a recovery code')]}
             button="Disable the second factor"
             submit={async (body) => {
-              await call({ method: 'POST', path: '/auth/totp/disable', body });
+              await send('POST', '/auth/totp/disable', body);
               setCodes(null);
-              query.again();
+              again();
             }}
           />
         </>
@@ -213,10 +177,10 @@ function SecondFactor({ me, user, query }: SecondFactorProps): JSX.Element {
           <p>Logins need your password alone.</p>
           <Form
             label="Enrol a second factor"
-            fields={[{ kind: 'password', name: 'password', label: 'Password', required: true }]}
+            fields={[required('password', 'password', 'Password')]}
             button="Enrol an authenticator app"
             why={me.passwordSet ? null : 'Set a password first.'}
-            submit={async (body) => setProposal(await call<Proposal>({ method: 'POST', path: '/auth/totp', body }))}
+            submit={async (body) => setProposal(await send<Proposal>('POST', '/auth/totp', body))}
           />
         </>
       ) : (
@@ -229,18 +193,15 @@ function SecondFactor({ me, user, query }: SecondFactorProps): JSX.Element {
           </p>
           <Form
             label="Confirm the second factor"
-            fields={[{ kind: 'text', name: 'code', label: 'Code that the app shows', required: true }]}
+            fields={[required('text', 'code', 'Code that the app shows')]}
             button="Confirm"
             submit={async (body) => {
-              const made = await call<{ recoveryCodes: string[] }>({ method: 'POST', path: '/auth/totp/confirm', body });
-              setCodes(made.recoveryCodes);
+              setCodes((await send<RecoveryCodes>('POST', '/auth/totp/confirm', body)).recoveryCodes);
               setProposal(null);
-              query.again();
+              again();
             }}
           />
-          <button type="button" onClick={() => setProposal(null)}>
-            Cancel
-          </button>
+          <Button onClick={() => setProposal(null)}>Cancel</Button>
         </>
       )}
     </Panel>

@@ -1,23 +1,13 @@
 // The audit log, newest first.
 import type { JSX } from 'preact';
-import { address, push } from '../../address/address';
-import { shownTime } from '../../address/time';
-import type { Json, Page } from '../../api/types';
-import { printed } from '../../trace/span';
+import { address, push, time } from '../../address/address';
+import type { Event as AuditEvent, EventPage } from '../../api/api_types';
 import { CopyAs } from '../../ui/copy';
 import { useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
 import { Text } from '../../ui/text';
+import { Details } from '../../ui/values';
 import { LIMIT, Listed, Panel, type SectionProps } from './parts';
-
-interface AuditEvent {
-  seq: number;
-  at: string;
-  actorPrincipalId: string | null;
-  action: string;
-  objectId: string;
-  data: Record<string, Json>;
-}
 
 const FILTERS: [string, string][] = [
   ['action', 'Action'],
@@ -25,7 +15,7 @@ const FILTERS: [string, string][] = [
   ['objectId', 'Object (id)'],
 ];
 
-export default function Audit({ org, zone }: SectionProps): JSX.Element {
+export default function Audit({ org }: SectionProps): JSX.Element {
   const here = useSignal(address);
   const filters = new URLSearchParams({ limit: String(LIMIT) });
   for (const [name] of FILTERS) {
@@ -33,7 +23,6 @@ export default function Audit({ org, zone }: SectionProps): JSX.Element {
     if (value !== null) filters.set(name, value);
   }
   const asked = { path: `${org}/audit?${filters.toString()}` };
-  const query = useQuery<Page<AuditEvent>>(asked);
   return (
     <Panel title="Audit log">
       <form
@@ -51,32 +40,19 @@ export default function Audit({ org, zone }: SectionProps): JSX.Element {
         <button type="submit">Filter</button>
         <CopyAs asked={asked} />
       </form>
-      <Listed
-        query={query}
-        path={asked.path}
+      <Listed<AuditEvent>
+        list={{ asked, query: useQuery<EventPage>(asked) }}
         label="Events"
         empty="No event matches."
-        head={['Time', 'Action', 'Who', 'Object', 'Data']}
-        row={(event) => (
-          <tr key={event.seq}>
-            <td class="mono">{shownTime(event.at, zone, 0)}</td>
-            <td>{event.action}</td>
-            <td class="mono">
-              <Text of={event.actorPrincipalId} />
-            </td>
-            <td class="mono">
-              <Text of={event.objectId} />
-            </td>
-            <td>
-              <Text
-                of={Object.entries(event.data)
-                  .map(([key, value]) => `${key}: ${printed(value)}`)
-                  .join(', ')}
-                empty=""
-              />
-            </td>
-          </tr>
-        )}
+        head={[['Time', 'mono'], 'Action', ['Who', 'mono'], ['Object', 'mono'], 'Data']}
+        by={(event) => event.seq}
+        row={(event) => [
+          time(event.at),
+          event.action,
+          <Text of={event.actorPrincipalId} />,
+          <Text of={event.objectId} />,
+          <Details of={event.data} />,
+        ]}
       />
     </Panel>
   );

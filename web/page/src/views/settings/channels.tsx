@@ -1,45 +1,33 @@
 // Channels: where messages go, whether they arrive, and what they are about.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { shownTime } from '../../address/time';
-import { call } from '../../api/client';
-import type { Page, Whoami } from '../../api/types';
+import { time } from '../../address/address';
+import type { ChannelSubscriptions, ChannelTest, DeliveryPage, NotificationChannel, StoredDelivery } from '../../api/api_types';
+import { send } from '../../api/client';
+import type { Whoami } from '../../api/types';
 import { CopyAs } from '../../ui/copy';
-import { useQuery } from '../../ui/query';
-import { Loaded } from '../../ui/states';
+import { Loaded, useQuery } from '../../ui/query';
 import { Text } from '../../ui/text';
-import { type Body, type FieldSpec, Form, options, type Values } from './form';
-import { Act, Danger, lacks, LIMIT, Listed, Panel, type SectionProps, under, Why } from './parts';
+import { field, type FieldSpec, Form, type Option, options, required, type Values } from './form';
+import {
+  Act,
+  Danger,
+  lacks,
+  LIMIT,
+  type List,
+  Listed,
+  Opener,
+  Panel,
+  Recent,
+  Refusal,
+  type SectionProps,
+  under,
+  useList,
+  Why,
+} from './parts';
 import { ProjectChoice, useOpened, useProject } from './project';
 
-interface Channel {
-  id: string;
-  projectId: string | null;
-  name: string;
-  kind: string;
-  enabled: boolean;
-  createdAt: string;
-}
-
-interface Test {
-  ok: boolean;
-  detail: string;
-  failure: { permanent: boolean; retryAfterSeconds: number | null } | null;
-}
-
-interface Delivery {
-  id: string;
-  type: string;
-  title: string | null;
-  state: 'CANCELLED' | 'DEAD' | 'DONE' | 'READY' | 'SENDING';
-  attempts: number;
-  detail: string | null;
-  createdAt: string;
-  attemptedAt: string | null;
-  nextAttemptAt: string | null;
-}
-
-const KINDS: [string, string][] = [
+const KINDS: Option[] = [
   ['webhook', 'webhook: your own receiver, signed'],
   ['email', 'email'],
   ['chat-a', 'chat-a: Slack-compatible'],
@@ -48,7 +36,7 @@ const KINDS: [string, string][] = [
   ['pager', 'pager: PagerDuty Events v2'],
 ];
 const SEVERITIES = ['info', 'warning', 'error', 'critical'];
-const EVENTS: [string, string][] = [
+const EVENTS: Option[] = [
   ['issue.new', 'an issue is new'],
   ['issue.regression', 'a resolved issue is back'],
 ];
@@ -57,149 +45,79 @@ const EVENTS: [string, string][] = [
 function configFields(kindOf: (values: Values) => string): FieldSpec[] {
   const only = (...kinds: string[]) => ({ when: (values: Values) => kinds.includes(kindOf(values)) });
   return [
-    { kind: 'url', name: 'config.url', label: 'URL of the receiver', required: true, ...only('webhook') },
-    {
-      kind: 'password',
-      name: 'config.secret',
-      label: 'Signing secret',
-      required: true,
-      hint: 'whsec_ and 16 to 64 bytes in base64',
-      ...only('webhook'),
-    },
-    { kind: 'password', name: 'config.previousSecret', label: 'Previous secret, during a change', ...only('webhook') },
-    {
-      kind: 'json',
-      name: 'config.headers',
-      label: 'Headers (JSON)',
-      rows: 2,
-      hint: 'For example {"X-Team": "ops"}; at most 20',
-      ...only('webhook'),
-    },
-    {
-      kind: 'lines',
-      name: 'config.to',
-      label: 'Addresses, one per line',
-      required: true,
-      hint: 'At most 20',
-      ...only('email'),
-    },
-    {
-      kind: 'url',
-      name: 'config.webhookUrl',
-      label: 'Webhook URL',
-      hint: 'chat-a: or a bot and its channel',
-      ...only('chat-a', 'chat-b'),
-    },
-    { kind: 'password', name: 'config.botToken', label: 'Token of a bot', ...only('chat-a') },
-    { kind: 'text', name: 'config.channel', label: 'Channel of the bot', ...only('chat-a') },
-    { kind: 'url', name: 'config.workflowUrl', label: 'URL of the workflow', required: true, ...only('teams') },
-    {
-      kind: 'password',
-      name: 'config.routingKey',
-      label: 'Routing key of the integration',
-      required: true,
-      hint: '32 letters and digits',
-      ...only('pager'),
-    },
-    {
-      kind: 'choice',
-      name: 'config.severity',
-      label: 'Severity',
+    required('url', 'config.url', 'URL of the receiver', only('webhook')),
+    required('password', 'config.secret', 'Signing secret', { hint: 'whsec_ and 16 to 64 bytes in base64', ...only('webhook') }),
+    field('password', 'config.previousSecret', 'Previous secret, during a change', only('webhook')),
+    field('json', 'config.headers', 'Headers (JSON)', { rows: 2, hint: 'For example {"X-Team": "ops"}; at most 20', ...only('webhook') }),
+    required('lines', 'config.to', 'Addresses, one per line', { hint: 'At most 20', ...only('email') }),
+    field('url', 'config.webhookUrl', 'Webhook URL', { hint: 'chat-a: or a bot and its channel', ...only('chat-a', 'chat-b') }),
+    field('password', 'config.botToken', 'Token of a bot', only('chat-a')),
+    field('text', 'config.channel', 'Channel of the bot', only('chat-a')),
+    required('url', 'config.workflowUrl', 'URL of the workflow', only('teams')),
+    required('password', 'config.routingKey', 'Routing key of the integration', { hint: '32 letters and digits', ...only('pager') }),
+    field('choice', 'config.severity', 'Severity', {
       options: [['', 'that of the message'], ...options(SEVERITIES)],
       ...only('pager'),
-    },
+    }),
   ];
 }
 
-const kindGiven = (values: Values): string => String(values['kind']);
-
-export default function Channels({ me, org, zone }: SectionProps): JSX.Element {
+export default function Channels({ me, org }: SectionProps): JSX.Element {
   const project = useProject(me);
   const path = under(`${org}/projects`, project, 'notification-channels');
-  const asked = { path: `${path}?limit=${LIMIT}` };
-  const query = useQuery<Page<Channel>>(project === '' ? null : asked);
+  const list = useList<NotificationChannel>(path, LIMIT, project !== '');
   const [opened, open] = useOpened();
+  const found = list.query.data?.data.find((one) => one.id === opened);
+  const isForAdmins = found?.projectId === null && !isAdmin(me);
   const why = lacks(me, 'channels:write');
-  const found = query.data?.data.find((one) => one.id === opened) ?? null;
   return (
-    <>
+    <Refusal.Provider value={why}>
       <Panel title="Channels">
         <div class="bar-row">
           <ProjectChoice me={me} project={project} />
-          <CopyAs asked={asked} />
+          <CopyAs asked={list.asked} />
         </div>
         <Listed
-          query={query}
-          path={asked.path}
+          list={list}
           label="Channels"
           empty="There is no channel: nobody is notified."
-          head={['Name', 'Kind', 'Of', 'State', 'Created', 'Actions']}
-          row={(channel) => (
-            <tr key={channel.id} aria-selected={channel.id === opened}>
-              <td>
-                <Text of={channel.name} />
-              </td>
-              <td>{channel.kind}</td>
-              <td>{channel.projectId === null ? 'the organization' : 'the project'}</td>
-              <td>{channel.enabled ? 'enabled' : 'disabled'}</td>
-              <td class="mono">{shownTime(channel.createdAt, zone, 0)}</td>
-              <td>
-                <button
-                  type="button"
-                  aria-label={`Open ${channel.name}`}
-                  aria-expanded={channel.id === opened}
-                  onClick={() => open(channel.id === opened ? null : channel.id)}
-                >
-                  {channel.id === opened ? 'Close' : 'Open'}
-                </button>
-              </td>
-            </tr>
-          )}
+          head={['Name', 'Kind', 'Of', 'State', ['Created', 'mono'], 'Actions']}
+          named={(channel) => channel.name}
+          selected={opened}
+          row={(channel) => [
+            <Text of={channel.name} />,
+            channel.kind,
+            channel.projectId === null ? 'the organization' : 'the project',
+            channel.enabled ? 'enabled' : 'disabled',
+            time(channel.createdAt),
+            <Opener id={channel.id} />,
+          ]}
         />
-        <Why why={why} />
+        <Why />
       </Panel>
-      {found !== null && (
-        <One
-          key={found.id}
-          channel={found}
-          me={me}
-          org={org}
-          zone={zone}
-          path={under(path, found.id)}
-          changed={query.again}
-          gone={() => {
-            open(null);
-            query.again();
-          }}
-        />
+      {found !== undefined && (
+        <Refusal.Provider
+          value={why ?? (isForAdmins ? 'Channels of the organization are managed by administrators.' : null)}
+        >
+          <One key={found.id} channel={found} org={org} list={list} />
+        </Refusal.Provider>
       )}
       <Panel title="New channel">
         <Form
           label="Create a channel"
           fields={[
-            { kind: 'text', name: 'name', label: 'Name', required: true },
-            { kind: 'choice', name: 'kind', label: 'Kind', options: KINDS },
-            {
-              kind: 'choice',
-              name: 'scope',
-              label: 'For',
-              options: [
-                ['project', 'this project'],
-                ...(isAdmin(me) ? [['org', 'the whole organization'] as [string, string]] : []),
-              ],
-            },
-            ...configFields(kindGiven),
+            required('text', 'name', 'Name'),
+            field('choice', 'kind', 'Kind', { options: KINDS }),
+            field('choice', 'scope', 'For', {
+              options: [['project', 'this project'], ...(isAdmin(me) ? [['org', 'the whole organization'] as Option] : [])],
+            }),
+            ...configFields((values) => String(values['kind'])),
           ]}
           button="Create a channel"
-          why={why}
-          submit={async (body) => {
-            const made = await call<Channel>({ method: 'POST', path, body: { config: {}, ...body } });
-            query.again();
-            open(made.id);
-          }}
+          submit={async (body) => open((await list.send<NotificationChannel>('POST', [], { config: {}, ...body })).id)}
         />
       </Panel>
-    </>
+    </Refusal.Provider>
   );
 }
 
@@ -207,57 +125,43 @@ function isAdmin(me: Whoami): boolean {
   return me.role === 'ADMIN' || me.role === 'OWNER';
 }
 
-interface OneProps extends SectionProps {
-  channel: Channel;
-  path: string;
-  changed: () => void;
-  gone: () => void;
+interface OneProps {
+  channel: NotificationChannel;
+  org: string;
+  list: List<NotificationChannel>;
 }
 
-function One({ channel, me, org, zone, path, changed, gone }: OneProps): JSX.Element {
-  const isOfOrg = channel.projectId === null;
-  const why =
-    lacks(me, 'channels:write') ??
-    (isOfOrg && !isAdmin(me) ? 'Channels of the organization are managed by administrators.' : null);
-  const [result, setResult] = useState<Test | null>(null);
+function One({ channel, org, list }: OneProps): JSX.Element {
+  const [, open] = useOpened();
+  const [result, setResult] = useState<ChannelTest | null>(null);
   const asked = { path: `${org}/deliveries?channelId=${encodeURIComponent(channel.id)}&limit=20` };
-  const deliveries = useQuery<Page<Delivery>>(asked);
-  const kind = (): string => channel.kind;
+  const deliveries = { asked, query: useQuery<DeliveryPage>(asked) };
+  const change = (body: object): Promise<unknown> => list.send('PATCH', [channel.id], body);
   return (
     <Panel title={`Channel ${channel.name}`}>
       <div class="bar-row">
         <Act
-          why={why}
           run={async () => {
             setResult(null);
-            setResult(await call<Test>({ method: 'POST', path: `${path}/test` }));
-            deliveries.again();
+            setResult(await send<ChannelTest>('POST', under(list.path, channel.id, 'test')));
+            deliveries.query.again();
           }}
         >
           Send a test
         </Act>
-        <Act
-          why={why}
-          run={async () => {
-            await call({ method: 'PATCH', path, body: { enabled: !channel.enabled } });
-            changed();
-          }}
-        >
-          {channel.enabled ? 'Disable' : 'Enable'}
-        </Act>
+        <Act run={() => change({ enabled: !channel.enabled })}>{channel.enabled ? 'Disable' : 'Enable'}</Act>
         <Danger
-          why={why}
           title={`Delete the channel ${channel.name}?`}
           text="Its config is erased and its waiting deliveries are cancelled. This cannot be undone."
           run={async () => {
-            await call({ method: 'DELETE', path });
-            gone();
+            await list.send('DELETE', [channel.id]);
+            open(null);
           }}
         >
           Delete
         </Danger>
       </div>
-      <Why why={why} />
+      <Why />
       {channel.kind === 'pager' && <p class="quiet">A test opens an incident and closes it.</p>}
       {result !== null && (
         <p class={result.ok ? 'good' : 'error'} role="status">
@@ -268,86 +172,67 @@ function One({ channel, me, org, zone, path, changed, gone }: OneProps): JSX.Ele
               : ` Another attempt may succeed${result.failure.retryAfterSeconds === null ? '' : ` in ${result.failure.retryAfterSeconds} s`}.`)}
         </p>
       )}
-      <Subscriptions path={`${path}/subscriptions`} why={why} />
+      <Subscriptions path={under(list.path, channel.id, 'subscriptions')} />
       <h3>Name and config</h3>
       <Form
         label="Rename the channel"
-        fields={[{ kind: 'text', name: 'name', label: 'Name', required: true, initial: channel.name }]}
+        fields={[required('text', 'name', 'Name', { initial: channel.name })]}
         button="Save the name"
-        why={why}
         keeps
         done="Saved."
-        submit={async (body) => {
-          await call({ method: 'PATCH', path, body });
-          changed();
-        }}
+        submit={change}
       />
       <details>
         <summary>Replace the config, which is never shown</summary>
         <Form
           label="Replace the config"
-          fields={configFields(kind)}
+          fields={configFields(() => channel.kind)}
           button="Replace the config"
-          why={why}
           done="The config is replaced."
-          submit={async (body: Body) => {
-            await call({ method: 'PATCH', path, body: { config: {}, ...body } });
-            changed();
-          }}
+          submit={(body) => change({ config: {}, ...body })}
         />
       </details>
-      <h3>Recent deliveries</h3>
-      <div class="bar-row">
-        <button type="button" onClick={deliveries.again}>
-          Reload
-        </button>
-        <CopyAs asked={asked} />
-      </div>
-      <Listed
-        query={deliveries}
-        path={asked.path}
+      <Recent title="Recent deliveries" of={deliveries} />
+      <Listed<StoredDelivery>
+        list={deliveries}
         label="Deliveries"
         empty="Nothing was sent yet."
-        head={['Created', 'Message', 'State', 'Attempts', 'Detail', 'Actions']}
-        row={(one) => (
-          <tr key={one.id}>
-            <td class="mono">{shownTime(one.createdAt, zone, 0)}</td>
-            <td>
-              {one.type} {one.title !== null && <Text of={one.title} />}
-            </td>
-            <td>
-              {one.state}
-              {one.nextAttemptAt !== null && one.state === 'READY' && `, next attempt ${shownTime(one.nextAttemptAt, zone, 0)}`}
-            </td>
-            <td class="number">{one.attempts}</td>
-            <td>{one.detail !== null && <Text of={one.detail} />}</td>
-            <td>
-              <Act
-                of={one.id}
-                why={why ?? whyNotAgain(one, channel)}
-                run={async () => {
-                  await call({ method: 'POST', path: under(`${org}/deliveries`, one.id, 'redeliver') });
-                  deliveries.again();
-                }}
-              >
-                Redeliver
-              </Act>
-            </td>
-          </tr>
-        )}
+        head={[['Created', 'mono'], 'Message', 'State', 'Attempts', 'Detail', 'Actions']}
+        named={(one) => one.id}
+        row={(one) => [
+          time(one.createdAt),
+          <>
+            {one.type} {one.title !== null && <Text of={one.title} />}
+          </>,
+          <>
+            {one.state}
+            {one.nextAttemptAt !== null && one.state === 'READY' && `, next attempt ${time(one.nextAttemptAt)}`}
+          </>,
+          <td class="number">{one.attempts}</td>,
+          one.detail !== null && <Text of={one.detail} />,
+          <Act
+            why={whyNotAgain(one, channel)}
+            run={async () => {
+              await send('POST', under(`${org}/deliveries`, one.id, 'redeliver'));
+              deliveries.query.again();
+            }}
+          >
+            Redeliver
+          </Act>,
+        ]}
       />
     </Panel>
   );
 }
 
-function whyNotAgain(one: Delivery, channel: Channel): string | null {
+function whyNotAgain(one: StoredDelivery, channel: NotificationChannel): string | null {
   if (one.state === 'READY' || one.state === 'SENDING') return 'The delivery has not ended.';
   if (one.type.endsWith('.test')) return 'It was a test: send another one.';
   return channel.enabled ? null : 'The channel is disabled.';
 }
 
-function Subscriptions({ path, why }: { path: string; why: string | null }): JSX.Element {
-  const query = useQuery<{ events: string[] }>({ path });
+function Subscriptions({ path }: { path: string }): JSX.Element {
+  const query = useQuery<ChannelSubscriptions>({ path });
   return (
     <>
       <h3>Subscriptions</h3>
@@ -357,16 +242,11 @@ function Subscriptions({ path, why }: { path: string; why: string | null }): JSX
           <Form
             key={events.join()}
             label="Subscriptions"
-            fields={[
-              { kind: 'many', name: 'events', label: 'Notified when', options: EVENTS, initial: events, keepsEmpty: true },
-            ]}
+            fields={[field('many', 'events', 'Notified when', { options: EVENTS, initial: events, keepsEmpty: true })]}
             button="Save the subscriptions"
-            why={why}
             keeps
             done="Saved."
-            submit={async (body) => {
-              await call({ method: 'PUT', path, body });
-            }}
+            submit={(body) => send('PUT', path, body)}
           />
         )}
       </Loaded>

@@ -1,10 +1,11 @@
 // Forms from descriptions of their fields. What the API says of a field stands at the field.
 import type { JSX } from 'preact';
 import { useId, useState } from 'preact/hooks';
-import { ApiError, type Detail } from '../../api/client';
-import { Failure } from '../../ui/states';
+import type { Issue } from '../../api/api_types';
+import { ApiError } from '../../api/request';
+import { Failure, useAction } from '../../ui/query';
 import { Text } from '../../ui/text';
-import { useAction } from './parts';
+import { useWhy } from './parts';
 
 type Value = string | boolean | string[];
 export type Values = Record<string, Value>;
@@ -20,23 +21,58 @@ interface Common {
   when?: (values: Values) => boolean;
 }
 
-export type FieldSpec = Common &
-  (
-    | { kind: 'text' | 'password' | 'email' | 'url'; initial?: string; placeholder?: string; nullable?: boolean }
-    | { kind: 'number'; initial?: string; min?: number; max?: number; nullable?: boolean }
-    | { kind: 'long'; initial?: string; rows?: number; nullable?: boolean }
-    /** One per line, or between commas; `isExact`: one per line, with its commas and spaces. */
-    | { kind: 'lines'; initial?: string; keepsEmpty?: boolean; isExact?: boolean }
-    | { kind: 'json'; initial?: string; rows?: number; nullable?: boolean }
-    | { kind: 'check'; initial?: boolean }
-    | { kind: 'choice'; options: Option[]; initial?: string; nullable?: boolean }
-    | { kind: 'many'; options: Option[]; initial?: string[]; keepsEmpty?: boolean }
-  );
-
 export type Option = [string, string];
 
-export function options(of: readonly string[]): Option[] {
-  return of.map((one) => [one, one]);
+interface Written {
+  initial?: string;
+  nullable?: boolean;
+}
+
+interface Line extends Written {
+  placeholder?: string;
+}
+
+/** What the kinds of fields have besides. */
+interface Kinds {
+  text: Line;
+  password: Line;
+  email: Line;
+  url: Line;
+  number: Written & { min?: number; max?: number };
+  long: Written & { rows?: number };
+  /** One per line, or between commas; `isExact`: one per line, with its commas and spaces. */
+  lines: { initial?: string; keepsEmpty?: boolean; isExact?: boolean };
+  json: Written & { rows?: number };
+  check: { initial?: boolean };
+  choice: Written & { options: Option[] };
+  many: { options: Option[]; initial?: string[]; keepsEmpty?: boolean };
+}
+
+type Kind = keyof Kinds;
+export type FieldSpec = { [K in Kind]: Common & Kinds[K] & { kind: K } }[Kind];
+type More<K extends Kind> = Kinds[K] & Partial<Common>;
+
+export { options } from '../../ui/elements';
+
+export function field<K extends Kind>(kind: K, name: string, label: string, more?: More<K>): FieldSpec {
+  return { kind, name, label, ...more } as FieldSpec;
+}
+
+/** What has to be given. */
+export function required<K extends Kind>(kind: K, name: string, label: string, more?: More<K>): FieldSpec {
+  return { ...field(kind, name, label, more), required: true };
+}
+
+/** What the API's description says of the fields of a body (`api_types.ts`): a label, where they have a title. */
+type Described = { readonly [name: string]: { readonly kind: Kind; readonly required?: boolean; readonly label?: string } };
+/** What is said of a field besides: a label, or whatever else the description does not have. */
+type Said = string | { label?: string; hint?: string; kind?: Kind; options?: Option[]; initial?: string; placeholder?: string };
+
+/** The fields of a body, in the order of what is said of them. */
+export function fieldsOf<B extends Described>(body: B, said: { [name in keyof B]?: Said }): FieldSpec[] {
+  return Object.entries(said).map(([name, more]) => {
+    return { name, label: name, ...body[name], ...(typeof more === 'string' ? { label: more } : more) } as FieldSpec;
+  });
 }
 
 interface FormProps {
@@ -48,17 +84,18 @@ interface FormProps {
   /** The values stay after success: a change, not something new. */
   keeps?: boolean;
   done?: string;
-  submit: (body: Body) => Promise<void>;
+  submit: (body: Body) => Promise<unknown>;
 }
 
 /** Raised here, before anything is sent. */
 class FieldError extends Error {
-  constructor(readonly details: Detail[]) {
+  constructor(readonly details: Issue[]) {
     super('The form is not valid.');
   }
 }
 
-export function Form({ label, fields, button, why = null, keeps = false, done, submit }: FormProps): JSX.Element {
+export function Form({ label, fields, button, why: besides = null, keeps = false, done, submit }: FormProps): JSX.Element {
+  const why = useWhy(besides);
   const [values, setValues] = useState<Values>(() => initialValues(fields));
   const [isDone, setDone] = useState(false);
   const action = useAction();
@@ -89,7 +126,7 @@ export function Form({ label, fields, button, why = null, keeps = false, done, s
           set={(value) => setValues((before) => ({ ...before, [field.name]: value }))}
         />
       ))}
-      {action.error !== null && <Failure error={without(action.error, atFields)} />}
+      <Failure error={without(action.error, atFields)} />
       {isDone && done !== undefined && (
         <p class="good" role="status">
           {done}
@@ -108,7 +145,7 @@ export function Form({ label, fields, button, why = null, keeps = false, done, s
 interface InputProps {
   field: FieldSpec;
   value: Value;
-  errors: Detail[];
+  errors: Issue[];
   set: (value: Value) => void;
 }
 
@@ -235,7 +272,7 @@ function initialValues(fields: FieldSpec[]): Values {
 /** The body that the values are. Raises FieldError. */
 function toBody(fields: FieldSpec[], values: Values): Body {
   const body: Body = {};
-  const wrong: Detail[] = [];
+  const wrong: Issue[] = [];
   for (const field of fields) {
     try {
       const value = toJson(field, values[field.name] ?? '');
@@ -274,13 +311,13 @@ function put(body: Body, name: string, value: unknown): void {
   at[last] = value;
 }
 
-function detailsOf(field: FieldSpec, details: Detail[]): Detail[] {
+function detailsOf(field: FieldSpec, details: Issue[]): Issue[] {
   const path = `body.${field.name}`;
   return details.filter((one) => one.path === path || one.path.startsWith(`${path}.`) || one.path.startsWith(`${path}[`));
 }
 
 /** The error without what stands at the fields. */
-function without(error: Error, shown: Set<Detail>): Error {
+function without(error: Error | null, shown: Set<Issue>): Error | null {
   if (!(error instanceof ApiError)) return error;
   const details = error.details.filter((one) => !shown.has(one));
   return new ApiError(error.status, error.code, error.message, details, error.requestId, error.retryAfterS);

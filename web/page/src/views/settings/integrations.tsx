@@ -1,93 +1,62 @@
 // Integrations: webhooks of source control and of trackers, and what they have delivered.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { shownTime } from '../../address/time';
-import { call } from '../../api/client';
-import type { Json, Page } from '../../api/types';
-import { printed } from '../../trace/span';
+import { time } from '../../address/address';
+import type { InboundDelivery, IntegrationBody, IntegrationWithSecret } from '../../api/api_types';
+import { printed } from '../../api/numbers';
 import { CopyAs, CopyButton } from '../../ui/copy';
-import { useQuery } from '../../ui/query';
 import { Text } from '../../ui/text';
-import { type FieldSpec, Form, options, type Values } from './form';
-import { Act, Danger, lacks, LIMIT, Listed, Panel, Secret, type SectionProps, under, useFound, Why } from './parts';
+import { field, type FieldSpec, Form, options, required, type Values } from './form';
+import {
+  Act,
+  Danger,
+  lacks,
+  type List,
+  Listed,
+  Opener,
+  Panel,
+  Recent,
+  Refusal,
+  Secret,
+  type SectionProps,
+  under,
+  useFound,
+  useList,
+  Why,
+} from './parts';
 import { useOpened } from './project';
-
-interface Integration {
-  id: string;
-  kind: string;
-  name: string;
-  enabled: boolean;
-  config: { projects: string[]; allowPlainToken: boolean; syncStatus: boolean };
-  hookId: string | null;
-  url: string;
-  previousSecretUntil: string | null;
-}
-
-interface IntegrationWithSecret extends Integration {
-  secret: string;
-}
-
-interface Inbound {
-  id: string;
-  event: string;
-  status: 'failed' | 'processed';
-  result: Json;
-  failure: string | null;
-  attempts: number;
-  receivedAt: string;
-  redeliverable: boolean;
-}
 
 const KINDS = ['github', 'gitlab', 'gitea', 'forgejo', 'bitbucket', 'jira', 'linear', 'pagerduty', 'generic'];
 
-function configFields(kindOf: (values: Values) => string, slugs: string[], of?: Integration): FieldSpec[] {
+function configFields(kindOf: (values: Values) => string, slugs: string[], of?: IntegrationBody): FieldSpec[] {
+  const { projects = [], syncStatus = true, allowPlainToken = false } = of?.config ?? {};
   return [
-    {
-      kind: 'many',
-      name: 'config.projects',
-      label: 'Projects of its releases and deployments',
+    field('many', 'config.projects', 'Projects of its releases and deployments', {
       hint: 'None chosen: its changes concern all projects, and its releases none.',
-      options: options([...new Set([...slugs, ...(of?.config.projects ?? [])])]),
-      initial: of?.config.projects ?? [],
+      options: options([...new Set([...slugs, ...projects])]),
+      initial: projects,
       keepsEmpty: true,
-    },
-    {
-      kind: 'check',
-      name: 'config.syncStatus',
-      label: 'The state of a ticket changes the issue that it is linked to',
-      initial: of?.config.syncStatus ?? true,
-    },
-    {
-      kind: 'check',
-      name: 'config.allowPlainToken',
-      label: 'Accept the token of a webhook in place of a signature',
-      initial: of?.config.allowPlainToken ?? false,
+    }),
+    field('check', 'config.syncStatus', 'The state of a ticket changes the issue that it is linked to', { initial: syncStatus }),
+    field('check', 'config.allowPlainToken', 'Accept the token of a webhook in place of a signature', {
+      initial: allowPlainToken,
       when: (values) => kindOf(values) === 'gitlab',
-    },
-    {
-      kind: 'text',
-      name: 'hookId',
-      label: 'Id of the webhook at the platform, if any',
-      nullable: true,
-      initial: of?.hookId ?? '',
-    },
+    }),
+    field('text', 'hookId', 'Id of the webhook at the platform, if any', { nullable: true, initial: of?.hookId ?? '' }),
   ];
 }
 
-export default function Integrations({ me, org, zone }: SectionProps): JSX.Element {
-  const path = `${org}/integrations`;
-  const asked = { path: `${path}?limit=${LIMIT}` };
-  const query = useQuery<Page<Integration>>(asked);
-  const [opened, open] = useOpened();
+export default function Integrations({ me, org }: SectionProps): JSX.Element {
+  const list = useList<IntegrationBody>(`${org}/integrations`);
+  const [opened] = useOpened();
   const [made, setMade] = useState<IntegrationWithSecret | null>(null);
-  const why = lacks(me, 'integrations:write');
   const slugs = me.projects.map((one) => one.slug);
-  const found = useFound(query, path, opened);
+  const found = useFound(list, opened);
   return (
-    <>
+    <Refusal.Provider value={lacks(me, 'integrations:write')}>
       <Panel title="Integrations">
         <div class="bar-row">
-          <CopyAs asked={asked} />
+          <CopyAs asked={list.asked} />
         </div>
         {made !== null && (
           <>
@@ -99,87 +68,50 @@ export default function Integrations({ me, org, zone }: SectionProps): JSX.Eleme
           </>
         )}
         <Listed
-          query={query}
-          path={asked.path}
+          list={list}
           label="Integrations"
           empty="There is no integration."
           head={['Name', 'Kind', 'Projects', 'State', 'Actions']}
-          row={(one) => (
-            <tr key={one.id} aria-selected={one.id === opened}>
-              <td>
-                <Text of={one.name} />
-              </td>
-              <td>{one.kind}</td>
-              <td>{one.config.projects.join(', ') || 'none chosen'}</td>
-              <td>{one.enabled ? 'enabled' : 'disabled'}</td>
-              <td>
-                <button
-                  type="button"
-                  aria-label={`Open ${one.name}`}
-                  aria-expanded={one.id === opened}
-                  onClick={() => open(one.id === opened ? null : one.id)}
-                >
-                  {one.id === opened ? 'Close' : 'Open'}
-                </button>
-              </td>
-            </tr>
-          )}
+          named={(one) => one.name}
+          selected={opened}
+          row={(one) => [
+            <Text of={one.name} />,
+            one.kind,
+            one.config.projects.join(', ') || 'none chosen',
+            one.enabled ? 'enabled' : 'disabled',
+            <Opener id={one.id} />,
+          ]}
         />
-        <Why why={why} />
+        <Why />
       </Panel>
-      {found !== null && (
-        <One
-          key={found.id}
-          one={found}
-          path={under(path, found.id)}
-          zone={zone}
-          why={why}
-          slugs={slugs}
-          changed={query.again}
-          rotated={(rotated) => {
-            setMade(rotated);
-            query.again();
-          }}
-          gone={() => {
-            open(null);
-            query.again();
-          }}
-        />
-      )}
+      {found !== null && <One key={found.id} one={found} list={list} slugs={slugs} rotated={setMade} />}
       <Panel title="New integration">
         <Form
           label="Create an integration"
           fields={[
-            { kind: 'text', name: 'name', label: 'Name', required: true },
-            { kind: 'choice', name: 'kind', label: 'Kind', options: options(KINDS) },
-            { kind: 'password', name: 'secret', label: 'Secret; empty: a new one is made' },
+            required('text', 'name', 'Name'),
+            field('choice', 'kind', 'Kind', { options: options(KINDS) }),
+            field('password', 'secret', 'Secret; empty: a new one is made'),
             ...configFields((values) => String(values['kind']), slugs),
           ]}
           button="Create an integration"
-          why={why}
-          submit={async (body) => {
-            setMade(await call<IntegrationWithSecret>({ method: 'POST', path, body }));
-            query.again();
-          }}
+          submit={async (body) => setMade(await list.send<IntegrationWithSecret>('POST', [], body))}
         />
       </Panel>
-    </>
+    </Refusal.Provider>
   );
 }
 
-interface OneProps extends Pick<SectionProps, 'zone'> {
-  one: Integration;
-  path: string;
-  why: string | null;
+interface OneProps {
+  one: IntegrationBody;
+  list: List<IntegrationBody>;
   slugs: string[];
-  changed: () => void;
   rotated: (made: IntegrationWithSecret) => void;
-  gone: () => void;
 }
 
-function One({ one, path, zone, why, slugs, changed, rotated, gone }: OneProps): JSX.Element {
-  const asked = { path: `${path}/deliveries?limit=20` };
-  const deliveries = useQuery<Page<Inbound>>(asked);
+function One({ one, list, slugs, rotated }: OneProps): JSX.Element {
+  const [, open] = useOpened();
+  const deliveries = useList<InboundDelivery>(under(list.path, one.id, 'deliveries'), 20);
   return (
     <Panel title={`Integration ${one.name}`}>
       <p>
@@ -187,100 +119,62 @@ function One({ one, path, zone, why, slugs, changed, rotated, gone }: OneProps):
         {one.previousSecretUntil !== null && (
           <>
             <br />
-            The previous secret is accepted until {shownTime(one.previousSecretUntil, zone, 0)}.
+            The previous secret is accepted until {time(one.previousSecretUntil)}.
           </>
         )}
       </p>
       <div class="bar-row">
-        <Act
-          why={why}
-          run={async () => {
-            await call({ method: 'PATCH', path, body: { enabled: !one.enabled } });
-            changed();
-          }}
-        >
-          {one.enabled ? 'Disable' : 'Enable'}
-        </Act>
+        <Act run={() => list.send('PATCH', [one.id], { enabled: !one.enabled })}>{one.enabled ? 'Disable' : 'Enable'}</Act>
         <Danger
-          why={why}
           title={`Rotate the secret of ${one.name}?`}
           text="The platform has to get the new secret within a day, in which both are accepted."
-          run={async () => rotated(await call<IntegrationWithSecret>({ method: 'POST', path: `${path}/rotate`, body: {} }))}
+          run={async () => rotated(await list.send<IntegrationWithSecret>('POST', [one.id, 'rotate'], {}))}
         >
           Rotate the secret
         </Danger>
         <Danger
-          why={why}
           title={`Delete the integration ${one.name}?`}
           text="Its secrets and deliveries are deleted; what it has reported stays. This cannot be undone."
           run={async () => {
-            await call({ method: 'DELETE', path });
-            gone();
+            await list.send('DELETE', [one.id]);
+            open(null);
           }}
         >
           Delete
         </Danger>
       </div>
-      <Why why={why} />
+      <Why />
       <Form
         label="Change the integration"
-        fields={[
-          { kind: 'text', name: 'name', label: 'Name', required: true, initial: one.name },
-          ...configFields(() => one.kind, slugs, one),
-        ]}
+        fields={[required('text', 'name', 'Name', { initial: one.name }), ...configFields(() => one.kind, slugs, one)]}
         button="Save the integration"
-        why={why}
         keeps
         done="Saved."
-        submit={async (body) => {
-          await call({ method: 'PATCH', path, body });
-          changed();
-        }}
+        submit={(body) => list.send('PATCH', [one.id], body)}
       />
-      <h3>Recent deliveries</h3>
-      <div class="bar-row">
-        <button type="button" onClick={deliveries.again}>
-          Reload
-        </button>
-        <CopyAs asked={asked} />
-      </div>
+      <Recent title="Recent deliveries" of={deliveries} />
       <Listed
-        query={deliveries}
-        path={asked.path}
+        list={deliveries}
         label="Deliveries"
         empty="The platform has sent nothing yet."
-        head={['Received', 'Event', 'State', 'Attempts', 'Result', 'Actions']}
-        row={(delivery) => (
-          <tr key={delivery.id}>
-            <td class="mono">{shownTime(delivery.receivedAt, zone, 0)}</td>
-            <td>
-              <Text of={delivery.event} />
-            </td>
-            <td class={delivery.status === 'failed' ? 'error' : ''}>{delivery.status}</td>
-            <td class="number">{delivery.attempts}</td>
-            <td class="mono">
-              <Text of={delivery.failure ?? (delivery.result === null ? '' : printed(delivery.result))} empty="" />
-            </td>
-            <td>
-              <Act
-                of={delivery.id}
-                why={why ?? whyNotAgain(one, delivery)}
-                run={async () => {
-                  await call({ method: 'POST', path: under(`${path}/deliveries`, delivery.id, 'redeliver') });
-                  deliveries.again();
-                }}
-              >
-                Process again
-              </Act>
-            </td>
-          </tr>
-        )}
+        head={[['Received', 'mono'], 'Event', 'State', 'Attempts', ['Result', 'mono'], 'Actions']}
+        named={(delivery) => delivery.id}
+        row={(delivery) => [
+          time(delivery.receivedAt),
+          <Text of={delivery.event} />,
+          <td class={delivery.status === 'failed' ? 'error' : ''}>{delivery.status}</td>,
+          <td class="number">{delivery.attempts}</td>,
+          <Text of={delivery.failure ?? (delivery.result === null ? '' : printed(delivery.result))} empty="" />,
+          <Act why={whyNotAgain(one, delivery)} run={() => deliveries.send('POST', [delivery.id, 'redeliver'])}>
+            Process again
+          </Act>,
+        ]}
       />
     </Panel>
   );
 }
 
-function whyNotAgain(one: Integration, delivery: Inbound): string | null {
+function whyNotAgain(one: IntegrationBody, delivery: InboundDelivery): string | null {
   if (!delivery.redeliverable) return 'Its body is not kept any more.';
   return one.enabled ? null : 'The integration is disabled.';
 }

@@ -1,126 +1,52 @@
 // Members of the organization and their roles.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { call } from '../../api/client';
-import type { Page, Whoami } from '../../api/types';
+import type { Member } from '../../api/api_types';
+import type { Whoami } from '../../api/types';
 import { CopyAs } from '../../ui/copy';
-import { Link } from '../../ui/link';
-import { useQuery } from '../../ui/query';
-import { Text } from '../../ui/text';
-import { Act, Danger, lacks, LIMIT, Listed, Panel, type SectionProps, under, Why } from './parts';
-
-export interface Member {
-  principalId: string;
-  kind: string;
-  name: string;
-  email: string | null;
-  emailVerified: boolean;
-  role: string;
-  ownerPrincipalId: string | null;
-  mfaEnabled: boolean;
-}
+import { Named } from '../../ui/elements';
+import { Link, Text } from '../../ui/text';
+import { Act, Danger, lacks, Listed, Panel, Refusal, type SectionProps, useList, useWhy, Why } from './parts';
 
 export const ROLES = ['VIEWER', 'BILLING', 'MEMBER', 'ADMIN', 'OWNER'];
 
 export default function Members({ me, org }: SectionProps): JSX.Element {
-  const path = `${org}/members`;
-  const asked = { path: `${path}?limit=${LIMIT}` };
-  const query = useQuery<Page<Member>>(asked);
-  const why = lacks(me, 'members:write');
+  const isSelf = (member: Member): boolean => member.principalId === me.principal.id;
+  const list = useList<Member>(`${org}/members`);
   return (
-    <Panel title="Members">
+    <Refusal.Provider value={lacks(me, 'members:write')}>
+      <Panel title="Members">
       <div class="bar-row">
-        <CopyAs asked={asked} />
+        <CopyAs asked={list.asked} />
       </div>
-      <Listed
-        query={query}
-        path={asked.path}
-        label="Members"
-        empty="There is no member."
-        head={['Name', 'Address', 'Kind', 'Second factor', 'Role', 'Actions']}
-        row={(member) => (
-          <MemberRow
-            key={member.principalId}
-            member={member}
-            me={me}
-            path={under(path, member.principalId)}
-            why={whyNot(me, member, why)}
-            again={query.again}
-          />
-        )}
-      />
-      <Why why={why} />
-    </Panel>
-  );
-}
-
-function whyNot(me: Whoami, member: Member, why: string | null): string | null {
-  return why ?? (member.role === 'OWNER' && me.role !== 'OWNER' ? 'Only owners change owners.' : null);
-}
-
-interface MemberRowProps {
-  member: Member;
-  me: Whoami;
-  path: string;
-  why: string | null;
-  again: () => void;
-}
-
-function MemberRow({ member, me, path, why, again }: MemberRowProps): JSX.Element {
-  const [role, setRole] = useState(member.role);
-  const isSelf = member.principalId === me.principal.id;
-  const grantable = ROLES.filter((one) => one !== 'OWNER' || me.role === 'OWNER' || member.role === 'OWNER');
-  const same = role === member.role ? 'It is the role that the member has.' : null;
-  return (
-    <tr>
-      <td>
-        <Text of={member.name} />
-        {isSelf && <span class="quiet"> (you)</span>}
-      </td>
-      <td>
-        <Text of={member.email} />
-        {member.email !== null && !member.emailVerified && <span class="quiet"> not verified</span>}
-      </td>
-      <td>{member.kind}</td>
-      <td>{member.kind === 'user' ? (member.mfaEnabled ? 'yes' : 'no') : ''}</td>
-      <td class="bar-row">
-        <select
-          aria-label={`Role of ${member.name}`}
-          value={role}
-          disabled={why !== null}
-          onChange={(event) => setRole(event.currentTarget.value)}
-        >
-          {grantable.map((one) => (
-            <option key={one} value={one}>
-              {one}
-            </option>
-          ))}
-        </select>
-        <Act
-          of={`the role of ${member.name}`}
-          why={why ?? same}
-          run={async () => {
-            await call({ method: 'PATCH', path, body: { role } });
-            again();
-          }}
-        >
-          Change
-        </Act>
-      </td>
-      <td>
-        {member.kind === 'user' ? (
+    <Listed
+      list={list}
+      label="Members"
+      empty="There is no member."
+      head={['Name', 'Address', 'Kind', 'Second factor', ['Role', 'bar-row'], 'Actions']}
+      by={(member) => member.principalId}
+      named={(member) => member.name}
+      row={(member) => [
+        <>
+          <Text of={member.name} />
+          {isSelf(member) && <span class="quiet"> (you)</span>}
+        </>,
+        <>
+          <Text of={member.email} />
+          {member.email !== null && !member.emailVerified && <span class="quiet"> not verified</span>}
+        </>,
+        member.kind,
+        member.kind === 'user' && (member.mfaEnabled ? 'yes' : 'no'),
+        <RoleChoice member={member} me={me} change={(body) => list.send('PATCH', [member.principalId], body)} />,
+        member.kind === 'user' ? (
           <Danger
-            of={member.name}
-            why={why}
+            why={whyNot(me, member)}
             title={`Remove ${member.name}?`}
             text={
               'The sessions and tokens of the member end, and its agents and services stop working. ' +
-              (isSelf ? 'It is you: you lose access.' : 'This cannot be undone; the member can be invited again.')
+              (isSelf(member) ? 'It is you: you lose access.' : 'This cannot be undone; the member can be invited again.')
             }
-            run={async () => {
-              await call({ method: 'DELETE', path });
-              again();
-            }}
+            run={() => list.send('DELETE', [member.principalId])}
           >
             Remove
           </Danger>
@@ -131,8 +57,48 @@ function MemberRow({ member, me, path, why, again }: MemberRowProps): JSX.Elemen
           >
             Tokens
           </Link>
-        )}
-      </td>
-    </tr>
+        ),
+      ]}
+    />
+      <Why />
+      </Panel>
+    </Refusal.Provider>
+  );
+}
+
+function whyNot(me: Whoami, member: Member): string | null {
+  return member.role === 'OWNER' && me.role !== 'OWNER' ? 'Only owners change owners.' : null;
+}
+
+interface RoleChoiceProps {
+  member: Member;
+  me: Whoami;
+  change: (body: unknown) => Promise<unknown>;
+}
+
+function RoleChoice({ member, me, change }: RoleChoiceProps): JSX.Element {
+  const [role, setRole] = useState<string>(member.role);
+  const why = useWhy(whyNot(me, member));
+  const grantable = ROLES.filter((one) => one !== 'OWNER' || me.role === 'OWNER' || member.role === 'OWNER');
+  return (
+    <>
+      <select
+        aria-label={`Role of ${member.name}`}
+        value={role}
+        disabled={why !== null}
+        onChange={(event) => setRole(event.currentTarget.value)}
+      >
+        {grantable.map((one) => (
+          <option key={one} value={one}>
+            {one}
+          </option>
+        ))}
+      </select>
+      <Named.Provider value={`the role of ${member.name}`}>
+        <Act why={why ?? (role === member.role ? 'It is the role that the member has.' : null)} run={() => change({ role })}>
+          Change
+        </Act>
+      </Named.Provider>
+    </>
   );
 }

@@ -1,30 +1,40 @@
 // What the sections share: lists, secrets, buttons that say why they are disabled, confirmation of what cannot be undone.
-import type { ComponentChildren, JSX } from 'preact';
-import { useId, useState } from 'preact/hooks';
-import { call } from '../../api/client';
+import { type ComponentChildren, createContext, type JSX } from 'preact';
+import { useContext, useId, useState } from 'preact/hooks';
+import type { Scope } from '../../api/api_types';
+import { call, send } from '../../api/client';
+import type { Call } from '../../api/request';
 import type { Page, Whoami } from '../../api/types';
-import type { Zone } from '../../address/time';
-import { CopyButton } from '../../ui/copy';
-import { type Query, useQuery } from '../../ui/query';
-import { Empty, Failure, Loaded } from '../../ui/states';
+import { Button, Named, showModally, Table, type TableProps } from '../../ui/elements';
+import { CopyAs, CopyButton } from '../../ui/copy';
+import { Empty, Failure, Loaded, type Query, useAction, useQuery } from '../../ui/query';
+import { useOpened } from './project';
 
 export interface SectionProps {
   me: Whoami;
   /** Path of the organization in the API. */
   org: string;
-  zone: Zone;
 }
 
 export const LIMIT = 100;
 
-/** Why the caller may not; null if the caller may. */
-export function lacks(me: Whoami, scope: string): string | null {
-  return me.scopes.includes(scope) ? null : `Your role or token lacks the permission ${scope}.`;
+/** Why the caller may not press the buttons and send the forms inside; null if the caller may. */
+export const Refusal = createContext<string | null>(null);
+
+/** `besides`: a reason of one button or form. */
+export function useWhy(besides: string | null): string | null {
+  return useContext(Refusal) ?? besides;
 }
 
 /** Said once, above buttons that are disabled for this reason. */
-export function Why({ why }: { why: string | null }): JSX.Element | null {
+export function Why({ besides = null }: { besides?: string | null }): JSX.Element | null {
+  const why = useWhy(besides);
   return why === null ? null : <p class="quiet">{why}</p>;
+}
+
+/** Why the caller may not; null if the caller may. */
+export function lacks(me: Whoami, scope: Scope): string | null {
+  return me.scopes.includes(scope) ? null : `Your role or token lacks the permission ${scope}.`;
 }
 
 /** Path of one resource below another. */
@@ -39,9 +49,9 @@ export function Secret({ label, value, hide }: { label: string; value: string; h
       <p>
         {label}: it is shown once. <CopyButton label="Copy" text={() => value} />
         {hide !== undefined && (
-          <button type="button" class="quiet" onClick={hide}>
+          <Button class="quiet" onClick={hide}>
             Hide
-          </button>
+          </Button>
         )}
       </p>
       <code class="secret">{value}</code>
@@ -49,71 +59,71 @@ export function Secret({ label, value, hide }: { label: string; value: string; h
   );
 }
 
-interface RowsProps {
-  label: string;
-  head: string[];
-  children: ComponentChildren;
-}
-
-export function Rows({ label, head, children }: RowsProps): JSX.Element {
+export function Rows<T>({ label, ...table }: TableProps<T> & { label: string }): JSX.Element {
   return (
     <div class="scroll" role="region" aria-label={`Table: ${label}`} tabIndex={0}>
-      <table>
-        <thead>
-          <tr>
-            {head.map((name) => (
-              <th key={name} scope="col">
-                {name}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>{children}</tbody>
-      </table>
+      <Table {...table} />
     </div>
   );
 }
 
-interface ListedProps<T> {
-  query: Query<Page<T>>;
-  /** The path that was asked; further pages have its parameters. */
+/** A list of the API, and what changes it. */
+export interface List<T> {
   path: string;
+  asked: Call;
+  query: Query<Items<T>>;
+  /** Sends a request to a path below that of the list, and asks for the list again. */
+  send<R>(method: Parameters<typeof send>[0], parts: string[], body?: unknown): Promise<R>;
+}
+
+/** A page, or all there is. */
+type Items<T> = Pick<Page<T>, 'data'> & Partial<Page<T>>;
+
+/** `limit`: items of a page; null: the list comes as a whole. `isThere`: whether there is such a list. */
+export function useList<T>(path: string, limit: number | null = LIMIT, isThere = true): List<T> {
+  const asked = { path: limit === null ? path : `${path}?limit=${limit}` };
+  const query = useQuery<Items<T>>(isThere ? asked : null);
+  return {
+    path,
+    asked,
+    query,
+    async send<R>(method: Parameters<typeof send>[0], parts: string[], body?: unknown) {
+      const made = await send<R>(method, under(path, ...parts), body);
+      query.again();
+      return made;
+    },
+  };
+}
+
+interface ListedProps<T> extends Omit<TableProps<T>, 'items'> {
+  list: Pick<List<T>, 'asked' | 'query'>;
   label: string;
   empty: string;
-  head: string[];
-  row: (item: T) => JSX.Element;
 }
 
 /** Pages of a list, one below the other. */
-export function Listed<T>({ query, path, label, empty, head, row }: ListedProps<T>): JSX.Element {
-  const [rest, setRest] = useState<{ after: Page<T>; data: T[]; next: string | null } | null>(null);
+export function Listed<T>({ list: { asked, query }, empty, ...table }: ListedProps<T>): JSX.Element {
+  const [rest, setRest] = useState<{ after: Items<T>; data: T[]; next: string | null } | null>(null);
   const action = useAction();
   return (
     <Loaded query={query}>
       {(page) => {
-        const more = rest?.after === page ? rest : { after: page, data: [], next: page.nextCursor };
-        const all = [...page.data, ...more.data];
-        if (all.length === 0) return <Empty title={empty} />;
+        const more = rest?.after === page ? rest : { after: page, data: [], next: page.nextCursor ?? null };
+        const items = [...page.data, ...more.data];
+        if (items.length === 0) return <Empty title={empty} />;
+        async function append(): Promise<void> {
+          const cursor = `cursor=${encodeURIComponent(more.next ?? '')}`;
+          const next = await call<Page<T>>({ path: `${asked.path}${asked.path.includes('?') ? '&' : '?'}${cursor}` });
+          setRest({ after: page, data: [...more.data, ...next.data], next: next.nextCursor });
+        }
         return (
           <>
-            <Rows label={label} head={head}>
-              {all.map(row)}
-            </Rows>
-            {action.error !== null && <Failure error={action.error} />}
+            <Rows items={items} {...table} />
+            <Failure error={action.error} />
             {more.next !== null && (
-              <button
-                type="button"
-                disabled={action.isBusy}
-                onClick={() =>
-                  void action.run(async () => {
-                    const cursor = encodeURIComponent(more.next ?? '');
-                    const next = await call<Page<T>>({ path: `${path}${path.includes('?') ? '&' : '?'}cursor=${cursor}` });
-                    setRest({ after: page, data: [...more.data, ...next.data], next: next.nextCursor });
-                  })
-                }
-              >
+              <Button disabled={action.isBusy} onClick={() => void action.run(append)}>
                 Show more
-              </button>
+              </Button>
             )}
           </>
         );
@@ -123,67 +133,55 @@ export function Listed<T>({ query, path, label, empty, head, row }: ListedProps<
 }
 
 /** The item of an id: of the first page of a list, or asked for by itself. */
-export function useFound<T extends { id: string }>(query: Query<Page<T>>, path: string, id: string | null): T | null {
+export function useFound<T extends { id: string }>({ path, query }: List<T>, id: string | null): T | null {
   const listed = query.data?.data.find((one) => one.id === id) ?? null;
   const isElsewhere = query.data?.hasMore === true && listed === null && id !== null;
   const other = useQuery<T>(isElsewhere ? { path: under(path, id) } : null);
   return listed ?? (isElsewhere ? other.data : null);
 }
 
-export interface Action {
-  error: Error | null;
-  isBusy: boolean;
-  /** Whether it succeeded. */
-  run(work: () => Promise<void>): Promise<boolean>;
-  clear(): void;
+interface RecentProps {
+  title: string;
+  of: { asked: Call; query: Query<unknown> };
 }
 
-export function useAction(): Action {
-  const [error, setError] = useState<Error | null>(null);
-  const [isBusy, setBusy] = useState(false);
-  return {
-    error,
-    isBusy,
-    clear: () => setError(null),
-    async run(work) {
-      setError(null);
-      setBusy(true);
-      try {
-        await work();
-        return true;
-      } catch (failure) {
-        setError(failure as Error);
-        return false;
-      } finally {
-        setBusy(false);
-      }
-    },
-  };
+/** Above a list that grows by itself. */
+export function Recent({ title, of: { query, asked } }: RecentProps): JSX.Element {
+  return (
+    <>
+      <h3>{title}</h3>
+      <div class="bar-row">
+        <Button onClick={query.again}>Reload</Button>
+        <CopyAs asked={asked} />
+      </div>
+    </>
+  );
 }
 
 interface ButtonProps {
   children: string;
-  /** What it acts on, for those who hear the button alone. */
-  of?: string;
+  /** Why it alone cannot be pressed. */
   why?: string | null;
-  run: () => Promise<void>;
+  run: () => Promise<unknown>;
+}
+
+/** What both kinds of buttons have. */
+function useButton(children: string, besides: string | null): { 'aria-label': string; title: string; disabled: boolean } {
+  const why = useWhy(besides);
+  const of = useContext(Named);
+  return { 'aria-label': of === '' ? children : `${children} ${of}`, title: why ?? '', disabled: why !== null };
 }
 
 /** A button whose failure is shown beside it. */
-export function Act({ children, of, why = null, run }: ButtonProps): JSX.Element {
+export function Act({ children, why = null, run }: ButtonProps): JSX.Element {
   const action = useAction();
+  const { disabled, ...said } = useButton(children, why);
   return (
     <>
-      <button
-        type="button"
-        disabled={why !== null || action.isBusy}
-        aria-label={of === undefined ? children : `${children} ${of}`}
-        title={why ?? ''}
-        onClick={() => void action.run(run)}
-      >
+      <Button {...said} disabled={disabled || action.isBusy} onClick={() => void action.run(run)}>
         {children}
-      </button>
-      {action.error !== null && <Failure error={action.error} />}
+      </Button>
+      <Failure error={action.error} />
     </>
   );
 }
@@ -192,56 +190,36 @@ interface DangerProps extends ButtonProps {
   /** The question. */
   title: string;
   /** What follows. */
-  children: string;
   text: string;
   /** What has to be typed where much is lost. */
   typed?: string;
 }
 
 /** A button that asks first. The failure is shown in the dialog. */
-export function Danger({ children, of, why = null, run, title, text, typed }: DangerProps): JSX.Element {
+export function Danger({ children, why = null, ...asked }: DangerProps): JSX.Element {
   const [isOpen, setOpen] = useState(false);
   return (
     <>
-      <button
-        type="button"
-        disabled={why !== null}
-        aria-label={of === undefined ? children : `${children} ${of}`}
-        title={why ?? ''}
-        onClick={() => setOpen(true)}
-      >
+      <Button {...useButton(children, why)} onClick={() => setOpen(true)}>
         {children}
-      </button>
-      {isOpen && (
-        <Question title={title} text={text} button={children} typed={typed ?? ''} run={run} close={() => setOpen(false)} />
-      )}
+      </Button>
+      {isOpen && <Question {...asked} button={children} close={() => setOpen(false)} />}
     </>
   );
 }
 
-interface QuestionProps {
-  title: string;
-  text: string;
+interface QuestionProps extends Omit<DangerProps, 'children' | 'why'> {
   button: string;
-  typed: string;
-  run: () => Promise<void>;
   close: () => void;
 }
 
-function Question({ title, text, button, typed, run, close }: QuestionProps): JSX.Element {
+function Question({ title, text, button, typed = '', run, close }: QuestionProps): JSX.Element {
   const action = useAction();
   const [given, setGiven] = useState('');
   const id = useId();
   const mustType = typed !== '' && given !== typed;
   return (
-    <dialog
-      class="dialog"
-      aria-labelledby={id}
-      ref={(element) => {
-        if (element !== null && !element.open) element.showModal();
-      }}
-      onClose={close}
-    >
+    <dialog class="dialog" aria-labelledby={id} ref={showModally} onClose={close}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -257,18 +235,41 @@ function Question({ title, text, button, typed, run, close }: QuestionProps): JS
             <input type="text" autocomplete="off" value={given} onInput={(event) => setGiven(event.currentTarget.value)} />
           </label>
         )}
-        {action.error !== null && <Failure error={action.error} />}
+        <Failure error={action.error} />
         <div class="bar-row">
           <button type="submit" disabled={mustType || action.isBusy}>
             {button}
           </button>
           {/* Enter alone must not lose anything. */}
-          <button type="button" autoFocus={typed === ''} onClick={(event) => event.currentTarget.closest('dialog')?.close()}>
+          <Button autoFocus={typed === ''} onClick={(event) => event.currentTarget.closest('dialog')?.close()}>
             Cancel
-          </button>
+          </Button>
         </div>
       </form>
     </dialog>
+  );
+}
+
+interface OpenerProps {
+  id: string;
+  open?: string;
+  close?: string;
+  /** With the name of the item, for those who hear the button alone. */
+  label?: string;
+}
+
+/** Opens an item of a list, or closes it; the address has which. */
+export function Opener({ id, open = 'Open', close = 'Close', label = open }: OpenerProps): JSX.Element {
+  const [opened, setOpened] = useOpened();
+  const isOpen = id === opened;
+  return (
+    <Button
+      aria-label={`${label} ${useContext(Named)}`}
+      aria-expanded={isOpen}
+      onClick={() => setOpened(isOpen ? null : id)}
+    >
+      {isOpen ? close : open}
+    </Button>
   );
 }
 

@@ -1,41 +1,16 @@
 // Policies of approvals, as the JSON that the API takes; and what they would decide.
 import type { JSX } from 'preact';
 import { useId, useRef, useState } from 'preact/hooks';
-import { ApiError, call, type Detail } from '../../api/client';
-import type { Page } from '../../api/types';
+import type { ApprovalPolicy, DryRunResult, Issue } from '../../api/api_types';
+import { send } from '../../api/client';
+import { ApiError } from '../../api/request';
+import { Button } from '../../ui/elements';
 import { CopyAs } from '../../ui/copy';
-import { useQuery } from '../../ui/query';
-import { Failure } from '../../ui/states';
+import { Failure, useAction } from '../../ui/query';
 import { Text } from '../../ui/text';
-import { Form } from './form';
-import { Danger, lacks, LIMIT, Listed, Panel, Rows, type SectionProps, under, useAction, useFound, Why } from './parts';
+import { field, Form, required } from './form';
+import { Danger, lacks, Listed, Opener, Panel, Refusal, Rows, type SectionProps, useFound, useList, useWhy, Why } from './parts';
 import { useOpened } from './project';
-
-interface Policy {
-  id: string;
-  projectSlug: string | null;
-  name: string;
-  actionPattern: string;
-  targetType: string | null;
-  effect: string;
-  riskClass: string;
-  minApprovers: number;
-  approverRoles: string[];
-  machineApproverIds: string[];
-  ttlMinutes: number;
-  enabled: boolean;
-}
-
-interface Decision {
-  decision: string;
-  riskClass: string;
-  reason: string;
-  minApprovers: number;
-  policySource: string;
-  approverRoles: string[];
-  ttlMinutes: number;
-  matching: { policyId: string | null; name: string; policySource: string; actionPattern: string; effect: string }[];
-}
 
 const TEMPLATE = {
   name: 'Deploys to production',
@@ -51,137 +26,105 @@ const TEMPLATE = {
   projectSlug: null,
 };
 const NEW = 'new';
+/** What a change may hold. */
+const CHANGEABLE = Object.keys(TEMPLATE).filter((name) => name !== 'projectSlug');
 
 export default function Policies({ me, org }: SectionProps): JSX.Element {
-  const path = `${org}/approval-policies`;
-  const asked = { path: `${path}?limit=${LIMIT}` };
-  const query = useQuery<Page<Policy>>(asked);
+  const list = useList<ApprovalPolicy>(`${org}/approval-policies`);
   const [opened, open] = useOpened();
   const why = lacks(me, 'policies:write');
-  const found = useFound(query, path, opened === NEW ? null : opened);
+  const found = useFound(list, opened === NEW ? null : opened);
   return (
     <>
-      <Panel title="Policies">
-        <div class="bar-row">
-          <button type="button" disabled={why !== null} title={why ?? ''} onClick={() => open(NEW)}>
-            New policy
-          </button>
-          <CopyAs asked={asked} />
-        </div>
-        <Listed
-          query={query}
-          path={asked.path}
-          label="Policies"
-          empty="There is no policy: the built-in rules decide."
-          head={['Name', 'Actions that match', 'Target', 'Effect', 'Risk', 'Approvers', 'For', 'State', 'Change']}
-          row={(policy) => (
-            <tr key={policy.id} aria-selected={policy.id === opened}>
-              <td>
-                <Text of={policy.name} />
-              </td>
-              <td class="mono">
-                <Text of={policy.actionPattern} />
-              </td>
-              <td>{policy.targetType === null ? 'any' : <Text of={policy.targetType} />}</td>
-              <td>{policy.effect}</td>
-              <td>{policy.riskClass}</td>
-              <td>
-                {policy.minApprovers} of {policy.approverRoles.join(', ')}
-              </td>
-              <td>{policy.projectSlug ?? 'the organization'}</td>
-              <td>{policy.enabled ? 'enabled' : 'disabled'}</td>
-              <td class="bar-row">
-                <button
-                  type="button"
-                  aria-label={`Edit ${policy.name}`}
-                  aria-expanded={policy.id === opened}
-                  onClick={() => open(policy.id === opened ? null : policy.id)}
-                >
-                  {policy.id === opened ? 'Close' : 'Edit'}
-                </button>
+      <Refusal.Provider value={why}>
+        <Panel title="Policies">
+          <div class="bar-row">
+            <Button disabled={why !== null} title={why ?? ''} onClick={() => open(NEW)}>
+              New policy
+            </Button>
+            <CopyAs asked={list.asked} />
+          </div>
+          <Listed
+            list={list}
+            label="Policies"
+            empty="There is no policy: the built-in rules decide."
+            head={[
+              'Name',
+              ['Actions that match', 'mono'],
+              'Target',
+              'Effect',
+              'Risk',
+              'Approvers',
+              'For',
+              'State',
+              ['Change', 'bar-row'],
+            ]}
+            named={(policy) => policy.name}
+            selected={opened}
+            row={(policy) => [
+              <Text of={policy.name} />,
+              <Text of={policy.actionPattern} />,
+              policy.targetType === null ? 'any' : <Text of={policy.targetType} />,
+              policy.effect,
+              policy.riskClass,
+              `${policy.minApprovers} of ${policy.approverRoles.join(', ')}`,
+              policy.projectSlug ?? 'the organization',
+              policy.enabled ? 'enabled' : 'disabled',
+              <>
+                <Opener id={policy.id} open="Edit" />
                 <Danger
-                  of={policy.name}
-                  why={why}
                   title={`Delete the policy ${policy.name}?`}
                   text="Later requests are decided without it; present ones are not affected. This cannot be undone."
                   run={async () => {
-                    await call({ method: 'DELETE', path: under(path, policy.id) });
+                    await list.send('DELETE', [policy.id]);
                     if (opened === policy.id) open(null);
-                    query.again();
                   }}
                 >
                   Delete
                 </Danger>
-              </td>
-            </tr>
-          )}
-        />
-        <Why why={why} />
-      </Panel>
-      {opened === NEW && (
-        <Editor
-          key={NEW}
-          title="New policy"
-          text={JSON.stringify(TEMPLATE, null, 2)}
-          why={why}
-          save={async (body) => {
-            const made = await call<Policy>({ method: 'POST', path, body });
-            query.again();
-            open(made.id);
-          }}
-        />
-      )}
-      {found !== null && (
-        <Editor
-          key={found.id}
-          title={`Policy ${found.name}`}
-          text={JSON.stringify(changeable(found), null, 2)}
-          why={why}
-          save={async (body) => {
-            await call({ method: 'PATCH', path: under(path, found.id), body });
-            query.again();
-          }}
-        />
-      )}
-      <DryRun path={`${path}/dry-run`} />
+              </>,
+            ]}
+          />
+          <Why />
+        </Panel>
+        {opened === NEW && (
+          <Editor
+            key={NEW}
+            title="New policy"
+            text={JSON.stringify(TEMPLATE, null, 2)}
+            save={async (body) => open((await list.send<ApprovalPolicy>('POST', [], body)).id)}
+          />
+        )}
+        {found !== null && (
+          <Editor
+            key={found.id}
+            title={`Policy ${found.name}`}
+            text={JSON.stringify(found, CHANGEABLE, 2)}
+            save={(body) => list.send('PATCH', [found.id], body)}
+          />
+        )}
+      </Refusal.Provider>
+      <DryRun path={`${list.path}/dry-run`} />
     </>
   );
-}
-
-/** What a change may hold. */
-function changeable(policy: Policy): Partial<Policy> {
-  const { name, actionPattern, targetType, effect, riskClass, minApprovers, approverRoles, machineApproverIds } = policy;
-  const { ttlMinutes, enabled } = policy;
-  return {
-    name,
-    actionPattern,
-    targetType,
-    effect,
-    riskClass,
-    minApprovers,
-    approverRoles,
-    machineApproverIds,
-    ttlMinutes,
-    enabled,
-  };
 }
 
 interface EditorProps {
   title: string;
   text: string;
-  why: string | null;
-  save: (body: unknown) => Promise<void>;
+  save: (body: unknown) => Promise<unknown>;
 }
 
-function Editor({ title, text: initial, why, save }: EditorProps): JSX.Element {
+function Editor({ title, text: initial, save }: EditorProps): JSX.Element {
   const [text, setText] = useState(initial);
   const [isSaved, setSaved] = useState(false);
   const area = useRef<HTMLTextAreaElement>(null);
   const action = useAction();
+  const why = useWhy(null);
   const id = useId();
   const details = action.error instanceof ApiError ? action.error.details : [];
   const problem = syntaxProblem(text);
-  function show(detail: Detail): void {
+  function show(detail: Issue): void {
     const [from, to] = placeOf(text, detail.path);
     area.current?.focus();
     area.current?.setSelectionRange(from, to);
@@ -223,16 +166,16 @@ function Editor({ title, text: initial, why, save }: EditorProps): JSX.Element {
                     <span class="error">
                       <Text of={one.message} />
                     </span>{' '}
-                    <button type="button" class="quiet" onClick={() => show(one)}>
+                    <Button class="quiet" onClick={() => show(one)}>
                       Line {lineOf(text, one.path)}: {one.path.replace(/^body\.?/, '')}
-                    </button>
+                    </Button>
                   </li>
                 ))}
               </ul>
             )}
           </div>
         </div>
-        {action.error !== null && details.length === 0 && <Failure error={action.error} />}
+        {details.length === 0 && <Failure error={action.error} />}
         {isSaved && (
           <p class="good" role="status">
             Saved. Requests from now on are decided by it.
@@ -272,21 +215,21 @@ function lineOf(text: string, path: string): number {
 }
 
 function DryRun({ path }: { path: string }): JSX.Element {
-  const [result, setResult] = useState<Decision | null>(null);
+  const [result, setResult] = useState<DryRunResult | null>(null);
   return (
     <Panel title="What would be decided">
       <Form
         label="Dry run"
         fields={[
-          { kind: 'text', name: 'action', label: 'Action', required: true, placeholder: 'deploy.production' },
-          { kind: 'text', name: 'targetType', label: 'Type of the target', required: true, placeholder: 'service' },
-          { kind: 'text', name: 'projectTag', label: 'Project, if any' },
+          required('text', 'action', 'Action', { placeholder: 'deploy.production' }),
+          required('text', 'targetType', 'Type of the target', { placeholder: 'service' }),
+          field('text', 'projectTag', 'Project, if any'),
         ]}
         button="Evaluate"
         keeps
         submit={async (body) => {
           setResult(null);
-          setResult(await call<Decision>({ method: 'POST', path, body }));
+          setResult(await send<DryRunResult>('POST', path, body));
         }}
       />
       {result !== null && (
@@ -299,20 +242,13 @@ function DryRun({ path }: { path: string }): JSX.Element {
               {result.minApprovers} of {result.approverRoles.join(', ')} within {result.ttlMinutes} minutes.
             </p>
           )}
-          <Rows label="Rules that match" head={['Rule', 'From', 'Actions that match', 'Effect']}>
-            {result.matching.map((rule, at) => (
-              <tr key={`${rule.policyId ?? rule.name}-${at}`}>
-                <td>
-                  <Text of={rule.name} />
-                </td>
-                <td>{rule.policySource}</td>
-                <td class="mono">
-                  <Text of={rule.actionPattern} />
-                </td>
-                <td>{rule.effect}</td>
-              </tr>
-            ))}
-          </Rows>
+          <Rows
+            label="Rules that match"
+            head={['Rule', 'From', ['Actions that match', 'mono'], 'Effect']}
+            items={result.matching}
+            by={(rule) => `${rule.policyId ?? rule.name}-${result.matching.indexOf(rule)}`}
+            row={(rule) => [<Text of={rule.name} />, rule.policySource, <Text of={rule.actionPattern} />, rule.effect]}
+          />
         </div>
       )}
     </Panel>

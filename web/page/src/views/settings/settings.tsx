@@ -1,17 +1,13 @@
 // Settings: one section at a time, each a file of its own that is loaded when it is shown first.
 import type { ComponentType, JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
-import { address, zoneOf } from '../../address/address';
 import { owner } from '../../api/session';
-import type { ViewProps } from '../../router';
-import { Link } from '../../ui/link';
+import type { ViewProps } from '../../address/address';
+import { Empty, Lazy } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
-import { Empty, Failure, Skeleton } from '../../ui/states';
+import { Link } from '../../ui/text';
 import type { SectionProps } from './parts';
 
-type Section = ComponentType<SectionProps>;
-
-const SECTIONS: [string, string, () => Promise<{ default: Section }>][] = [
+const SECTIONS: [string, string, () => Promise<{ default: ComponentType<SectionProps> }>][] = [
   ['keys', 'Project keys', () => import('./keys')],
   ['scrubbing', 'Scrubbing', () => import('./scrubbing')],
   ['tokens', 'Access tokens', () => import('./tokens')],
@@ -30,7 +26,6 @@ const SECTIONS: [string, string, () => Promise<{ default: Section }>][] = [
 ];
 
 export default function Settings({ place }: ViewProps): JSX.Element {
-  const here = useSignal(address);
   const me = useSignal(owner); // whose session may have ended: what is typed stays
   const id = place.id === '' ? 'keys' : place.id;
   const found = SECTIONS.find(([one]) => one === id);
@@ -46,27 +41,8 @@ export default function Settings({ place }: ViewProps): JSX.Element {
       </nav>
       {found === undefined && <Empty title="There is no such section." />}
       {found !== undefined && me && (
-        <Shown
-          key={id}
-          load={found[2]}
-          props={{ me, org: `/orgs/${encodeURIComponent(place.org)}`, zone: zoneOf(here) }}
-        />
+        <Lazy key={id} load={found[2]} props={{ me, org: `/orgs/${encodeURIComponent(place.org)}` }} />
       )}
     </section>
   );
-}
-
-function Shown({ load, props }: { load: () => Promise<{ default: Section }>; props: SectionProps }): JSX.Element {
-  const [section, setSection] = useState<Section | null>(null);
-  const [error, setError] = useState<Error | null>(null);
-  useEffect(() => {
-    load().then(
-      (loaded) => setSection(() => loaded.default),
-      (failure: Error) => setError(failure),
-    );
-  }, []);
-  if (error !== null) return <Failure error={error} again={() => location.reload()} />;
-  if (section === null) return <Skeleton />;
-  const Found = section;
-  return <Found {...props} />;
 }

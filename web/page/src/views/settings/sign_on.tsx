@@ -1,155 +1,118 @@
 // Single sign-on: the connections to identity providers, what a login would do, domains, and who is linked.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { shownTime } from '../../address/time';
-import { call } from '../../api/client';
-import type { Page } from '../../api/types';
+import { time } from '../../address/address';
+import {
+  type ConnectionDryRunResult,
+  type ConnectionList,
+  type Domain,
+  type LinkedIdentity,
+  type Member,
+  type MemberPage,
+  NewDomain,
+  type Protocol,
+  type ShownSettings,
+  type SsoConnection,
+} from '../../api/api_types';
+import { send } from '../../api/client';
 import { CopyAs, CopyButton } from '../../ui/copy';
-import { useQuery } from '../../ui/query';
-import { Empty, Loaded } from '../../ui/states';
-import { OutsideLink, Text } from '../../ui/text';
-import { type Body, type FieldSpec, Form, options } from './form';
-import type { Member } from './members';
-import { Act, Danger, lacks, LIMIT, Listed, Panel, Rows, type SectionProps, under, Why } from './parts';
-
-type Protocol = 'SAML' | 'OIDC';
-
-interface Connection {
-  protocol: Protocol;
-  enabled: boolean;
-  enforced: boolean;
-  defaultRole: string;
-  attributeMapping: object | null;
-  roleMapping: object | null;
-  idpEntityId: string | null;
-  idpSsoUrl: string | null;
-  idpCertificateConfigured: boolean;
-  idpCertificateAlternateCount: number;
-  oidcIssuer: string | null;
-  oidcClientId: string | null;
-  oidcClientSecretConfigured: boolean;
-  oidcScopes: string[];
-}
-
-interface SsoSettings {
-  mfaTrust: string;
-  personalTokens: boolean;
-  breakGlassPrincipalId: string | null;
-  enforced: boolean;
-  effectiveBreakGlassPrincipalId: string | null;
-  testedProtocols: Protocol[];
-  confirmedByOwner: Protocol[];
-}
-
-interface Outcome {
-  account: 'KNOWN' | 'LINKED' | 'CREATED' | 'REFUSED';
-  reason: string | null;
-  detail: string | null;
-  email: string | null;
-  name: string | null;
-  groups: string[];
-  role: string | null;
-}
+import { Loaded, useQuery } from '../../ui/query';
+import { Named } from '../../ui/elements';
+import { Text } from '../../ui/text';
+import { OutsideLink } from '../../ui/values';
+import { type Body, field, fieldsOf, type FieldSpec, Form, type Option, options, required } from './form';
+import { Act, Danger, lacks, LIMIT, Panel, Refusal, type SectionProps, under, useList, Why } from './parts';
+import { Resource } from './resource';
 
 const NAMES: Record<Protocol, string> = { SAML: 'SAML 2.0', OIDC: 'OpenID Connect' };
 const ROLES_OF_LOGINS = ['VIEWER', 'BILLING', 'MEMBER', 'ADMIN'];
 const OTHER_PROVIDER = 'Changing this means another provider: users are unlinked, and their sessions end.';
-const ACCOUNTS: Record<Outcome['account'], string> = {
+const ACCOUNTS: Record<ConnectionDryRunResult['account'], string> = {
   KNOWN: 'The login would be that of the account that is linked already.',
   LINKED: 'The login would be linked to the member with the address.',
   CREATED: 'The login would create a member.',
   REFUSED: 'The login would be refused.',
 };
 
-export default function SignOn(props: SectionProps): JSX.Element {
-  const { me, org } = props;
+export default function SignOn({ me, org }: SectionProps): JSX.Element {
   const path = `${org}/sso/connections`;
-  const query = useQuery<{ connections: Connection[] }>({ path });
-  const why = lacks(me, 'sso:write');
+  const query = useQuery<ConnectionList>({ path });
   return (
-    <>
-      <Why why={why} />
+    <Refusal.Provider value={lacks(me, 'sso:write')}>
+      <Why />
       <Loaded query={query}>
         {({ connections }) => (
           <>
             {(['SAML', 'OIDC'] as const).map((protocol) => (
-              <One
-                key={protocol}
-                {...props}
-                protocol={protocol}
-                connection={connections.find((one) => one.protocol === protocol) ?? null}
-                path={under(path, protocol)}
-                why={why}
-                again={query.again}
-              />
+              <Named.Provider key={protocol} value={NAMES[protocol]}>
+                <One
+                  slug={me.organization.slug}
+                  protocol={protocol}
+                  connection={connections.find((one) => one.protocol === protocol) ?? null}
+                  path={under(path, protocol)}
+                  again={query.again}
+                />
+              </Named.Provider>
             ))}
           </>
         )}
       </Loaded>
-      <ForAll {...props} why={why} />
-      <Domains {...props} why={why} />
-      <Identities {...props} why={why} />
-    </>
+      <ForAll org={org} />
+      <Domains org={org} />
+      <Identities org={org} />
+    </Refusal.Provider>
   );
 }
 
-interface OneProps extends SectionProps {
+interface OneProps {
+  slug: string;
   protocol: Protocol;
-  connection: Connection | null;
+  connection: SsoConnection | null;
   path: string;
-  why: string | null;
   again: () => void;
 }
 
-function One({ me, protocol, connection, path, why, again }: OneProps): JSX.Element {
+function One({ slug, protocol, connection, path, again }: OneProps): JSX.Element {
+  const name = NAMES[protocol];
   const change = async (body: Body): Promise<void> => {
-    await call({ method: 'PUT', path, body });
+    await send('PUT', path, body);
     again();
   };
   return (
-    <Panel title={NAMES[protocol]}>
+    <Panel title={name}>
       <div class="bar-row">
         <span>{stateOf(connection)}</span>
         {connection !== null && (
           <>
             {connection.enabled ? (
               <Danger
-                of={NAMES[protocol]}
-                why={why}
-                title={`Disable ${NAMES[protocol]}?`}
+                title={`Disable ${name}?`}
                 text="Nobody logs in through it any more, and the sessions of those who have end. Nobody is unlinked."
-                run={async () => change({ enabled: false })}
+                run={() => change({ enabled: false })}
               >
                 Disable
               </Danger>
             ) : (
-              <Act of={NAMES[protocol]} why={why} run={async () => change({ enabled: true })}>
-                Enable
-              </Act>
+              <Act run={() => change({ enabled: true })}>Enable</Act>
             )}
             {connection.enforced ? (
-              <Act of={NAMES[protocol]} why={why} run={async () => change({ enforced: false })}>
-                No longer enforce
-              </Act>
+              <Act run={() => change({ enforced: false })}>No longer enforce</Act>
             ) : (
               <Danger
-                of={NAMES[protocol]}
-                why={why ?? (connection.enabled ? null : 'It is not enabled.')}
-                title={`Enforce ${NAMES[protocol]}?`}
+                why={connection.enabled ? null : 'It is not enabled.'}
+                title={`Enforce ${name}?`}
                 text="Members cannot log in with a password any more, but for the owner who keeps a way in."
-                run={async () => change({ enforced: true })}
+                run={() => change({ enforced: true })}
               >
                 Enforce
               </Danger>
             )}
             <Danger
-              of={NAMES[protocol]}
-              why={why}
-              title={`Delete the connection ${NAMES[protocol]}?`}
+              title={`Delete the connection ${name}?`}
               text="Its users are unlinked and their sessions end; accounts and memberships stay. This cannot be undone."
               typed={protocol}
               run={async () => {
-                await call({ method: 'DELETE', path });
+                await send('DELETE', path);
                 again();
               }}
             >
@@ -159,15 +122,14 @@ function One({ me, protocol, connection, path, why, again }: OneProps): JSX.Elem
         )}
         <CopyAs asked={{ path }} />
       </div>
-      <Addresses protocol={protocol} slug={me.organization.slug} exists={connection !== null} />
+      <Addresses protocol={protocol} slug={slug} exists={connection !== null} />
       <details open={connection === null}>
         <summary>Provider settings, and roles of its users</summary>
         <Form
           key={connection === null ? 'new' : 'change'}
-          label={`Configure ${NAMES[protocol]}`}
+          label={`Configure ${name}`}
           fields={protocol === 'SAML' ? samlFields(connection) : oidcFields(connection)}
           button={connection === null ? 'Create the connection' : 'Save the connection'}
-          why={why}
           keeps
           done="Saved."
           submit={change}
@@ -178,7 +140,7 @@ function One({ me, protocol, connection, path, why, again }: OneProps): JSX.Elem
   );
 }
 
-function stateOf(connection: Connection | null): string {
+function stateOf(connection: SsoConnection | null): string {
   if (connection === null) return 'There is no connection.';
   if (!connection.enabled) return 'The connection is disabled.';
   return connection.enforced ? 'The connection is enabled and enforced.' : 'The connection is enabled.';
@@ -220,140 +182,121 @@ function Addresses({ protocol, slug, exists }: { protocol: Protocol; slug: strin
   );
 }
 
-function samlFields(of: Connection | null): FieldSpec[] {
+function samlFields(of: SsoConnection | null): FieldSpec[] {
   return [
-    { kind: 'text', name: 'idpEntityId', label: 'Entity ID of the provider', nullable: true, initial: of?.idpEntityId ?? '', hint: OTHER_PROVIDER },
-    { kind: 'url', name: 'idpSsoUrl', label: 'Sign-on URL of the provider', nullable: true, initial: of?.idpSsoUrl ?? '' },
-    {
-      kind: 'long',
-      name: 'idpCertificate',
-      label: 'Certificate that the provider signs with',
+    field('text', 'idpEntityId', 'Entity ID of the provider', { nullable: true, initial: of?.idpEntityId ?? '', hint: OTHER_PROVIDER }),
+    field('url', 'idpSsoUrl', 'Sign-on URL of the provider', { nullable: true, initial: of?.idpSsoUrl ?? '' }),
+    field('long', 'idpCertificate', 'Certificate that the provider signs with', {
       hint: of?.idpCertificateConfigured ? 'There is one. Empty: it stays.' : 'PEM, or base64 alone',
-    },
-    {
-      kind: 'json',
-      name: 'idpCertificateAlternates',
-      label: 'Alternate certificates (JSON)',
+    }),
+    field('json', 'idpCertificateAlternates', 'Alternate certificates (JSON)', {
       rows: 2,
       hint: `A list of up to 3, which replaces the present ${of?.idpCertificateAlternateCount ?? 0}. Empty: they stay.`,
-    },
+    }),
     ...mappingFields(of),
   ];
 }
 
-function oidcFields(of: Connection | null): FieldSpec[] {
+function oidcFields(of: SsoConnection | null): FieldSpec[] {
   return [
-    { kind: 'url', name: 'oidcIssuer', label: 'Issuer', nullable: true, initial: of?.oidcIssuer ?? '', hint: OTHER_PROVIDER },
-    { kind: 'text', name: 'oidcClientId', label: 'Client ID', nullable: true, initial: of?.oidcClientId ?? '', hint: OTHER_PROVIDER },
-    {
-      kind: 'password',
-      name: 'oidcClientSecret',
-      label: 'Client secret',
+    field('url', 'oidcIssuer', 'Issuer', { nullable: true, initial: of?.oidcIssuer ?? '', hint: OTHER_PROVIDER }),
+    field('text', 'oidcClientId', 'Client ID', { nullable: true, initial: of?.oidcClientId ?? '', hint: OTHER_PROVIDER }),
+    field('password', 'oidcClientSecret', 'Client secret', {
       hint: of?.oidcClientSecretConfigured ? 'There is one. Empty: it stays.' : 'Kept encrypted, never shown',
-    },
-    {
-      kind: 'lines',
-      name: 'oidcScopes',
-      label: 'Scopes, one per line',
+    }),
+    field('lines', 'oidcScopes', 'Scopes, one per line', {
       initial: (of?.oidcScopes ?? []).join('\n'),
       hint: 'Empty: they stay; a new connection gets the usual ones',
-    },
+    }),
     ...mappingFields(of),
   ];
 }
 
-function mappingFields(of: Connection | null): FieldSpec[] {
+function mappingFields(of: SsoConnection | null): FieldSpec[] {
   const json = (value: object | null | undefined): string => (value ? JSON.stringify(value, null, 2) : '');
   return [
-    { kind: 'choice', name: 'defaultRole', label: 'Role without a group', options: options(ROLES_OF_LOGINS), initial: of?.defaultRole ?? 'VIEWER' },
-    {
-      kind: 'json',
-      name: 'roleMapping',
-      label: 'Roles of groups (JSON)',
+    field('choice', 'defaultRole', 'Role without a group', {
+      options: options(ROLES_OF_LOGINS),
+      initial: of?.defaultRole ?? 'VIEWER',
+    }),
+    field('json', 'roleMapping', 'Roles of groups (JSON)', {
       nullable: true,
       initial: json(of?.roleMapping),
       hint: 'For example {"platform-team": "ADMIN"}. Empty: members keep their roles.',
-    },
-    {
-      kind: 'json',
-      name: 'attributeMapping',
-      label: 'Names of attributes (JSON)',
+    }),
+    field('json', 'attributeMapping', 'Names of attributes (JSON)', {
       nullable: true,
       initial: json(of?.attributeMapping),
       hint: 'For example {"email": "mail", "groups": "memberOf"}. Empty: the usual names.',
-    },
+    }),
   ];
 }
 
 function DryRun({ protocol, path }: { protocol: Protocol; path: string }): JSX.Element {
-  const [result, setResult] = useState<Outcome | null>(null);
+  const [result, setResult] = useState<ConnectionDryRunResult | null>(null);
   return (
-    <details>
-      <summary>Try it without logging in</summary>
-      <Form
-        label={`Dry run of ${NAMES[protocol]}`}
-        fields={[
-          {
-            kind: 'json',
-            name: 'attributes',
-            label: protocol === 'SAML' ? 'Attributes of the assertion (JSON)' : 'Claims of the ID token (JSON)',
-            required: true,
-            initial: '{"email": "ada@example.com", "email_verified": true, "groups": []}',
-          },
-          { kind: 'text', name: 'subject', label: 'Subject', hint: 'As in a login; empty: somebody new' },
-        ]}
-        button="Show what would happen"
-        keeps
-        submit={async (body) => {
-          setResult(null);
-          setResult(await call<Outcome>({ method: 'POST', path, body }));
-        }}
-      />
-      {result !== null && (
-        <div role="status">
-          <p class={result.account === 'REFUSED' ? 'error' : 'good'}>{ACCOUNTS[result.account]}</p>
-          <dl class="pairs">
-            {result.reason !== null && (
-              <>
-                <dt>Reason</dt>
-                <dd>
-                  {result.reason}: <Text of={result.detail} />
-                </dd>
-              </>
-            )}
-            <dt>Address, name</dt>
-            <dd>
-              <Text of={result.email} />, <Text of={result.name} />
-            </dd>
-            <dt>Groups</dt>
-            <dd>
-              <Text of={result.groups.join(', ')} empty="none" />
-            </dd>
-            <dt>Role</dt>
-            <dd>{result.role ?? 'none'}</dd>
-          </dl>
-        </div>
-      )}
-    </details>
+    <Refusal.Provider value={null}>
+      <details>
+        <summary>Try it without logging in</summary>
+        <Form
+          label={`Dry run of ${NAMES[protocol]}`}
+          fields={[
+            required('json', 'attributes', protocol === 'SAML' ? 'Attributes of the assertion (JSON)' : 'Claims of the ID token (JSON)', {
+              initial: '{"email": "ada@example.com", "email_verified": true, "groups": []}',
+            }),
+            field('text', 'subject', 'Subject', { hint: 'As in a login; empty: somebody new' }),
+          ]}
+          button="Show what would happen"
+          keeps
+          submit={async (body) => {
+            setResult(null);
+            setResult(await send<ConnectionDryRunResult>('POST', path, body));
+          }}
+        />
+        {result !== null && (
+          <div role="status">
+            <p class={result.account === 'REFUSED' ? 'error' : 'good'}>{ACCOUNTS[result.account]}</p>
+            <dl class="pairs">
+              {result.reason !== null && (
+                <>
+                  <dt>Reason</dt>
+                  <dd>
+                    {result.reason}: <Text of={result.detail} />
+                  </dd>
+                </>
+              )}
+              <dt>Address, name</dt>
+              <dd>
+                <Text of={result.email} />, <Text of={result.name} />
+              </dd>
+              <dt>Groups</dt>
+              <dd>
+                <Text of={result.groups.join(', ')} empty="none" />
+              </dd>
+              <dt>Role</dt>
+              <dd>{result.role ?? 'none'}</dd>
+            </dl>
+          </div>
+        )}
+      </details>
+    </Refusal.Provider>
   );
 }
 
-interface PartProps extends SectionProps {
-  why: string | null;
-}
+type PartProps = Pick<SectionProps, 'org'>;
 
-function ForAll({ org, why }: PartProps): JSX.Element {
+function ForAll({ org }: PartProps): JSX.Element {
   const path = `${org}/sso/settings`;
-  const query = useQuery<SsoSettings>({ path });
-  const members = useQuery<Page<Member>>({ path: `${org}/members?limit=${LIMIT}` });
+  const query = useQuery<ShownSettings>({ path });
+  const members = useQuery<MemberPage>({ path: `${org}/members?limit=${LIMIT}` });
   const owners = (members.data?.data ?? []).filter((one) => one.role === 'OWNER' && one.kind === 'user');
   return (
     <Panel title="For all connections">
       <Loaded query={query}>
         {(settings) => {
           const kept = settings.breakGlassPrincipalId;
-          const known = owners.map((one): [string, string] => [one.principalId, `${one.name} (${one.email ?? ''})`]);
-          const unknown: [string, string][] = kept === null || known.some(([id]) => id === kept) ? [] : [[kept, kept]];
+          const known = owners.map((one): Option => [one.principalId, `${one.name} (${one.email ?? ''})`]);
+          const unknown: Option[] = kept === null || known.some(([id]) => id === kept) ? [] : [[kept, kept]];
           return (
             <>
               <p class="quiet">
@@ -366,37 +309,27 @@ function ForAll({ org, why }: PartProps): JSX.Element {
                 key={`${JSON.stringify(settings)}${owners.length}`}
                 label="Settings for all connections"
                 fields={[
-                  {
-                    kind: 'choice',
-                    name: 'mfaTrust',
-                    label: 'Logins count as ones with a second factor',
+                  field('choice', 'mfaTrust', 'Logins count as ones with a second factor', {
                     options: [
                       ['ASSERTED', 'when the provider says so'],
                       ['ALWAYS', 'always'],
                       ['NEVER', 'never'],
                     ],
                     initial: settings.mfaTrust,
-                  },
-                  {
-                    kind: 'choice',
-                    name: 'breakGlassPrincipalId',
-                    label: 'Owner who may always log in with a password',
+                  }),
+                  field('choice', 'breakGlassPrincipalId', 'Owner who may always log in with a password', {
                     nullable: true,
                     options: [['', 'chosen by Sluice'], ...known, ...unknown],
                     initial: kept ?? '',
-                  },
-                  {
-                    kind: 'check',
-                    name: 'personalTokens',
-                    label: 'Access tokens of users work while single sign-on is enforced',
+                  }),
+                  field('check', 'personalTokens', 'Access tokens of users work while single sign-on is enforced', {
                     initial: settings.personalTokens,
-                  },
+                  }),
                 ]}
                 button="Save the settings"
-                why={why}
                 keeps
                 submit={async (body) => {
-                  await call({ method: 'PUT', path, body });
+                  await send('PUT', path, body);
                   query.again();
                 }}
               />
@@ -412,126 +345,64 @@ function nameOf(owners: Member[], id: string): string {
   return owners.find((one) => one.principalId === id)?.name ?? id;
 }
 
-interface Domain {
-  id: string;
-  domain: string;
-  txtRecord: string;
-  verifiedAt: string | null;
-}
-
-function Domains({ org, zone, why }: PartProps): JSX.Element {
-  const path = `${org}/sso/domains`;
-  const query = useQuery<{ data: Domain[] }>({ path });
+function Domains({ org }: PartProps): JSX.Element {
   return (
-    <Panel title="Domains">
+    <Resource<Domain>
+      title="Domains"
+      list={useList(`${org}/sso/domains`, null)}
+      bar={null}
+      create="Add the domain"
+      form="Add a domain"
+      fields={fieldsOf(NewDomain, { domain: { label: 'Domain', placeholder: 'example.com' } })}
+      label="Domains"
+      empty="There is no domain."
+      head={['Domain', ['TXT record', 'mono'], 'State', ['Actions', 'bar-row']]}
+      named={(one) => one.domain}
+      row={(one, does) => [
+        <Text of={one.domain} />,
+        <>
+          <Text of={one.txtRecord} /> <CopyButton label="Copy" text={() => one.txtRecord} />
+        </>,
+        one.verifiedAt === null ? 'not proven' : `proven ${time(one.verifiedAt)}`,
+        <>
+          {one.verifiedAt === null && <Act run={() => does.post('verify')}>Verify</Act>}
+          <Danger
+            title={`Remove the domain ${one.domain}?`}
+            text="Members who were linked by it stay linked. It has to be proven again if it is added again."
+            run={does.remove}
+          >
+            Remove
+          </Danger>
+        </>,
+      ]}
+    >
       <p class="quiet">Members whose address is in a proven domain are linked to the provider's user with that address.</p>
-      <Form
-        label="Add a domain"
-        fields={[{ kind: 'text', name: 'domain', label: 'Domain', required: true, placeholder: 'example.com' }]}
-        button="Add the domain"
-        why={why}
-        submit={async (body) => {
-          await call({ method: 'POST', path, body });
-          query.again();
-        }}
-      />
-      <Loaded query={query}>
-        {({ data }) =>
-          data.length === 0 ? (
-            <Empty title="There is no domain." />
-          ) : (
-            <Rows label="Domains" head={['Domain', 'TXT record', 'State', 'Actions']}>
-              {data.map((one) => (
-                <tr key={one.id}>
-                  <td>
-                    <Text of={one.domain} />
-                  </td>
-                  <td class="mono">
-                    <Text of={one.txtRecord} /> <CopyButton label="Copy" text={() => one.txtRecord} />
-                  </td>
-                  <td>{one.verifiedAt === null ? 'not proven' : `proven ${shownTime(one.verifiedAt, zone, 0)}`}</td>
-                  <td class="bar-row">
-                    {one.verifiedAt === null && (
-                      <Act
-                        of={one.domain}
-                        why={why}
-                        run={async () => {
-                          await call({ method: 'POST', path: under(path, one.id, 'verify') });
-                          query.again();
-                        }}
-                      >
-                        Verify
-                      </Act>
-                    )}
-                    <Danger
-                      of={one.domain}
-                      why={why}
-                      title={`Remove the domain ${one.domain}?`}
-                      text="Members who were linked by it stay linked. It has to be proven again if it is added again."
-                      run={async () => {
-                        await call({ method: 'DELETE', path: under(path, one.id) });
-                        query.again();
-                      }}
-                    >
-                      Remove
-                    </Danger>
-                  </td>
-                </tr>
-              ))}
-            </Rows>
-          )
-        }
-      </Loaded>
-    </Panel>
+    </Resource>
   );
 }
 
-interface Identity {
-  id: string;
-  subject: string;
-  principalId: string;
-  email: string;
-  lastLoginAt: string;
-}
-
-function Identities({ org, zone, why }: PartProps): JSX.Element {
-  const path = `${org}/sso/identities`;
-  const asked = { path: `${path}?limit=${LIMIT}` };
-  const query = useQuery<Page<Identity>>(asked);
+function Identities({ org }: PartProps): JSX.Element {
   return (
-    <Panel title="Linked users">
-      <Listed
-        query={query}
-        path={asked.path}
-        label="Linked users"
-        empty="No member is linked to a user of a provider."
-        head={['Address', 'Subject', 'Last login', 'Actions']}
-        row={(one) => (
-          <tr key={one.id}>
-            <td>
-              <Text of={one.email} />
-            </td>
-            <td class="mono">
-              <Text of={one.subject} />
-            </td>
-            <td class="mono">{shownTime(one.lastLoginAt, zone, 0)}</td>
-            <td>
-              <Danger
-                of={one.email}
-                why={why}
-                title={`Unlink ${one.email}?`}
-                text="The member stays, and its sessions of single sign-on end. At the next login it has to be linked again."
-                run={async () => {
-                  await call({ method: 'DELETE', path: under(path, one.id) });
-                  query.again();
-                }}
-              >
-                Unlink
-              </Danger>
-            </td>
-          </tr>
-        )}
-      />
-    </Panel>
+    <Resource<LinkedIdentity>
+      title="Linked users"
+      list={useList(`${org}/sso/identities`)}
+      bar={null}
+      label="Linked users"
+      empty="No member is linked to a user of a provider."
+      head={['Address', ['Subject', 'mono'], ['Last login', 'mono'], 'Actions']}
+      named={(one) => one.email}
+      row={(one, does) => [
+        <Text of={one.email} />,
+        <Text of={one.subject} />,
+        time(one.lastLoginAt),
+        <Danger
+          title={`Unlink ${one.email}?`}
+          text="The member stays, and its sessions of single sign-on end. At the next login it has to be linked again."
+          run={does.remove}
+        >
+          Unlink
+        </Danger>,
+      ]}
+    />
   );
 }

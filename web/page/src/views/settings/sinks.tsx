@@ -1,50 +1,33 @@
 // Sinks: exports to a warehouse, and their runs.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { shownTime } from '../../address/time';
-import { call } from '../../api/client';
+import { time } from '../../address/address';
+import type { ExportResult, SinkStatus, WarehouseSink } from '../../api/api_types';
+import { send } from '../../api/client';
 import { CopyAs } from '../../ui/copy';
-import { useQuery } from '../../ui/query';
-import { Empty, Loaded } from '../../ui/states';
+import { Empty, Loaded, useQuery } from '../../ui/query';
 import { Text } from '../../ui/text';
-import { type Body, type FieldSpec, Form, options, type Values } from './form';
-import { Act, Danger, lacks, Panel, Rows, type SectionProps, under, Why } from './parts';
+import { field, type FieldSpec, Form, type Option, options, required, type Values } from './form';
+import {
+  Act,
+  Danger,
+  lacks,
+  type List,
+  Listed,
+  Opener,
+  Panel,
+  Recent,
+  Refusal,
+  Rows,
+  type SectionProps,
+  under,
+  useList,
+  Why,
+} from './parts';
 import { useOpened } from './project';
+import { timeOrNever } from './token_state';
 
-interface Sink {
-  id: string;
-  name: string;
-  kind: string;
-  enabled: boolean;
-  streams: string[];
-  configured: boolean;
-  notConfiguredReason: string | null;
-}
-
-interface Run {
-  id: string;
-  stream: string;
-  status: 'FAILED' | 'NOT_CONFIGURED' | 'SUCCEEDED';
-  rows: number;
-  bytes: number;
-  objectKeys: string[];
-  error: string | null;
-  startedAt: string;
-  finishedAt: string | null;
-}
-
-interface Status {
-  sink: Sink;
-  checkpoints: { stream: string; cursorAt: string | null; rowsExported: number; lastRunAt: string | null }[];
-  runs: Run[];
-}
-
-interface Exported {
-  rows: number;
-  runs: { runId: string; stream: string; status: string; rows: number; error: string | null; idle: boolean }[];
-}
-
-const KINDS: [string, string][] = [
+const KINDS: Option[] = [
   ['BLOBSTORE', 'an object store: S3, Google Cloud Storage, Azure'],
   ['SNOWFLAKE', 'Snowflake'],
   ['BIGQUERY', 'BigQuery'],
@@ -58,30 +41,25 @@ function storeFields(at: string, isAsked: (values: Values) => boolean): FieldSpe
   const buckets = { when: (values: Values) => isAsked(values) && provider(values) !== 'azure' };
   const s3 = { when: (values: Values) => isAsked(values) && provider(values) === 's3' };
   const azure = { when: (values: Values) => isAsked(values) && provider(values) === 'azure' };
+  const stores: Option[] = [
+    ['s3', 'S3, and compatible'],
+    ['gcs', 'Google Cloud Storage'],
+    ['azure', 'Azure'],
+  ];
   return [
-    {
-      kind: 'choice',
-      name: `${at}.provider`,
-      label: 'Interface of the store',
-      options: [
-        ['s3', 'S3, and compatible'],
-        ['gcs', 'Google Cloud Storage'],
-        ['azure', 'Azure'],
-      ],
-      ...all,
-    },
-    { kind: 'text', name: `${at}.bucket`, label: 'Bucket', ...buckets },
-    { kind: 'text', name: `${at}.region`, label: 'Region', ...s3 },
-    { kind: 'text', name: `${at}.accessKeyId`, label: 'Access key id', ...buckets },
-    { kind: 'password', name: `${at}.secretAccessKey`, label: 'Secret access key', ...buckets },
-    { kind: 'password', name: `${at}.sessionToken`, label: 'Session token, if any', ...s3 },
-    { kind: 'url', name: `${at}.endpoint`, label: 'Endpoint of a compatible store', ...all },
-    { kind: 'check', name: `${at}.pathStyle`, label: 'The bucket is in the path', ...s3 },
-    { kind: 'text', name: `${at}.account`, label: 'Account', ...azure },
-    { kind: 'text', name: `${at}.container`, label: 'Container', ...azure },
-    { kind: 'password', name: `${at}.accountKey`, label: 'Account key', ...azure },
-    { kind: 'password', name: `${at}.sasToken`, label: 'or SAS token', ...azure },
-    { kind: 'text', name: `${at}.prefix`, label: 'Prefix of all keys', ...all },
+    field('choice', `${at}.provider`, 'Interface of the store', { options: stores, ...all }),
+    field('text', `${at}.bucket`, 'Bucket', buckets),
+    field('text', `${at}.region`, 'Region', s3),
+    field('text', `${at}.accessKeyId`, 'Access key id', buckets),
+    field('password', `${at}.secretAccessKey`, 'Secret access key', buckets),
+    field('password', `${at}.sessionToken`, 'Session token, if any', s3),
+    field('url', `${at}.endpoint`, 'Endpoint of a compatible store', all),
+    field('check', `${at}.pathStyle`, 'The bucket is in the path', s3),
+    field('text', `${at}.account`, 'Account', azure),
+    field('text', `${at}.container`, 'Container', azure),
+    field('password', `${at}.accountKey`, 'Account key', azure),
+    field('password', `${at}.sasToken`, 'or SAS token', azure),
+    field('text', `${at}.prefix`, 'Prefix of all keys', all),
   ];
 }
 
@@ -90,165 +68,118 @@ function configFields(kindOf: (values: Values) => string): FieldSpec[] {
   const snowflake = { when: is('SNOWFLAKE') };
   const bigquery = { when: is('BIGQUERY') };
   return [
-    ...storeFields('config', is('BLOBSTORE')).filter((field) => field.name !== 'config.account'),
-    {
-      kind: 'text',
-      name: 'config.account',
-      label: 'Account',
+    ...storeFields('config', is('BLOBSTORE')).filter((one) => one.name !== 'config.account'),
+    field('text', 'config.account', 'Account', {
       when: (values) => is('SNOWFLAKE')(values) || (is('BLOBSTORE')(values) && values['config.provider'] === 'azure'),
-    },
-    { kind: 'text', name: 'config.user', label: 'User', ...snowflake },
-    { kind: 'long', name: 'config.privateKey', label: 'Private key (PEM, PKCS #8)', ...snowflake },
-    { kind: 'text', name: 'config.role', label: 'Role, if not the default', ...snowflake },
-    { kind: 'text', name: 'config.warehouse', label: 'Warehouse', ...snowflake },
-    { kind: 'text', name: 'config.database', label: 'Database', ...snowflake },
-    { kind: 'text', name: 'config.schema', label: 'Schema', ...snowflake },
-    { kind: 'text', name: 'config.stage', label: 'External stage', hint: 'It points to the object store below.', ...snowflake },
+    }),
+    field('text', 'config.user', 'User', snowflake),
+    field('long', 'config.privateKey', 'Private key (PEM, PKCS #8)', snowflake),
+    field('text', 'config.role', 'Role, if not the default', snowflake),
+    field('text', 'config.warehouse', 'Warehouse', snowflake),
+    field('text', 'config.database', 'Database', snowflake),
+    field('text', 'config.schema', 'Schema', snowflake),
+    field('text', 'config.stage', 'External stage', { hint: 'It points to the object store below.', ...snowflake }),
     ...storeFields('config.store', is('SNOWFLAKE')),
-    { kind: 'text', name: 'config.projectId', label: 'Project id', ...bigquery },
-    { kind: 'text', name: 'config.dataset', label: 'Dataset', ...bigquery },
-    { kind: 'text', name: 'config.location', label: 'Location, if not the default', ...bigquery },
-    { kind: 'long', name: 'config.credentialsJson', label: "The service account's key (JSON, as it is)", ...bigquery },
+    field('text', 'config.projectId', 'Project id', bigquery),
+    field('text', 'config.dataset', 'Dataset', bigquery),
+    field('text', 'config.location', 'Location, if not the default', bigquery),
+    field('long', 'config.credentialsJson', "The service account's key (JSON, as it is)", bigquery),
   ];
 }
 
-export default function Sinks({ me, org, zone }: SectionProps): JSX.Element {
-  const path = `${org}/warehouse/sinks`;
-  const asked = { path };
-  const query = useQuery<{ data: Sink[] }>(asked);
+export default function Sinks({ me, org }: SectionProps): JSX.Element {
+  const list = useList<WarehouseSink>(`${org}/warehouse/sinks`, null);
   const [opened, open] = useOpened();
-  const why = lacks(me, 'sinks:write');
-  const found = query.data?.data.find((one) => one.id === opened) ?? null;
+  const found = list.query.data?.data.find((one) => one.id === opened);
   return (
-    <>
+    <Refusal.Provider value={lacks(me, 'sinks:write')}>
       <Panel title="Sinks">
         <div class="bar-row">
-          <CopyAs asked={asked} />
+          <CopyAs asked={list.asked} />
         </div>
-        <Loaded query={query}>
-          {({ data }) =>
-            data.length === 0 ? (
-              <Empty title="There is no sink: nothing is exported." />
-            ) : (
-              <Rows label="Sinks" head={['Name', 'Kind', 'Streams', 'State', 'Actions']}>
-                {data.map((sink) => (
-                  <tr key={sink.id} aria-selected={sink.id === opened}>
-                    <td>
-                      <Text of={sink.name} />
-                    </td>
-                    <td>{sink.kind}</td>
-                    <td>{sink.streams.length === STREAMS.length ? 'all' : sink.streams.join(', ')}</td>
-                    <td>
-                      {sink.enabled ? 'enabled' : 'disabled'}
-                      {!sink.configured && (
-                        <>
-                          , not configured: <Text of={sink.notConfiguredReason} />
-                        </>
-                      )}
-                    </td>
-                    <td>
-                      <button
-                        type="button"
-                        aria-label={`Open ${sink.name}`}
-                        aria-expanded={sink.id === opened}
-                        onClick={() => open(sink.id === opened ? null : sink.id)}
-                      >
-                        {sink.id === opened ? 'Close' : 'Open'}
-                      </button>
-                    </td>
-                  </tr>
-                ))}
-              </Rows>
-            )
-          }
-        </Loaded>
-        <Why why={why} />
-      </Panel>
-      {found !== null && (
-        <One
-          key={found.id}
-          sink={found}
-          path={under(path, found.id)}
-          zone={zone}
-          why={why}
-          whyNoExport={lacks(me, 'sinks:export')}
-          changed={query.again}
-          gone={() => {
-            open(null);
-            query.again();
-          }}
+        <Listed
+          list={list}
+          label="Sinks"
+          empty="There is no sink: nothing is exported."
+          head={['Name', 'Kind', 'Streams', 'State', 'Actions']}
+          named={(sink) => sink.name}
+          selected={opened}
+          row={(sink) => [
+            <Text of={sink.name} />,
+            sink.kind,
+            sink.streams.length === STREAMS.length ? 'all' : sink.streams.join(', '),
+            <>
+              {sink.enabled ? 'enabled' : 'disabled'}
+              {!sink.configured && (
+                <>
+                  , not configured: <Text of={sink.notConfiguredReason} />
+                </>
+              )}
+            </>,
+            <Opener id={sink.id} />,
+          ]}
         />
-      )}
+        <Why />
+      </Panel>
+      {found !== undefined && <One key={found.id} sink={found} list={list} whyNoExport={lacks(me, 'sinks:export')} />}
       <Panel title="New sink">
         <Form
           label="Create a sink"
           fields={[
-            { kind: 'text', name: 'name', label: 'Name', required: true },
-            { kind: 'choice', name: 'kind', label: 'Kind', options: KINDS },
-            { kind: 'many', name: 'streams', label: 'Streams', options: options(STREAMS), initial: STREAMS },
+            required('text', 'name', 'Name'),
+            field('choice', 'kind', 'Kind', { options: KINDS }),
+            field('many', 'streams', 'Streams', { options: options(STREAMS), initial: STREAMS }),
             ...configFields((values) => String(values['kind'])),
           ]}
           button="Create a sink"
-          why={why}
-          submit={async (body) => {
-            const made = await call<Sink>({ method: 'POST', path, body });
-            query.again();
-            open(made.id);
-          }}
+          submit={async (body) => open((await list.send<WarehouseSink>('POST', [], body)).id)}
         />
       </Panel>
-    </>
+    </Refusal.Provider>
   );
 }
 
-interface OneProps extends Pick<SectionProps, 'zone'> {
-  sink: Sink;
-  path: string;
-  why: string | null;
+interface OneProps {
+  sink: WarehouseSink;
+  list: List<WarehouseSink>;
   whyNoExport: string | null;
-  changed: () => void;
-  gone: () => void;
 }
 
-function One({ sink, path, zone, why, whyNoExport, changed, gone }: OneProps): JSX.Element {
+function One({ sink, list, whyNoExport }: OneProps): JSX.Element {
+  const [, open] = useOpened();
+  const path = under(list.path, sink.id);
   const asked = { path: `${path}/status` };
-  const query = useQuery<Status>(asked);
-  const [exported, setExported] = useState<Exported | null>(null);
+  const query = useQuery<SinkStatus>(asked);
+  const [exported, setExported] = useState<ExportResult | null>(null);
+  const change = (body: unknown): Promise<unknown> => list.send('PATCH', [sink.id], body);
   return (
     <Panel title={`Sink ${sink.name}`}>
       <div class="bar-row">
-        <Act
-          why={whyNoExport ?? (sink.enabled ? null : 'The sink is disabled.')}
-          run={async () => {
-            setExported(null);
-            setExported(await call<Exported>({ method: 'POST', path: `${path}/export`, body: {} }));
-            query.again();
-          }}
-        >
-          Run now
-        </Act>
-        <Act
-          why={why}
-          run={async () => {
-            await call({ method: 'PATCH', path, body: { enabled: !sink.enabled } });
-            changed();
-          }}
-        >
-          {sink.enabled ? 'Disable' : 'Enable'}
-        </Act>
+        <Refusal.Provider value={whyNoExport}>
+          <Act
+            why={sink.enabled ? null : 'The sink is disabled.'}
+            run={async () => {
+              setExported(null);
+              setExported(await send<ExportResult>('POST', `${path}/export`, {}));
+              query.again();
+            }}
+          >
+            Run now
+          </Act>
+        </Refusal.Provider>
+        <Act run={() => change({ enabled: !sink.enabled })}>{sink.enabled ? 'Disable' : 'Enable'}</Act>
         <Danger
-          why={why}
           title={`Delete the sink ${sink.name}?`}
           text="Its config, its checkpoints and its runs are deleted; what it has exported stays where it is. This cannot be undone."
           run={async () => {
-            await call({ method: 'DELETE', path });
-            gone();
+            await list.send('DELETE', [sink.id]);
+            open(null);
           }}
         >
           Delete
         </Danger>
       </div>
-      <Why why={why ?? whyNoExport} />
+      <Why besides={whyNoExport} />
       {exported !== null && (
         <div role="status">
           <p>{exported.rows} rows were exported.</p>
@@ -269,17 +200,13 @@ function One({ sink, path, zone, why, whyNoExport, changed, gone }: OneProps): J
       <Form
         label="Change the sink"
         fields={[
-          { kind: 'text', name: 'name', label: 'Name', required: true, initial: sink.name },
-          { kind: 'many', name: 'streams', label: 'Streams', options: options(STREAMS), initial: sink.streams },
+          required('text', 'name', 'Name', { initial: sink.name }),
+          field('many', 'streams', 'Streams', { options: options(STREAMS), initial: sink.streams }),
         ]}
         button="Save the sink"
-        why={why}
         keeps
         done="Saved."
-        submit={async (body) => {
-          await call({ method: 'PATCH', path, body });
-          changed();
-        }}
+        submit={change}
       />
       <details open={!sink.configured}>
         <summary>Replace the config, which is never shown</summary>
@@ -287,54 +214,45 @@ function One({ sink, path, zone, why, whyNoExport, changed, gone }: OneProps): J
           label="Replace the config"
           fields={configFields(() => sink.kind)}
           button="Replace the config"
-          why={why}
           done="The config is replaced."
-          submit={async (body: Body) => {
-            await call({ method: 'PUT', path: `${path}/config`, body: { config: {}, ...body } });
-            changed();
+          submit={async (body) => {
+            await list.send('PUT', [sink.id, 'config'], { config: {}, ...body });
             query.again();
           }}
         />
       </details>
-      <h3>Runs</h3>
-      <div class="bar-row">
-        <button type="button" onClick={query.again}>
-          Reload
-        </button>
-        <CopyAs asked={asked} />
-      </div>
+      <Recent title="Runs" of={{ query, asked }} />
       <Loaded query={query}>
         {({ checkpoints, runs }) => (
           <>
-            <Rows label="Streams" head={['Stream', 'Exported up to', 'Rows', 'Last run']}>
-              {checkpoints.map((one) => (
-                <tr key={one.stream}>
-                  <td>{one.stream}</td>
-                  <td class="mono">{one.cursorAt === null ? 'nothing yet' : shownTime(one.cursorAt, zone, 0)}</td>
-                  <td class="number">{one.rowsExported}</td>
-                  <td class="mono">{one.lastRunAt === null ? 'never' : shownTime(one.lastRunAt, zone, 0)}</td>
-                </tr>
-              ))}
-            </Rows>
+            <Rows
+              label="Streams"
+              head={['Stream', ['Exported up to', 'mono'], 'Rows', ['Last run', 'mono']]}
+              items={checkpoints}
+              by={(one) => one.stream}
+              row={(one) => [
+                one.stream,
+                one.cursorAt === null ? 'nothing yet' : time(one.cursorAt),
+                <td class="number">{one.rowsExported}</td>,
+                timeOrNever(one.lastRunAt),
+              ]}
+            />
             {runs.length === 0 ? (
               <Empty title="It has not run yet." />
             ) : (
-              <Rows label="Runs" head={['Begun', 'Stream', 'State', 'Rows', 'Bytes', 'Objects, error']}>
-                {runs.map((run) => (
-                  <tr key={run.id}>
-                    <td class="mono">{shownTime(run.startedAt, zone, 0)}</td>
-                    <td>{run.stream}</td>
-                    <td class={run.status === 'FAILED' ? 'error' : ''}>
-                      {run.finishedAt === null ? 'goes on' : run.status}
-                    </td>
-                    <td class="number">{run.rows}</td>
-                    <td class="number">{run.bytes}</td>
-                    <td class="mono">
-                      <Text of={run.error ?? run.objectKeys.join(' ')} empty="" />
-                    </td>
-                  </tr>
-                ))}
-              </Rows>
+              <Rows
+                label="Runs"
+                head={[['Begun', 'mono'], 'Stream', 'State', 'Rows', 'Bytes', ['Objects, error', 'mono']]}
+                items={runs}
+                row={(run) => [
+                  time(run.startedAt),
+                  run.stream,
+                  <td class={run.status === 'FAILED' ? 'error' : ''}>{run.finishedAt === null ? 'goes on' : run.status}</td>,
+                  <td class="number">{run.rows}</td>,
+                  <td class="number">{run.bytes}</td>,
+                  <Text of={run.error ?? run.objectKeys.join(' ')} empty="" />,
+                ]}
+              />
             )}
           </>
         )}

@@ -1,35 +1,61 @@
-// The caller's own access tokens.
+// Access tokens of the caller, and of agents and services.
 import type { JSX } from 'preact';
-import { useState } from 'preact/hooks';
-import { call } from '../../api/client';
-import type { Page } from '../../api/types';
-import { CopyAs } from '../../ui/copy';
-import { useQuery } from '../../ui/query';
-import { lacks, LIMIT, Panel, type SectionProps } from './parts';
-import { type MadeToken, TokenForm, TokenList, type Token } from './token_list';
+import { type MadeToken, NewToken, type Token } from '../../api/api_types';
+import type { Whoami } from '../../api/types';
+import { Text } from '../../ui/text';
+import { fieldsOf, options } from './form';
+import { Danger, lacks, type List, Refusal, Secret, type SectionProps, useList } from './parts';
+import { Resource } from './resource';
+import { timeOrNever, tokenState } from './token_state';
 
-export default function Tokens({ me, org, zone }: SectionProps): JSX.Element {
-  const path = `${org}/tokens`;
-  const asked = { path: `${path}?limit=${LIMIT}` };
-  const query = useQuery<Page<Token>>(asked);
-  const [made, setMade] = useState<MadeToken | null>(null);
-  const why = lacks(me, 'tokens:write');
+export default function Tokens({ me, org }: SectionProps): JSX.Element {
   return (
-    <Panel title="Your access tokens">
-      <div class="bar-row">
-        <CopyAs asked={asked} />
-      </div>
-      <TokenForm
-        me={me}
-        why={why}
-        made={made}
-        hide={() => setMade(null)}
-        create={async (body) => {
-          setMade(await call<MadeToken>({ method: 'POST', path, body }));
-          query.again();
-        }}
-      />
-      <TokenList query={query} path={path} zone={zone} why={why} />
-    </Panel>
+    <Refusal.Provider value={lacks(me, 'tokens:write')}>
+      <TokensOf me={me} title="Your access tokens" list={useList(`${org}/tokens`)} />
+    </Refusal.Provider>
+  );
+}
+
+export interface TokensOfProps {
+  me: Whoami;
+  title: string;
+  list: List<Token>;
+  bar?: null;
+  mayNotCreate?: string | null;
+}
+
+export function TokensOf({ me, ...its }: TokensOfProps): JSX.Element {
+  return (
+    <Resource<Token, MadeToken>
+      {...its}
+      create="Create a token"
+      fields={fieldsOf(NewToken, {
+        name: 'Name of the token',
+        expiresInDays: 'Days until it expires; empty: never',
+        scopes: { label: 'Permissions; none chosen: all', options: options([...me.scopes].sort()) },
+      })}
+      made={(made, hide) => <Secret label="The new token" value={made.token} hide={hide} />}
+      label="Tokens"
+      empty="There is no token."
+      head={['Name', ['Token', 'mono'], 'Permissions', ['Last used', 'mono'], ['Expires', 'mono'], 'State', 'Actions']}
+      named={(token) => token.name}
+      row={(token, does) => [
+        <Text of={token.name} />,
+        token.hint,
+        token.scopes === null ? 'all' : token.scopes.join(', '),
+        timeOrNever(token.lastUsedAt),
+        timeOrNever(token.expiresAt),
+        tokenState(token),
+        token.revokedAt === null && (
+          <Danger
+            title={`Revoke the token ${token.name}?`}
+            text="It stops working at once, with all tokens and open invitations that were made with it."
+            run={does.remove}
+          >
+            Revoke
+          </Danger>
+        ),
+      ]}
+    />
   );
 }
