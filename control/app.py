@@ -38,7 +38,7 @@ from control.identity.mail import AccountMailer, AccountMailMetrics
 from control.identity.routes import build_identity_routes, load_session_issuer
 from control.identity.scim.roles import apply_roles
 from control.identity.scim.routes import build_scim_routes
-from control.identity.sso.dns import DnsResolver, TxtResolver
+from control.identity.sso.domains import DnsResolver, TxtResolver
 from control.identity.sso.routes import build_sso_routes
 from control.inbound_routes import build_webhook_routes
 from control.issues.follower import IssueFollower

@@ -54,14 +54,14 @@ async def _work(settings: ChassisSettings, org_slug: str, domain: str) -> str:
 
 async def _verify_domain(connection: AsyncConnection, organization: StoredOrganization, domain: str) -> str:
     from control.audit.record import COMMAND_REQUEST_ID, Actor, record
-    from control.identity.sso import domain_repository
+    from control.identity.sso import domains
 
     now = datetime.now(UTC)
-    found = await domain_repository.find_by_name(connection, organization.id, domain)
+    found = await domains.find_domain_by_name(connection, organization.id, domain)
     if found is not None and found.verified_at is not None:
         return f"{domain} is a domain of {organization.slug} already."
-    added = found or await domain_repository.add(connection, organization.id, domain, now)
-    await domain_repository.mark_verified(connection, added, now)
+    added = found or await domains.add_domain(connection, organization.id, domain, now)
+    await domains.mark_verified(connection, added, now)
     data = {"domain": domain, "by": "operator"}
     await record(connection, Actor(organization.id), "sso.domain.verify", added.id, data, COMMAND_REQUEST_ID)
     return f"{domain} is a domain of {organization.slug}: members with an address in it are linked by it."
@@ -69,13 +69,13 @@ async def _verify_domain(connection: AsyncConnection, organization: StoredOrgani
 
 async def _release(connection: AsyncConnection, organization: StoredOrganization) -> str:
     from control.audit.record import COMMAND_REQUEST_ID, Actor, record
-    from control.identity.sso import connection_repository, settings_repository
+    from control.identity.sso import connection_store, settings_repository
 
     now, released = datetime.now(UTC), 0
-    for each in await connection_repository.list_connections(connection, organization.id):
+    for each in await connection_store.list_connections(connection, organization.id):
         if each.enforced:
             released += 1
-            await connection_repository.release(connection, each.id, now)
+            await connection_store.release(connection, each.id, now)
             data = {"protocol": each.protocol.value, "enforced": False}
             await record(connection, Actor(organization.id), "sso.connection.update", each.id, data, COMMAND_REQUEST_ID)
     await settings_repository.apply_enforcement(connection, organization.id, now)

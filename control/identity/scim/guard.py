@@ -14,7 +14,7 @@ from chassis.db.database import Database
 from chassis.errors import NotFound, Unauthorized
 from chassis.http.access import directory_identity
 from control.http.request_slots import RequestSlots
-from control.identity.scim import token_repository
+from control.identity.scim import tokens
 from proto.identity import SCIM_PREFIX, hash_secret, is_token
 
 TOO_MANY: Final = "Too many requests of this directory wait. Try again."
@@ -41,7 +41,7 @@ class DirectoryGuard:
             raise Unauthorized(INVALID_TOKEN)
         now = self.now()
         async with self.lookups.taken(hash_secret(secret)), self.database.read() as connection:
-            found = await token_repository.find_accepted(connection, secret, now)
+            found = await tokens.find_accepted(connection, secret, now)
         if found is None:
             raise Unauthorized(INVALID_TOKEN)
         if found.org_slug != org_slug:
@@ -49,7 +49,7 @@ class DirectoryGuard:
         used_at = found.token.last_used_at
         if used_at is None or now - used_at >= USE_PRECISION:
             async with self.database.write() as connection:
-                await token_repository.record_use(connection, found.token.id, now)
+                await tokens.record_use(connection, found.token.id, now)
         return DirectoryIdentity(found.token.id, found.token.org_id, found.org_slug)
 
     @asynccontextmanager
@@ -59,7 +59,7 @@ class DirectoryGuard:
         """
         identity = directory_identity(request)
         async with self.database.write() as connection:
-            if not await token_repository.is_accepted(connection, identity.token_id, self.now()):
+            if not await tokens.is_accepted(connection, identity.token_id, self.now()):
                 raise Unauthorized(INVALID_TOKEN)
             yield connection, identity
 

@@ -1,5 +1,5 @@
 """What a directory can request: the operations of the API's document. The handlers that do them are imported later
-(`control.identity.scim.deferred_handlers`), so that they are described here.
+(`control.identity.scim.routes`), so that they are described here.
 """
 
 from dataclasses import replace
@@ -9,7 +9,7 @@ import msgspec
 from aiohttp import web
 
 from chassis.http.operation import Body, Content, ErrorSpec, Operation, Parameter, ResponseSpec, Tag
-from control.identity.scim.media_type import SCIM_TYPE
+from control.identity.scim.messages import SCIM_TYPE
 from control.identity.scim.patch import PATCH_SCHEMA
 
 DEFAULT_COUNT: Final = 100

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from control.identity.scim.errors import ScimError
+from control.identity.scim.messages import ScimError
 
 MAX_OPERATIONS: Final = 100  # of a request
 MAX_PATH_LENGTH: Final = 4_096  # characters

@@ -18,7 +18,7 @@ from control.identity import member_repository, organization_repository
 from control.identity.directory import user_repository
 from control.identity.directory.batches import batches
 from control.identity.directory.user_repository import GroupOfUser
-from control.identity.sso import connection_repository
+from control.identity.sso import connection_store
 from control.identity.sso.mapping import role_of
 from proto.identity import Role
 
@@ -38,7 +38,7 @@ class RoleRule:
 
 async def load_rule(connection: AsyncConnection, org_id: str) -> RoleRule:
     """The rule of the connection through which people log in: the enabled one, of two the older one."""
-    found = await connection_repository.list_connections(connection, org_id)
+    found = await connection_store.list_connections(connection, org_id)
     if not found:
         return RoleRule()
     used = min(found, key=lambda each: (not each.enabled, each.created_at, each.id))

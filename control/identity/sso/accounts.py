@@ -6,7 +6,7 @@
     link             what makes the next login find the account. It goes with the membership
 
 An account of the organization with the same address is never taken over by an assertion alone. It is linked when its
-own session has asked for that (`control.identity.sso.links`), or when the organization has proven the domain of the address, the
+own session has asked for that (`control.identity.sso.login.start`), or when the organization has proven the domain of the address, the
 provider has verified it (OpenID Connect), and the account is no owner. An account that the organization's directory has
 made is linked as well: for nobody else. Whom the directory has taken out is refused. Accounts of other organizations
 with the same address stay what they are: a new account is confined to this organization, like that of an invitation.
@@ -19,8 +19,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from control.identity import member_repository, organization_repository, user_repository
 from control.identity.directory import user_repository as provisioned_users
-from control.identity.sso import domain_repository, identity_repository, mapping
-from control.identity.sso.connection_repository import ConnectionOfOrganization, StoredConnection
+from control.identity.sso import domains, identity_repository, mapping
+from control.identity.sso.connection_store import ConnectionOfOrganization, StoredConnection
 from control.identity.sso.identity_repository import StoredIdentity
 from control.identity.sso.mapping import Profile
 from control.identity.sso.refusal import LoginRefused
@@ -162,7 +162,7 @@ async def require_linkable(
 ) -> None:
     """Raises LoginRefused unless the address alone suffices to link the account."""
     member = await member_repository.find_member(connection, stored.org_id, existing.id)
-    proven = await domain_repository.is_verified(connection, stored.org_id, profile.email.rpartition("@")[2])
+    proven = await domains.is_domain_verified(connection, stored.org_id, profile.email.rpartition("@")[2])
     verified = stored.protocol is Protocol.SAML or profile.email_verified
     if member is not None and member.role is Role.OWNER:
         raise LoginRefused("account_exists", f"An owner has the address {profile.email}, and has to link the account.")

@@ -13,7 +13,7 @@ from chassis.http.operation import Body, Operation, ResponseSpec, json_content
 from chassis.http.web import Route, json_response
 from control.http.context import HandlerContext
 from control.identity import member_repository, user_repository
-from control.identity.sso import accounts, connection_repository, identity_repository, mapping
+from control.identity.sso import accounts, connection_store, identity_repository, mapping
 from control.identity.sso.connections import PROTOCOL, TAG, parse_protocol
 from control.identity.sso.refusal import LoginRefused
 from control.identity.sso.tables import MAX_SUBJECT_LENGTH, Protocol
@@ -81,7 +81,7 @@ class ConnectionDryRuns:
         protocol, caller = parse_protocol(request), authorization_context(request)
         body = await self.context.read_body(request, ConnectionDryRun)
         async with self.context.database.read() as connection:
-            stored = await connection_repository.find_connection(connection, caller.org_id, protocol)
+            stored = await connection_store.find_connection(connection, caller.org_id, protocol)
             if stored is None:
                 raise NotFound
             claims: dict[str, Any] = dict(body.attributes)

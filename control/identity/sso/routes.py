@@ -8,24 +8,20 @@ from chassis.http.access import BearerAuth
 from chassis.http.web import CleanupContext, Route
 from control.http.context import HandlerContext
 from control.identity.session_issuer import SessionIssuer
-from control.identity.sso.acs import AssertionConsumer
-from control.identity.sso.browser import check_org_slug
-from control.identity.sso.callback import Callback
-from control.identity.sso.complete_page import CompletionPage
-from control.identity.sso.completion import Completion, SsoMetrics
 from control.identity.sso.connections import ApplyRoles, Connections
-from control.identity.sso.dns import TxtResolver
-from control.identity.sso.domains import Domains
+from control.identity.sso.domains import Domains, TxtResolver
 from control.identity.sso.dry_run import ConnectionDryRuns
-from control.identity.sso.handoff import Handoffs
-from control.identity.sso.housekeeping import SsoHousekeeping
 from control.identity.sso.identities import Identities
-from control.identity.sso.links import Links
-from control.identity.sso.login_slots import LoginSlots
+from control.identity.sso.login.acs import AssertionConsumer
+from control.identity.sso.login.browser import SsoUrls, check_org_slug
+from control.identity.sso.login.callback import Callback
+from control.identity.sso.login.completion import Completion, SsoMetrics
+from control.identity.sso.login.handoff import CompletionPage, Handoffs
+from control.identity.sso.login.login_slots import LoginSlots
+from control.identity.sso.login.start import Links, Start
 from control.identity.sso.oidc.provider import Providers
 from control.identity.sso.settings import SettingsHandlers
-from control.identity.sso.start import Start
-from control.identity.sso.urls import SsoUrls
+from control.identity.sso.task import SsoHousekeeping
 from control.outbound.egress import Egress
 from control.secrets.secret_box import SecretBox
 

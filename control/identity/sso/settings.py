@@ -16,9 +16,9 @@ from control.http.context import HandlerContext
 from control.identity import member_repository, user_repository
 from control.identity.enforcement import find_break_glass, is_enforced
 from control.identity.schemas import PRINCIPAL_ID
-from control.identity.sso import connection_repository, settings_repository
+from control.identity.sso import connection_store, settings_repository
+from control.identity.sso.bodies import ShownSettings, SsoSettings
 from control.identity.sso.connections import TAG, require_user
-from control.identity.sso.schemas import ShownSettings, SsoSettings
 from control.identity.sso.settings_repository import StoredSettings
 from proto.identity import Role, Scope
 
@@ -89,7 +89,7 @@ async def _require_break_glass(connection: AsyncConnection, org_id: str, princip
 
 async def _shown(connection: AsyncConnection, org_id: str) -> ShownSettings:
     settings = await settings_repository.load(connection, org_id)
-    found = await connection_repository.list_connections(connection, org_id)
+    found = await connection_store.list_connections(connection, org_id)
     return ShownSettings(
         mfa_trust=settings.mfa_trust,
         personal_tokens=settings.personal_tokens,

@@ -14,8 +14,7 @@ from lxml import etree
 from control.identity.sso.refusal import LoginRefused
 from control.identity.sso.saml import document
 from control.identity.sso.saml.certificates import MAX_CERTIFICATES, IdpCertificate
-from control.identity.sso.saml.elements import instant_of, only_child, quote, text_of, trimmed_text_of
-from control.identity.sso.saml.namespaces import (
+from control.identity.sso.saml.document import (
     BEARER,
     FORMAT_ENTITY,
     FORMAT_TRANSIENT,
@@ -25,6 +24,11 @@ from control.identity.sso.saml.namespaces import (
     STATUS_SUCCESS,
     VERSION,
     XSI,
+    instant_of,
+    only_child,
+    quote,
+    text_of,
+    trimmed_text_of,
 )
 from control.identity.sso.saml.signature import SIGNATURE, find_signature, is_id, verify_signature
 

@@ -25,15 +25,10 @@ from control.governance.erasures.deletion import delete_organization
 from control.identity import organization_repository
 from control.identity.bootstrap import bootstrap
 from control.identity.organization_repository import SlugTaken, StoredOrganization
-from control.identity.sso import (
-    connection_repository,
-    domain_repository,
-    identity_repository,
-    login_repository,
-    settings_repository,
-)
-from control.identity.sso.browser import new_secret
-from control.identity.sso.login_repository import NewLogin, StoredCode
+from control.identity.sso import connection_store, domains, identity_repository, settings_repository
+from control.identity.sso.login import login_store
+from control.identity.sso.login.browser import new_secret
+from control.identity.sso.login.login_store import NewLogin, StoredCode
 from control.identity.sso.settings_repository import StoredSettings
 from control.identity.sso.tables import Protocol
 from proto.identity import PrincipalKind, Role
@@ -121,21 +116,21 @@ async def sign_on(control: Control, zebedee: Person) -> None:
     """A row in each table of single sign-on."""
     org_id, now = control.acme.organization.id, datetime.now(UTC)
     async with control.checks.database.write() as connection:
-        new = connection_repository.new_connection(org_id, Protocol.SAML, now)
+        new = connection_store.new_connection(org_id, Protocol.SAML, now)
         new = replace(new, idp_entity_id="https://quuxley.example.com", role_mapping={"waldo": "MEMBER"})
-        provider = (await connection_repository.store(connection, None, new, now)).id
+        provider = (await connection_store.store(connection, None, new, now)).id
         await settings_repository.save(connection, org_id, StoredSettings(break_glass_id=zebedee.id), now)
-        await domain_repository.add(connection, org_id, "plugh.example.com", now)
+        await domains.add_domain(connection, org_id, "plugh.example.com", now)
         identity = await identity_repository.create(
             connection, provider, org_id, "xyzzy", zebedee.id, zebedee.email, now
         )
         login = NewLogin(provider, org_id, new_secret(), new_secret(), "", "/fnord", zebedee.id, "192.0.2.1")
-        await login_repository.begin(connection, login, now)
-        await login_repository.use_assertion(connection, provider, org_id, "_1", now)
+        await login_store.begin(connection, login, now)
+        await login_store.use_assertion(connection, provider, org_id, "_1", now)
         code = StoredCode(provider, identity.id, org_id, zebedee.id, ("fed",), provisioned=False, next="/waldo",
                           session_expires_at=None)  # fmt: skip
-        await login_repository.issue_code(connection, new_secret(), code, now)
-        await login_repository.request_link(connection, new_secret(), org_id, zebedee.id, "ses_1", now)
+        await login_store.issue_code(connection, new_secret(), code, now)
+        await login_store.request_link(connection, new_secret(), org_id, zebedee.id, "ses_1", now)
 
 
 async def deleted(control: Control) -> str:

@@ -5,7 +5,7 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
 from chassis.errors import ApiError, PayloadTooLarge, ServiceUnavailable, Unimplemented, UnsupportedMediaType
-from control.identity.sso.browser import only_specified_statuses
+from control.identity.sso.login.browser import only_specified_statuses
 
 
 async def test_browsers_get_no_other_statuses_than_specified() -> None:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from chassis.errors import RateLimited
-from control.identity.sso.login_slots import MAX_WAITING, LoginSlots
+from control.identity.sso.login.login_slots import MAX_WAITING, LoginSlots
 
 
 def test_slots_are_counted_by_organization_and_given_back() -> None:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from chassis.auth.tables import principals, sessions
 from chassis.limits.limiter import LimitClass
 from chassis.limits.rate_limits import RateLimits
-from control.identity.sso import connection_repository
+from control.identity.sso import connection_store
 from control.identity.sso.tables import sso_connections, sso_handoff_codes, sso_logins
 from tests.control.conftest import Control
 from tests.control.identity.sso.conftest import Browser, SamlProvider, audit, begun_at, refusals, refused
@@ -65,14 +65,14 @@ CHANGES: Final[tuple[dict[str, Any], ...]] = ({"enabled": False}, {"idp_entity_i
 
 def changing(monkeypatch: pytest.MonkeyPatch, control: Control, statement: sa.Executable) -> None:
     """The connection changes as soon as it was read."""
-    find_enabled = connection_repository.find_enabled
+    find_enabled = connection_store.find_enabled
 
     async def found_before(*arguments: Any) -> Any:
         found = await find_enabled(*arguments)
         await control.execute(statement)
         return found
 
-    monkeypatch.setattr(connection_repository, "find_enabled", found_before)
+    monkeypatch.setattr(connection_store, "find_enabled", found_before)
 
 
 @pytest.mark.both_stores

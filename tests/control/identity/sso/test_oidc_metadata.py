@@ -8,8 +8,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from control.identity.sso.oidc.authorization import authorization_url, check_response_issuer, code_challenge
-from control.identity.sso.oidc.metadata import ProviderMetadata, decode_metadata, metadata_url, parse_issuer
+from control.identity.sso.oidc.code_flow import authorization_url, check_response_issuer, code_challenge
+from control.identity.sso.oidc.provider import ProviderMetadata, decode_metadata, metadata_url, parse_issuer
 from control.identity.sso.refusal import LoginRefused
 
 ISSUER = "https://idp.example.com"

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from chassis.auth.tables import memberships, principals, sessions, users
-from control.identity.sso.browser import MAX_LOGINS
+from control.identity.sso.login.browser import MAX_LOGINS
 from control.identity.sso.tables import sso_handoff_codes, sso_identities, sso_logins
 from proto.identity import Role
 from tests.chassis.auth.tenants import new_member_token

@@ -1,0 +1,436 @@
+"""What follows from a user of the directory: an account, a membership, a role; and when it is taken out, their end.
+
+    create, change    the user as the directory describes it now
+    remove            the directory has deleted the user
+
+A user who is active has an account as soon as one of its addresses can be one: the account of a member who has that
+address already, or a new one. The directory decides who is a member and with which role, but for owners: they are
+changed by owners alone, and neither an owner nor the last administrator is taken out. Each function runs in the
+caller's transaction.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+from unicodedata import category
+
+import msgspec
+import sqlalchemy as sa
+from scim2_models import Context
+from sqlalchemy import exc
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.id_generation import new_id
+from chassis.auth.membership_status import owned_principals
+from chassis.db.database import to_milliseconds
+from chassis.errors import Conflict
+from control.approvals import repository as approvals
+from control.audit.record import Actor, record
+from control.audit.tables import audit_heads
+from control.identity import invitation_repository, member_repository, organization_repository
+from control.identity import user_repository as account_repository
+from control.identity.directory import group_repository, user_repository
+from control.identity.directory.tables import MAX_TEXT_LENGTH
+from control.identity.directory.user_repository import ProvisionedEmail, ProvisionedUser, fold
+from control.identity.member_repository import StoredMember
+from control.identity.scim import options, roles
+from control.identity.scim.messages import InvalidValue, NotUnique, Refused
+from control.identity.scim.protocol.library import ScimUser
+from control.identity.scim.protocol.resources import count_values
+from control.identity.sso.login import login_store
+from control.identity.sso.mapping import clean_name
+from control.identity.user_repository import EmailTaken
+from proto.identity import EMAIL_PATTERN, MAX_EMAIL_LENGTH, PrincipalKind, Role, normalize_email
+
+MAX_USERS: Final = 500_000  # of one directory
+MAX_EMAILS: Final = 50
+MAX_VALUES: Final = 1_000  # attributes and values of lists; reading one takes the library up to 50 us
+MAX_DOCUMENT_BYTES: Final = 65_536
+
+_EMAIL: Final = re.compile(EMAIL_PATTERN)
+_UNSTORABLE: Final = ("Cc", "Cs")  # Unicode categories: control characters, surrogates
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryCall:
+    """Who provisions: the directory of an organization, in a request."""
+
+    actor: Actor
+    org_slug: str
+    request_id: str
+    now: datetime
+
+    @property
+    def org_id(self) -> str:
+        """The organization."""
+        return self.actor.org_id
+
+
+@dataclass(frozen=True, slots=True)
+class Provisioned:
+    """The user as it is stored now. `access_changed`: the caller notifies the guards."""
+
+    user: ProvisionedUser
+    access_changed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UserDescription:
+    """A user as the directory describes it: what is stored beside its id and its account."""
+
+    values: dict[str, Any]
+    emails: list[ProvisionedEmail]
+    account_email: str | None
+    account_name: str
+
+
+async def create(connection: AsyncConnection, call: DirectoryCall, resource: ScimUser) -> Provisioned:
+    """A new user. Raises InvalidValue, NotUnique, Refused."""
+    await _require_room(connection, call.org_id)
+    description = describe(resource)
+    now = to_milliseconds(call.now)
+    user = ProvisionedUser(
+        id=new_id("scu"),
+        org_id=call.org_id,
+        principal_id=None,
+        owns_account=False,
+        version=1,
+        created_at=now,
+        updated_at=now,
+        **description.values,
+    )
+    try:
+        await user_repository.insert(connection, user, description.emails)
+    except exc.IntegrityError:
+        raise _name_taken() from None
+    provisioned = await _apply(connection, call, user, description)
+    await _record(connection, call, "scim.user.create", provisioned.user)
+    return provisioned
+
+
+async def change(
+    connection: AsyncConnection, call: DirectoryCall, before: ProvisionedUser, resource: ScimUser
+) -> Provisioned:
+    """The user with another description. Nothing is written if it is the same one. Raises InvalidValue, NotUnique,
+    Refused.
+    """
+    description = describe(resource)
+    user = replace(before, **description.values)
+    if user != before:
+        try:
+            user = await user_repository.update(connection, user, description.emails, to_milliseconds(call.now))
+        except exc.IntegrityError:
+            raise _name_taken() from None
+    provisioned = await _apply(connection, call, user, description)
+    if user.version != before.version:
+        action = {(True, False): "deactivate", (False, True): "activate"}.get((before.active, user.active), "update")
+        await _record(connection, call, f"scim.user.{action}", provisioned.user)
+    return provisioned
+
+
+async def remove(connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser) -> bool:
+    """Delete the user, and close its account if that is confined to the organization. Whether access has changed.
+    Raises Refused.
+    """
+    ended = await _take_out(connection, call, user)
+    groups = await group_repository.list_group_ids(connection, user.id)
+    await user_repository.delete(connection, user.id)
+    await group_repository.touch(connection, groups, to_milliseconds(call.now))
+    if user.principal_id is not None and not await _is_member(connection, user):
+        await account_repository.leave_home(connection, user.principal_id, call.org_id)
+    await _record(connection, call, "scim.user.delete", user)
+    return ended
+
+
+async def _apply(
+    connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser, description: UserDescription
+) -> Provisioned:
+    """Let account and membership follow from the user."""
+    if not user.active:
+        return Provisioned(user, await _take_out(connection, call, user))
+    if user.principal_id is not None and await _is_closed(connection, user.principal_id):
+        user = replace(user, principal_id=None, owns_account=False)  # removed by hand: who comes in is somebody new
+    had_account = user.principal_id is not None
+    if not had_account:
+        user = await _with_account(connection, call, user, description)
+    elif user.owns_account:
+        await _update_account(connection, user, description)
+    if user.principal_id is None:
+        return Provisioned(user, access_changed=False)
+    if not had_account and user.owns_account:  # it is new: no member yet, and nobody has a credential of it
+        await _add_member(connection, call, user)
+        return Provisioned(user, access_changed=False)
+    return Provisioned(user, await _admit(connection, call, user))
+
+
+async def _with_account(
+    connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser, description: UserDescription
+) -> ProvisionedUser:
+    """The user with an account, if one of its addresses can be that of one."""
+    if description.account_email is None:
+        return user
+    existing = await account_repository.find_in_organization(connection, description.account_email, call.org_slug)
+    if existing is not None:
+        if await user_repository.find_by_principal(connection, call.org_id, existing.id) is not None:
+            raise NotUnique(f"Another user has the account with the address {description.account_email}.")
+        principal_id, owns_account = existing.id, False
+    else:
+        try:
+            made = await account_repository.create_user(
+                connection, description.account_email, description.account_name, None, home_org_id=call.org_id
+            )
+        except EmailTaken:
+            raise _address_taken(description.account_email) from None
+        principal_id, owns_account = made.id, True
+    await user_repository.set_principal(connection, user.id, principal_id, owns_account=owns_account)
+    return replace(user, principal_id=principal_id, owns_account=owns_account)
+
+
+async def _update_account(connection: AsyncConnection, user: ProvisionedUser, description: UserDescription) -> None:
+    """Name and address of an account that the directory made; an address that its person has verified stays, and so
+    does all of an owner's account, and of one that other organizations see.
+    """
+    if user.principal_id is None:
+        return
+    member = await member_repository.find_member(connection, user.org_id, user.principal_id)
+    if member is not None and member.role is Role.OWNER:
+        return
+    if await member_repository.is_elsewhere(connection, user.org_id, user.principal_id):
+        return
+    account = await account_repository.get_user(connection, user.principal_id)
+    email = description.account_email
+    moves = email is not None and email != account.email and not account.email_verified
+    try:
+        await account_repository.change_user(
+            connection, account.id, name=description.account_name, values={"email": email} if moves else {}
+        )
+    except exc.IntegrityError:
+        raise _address_taken(email or "") from None
+
+
+async def _admit(connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser) -> bool:
+    """Make the user a member whom the directory manages, with the role of its groups. Whether that is new."""
+    principal_id = user.principal_id or ""
+    member = await member_repository.find_member(connection, call.org_id, principal_id)
+    if member is not None and member.role is Role.OWNER:
+        return False
+    if member is not None and member.managed:
+        return await roles.apply_roles(connection, call.actor, [user.id], call.request_id)
+    if member is None:
+        await _add_member(connection, call, user)
+        return True
+    await member_repository.set_managed(connection, call.org_id, principal_id, managed=True)
+    await _record_admission(connection, call, user, member.role, existing=True)
+    await roles.apply_roles(connection, call.actor, [user.id], call.request_id)
+    return True
+
+
+async def _add_member(connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser) -> None:
+    role = await roles.role_for(connection, call.org_id, user.id)
+    try:
+        await organization_repository.add_membership(
+            connection, call.org_id, user.principal_id or "", role, managed=True
+        )
+    except Conflict as error:
+        raise Refused(error.message) from error
+    await _record_admission(connection, call, user, role, existing=False)
+
+
+async def _record_admission(
+    connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser, role: Role, *, existing: bool
+) -> None:
+    data = {"role": role.value, "by": user.id, "existing": existing}
+    await record(connection, call.actor, "scim.member.admit", user.principal_id or "", data, call.request_id)
+
+
+async def _take_out(connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser) -> bool:
+    """End the membership, and open invitations to the user's addresses, which would give another one. Whether there
+    was a membership. Raises Refused.
+    """
+    ended = await _suspend(connection, call, user)
+    addresses = await _addresses(connection, user)
+    for one in await invitation_repository.revoke_addressed(connection, call.org_id, addresses, call.now):
+        await record(connection, call.actor, "invitation.revoke", one, {"by": user.id}, call.request_id)
+    return ended
+
+
+async def _addresses(connection: AsyncConnection, user: ProvisionedUser) -> list[str]:
+    """All that an invitation of the user might be addressed to."""
+    found = [user.user_name, *await user_repository.list_addresses(connection, user.id)]
+    if user.principal_id is not None:
+        found.append((await account_repository.get_user(connection, user.principal_id)).email)
+    return found
+
+
+async def _is_closed(connection: AsyncConnection, principal_id: str) -> bool:
+    """Whether the account never works again, as that of a member who was removed."""
+    account = await account_repository.get_user(connection, principal_id)
+    return account.home_org_id is None and not account.email_verified
+
+
+async def _suspend(connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser) -> bool:
+    """End the membership, with all that worked because of it. Whether there was one. Raises Refused for an owner, and
+    for the last administrator.
+    """
+    if user.principal_id is None:
+        return False
+    member = await member_repository.find_member(connection, call.org_id, user.principal_id)
+    if member is None:
+        return False
+    if member.role is Role.OWNER:
+        raise Refused("The user is an owner of the organization: another owner has to change the role first.")
+    if not await member_repository.has_other_administrators(connection, call.org_id, member):
+        raise Refused("The user is the last administrator of the organization: another member has to become one first.")
+    data = await _hand_over(connection, call, member)
+    them = owned_principals(member.id)
+    data["withdrawnApprovals"] = await approvals.withdraw_approvals(connection, call.org_id, them, call.now)
+    await member_repository.end_membership(connection, call.org_id, member.id, call.now)
+    await login_store.forget_links(connection, call.org_id, member.id)
+    data |= {"role": member.role.value, "by": user.id}
+    await record(connection, call.actor, "scim.member.suspend", member.id, data, call.request_id)
+    return True
+
+
+async def _hand_over(connection: AsyncConnection, call: DirectoryCall, member: StoredMember) -> dict[str, Any]:
+    """Give the member's agents and services to the successor whom the organization has named, or retire them. Either
+    way their credentials end. What was done, for the audit log.
+    """
+    owned = await member_repository.list_owned(connection, call.org_id, member.id)
+    successor = await _find_successor(connection, call.org_id, member)
+    given: list[str] = []
+    if successor is not None:
+        for machine in owned:
+            if machine.owner_id != member.id:  # it goes with its owner
+                continue
+            try:
+                await member_repository.transfer_ownership(connection, call.org_id, machine, successor, call.now)
+            except Conflict:  # the successor would own too many
+                break
+            given.append(machine.id)
+    left = await member_repository.list_owned(connection, call.org_id, member.id)
+    for machine in left:
+        await member_repository.retire_machine(connection, call.org_id, machine.id, call.now)
+    data: dict[str, Any] = {"retired": [machine.id for machine in left]}
+    if successor is not None:
+        data |= {"successor": successor.id, "handedOver": given}
+    return data
+
+
+async def _find_successor(connection: AsyncConnection, org_id: str, member: StoredMember) -> StoredMember | None:
+    """The successor, if it can own something: another user who is a member."""
+    successor_id = await options.find_successor(connection, org_id)
+    if successor_id is None or successor_id == member.id:
+        return None
+    found = await member_repository.find_member(connection, org_id, successor_id)
+    return found if found is not None and found.kind is PrincipalKind.USER else None
+
+
+async def _is_member(connection: AsyncConnection, user: ProvisionedUser) -> bool:
+    member = await member_repository.find_member(connection, user.org_id, user.principal_id or "")
+    return member is not None
+
+
+async def _require_room(connection: AsyncConnection, org_id: str) -> None:
+    """Raises Refused. Each new user is an event of the audit log, so users are only counted where it has as many events
+    as there may be users: counting takes the longer the more there are, and a first sync would count for every user.
+    """
+    events = sa.select(audit_heads.c.seq).where(audit_heads.c.org_id == org_id)
+    if (await connection.scalar(events) or 0) < MAX_USERS:
+        return
+    if await user_repository.count(connection, org_id) >= MAX_USERS:
+        raise Refused(f"A directory can have at most {MAX_USERS} users.")
+
+
+async def _record(connection: AsyncConnection, call: DirectoryCall, action: str, user: ProvisionedUser) -> None:
+    data = {"userName": user.user_name, "active": user.active, "principalId": user.principal_id or ""}
+    await record(connection, call.actor, action, user.id, data, call.request_id)
+
+
+def describe(resource: ScimUser) -> UserDescription:
+    """What is stored of a user. Raises InvalidValue for what cannot be kept."""
+    require_few_values(dict(resource))
+    document = resource.model_copy(update={"id": None, "meta": None, "groups": None, "password": None}).model_dump(
+        scim_ctx=Context.DEFAULT
+    )
+    if len(msgspec.json.encode(document)) > MAX_DOCUMENT_BYTES:
+        raise InvalidValue(f"A user can have at most {MAX_DOCUMENT_BYTES} bytes of JSON.")
+    user_name = checked_text(resource.user_name, "userName")
+    if user_name is None or not user_name.strip():
+        raise InvalidValue("userName must not be empty.")
+    name = resource.name
+    emails = resource.emails or []
+    if len(emails) > MAX_EMAILS:
+        raise InvalidValue(f"A user can have at most {MAX_EMAILS} emails.")
+    values = {
+        "user_name": fold(user_name),
+        "external_id": checked_text(resource.external_id, "externalId"),
+        "active": resource.is_active,
+        "display_name": _folded(resource.display_name, "displayName"),
+        "family_name": None if name is None else _folded(name.family_name, "name.familyName"),
+        "given_name": None if name is None else _folded(name.given_name, "name.givenName"),
+        "document": document,
+    }
+    compared = [
+        ProvisionedEmail(
+            _folded(email.value, "emails.value"),
+            _folded(None if email.type is None else str(email.type), "emails.type"),
+            email.primary,
+        )
+        for email in emails
+    ]
+    return UserDescription(values, compared, _account_email(resource), _account_name(resource, user_name))
+
+
+def require_few_values(resource: Mapping[str, Any]) -> None:
+    """Raises InvalidValue for a user that would occupy the process for long."""
+    if count_values(resource) > MAX_VALUES:
+        raise InvalidValue(f"A user can have at most {MAX_VALUES} values.")
+
+
+def _account_email(resource: ScimUser) -> str | None:
+    """The primary address, else the first one, else the `userName`, whichever can be that of an account."""
+    emails = sorted(resource.emails or [], key=lambda each: not each.primary)
+    for text in (*(each.value for each in emails), resource.user_name):
+        if text is not None and len(text) <= MAX_EMAIL_LENGTH and _EMAIL.fullmatch(text) is not None:
+            return normalize_email(text)
+    return None
+
+
+def _account_name(resource: ScimUser, user_name: str) -> str:
+    name = resource.name
+    parts = [] if name is None else [name.given_name, name.family_name]
+    for text in (
+        resource.display_name,
+        None if name is None else name.formatted,
+        " ".join(part for part in parts if part),
+        user_name,
+    ):
+        if text and (cleaned := clean_name(text)):
+            return cleaned
+    return "(no name)"
+
+
+def _folded(text: str | None, path: str) -> str | None:
+    checked = checked_text(text, path)
+    return None if checked is None else fold(checked)
+
+
+def checked_text(text: str | None, path: str) -> str | None:
+    """The text, if filters can compare it. Raises InvalidValue."""
+    if text is None:
+        return None
+    if len(text) > MAX_TEXT_LENGTH:
+        raise InvalidValue(f"{path} can have at most {MAX_TEXT_LENGTH} characters.")
+    if any(category(character) in _UNSTORABLE for character in text):
+        raise InvalidValue(f"{path} must not contain control characters or unpaired surrogates.")
+    return text
+
+
+def _name_taken() -> NotUnique:
+    return NotUnique("Another user has this userName.")
+
+
+def _address_taken(email: str) -> NotUnique:
+    return NotUnique(f"Another account of the organization has the address {email}.")
