@@ -16,8 +16,9 @@ from control.code.source_maps.api import MAPS
 from control.export.tables import warehouse_sinks
 from control.governance.tenants.project_keys import KEYS
 from control.identity.chat_links.tables import chat_links
-from control.identity.directory.tables import scim_tokens
-from control.identity.sso.tables import sso_domains, sso_identities
+from control.identity.scim.tokens import SCIM_TOKENS
+from control.identity.sso.domains import DOMAINS
+from control.identity.sso.identities import IDENTITIES
 from control.inbound.integrations.tables import inbound_deliveries, integrations
 from control.issues.releases.tables import releases
 from control.notify.channels.api import CHANNELS
@@ -41,9 +42,9 @@ RESOURCES: Final[tuple[Identified, ...]] = (
     Identified(
         "requestId", ids("apr"), Scope.APPROVALS_READ, approval_requests.c.id, in_organization(approval_requests)
     ),
-    Identified("domainId", ids("dom"), Scope.SSO_READ, sso_domains.c.id, in_organization(sso_domains)),
-    Identified("identityId", ids("ssi"), Scope.SSO_READ, sso_identities.c.id, in_organization(sso_identities)),
-    Identified("scimTokenId", ids("sct"), Scope.SSO_READ, scim_tokens.c.id, in_organization(scim_tokens)),
+    DOMAINS,
+    IDENTITIES,
+    SCIM_TOKENS,
     Identified("issueId", ids("iss"), Scope.ISSUES_READ, issues.c.id, in_project(issues)),
     LINKS,
     CHANGES,

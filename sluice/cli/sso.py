@@ -57,13 +57,13 @@ async def _verify_domain(connection: AsyncConnection, organization: StoredOrgani
     from control.identity.sso import domains
 
     now = datetime.now(UTC)
-    found = await domains.find_domain_by_name(connection, organization.id, domain)
+    found = await domains.find_domain(connection, organization.id, domain)
     if found is not None and found.verified_at is not None:
         return f"{domain} is a domain of {organization.slug} already."
-    added = found or await domains.add_domain(connection, organization.id, domain, now)
-    await domains.mark_verified(connection, added, now)
+    domain_id: str = found.id if found else await domains.add_domain(connection, organization.id, domain, now)
+    await domains.mark_verified(connection, domain_id, now)
     data = {"domain": domain, "by": "operator"}
-    await record(connection, Actor(organization.id), "sso.domain.verify", added.id, data, COMMAND_REQUEST_ID)
+    await record(connection, Actor(organization.id), "sso.domain.verify", domain_id, data, COMMAND_REQUEST_ID)
     return f"{domain} is a domain of {organization.slug}: members with an address in it are linked by it."
 
 

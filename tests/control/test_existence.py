@@ -152,10 +152,9 @@ async def linked(control: Control, tenant: Tenant) -> str:
     async with control.checks.database.write() as connection:
         new = connection_store.new_connection(org_id, Protocol.OIDC, now)
         provider = await connection_store.store(connection, None, new, now)
-        identity = await identity_repository.create(
+        return await identity_repository.create(
             connection, provider.id, org_id, "x", tenant.owner_id, "a@example.org", now
         )
-    return identity.id
 
 
 def filled(path: str, org: str, project: str, ids: dict[str, str]) -> str:

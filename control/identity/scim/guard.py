@@ -44,13 +44,12 @@ class DirectoryGuard:
             found = await tokens.find_accepted(connection, secret, now)
         if found is None:
             raise Unauthorized(INVALID_TOKEN)
-        if found.org_slug != org_slug:
+        if found.slug != org_slug:
             raise NotFound
-        used_at = found.token.last_used_at
-        if used_at is None or now - used_at >= USE_PRECISION:
+        if found.last_used_at is None or now - found.last_used_at >= USE_PRECISION:
             async with self.database.write() as connection:
-                await tokens.record_use(connection, found.token.id, now)
-        return DirectoryIdentity(found.token.id, found.token.org_id, found.org_slug)
+                await tokens.record_use(connection, found.id, now)
+        return DirectoryIdentity(found.id, found.org_id, found.slug)
 
     @asynccontextmanager
     async def write_transaction(self, request: web.Request) -> AsyncIterator[tuple[AsyncConnection, DirectoryIdentity]]:

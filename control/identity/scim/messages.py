@@ -1,7 +1,8 @@
 """What requests and responses of SCIM have in common: media type, errors, addresses.
 
-Bodies are `application/scim+json` (RFC 7644 3.1), or `application/json`, which some directories send. A handler raises a
-ScimError, or any ApiError; the response is the object of RFC 7644 3.12, with the `error` that all our error responses have.
+Bodies are `application/scim+json` (RFC 7644 3.1), or `application/json`, which some directories send. A handler raises
+a ScimError, or any ApiError. The response is the object of RFC 7644 3.12, with the `error` that all our error responses
+have.
 """
 
 from collections.abc import Mapping
@@ -19,6 +20,10 @@ from control.http.context import HandlerContext
 from proto.errors import ErrorCode
 
 SCIM_TYPE: Final = "application/scim+json"
+PATCH_SCHEMA: Final = "urn:ietf:params:scim:api:messages:2.0:PatchOp"
+ERROR_SCHEMA: Final = "urn:ietf:params:scim:api:messages:2.0:Error"
+DEFAULT_COUNT: Final = 100
+MAX_COUNT: Final = 500  # resources of a page
 _ACCEPTED: Final = (SCIM_TYPE, "application/json")
 
 
@@ -33,9 +38,6 @@ def scim_response(body: Any, status: int = 200, headers: Mapping[str, str] | Non
     response = web.Response(body=msgspec.json.encode(body), status=status, headers=headers)
     response.headers["Content-Type"] = SCIM_TYPE
     return response
-
-
-ERROR_SCHEMA: Final = "urn:ietf:params:scim:api:messages:2.0:Error"
 
 
 class ScimError(ApiError):

@@ -8,16 +8,14 @@ from typing import Annotated, Final
 
 import msgspec
 import sqlalchemy as sa
-from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.auth.model import AuthorizationContext
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict
-from chassis.http.access import authorization_context, bearer
-from chassis.http.operation import Body, Operation, ResponseSpec, json_content
-from chassis.http.web import Route, json_response, request_id
-from control.audit.record import record
+from chassis.http.access import bearer
+from chassis.http.declaration import route
 from control.http.context import HandlerContext
 from control.identity import member_repository
 from control.identity.directory import directory_repository, group_repository, user_repository
@@ -25,24 +23,11 @@ from control.identity.directory.tables import scim_settings
 from control.identity.schemas import PRINCIPAL_ID
 from control.identity.scim.messages import ScimUrls
 from control.identity.scim.roles import load_rule
-from control.identity.scim.tokens import TAG
-from control.identity.sso.connections import require_user
+from control.routing.arguments import Transaction
 from proto.identity import PrincipalKind, Role, Scope
 
-
-async def find_successor(connection: AsyncConnection, org_id: str) -> str | None:
-    """Who gets the agents and services of people whom the directory takes out; None: they are retired."""
-    found = sa.select(scim_settings.c.successor_id).where(scim_settings.c.org_id == org_id)
-    successor: str | None = await connection.scalar(found)
-    return successor
-
-
-async def save_successor(connection: AsyncConnection, org_id: str, successor_id: str | None, now: datetime) -> None:
-    """Store who gets them; None: they are retired."""
-    values = {"successor_id": successor_id, "updated_at": to_milliseconds(now)}
-    changed = await connection.execute(scim_settings.update().where(scim_settings.c.org_id == org_id).values(values))
-    if not changed.rowcount:
-        await connection.execute(scim_settings.insert().values(org_id=org_id, **values))
+PATH: Final = "/orgs/{orgSlug}/scim-settings"
+_WRITE: Final = bearer(Scope.SSO_WRITE)
 
 
 class ScimSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -81,87 +66,69 @@ class DisconnectedDirectory(msgspec.Struct, frozen=True, rename="camel"):
     ]
 
 
-_CONTENT: Final = json_content(ShownScimSettings)
-SHOW: Final = Operation("showScimSettings", TAG, (ResponseSpec("The settings.", _CONTENT),))
-PUT: Final = Operation(
-    "putScimSettings",
-    TAG,
-    (ResponseSpec("The settings.", _CONTENT),),
-    body=Body(json_content(ScimSettings), example={"successorPrincipalId": None}),
-    error_statuses=(409,),
-)
-DISCONNECT: Final = Operation(
-    "disconnectDirectory", TAG, (ResponseSpec("What there was.", json_content(DisconnectedDirectory)),)
-)
-
-
 @dataclass(frozen=True, slots=True)
-class ScimSettingsHandlers:
-    """Handlers of the settings, and their dependencies."""
+class DirectoryOptions:
+    """Handlers of the options, and their dependencies."""
 
     context: HandlerContext
     urls: ScimUrls
 
-    def routes(self) -> list[Route]:
-        """Every route of this resource with its scope."""
-        path, directory = "/orgs/{orgSlug}/scim-settings", "/orgs/{orgSlug}/scim-directory"
-        return [
-            Route("GET", path, self.show, bearer(Scope.SSO_READ), operation=SHOW),
-            Route("PUT", path, self.put, bearer(Scope.SSO_WRITE), operation=PUT),
-            Route("DELETE", directory, self.disconnect, bearer(Scope.SSO_WRITE), operation=DISCONNECT),
-        ]
-
-    async def show(self, request: web.Request) -> web.StreamResponse:
+    @route("GET", PATH, bearer(Scope.SSO_READ))
+    async def show_scim_settings(self, caller: AuthorizationContext, connection: AsyncConnection) -> ShownScimSettings:
         """Show the settings of the directory, its endpoint, and how many users and groups are provisioned."""
-        caller = authorization_context(request)
-        async with self.context.database.read() as connection:
-            return json_response(await self._shown(connection, caller.org_id, caller.org_slug))
+        return await self._shown(connection, caller)
 
-    async def put(self, request: web.Request) -> web.StreamResponse:
+    @route("PUT", PATH, _WRITE, errors=(409,), example={"successorPrincipalId": None})
+    async def put_scim_settings(self, body: ScimSettings, transaction: Transaction) -> ShownScimSettings:
         """Replace the settings of the directory. Only users may. 409 for a successor who is no user of the
         organization.
         """
-        require_user(authorization_context(request))
-        body = await self.context.read_body(request, ScimSettings)
-        async with self.context.write_transaction(request) as (connection, caller):
-            require_user(caller)
-            await _require_successor(connection, caller.org_id, body.successor_principal_id)
-            now = datetime.now(UTC)
-            await save_successor(connection, caller.org_id, body.successor_principal_id, now)
-            data = {"successorPrincipalId": body.successor_principal_id or ""}
-            await record(connection, caller, "scim.settings.update", caller.org_id, data, request_id(request))
-            return json_response(await self._shown(connection, caller.org_id, caller.org_slug))
+        connection, caller = transaction.connection, transaction.caller
+        await _require_successor(connection, caller.org_id, body.successor_principal_id)
+        await save_successor(connection, caller.org_id, body.successor_principal_id, datetime.now(UTC))
+        data = {"successorPrincipalId": body.successor_principal_id or ""}
+        await transaction.record("scim.settings.update", caller.org_id, data)
+        return await self._shown(connection, caller)
 
-    async def disconnect(self, request: web.Request) -> web.StreamResponse:
+    @route("DELETE", "/orgs/{orgSlug}/scim-directory", _WRITE)
+    async def disconnect_directory(self, transaction: Transaction) -> DisconnectedDirectory:
         """Disconnect the directory.
 
         Its tokens are revoked, and its users and groups are deleted. Members keep their roles and accounts, and are
         managed by hand from now on; deactivated users stay out. The settings stay. Only users may.
         """
-        require_user(authorization_context(request))
-        async with self.context.write_transaction(request) as (connection, caller):
-            require_user(caller)
-            removed = await directory_repository.delete(connection, caller.org_id, datetime.now(UTC))
-            data = {
-                "users": removed.users,
-                "groups": removed.groups,
-                "tokens": removed.tokens,
-                "releasedMembers": removed.members,
-            }
-            await record(connection, caller, "scim.disconnect", caller.org_id, data, request_id(request))
-        return json_response(DisconnectedDirectory(removed.users, removed.groups, removed.tokens, removed.members))
+        org_id = transaction.caller.org_id
+        removed = await directory_repository.delete(transaction.connection, org_id, datetime.now(UTC))
+        result = DisconnectedDirectory(removed.users, removed.groups, removed.tokens, removed.members)
+        await transaction.record("scim.disconnect", org_id, msgspec.to_builtins(result))
+        return result
 
-    async def _shown(self, connection: AsyncConnection, org_id: str, org_slug: str) -> ShownScimSettings:
-        rule = await load_rule(connection, org_id)
+    async def _shown(self, connection: AsyncConnection, caller: AuthorizationContext) -> ShownScimSettings:
+        rule = await load_rule(connection, caller.org_id)
         mapping = None if rule.mapping is None else {name: Role(role) for name, role in rule.mapping.items()}
         return ShownScimSettings(
-            successor_principal_id=await find_successor(connection, org_id),
-            endpoint=self.urls.base(org_slug),
-            users=await user_repository.count(connection, org_id),
-            groups=await group_repository.count(connection, org_id),
+            successor_principal_id=await find_successor(connection, caller.org_id),
+            endpoint=self.urls.base(caller.org_slug),
+            users=await user_repository.count(connection, caller.org_id),
+            groups=await group_repository.count(connection, caller.org_id),
             default_role=rule.default,
             role_mapping=mapping,
         )
+
+
+async def find_successor(connection: AsyncConnection, org_id: str) -> str | None:
+    """Who gets the agents and services of people whom the directory takes out; None: they are retired."""
+    found = sa.select(scim_settings.c.successor_id).where(scim_settings.c.org_id == org_id)
+    successor: str | None = await connection.scalar(found)
+    return successor
+
+
+async def save_successor(connection: AsyncConnection, org_id: str, successor_id: str | None, now: datetime) -> None:
+    """Store who gets them; None: they are retired."""
+    values = {"successor_id": successor_id, "updated_at": to_milliseconds(now)}
+    changed = await connection.execute(scim_settings.update().where(scim_settings.c.org_id == org_id).values(values))
+    if not changed.rowcount:
+        await connection.execute(scim_settings.insert().values(org_id=org_id, **values))
 
 
 async def _require_successor(connection: AsyncConnection, org_id: str, principal_id: str | None) -> None:

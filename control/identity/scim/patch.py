@@ -9,7 +9,6 @@ from control.identity.scim.messages import ScimError
 MAX_OPERATIONS: Final = 100  # of a request
 MAX_PATH_LENGTH: Final = 4_096  # characters
 MAX_WORK: Final = 20_000  # steps of applying a request to a resource, each of about 10 us
-PATCH_SCHEMA: Final = "urn:ietf:params:scim:api:messages:2.0:PatchOp"
 
 # What the library takes, in steps: for an operation, for a value in it, and for a value of the resource if
 # it has a filter, and for each comparison of that.

@@ -6,10 +6,11 @@
     link             what makes the next login find the account. It goes with the membership
 
 An account of the organization with the same address is never taken over by an assertion alone. It is linked when its
-own session has asked for that (`control.identity.sso.login.start`), or when the organization has proven the domain of the address, the
-provider has verified it (OpenID Connect), and the account is no owner. An account that the organization's directory has
-made is linked as well: for nobody else. Whom the directory has taken out is refused. Accounts of other organizations
-with the same address stay what they are: a new account is confined to this organization, like that of an invitation.
+own session has asked for that (`control.identity.sso.login.start`), or when the organization has proven the domain of
+the address, the provider has verified it (OpenID Connect), and the account is no owner. An account that the
+organization's directory has made is linked as well: for nobody else. Whom the directory has taken out is refused.
+Accounts of other organizations with the same address stay what they are: a new account is confined to this
+organization, like that of an invitation.
 """
 
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from control.identity import member_repository, organization_repository, user_re
 from control.identity.directory import user_repository as provisioned_users
 from control.identity.sso import domains, identity_repository, mapping
 from control.identity.sso.connection_store import ConnectionOfOrganization, StoredConnection
-from control.identity.sso.identity_repository import StoredIdentity
+from control.identity.sso.identity_repository import LinkedIdentity
 from control.identity.sso.mapping import Profile
 from control.identity.sso.refusal import LoginRefused
 from control.identity.sso.tables import Protocol
@@ -34,7 +35,7 @@ class FoundAccount:
     """`identity` None: the account is to be linked. `created`: it was made by this login."""
 
     user: User
-    identity: StoredIdentity | None = None
+    identity: LinkedIdentity | None = None
     created: bool = False
 
 
@@ -116,11 +117,13 @@ async def link(
     profile: Profile,
     account: FoundAccount,
     now: datetime,
-) -> StoredIdentity:
-    """The identity of a member's account: a new one, unless the subject is linked already. Raises LoginRefused."""
+) -> str:
+    """The id of the identity of a member's account: a new one, unless the subject is linked already. Raises
+    LoginRefused.
+    """
     if account.identity is not None:
         await identity_repository.note_login(connection, account.identity.id, profile.email, now)
-        return account.identity
+        return account.identity.id
     await require_unlinked(connection, stored, account.user)
     return await identity_repository.create(
         connection, stored.id, stored.org_id, subject, account.user.id, profile.email, now
@@ -182,7 +185,7 @@ async def require_unlinked(connection: AsyncConnection, stored: StoredConnection
 
 
 async def _find_requested(
-    connection: AsyncConnection, stored: StoredConnection, identity: StoredIdentity | None, principal_id: str
+    connection: AsyncConnection, stored: StoredConnection, identity: LinkedIdentity | None, principal_id: str
 ) -> FoundAccount:
     """The account whose session has asked to be linked. Its address need not be that of the provider."""
     if await member_repository.find_member(connection, stored.org_id, principal_id) is None:

@@ -1,17 +1,18 @@
-"""Bodies of single sign-on: connections (specification 2.6), session material (2.7), and what is of our own."""
+"""Bodies of connections (specification 2.6), and what of a change its types do not describe in full."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from chassis.db.database import format_time
+from chassis.http.validation import Issues, must_be_one_of
 from control.http.field_types import Timestamp
-from control.identity.schemas import Email, InCookie
-from control.identity.session_issuer import SessionUser, Tokens
-from control.identity.sso.connection_store import StoredConnection
-from control.identity.sso.tables import MAX_CLIENT_ID_LENGTH, MAX_ENTITY_ID_LENGTH, MfaTrust, Protocol
-from proto.identity import MAX_URL_LENGTH, Role
+from control.http.url_input import check_url
+from control.identity.sso.mapping import MAPPED
+from control.identity.sso.saml.certificates import IdpCertificate, parse_certificate
+from control.identity.sso.tables import MAX_CLIENT_ID_LENGTH, MAX_ENTITY_ID_LENGTH, Protocol
+from proto.identity import MAX_URL_LENGTH
 
 MAX_ALTERNATES: Final = 3
 MAX_CERTIFICATE_LENGTH: Final = 16_384
@@ -109,107 +110,63 @@ class Deleted(msgspec.Struct, frozen=True):
     deleted: Literal[True] = True
 
 
-class LoginUser(msgspec.Struct, frozen=True):
-    """Who has logged in."""
-
-    id: str
-    email: Email
-    name: str
+NAMES: Final = dict(zip(ConnectionChange.__struct_fields__, ConnectionChange.__struct_encode_fields__, strict=True))
 
 
-class CompletedLogin(msgspec.Struct, frozen=True, rename="camel"):
-    """A session that an identity provider has vouched for. `provisioned`: this login made the membership."""
+@dataclass(frozen=True, slots=True)
+class CheckedChange:
+    """A change with its certificates parsed; UNSET and None as there."""
 
-    user: LoginUser
-    org_id: str
-    role: Role
-    provisioned: bool
-    relay_state: str | None
-    tokens: Tokens
+    change: ConnectionChange
+    primary: Any
+    alternates: Any
 
-
-class HandoffCode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The code of a login that ended with a redirect."""
-
-    code: Annotated[str, Meta(min_length=1, max_length=512)]
-    cookie: InCookie = False
+    def certificates(self) -> list[IdpCertificate]:
+        """All that it has."""
+        return [each for each in (self.primary, *(self.alternates or ())) if isinstance(each, IdpCertificate)]
 
 
-class Handoff(msgspec.Struct, frozen=True, rename="camel"):
-    """The session of a login, and where the user wanted to go. `provisioned`: the login made the membership."""
-
-    org_id: str
-    role: Role
-    provisioned: bool
-    tokens: Tokens
-    user: SessionUser
-    next: str | None
-
-
-class AssertionPost(msgspec.Struct, frozen=True):
-    """What a SAML provider posts."""
-
-    saml_response: str = msgspec.field(name="SAMLResponse")
-    relay_state: str | None = msgspec.field(default=None, name="RelayState")
-
-
-class SsoSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What the organization decides for all its connections."""
-
-    mfa_trust: Annotated[
-        MfaTrust,
-        Meta(
-            description="When a login through a provider counts as one with a second factor, for users who have one "
-            "here: NEVER, when the provider asserts it (ASSERTED), or ALWAYS."
-        ),
-    ] = MfaTrust.ASSERTED
-    personal_tokens: Annotated[
-        bool, Meta(description="Whether access tokens of users work while single sign-on is enforced.")
-    ] = True
-    break_glass_principal_id: Annotated[
-        Annotated[str, Meta(max_length=32)] | None,
-        Meta(
-            description="The owner who may log in with a password while single sign-on is enforced. Null: the first "
-            "owner with a password.",
-        ),
-    ] = None
+def check_change(change: ConnectionChange, issues: Issues) -> CheckedChange:
+    """Records an issue for every field that its type does not describe in full."""
+    for name in ("idp_entity_id", "oidc_client_id"):
+        value = getattr(change, name)
+        if isinstance(value, str) and not value.isprintable():  # PostgreSQL takes no NUL; no provider has the others
+            issues.add(f"body.{NAMES[name]}", "Must consist of printable characters.", "format")
+    for name in ("idp_sso_url", "oidc_issuer"):
+        value, path, is_issuer = getattr(change, name), f"body.{NAMES[name]}", name == "oidc_issuer"
+        # https only: browsers carry the login over it, and keys come from it.
+        check_url(value, path, issues, allow_http=False)
+        if (
+            isinstance(value, str)
+            and not issues.has_issue_under(path)
+            and ("#" in value or (is_issuer and "?" in value))
+        ):
+            what = "no query and no fragment" if is_issuer else "no fragment"  # OpenID Connect Discovery 1.0, section 3
+            issues.add(path, f"Must have {what}.", "format")
+    if isinstance(change.attribute_mapping, dict) and not change.attribute_mapping.keys() <= set(MAPPED):
+        issues.add("body.attributeMapping", f"Keys: {must_be_one_of(MAPPED).lower()}", "unknown_field")
+    scopes = change.oidc_scopes
+    if scopes is not UNSET and not issues.has_issue_under("body.oidcScopes") and "openid" not in scopes:
+        issues.add("body.oidcScopes", "Must contain openid.", "missing")
+    return _parse_certificates(change, issues)
 
 
-class ShownSettings(SsoSettings, frozen=True, rename="camel", kw_only=True):
-    """The settings, and what follows from them."""
-
-    enforced: Annotated[bool, Meta(description="Whether a connection is enforced.")]
-    effective_break_glass_principal_id: Annotated[
-        str | None, Meta(description="Who may log in with a password now, if single sign-on is enforced.")
-    ]
-    tested_protocols: Annotated[
-        list[Protocol], Meta(description="Connections through which a login to the present provider succeeded.")
-    ]
-    confirmed_by_owner: Annotated[
-        list[Protocol],
-        Meta(description="Connections whose provider and certificates an owner has confirmed: owners may log in."),
-    ]
+def _parse_certificates(change: ConnectionChange, issues: Issues) -> CheckedChange:
+    primary: Any = change.idp_certificate
+    if isinstance(primary, str) and not issues.has_issue_under("body.idpCertificate"):
+        primary = _parse_certificate(primary, "body.idpCertificate", issues)
+    alternates: Any = change.idp_certificate_alternates
+    if alternates is not UNSET and not issues.has_issue_under("body.idpCertificateAlternates"):
+        alternates = [
+            _parse_certificate(text, f"body.idpCertificateAlternates[{index}]", issues)
+            for index, text in enumerate(alternates)
+        ]
+    return CheckedChange(change, primary, alternates)
 
 
-def connection_body(stored: StoredConnection) -> SsoConnection:
-    """The API representation."""
-    return SsoConnection(
-        id=stored.id,
-        org_id=stored.org_id,
-        protocol=stored.protocol,
-        enabled=stored.enabled,
-        enforced=stored.enforced,
-        default_role=stored.default_role.value,  # type: ignore[arg-type]  # never OWNER: the table has a constraint
-        attribute_mapping=None if stored.attribute_mapping is None else dict(stored.attribute_mapping),
-        role_mapping=None if stored.role_mapping is None else dict(stored.role_mapping),  # type: ignore[arg-type]
-        idp_entity_id=stored.idp_entity_id,
-        idp_sso_url=stored.idp_sso_url,
-        idp_certificate_configured=stored.idp_certificate is not None,
-        idp_certificate_alternate_count=stored.idp_certificate_alternate_count,
-        oidc_issuer=stored.oidc_issuer,
-        oidc_client_id=stored.oidc_client_id,
-        oidc_client_secret_configured=stored.oidc_client_secret is not None,
-        oidc_scopes=list(stored.oidc_scopes),
-        created_at=format_time(stored.created_at),
-        updated_at=format_time(stored.updated_at),
-    )
+def _parse_certificate(text: str, path: str, issues: Issues) -> IdpCertificate | None:
+    try:
+        return parse_certificate(text)
+    except ValueError as error:
+        issues.add(path, str(error), "format")
+        return None

@@ -1,25 +1,22 @@
-"""`POST /orgs/{orgSlug}/sso/connections/{protocol}/dry-run`: what a login with certain attributes would do."""
+"""What a login with certain attributes would do: `POST /orgs/{orgSlug}/sso/connections/{protocol}/dry-run`."""
 
-from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Literal
 
 import msgspec
-from aiohttp import web
 from msgspec import Meta
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.errors import NotFound
-from chassis.http.access import authorization_context, bearer
-from chassis.http.operation import Body, Operation, ResponseSpec, json_content
-from chassis.http.web import Route, json_response
-from control.http.context import HandlerContext
+from chassis.auth.model import AuthorizationContext
 from control.identity import member_repository, user_repository
-from control.identity.sso import accounts, connection_store, identity_repository, mapping
-from control.identity.sso.connections import PROTOCOL, TAG, parse_protocol
+from control.identity.sso import accounts, identity_repository, mapping
+from control.identity.sso.connection_store import StoredConnection
+from control.identity.sso.mapping import Profile
 from control.identity.sso.refusal import LoginRefused
 from control.identity.sso.tables import MAX_SUBJECT_LENGTH, Protocol
-from proto.identity import Role, Scope
+from proto.identity import Role
 
 _Value = str | bool | float | None | list[str]
+_Account = Literal["KNOWN", "LINKED", "CREATED", "REFUSED"]
 
 
 class ConnectionDryRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -34,7 +31,7 @@ class ConnectionDryRunResult(msgspec.Struct, frozen=True, rename="camel"):
     created (CREATED), or none (REFUSED), for the reason that the audit log would have.
     """
 
-    account: Literal["KNOWN", "LINKED", "CREATED", "REFUSED"]
+    account: _Account
     reason: str | None
     detail: str | None
     email: str | None
@@ -49,81 +46,51 @@ class ConnectionDryRunResult(msgspec.Struct, frozen=True, rename="camel"):
     ]
 
 
-DRY_RUN: Final = Operation(
-    "dryRunSsoConnection",
-    TAG,
-    (ResponseSpec("What would follow.", json_content(ConnectionDryRunResult)),),
-    (PROTOCOL,),
-    body=Body(
-        json_content(ConnectionDryRun),
-        example={"attributes": {"email": "ada@example.com", "name": "Ada", "groups": ["platform-team"]}},
-    ),
-)
+async def dry_run(
+    connection: AsyncConnection, caller: AuthorizationContext, stored: StoredConnection, body: ConnectionDryRun
+) -> ConnectionDryRunResult:
+    """What a login through the connection would do. A `subject` of SAML that is an address counts as a NameID whose
+    format says so.
+    """
+    subject = body.subject or ""
+    named = subject if stored.protocol is Protocol.SAML and "@" in subject else ""
+    try:
+        profile = mapping.read_profile(stored.protocol, stored.attribute_mapping, body.attributes, named)
+    except LoginRefused as refusal:
+        return _result("REFUSED", None, None, refusal)
+    role = mapping.role_of(stored.role_mapping, stored.default_role, profile.groups)
+    try:
+        account, principal_id = await _find_account(connection, caller, stored, subject, profile)
+    except LoginRefused as refusal:
+        return _result("REFUSED", profile, role, refusal)
+    member = principal_id and await member_repository.find_member(connection, caller.org_id, principal_id)
+    return _result(account, profile, member.role if member and member.managed else role)
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionDryRuns:
-    """The handler of dry runs, and its dependencies."""
-
-    context: HandlerContext
-
-    def routes(self) -> list[Route]:
-        """The route of this resource."""
-        path = "/orgs/{orgSlug}/sso/connections/{protocol}/dry-run"
-        return [Route("POST", path, self.dry_run, bearer(Scope.SSO_READ), operation=DRY_RUN)]
-
-    async def dry_run(self, request: web.Request) -> web.StreamResponse:
-        """Show what a login with these attributes would do, without doing it.
-
-        Maps them as the connection is configured now, enabled or not. A `subject` of SAML that is an address counts as
-        a NameID whose format says so.
-        """
-        protocol, caller = parse_protocol(request), authorization_context(request)
-        body = await self.context.read_body(request, ConnectionDryRun)
-        async with self.context.database.read() as connection:
-            stored = await connection_store.find_connection(connection, caller.org_id, protocol)
-            if stored is None:
-                raise NotFound
-            claims: dict[str, Any] = dict(body.attributes)
-            try:
-                named = (body.subject or "") if protocol is Protocol.SAML and "@" in (body.subject or "") else ""
-                profile = mapping.read_profile(protocol, stored.attribute_mapping, claims, named)
-            except LoginRefused as refusal:
-                return json_response(_refused(refusal, None, None))
-            role = mapping.role_of(stored.role_mapping, stored.default_role, profile.groups)
-            known = None
-            if body.subject is not None:
-                known = await identity_repository.find(connection, stored.id, body.subject)
-            existing = await user_repository.find_in_organization(connection, profile.email, caller.org_slug)
-            account: Literal["KNOWN", "LINKED", "CREATED"] = "CREATED" if known is None else "KNOWN"
-            try:
-                provisioned = (
-                    await accounts.find_provisioned(connection, stored, body.subject or "", profile)
-                    if known is None
-                    else None
-                )
-                linked = provisioned or existing
-                if known is None and linked is not None:
-                    account = "LINKED"
-                    if provisioned is None:
-                        await accounts.require_linkable(connection, stored, linked, profile)
-                    await accounts.require_unlinked(connection, stored, linked)
-            except LoginRefused as refusal:
-                return json_response(_refused(refusal, profile, role))
-            principal_id = known.principal_id if known is not None else linked and linked.id
-            member = principal_id and await member_repository.find_member(connection, caller.org_id, principal_id)
-            if member and member.managed:
-                role = member.role
-        return json_response(
-            ConnectionDryRunResult(account, None, None, profile.email, profile.name, sorted(profile.groups), role)
-        )
+async def _find_account(
+    connection: AsyncConnection, caller: AuthorizationContext, stored: StoredConnection, subject: str, profile: Profile
+) -> tuple[_Account, str | None]:
+    """What becomes of the subject, and whose account it has or would get. Raises LoginRefused."""
+    known = await identity_repository.find(connection, stored.id, subject) if subject else None
+    if known is not None:
+        return "KNOWN", known.principal_id
+    provisioned = await accounts.find_provisioned(connection, stored, subject, profile)
+    linked = provisioned or await user_repository.find_in_organization(connection, profile.email, caller.org_slug)
+    if linked is None:
+        return "CREATED", None
+    if provisioned is None:
+        await accounts.require_linkable(connection, stored, linked, profile)
+    await accounts.require_unlinked(connection, stored, linked)
+    return "LINKED", linked.id
 
 
-def _refused(refusal: LoginRefused, profile: mapping.Profile | None, role: Role | None) -> ConnectionDryRunResult:
+def _result(
+    account: _Account, profile: Profile | None, role: Role | None, refusal: LoginRefused | None = None
+) -> ConnectionDryRunResult:
     return ConnectionDryRunResult(
-        account="REFUSED",
-        reason=refusal.reason,
-        detail=refusal.detail,
+        account=account,
+        reason=None if refusal is None else refusal.reason,
+        detail=None if refusal is None else refusal.detail,
         email=None if profile is None else profile.email,
         name=None if profile is None else profile.name,
         groups=[] if profile is None else sorted(profile.groups),

@@ -1,59 +1,34 @@
 """`/orgs/{orgSlug}/sso/identities`: which user of a provider is which member; list, unlink."""
 
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from functools import partial
+from typing import Final
 
-import msgspec
-from aiohttp import web
-from msgspec import Meta
+import sqlalchemy as sa
 
-from chassis.db.database import format_time
-from chassis.errors import NotFound
-from chassis.http.access import authorization_context, bearer
-from chassis.http.operation import Operation, Parameter, ResponseSpec, json_content
-from chassis.http.web import Route, json_response, request_id
-from control.audit.record import record
+from chassis.auth.model import AuthorizationContext
+from chassis.http.access import bearer
+from chassis.http.declaration import PageOf, route
 from control.http.context import HandlerContext
-from control.http.field_types import Timestamp
-from control.http.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
-from control.identity.schemas import Email
 from control.identity.sso import identity_repository as store
 from control.identity.sso import settings_repository
-from control.identity.sso.connections import TAG, require_user
-from control.identity.sso.identity_repository import StoredIdentity
-from control.identity.sso.tables import MAX_SUBJECT_LENGTH
+from control.identity.sso.identity_repository import LinkedIdentity, identity_body
+from control.identity.sso.tables import sso_identities
+from control.routing.arguments import Transaction
+from control.routing.resource import PageReader, Resource, ids, in_organization
 from proto.identity import Scope
 
-_ID: Final = re.compile(r"ssi_[0-9a-z]{26}")
-
-
-class LinkedIdentity(msgspec.Struct, frozen=True, rename="camel"):
-    """A user of a provider, and the member who it is."""
-
-    id: str
-    connection_id: str
-    subject: Annotated[str, Meta(max_length=MAX_SUBJECT_LENGTH, description="NameID of SAML, `sub` of OIDC.")]
-    principal_id: str
-    email: Annotated[Email, Meta(description="As the provider last named it; the account may have another.")]
-    created_at: Timestamp
-    last_login_at: Timestamp
-
-
-class LinkedIdentityPage(msgspec.Struct, rename="camel"):
-    """A page of identities, in the order of their creation."""
-
-    data: list[LinkedIdentity]
-    next_cursor: NextCursor
-    has_more: bool
-
-
-ID: Final = Parameter("identityId", "path", Annotated[str, Meta(min_length=1)], "The identity.")
-LIST: Final = Operation(
-    "listSsoIdentities", TAG, (ResponseSpec("A page.", json_content(LinkedIdentityPage)),), PAGE_PARAMETERS
+PATH: Final = "/orgs/{orgSlug}/sso/identities"
+IDENTITIES: Final = Resource(
+    "identityId",
+    ids("ssi"),
+    Scope.SSO_READ,
+    sso_identities.c.id,
+    in_organization(sso_identities),
+    sa.select(sso_identities),
+    lambda row, _caller: identity_body(row),
 )
-UNLINK: Final = Operation("unlinkSsoIdentity", TAG, (ResponseSpec("The identity was unlinked.", status=204),), (ID,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,53 +37,25 @@ class Identities:
 
     context: HandlerContext
 
-    def routes(self) -> list[Route]:
-        """Every route of this resource with its scope."""
-        every = "/orgs/{orgSlug}/sso/identities"
-        return [
-            Route("GET", every, self.list, bearer(Scope.SSO_READ), operation=LIST),
-            Route("DELETE", every + "/{identityId}", self.unlink, bearer(Scope.SSO_WRITE), operation=UNLINK),
-        ]
-
-    async def list(self, request: web.Request) -> web.StreamResponse:
+    @route("GET", PATH, bearer(Scope.SSO_READ))
+    async def list_sso_identities(self, caller: AuthorizationContext, page: PageReader) -> PageOf[LinkedIdentity]:
         """List which users of the organization's providers are which members."""
-        org_id = authorization_context(request).org_id
-        binding = f"sso identities of {org_id}".encode()
-        page = parse_page_request(request, self.context.cursors, binding)
-        async with self.context.database.read() as connection:
-            found = await store.list_identities(connection, org_id, page.after or "", page.limit + 1)
-        return json_response(page_body(found, page, _body, lambda one: one.id, self.context.cursors, binding))
+        fetch = partial(store.list_identities, org_id=caller.org_id)
+        return await page.read(("sso identities", caller.org_id), fetch, identity_body)
 
-    async def unlink(self, request: web.Request) -> web.StreamResponse:
+    @route("DELETE", PATH + "/{identityId}", bearer(Scope.SSO_WRITE))
+    async def unlink_sso_identity(self, identity_id: str, transaction: Transaction) -> None:
         """Unlink a user of a provider from a member, whose sessions of single sign-on end.
 
         The member stays. At the next login the provider's user is somebody new, and has to be linked again. Only users
         may.
         """
-        require_user(authorization_context(request))
-        identity_id = request.match_info["identityId"]
-        async with self.context.write_transaction(request) as (connection, caller):
-            require_user(caller)
-            found = await store.find_by_id(connection, identity_id) if _ID.fullmatch(identity_id) else None
-            if found is None or found.org_id != caller.org_id:
-                raise NotFound
-            await settings_repository.end_federated_sessions_of(
-                connection, caller.org_id, found.principal_id, datetime.now(UTC)
-            )
-            await store.remove(connection, found.id)
-            data = {"principalId": found.principal_id, "connectionId": found.connection_id}
-            await record(connection, caller, "sso.unlink", found.id, data, request_id(request))
-        self.context.guards.invalidate_bearers(caller.org_id)
-        return web.Response(status=204)
-
-
-def _body(identity: StoredIdentity) -> LinkedIdentity:
-    return LinkedIdentity(
-        id=identity.id,
-        connection_id=identity.connection_id,
-        subject=identity.subject,
-        principal_id=identity.principal_id,
-        email=identity.email,
-        created_at=format_time(identity.created_at),
-        last_login_at=format_time(identity.last_login_at),
-    )
+        connection, caller = transaction.connection, transaction.caller
+        found = await IDENTITIES.show(connection, caller, identity_id)
+        await settings_repository.end_federated_sessions_of(
+            connection, caller.org_id, found.principal_id, datetime.now(UTC)
+        )
+        await IDENTITIES.delete(connection, identity_id)
+        data = {"principalId": found.principal_id, "connectionId": found.connection_id}
+        await transaction.record("sso.unlink", identity_id, data)
+        transaction.after_commit(self.context.guards.invalidate_bearers, caller.org_id)

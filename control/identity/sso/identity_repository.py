@@ -3,48 +3,49 @@ caller's transaction.
 """
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime
+from typing import Annotated, Any
 
+import msgspec
 import sqlalchemy as sa
+from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.id_generation import new_id
 from chassis.auth.tables import memberships
 from chassis.db.database import to_milliseconds
-from control.identity.sso.tables import sso_identities
+from control.http.field_types import Timestamp
+from control.identity.schemas import Email
+from control.identity.sso.tables import MAX_SUBJECT_LENGTH, sso_identities
+from control.routing.resource import shown_as
 from proto.identity import Role
 
 
-@dataclass(frozen=True, slots=True)
-class StoredIdentity:
-    """A subject of a connection, and its account."""
+class LinkedIdentity(msgspec.Struct, frozen=True, rename="camel"):
+    """A user of a provider, and the member who it is."""
 
     id: str
     connection_id: str
-    org_id: str
-    subject: str
+    subject: Annotated[str, Meta(max_length=MAX_SUBJECT_LENGTH, description="NameID of SAML, `sub` of OIDC.")]
     principal_id: str
-    email: str
-    created_at: datetime
-    last_login_at: datetime
+    email: Annotated[Email, Meta(description="As the provider last named it; the account may have another.")]
+    created_at: Timestamp
+    last_login_at: Timestamp
 
 
-_IDENTITIES = sa.select(*(sso_identities.c[name] for name in StoredIdentity.__slots__))
-
-
-async def find(connection: AsyncConnection, connection_id: str, subject: str) -> StoredIdentity | None:
+async def find(connection: AsyncConnection, connection_id: str, subject: str) -> LinkedIdentity | None:
     """The identity of a subject."""
     where = (sso_identities.c.connection_id == connection_id) & (sso_identities.c.subject_hash == _hash(subject))
     return await _load(connection, where)
 
 
-async def find_by_id(connection: AsyncConnection, identity_id: str) -> StoredIdentity | None:
+async def find_by_id(connection: AsyncConnection, identity_id: str) -> LinkedIdentity | None:
     """The identity with this id."""
     return await _load(connection, sso_identities.c.id == identity_id)
 
 
-async def find_of_account(connection: AsyncConnection, connection_id: str, principal_id: str) -> StoredIdentity | None:
+async def find_of_account(connection: AsyncConnection, connection_id: str, principal_id: str) -> LinkedIdentity | None:
     """The identity of an account, which has at most one in a connection."""
     where = (sso_identities.c.connection_id == connection_id) & (sso_identities.c.principal_id == principal_id)
     return await _load(connection, where)
@@ -65,11 +66,12 @@ async def links_owner(connection: AsyncConnection, connection_id: str) -> bool:
     return await connection.scalar(found) is not None
 
 
-async def list_identities(connection: AsyncConnection, org_id: str, after_id: str, limit: int) -> list[StoredIdentity]:
-    """At most `limit` identities of the organization, by id, starting after `after_id`."""
-    page = _IDENTITIES.where(sso_identities.c.org_id == org_id, sso_identities.c.id > after_id)
-    rows = await connection.execute(page.order_by(sso_identities.c.id).limit(limit))
-    return [StoredIdentity(**row) for row in rows.mappings()]
+async def list_identities(
+    connection: AsyncConnection, after_id: str | None, limit: int, *, org_id: str
+) -> Sequence[sa.Row[Any]]:
+    """The rows of at most `limit` identities of the organization, by id, starting after `after_id`."""
+    page = sa.select(sso_identities).where(sso_identities.c.org_id == org_id, sso_identities.c.id > (after_id or ""))
+    return (await connection.execute(page.order_by(sso_identities.c.id).limit(limit))).all()
 
 
 async def create(
@@ -80,13 +82,22 @@ async def create(
     principal_id: str,
     email: str,
     now: datetime,
-) -> StoredIdentity:
-    """Link a subject to the account of a member."""
-    now = to_milliseconds(now)
-    identity = StoredIdentity(new_id("ssi"), connection_id, org_id, subject, principal_id, email, now, now)
-    row = {name: getattr(identity, name) for name in StoredIdentity.__slots__}
-    await connection.execute(sso_identities.insert().values(**row, subject_hash=_hash(subject)))
-    return identity
+) -> str:
+    """Link a subject to the account of a member. The id of the identity."""
+    now, identity_id = to_milliseconds(now), new_id("ssi")
+    row = {
+        "id": identity_id,
+        "connection_id": connection_id,
+        "org_id": org_id,
+        "subject": subject,
+        "subject_hash": _hash(subject),
+        "principal_id": principal_id,
+        "email": email,
+        "created_at": now,
+        "last_login_at": now,
+    }
+    await connection.execute(sso_identities.insert().values(row))
+    return identity_id
 
 
 async def note_login(connection: AsyncConnection, identity_id: str, email: str, now: datetime) -> None:
@@ -95,14 +106,14 @@ async def note_login(connection: AsyncConnection, identity_id: str, email: str, 
     await connection.execute(changed.values(email=email, last_login_at=to_milliseconds(now)))
 
 
-async def remove(connection: AsyncConnection, identity_id: str) -> None:
-    """Unlink an identity; the codes that were issued to it go with it."""
-    await connection.execute(sso_identities.delete().where(sso_identities.c.id == identity_id))
+async def _load(connection: AsyncConnection, where: sa.ColumnElement[bool]) -> LinkedIdentity | None:
+    row = (await connection.execute(sa.select(sso_identities).where(where))).one_or_none()
+    return None if row is None else identity_body(row)
 
 
-async def _load(connection: AsyncConnection, where: sa.ColumnElement[bool]) -> StoredIdentity | None:
-    row = (await connection.execute(_IDENTITIES.where(where))).mappings().one_or_none()
-    return None if row is None else StoredIdentity(**row)
+def identity_body(row: Any) -> LinkedIdentity:
+    """The identity of a row."""
+    return shown_as(LinkedIdentity, row)
 
 
 def _hash(subject: str) -> bytes:

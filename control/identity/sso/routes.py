@@ -1,29 +1,36 @@
 """Builds all routes of single sign-on and the background tasks that they need."""
 
 from dataclasses import replace
+from typing import Final
 
 from prometheus_client import CollectorRegistry
 
-from chassis.http.access import BearerAuth
+from chassis.http.declaration import Argument, declared_routes
+from chassis.http.operation import Parameter, Tag
 from chassis.http.web import CleanupContext, Route
 from control.http.context import HandlerContext
+from control.http.request_slots import RequestSlots
 from control.identity.session_issuer import SessionIssuer
-from control.identity.sso.connections import ApplyRoles, Connections
+from control.identity.sso.access import only_for_users, with_slug_check
+from control.identity.sso.connections import Connections, UpdateRoles, read_protocol
 from control.identity.sso.domains import Domains, TxtResolver
-from control.identity.sso.dry_run import ConnectionDryRuns
 from control.identity.sso.identities import Identities
 from control.identity.sso.login.acs import AssertionConsumer
-from control.identity.sso.login.browser import SsoUrls, check_org_slug
-from control.identity.sso.login.callback import Callback
+from control.identity.sso.login.browser import SsoUrls, only_specified_statuses
+from control.identity.sso.login.callback import MAX_AT_PROVIDER, RETRY_AFTER_S, TOO_SLOW, Callback
 from control.identity.sso.login.completion import Completion, SsoMetrics
-from control.identity.sso.login.handoff import CompletionPage, Handoffs
-from control.identity.sso.login.login_slots import LoginSlots
+from control.identity.sso.login.handoff import Handoffs
 from control.identity.sso.login.start import Links, Start
 from control.identity.sso.oidc.provider import Providers
-from control.identity.sso.settings import SettingsHandlers
+from control.identity.sso.settings import ConnectionOptions
+from control.identity.sso.tables import Protocol
 from control.identity.sso.task import SsoHousekeeping
 from control.outbound.egress import Egress
+from control.routing.arguments import control_arguments
 from control.secrets.secret_box import SecretBox
+
+TAG: Final = Tag("sso", "Single sign-on through the organization's identity provider: SAML 2.0, OpenID Connect.")
+PROTOCOL: Final = Parameter("protocol", "path", Protocol, "SAML or OIDC.")
 
 
 def build_sso_routes(
@@ -35,31 +42,32 @@ def build_sso_routes(
     public_url: str,
     unfinished_per_minute: int,
     registry: CollectorRegistry | None,
-    apply_roles: ApplyRoles,
+    update_roles: UpdateRoles,
 ) -> tuple[list[Route], list[CleanupContext]]:
     """`egress` reaches providers, whose addresses tenants name; it starts before the requests and ends after them.
-    `apply_roles` follows a change of the mapping.
+    `update_roles` follows a change of the mapping.
     """
     urls, providers = SsoUrls(public_url), Providers(egress)
     completion = Completion(context, issuer, SsoMetrics(registry), public_url)
-    routes = [
-        *Connections(context, secret_box, apply_roles).routes(),
-        *ConnectionDryRuns(context).routes(),
-        *SettingsHandlers(context).routes(),
-        *Domains(context, resolver).routes(),
-        *Identities(context).routes(),
-        *Links(context, urls).routes(),
-        *Start(context, urls, providers, completion, unfinished_per_minute).routes(),
-        *AssertionConsumer(context, secret_box, urls, completion).routes(),
-        *Callback(context, secret_box, egress, urls, providers, completion, LoginSlots()).routes(),
-        *Handoffs(context, issuer).routes(),
-        *CompletionPage().routes(),
-    ]
+    slots = RequestSlots(TOO_SLOW, MAX_AT_PROVIDER, max_waiting=0, retry_after_s=RETRY_AFTER_S)
+    resources = (
+        Connections(context, secret_box, update_roles),
+        ConnectionOptions(context),
+        Domains(context, resolver),
+        Identities(context),
+        Links(context, urls),
+        Start(context, urls, providers, completion, unfinished_per_minute),
+        AssertionConsumer(context, secret_box, urls, completion),
+        Callback(context, secret_box, egress, urls, providers, completion, slots),
+        Handoffs(context, issuer),
+    )
+    arguments = control_arguments(context, {Protocol: Argument(read_protocol, (PROTOCOL,))})
+    routes = [each for resource in resources for each in declared_routes(resource, TAG, arguments)]
     housekeeping = SsoHousekeeping(context.database, registry)
-    return [_with_path_check(route) for route in routes], [egress.running, housekeeping.running]
+    return [_with_checks(route) for route in routes], [egress.running, housekeeping.running]
 
 
-def _with_path_check(route: Route) -> Route:
-    if not isinstance(route.access, BearerAuth):
-        return route
-    return replace(route, access=replace(route.access, path_check=check_org_slug))
+def _with_checks(route: Route) -> Route:
+    if route.operation is not None and route.operation.only_error_statuses is not None:
+        return replace(route, handler=only_specified_statuses(route.handler))
+    return only_for_users(with_slug_check(route))

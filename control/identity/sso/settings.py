@@ -2,78 +2,74 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Annotated, Final
 
-from aiohttp import web
+import msgspec
+from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.auth.model import AuthorizationContext
 from chassis.errors import Conflict
-from chassis.http.access import authorization_context, bearer
-from chassis.http.operation import Body, Operation, ResponseSpec, json_content
-from chassis.http.web import Route, json_response, request_id
-from control.audit.record import record
+from chassis.http.access import bearer
+from chassis.http.declaration import route
 from control.http.context import HandlerContext
 from control.identity import member_repository, user_repository
 from control.identity.enforcement import find_break_glass, is_enforced
 from control.identity.schemas import PRINCIPAL_ID
 from control.identity.sso import connection_store, settings_repository
-from control.identity.sso.bodies import ShownSettings, SsoSettings
-from control.identity.sso.connections import TAG, require_user
-from control.identity.sso.settings_repository import StoredSettings
+from control.identity.sso.settings_repository import SsoSettings
+from control.identity.sso.tables import Protocol
+from control.routing.arguments import Transaction
 from proto.identity import Role, Scope
 
-_CONTENT: Final = json_content(ShownSettings)
-SHOW: Final = Operation("showSsoSettings", TAG, (ResponseSpec("The settings.", _CONTENT),))
-PUT: Final = Operation(
-    "putSsoSettings",
-    TAG,
-    (ResponseSpec("The settings.", _CONTENT),),
-    body=Body(json_content(SsoSettings), example={"mfaTrust": "ALWAYS", "personalTokens": False}),
-    error_statuses=(409,),
-)
+PATH: Final = "/orgs/{orgSlug}/sso/settings"
+
+
+class ShownSettings(SsoSettings, frozen=True, rename="camel", kw_only=True):
+    """The settings, and what follows from them."""
+
+    enforced: Annotated[bool, Meta(description="Whether a connection is enforced.")]
+    effective_break_glass_principal_id: Annotated[
+        str | None, Meta(description="Who may log in with a password now, if single sign-on is enforced.")
+    ]
+    tested_protocols: Annotated[
+        list[Protocol], Meta(description="Connections through which a login to the present provider succeeded.")
+    ]
+    confirmed_by_owner: Annotated[
+        list[Protocol],
+        Meta(description="Connections whose provider and certificates an owner has confirmed: owners may log in."),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
-class SettingsHandlers:
-    """Handlers of the settings, and their dependencies."""
+class ConnectionOptions:
+    """Handlers of the options of all connections, and their dependencies."""
 
     context: HandlerContext
 
-    def routes(self) -> list[Route]:
-        """Every route of this resource with its scope."""
-        path = "/orgs/{orgSlug}/sso/settings"
-        return [
-            Route("GET", path, self.show, bearer(Scope.SSO_READ), operation=SHOW),
-            Route("PUT", path, self.put, bearer(Scope.SSO_WRITE), operation=PUT),
-        ]
-
-    async def show(self, request: web.Request) -> web.StreamResponse:
+    @route("GET", PATH, bearer(Scope.SSO_READ))
+    async def show_sso_settings(self, caller: AuthorizationContext, connection: AsyncConnection) -> ShownSettings:
         """Show what the organization decides for all its connections."""
-        async with self.context.database.read() as connection:
-            return json_response(await _shown(connection, authorization_context(request).org_id))
+        return await _shown(connection, caller.org_id)
 
-    async def put(self, request: web.Request) -> web.StreamResponse:
+    @route("PUT", PATH, bearer(Scope.SSO_WRITE), errors=(409,), example={"mfaTrust": "ALWAYS", "personalTokens": False})
+    async def put_sso_settings(self, body: SsoSettings, transaction: Transaction) -> ShownSettings:
         """Replace what the organization decides for all its connections.
 
         While single sign-on is enforced and `personalTokens` is false, access tokens that users hold get 401; those of
         agents and services work on. `breakGlassPrincipalId` must be an owner with a password (409). Only users may.
         """
-        require_user(authorization_context(request))
-        body = await self.context.read_body(request, SsoSettings)
-        async with self.context.write_transaction(request) as (connection, caller):
-            require_user(caller)
-            await _require_break_glass(connection, caller.org_id, body.break_glass_principal_id)
-            settings = StoredSettings(body.mfa_trust, body.personal_tokens, body.break_glass_principal_id)
-            await settings_repository.save(connection, caller.org_id, settings, datetime.now(UTC))
-            data = {
-                "mfaTrust": body.mfa_trust.value,
-                "personalTokens": body.personal_tokens,
-                "breakGlassPrincipalId": body.break_glass_principal_id or "",
-            }
-            await record(connection, caller, "sso.settings.update", caller.org_id, data, request_id(request))
-            shown = await _shown(connection, caller.org_id)
-        self.context.guards.invalidate_bearers(caller.org_id)
-        return json_response(shown)
+        connection, org_id = transaction.connection, transaction.caller.org_id
+        await _require_break_glass(connection, org_id, body.break_glass_principal_id)
+        await settings_repository.save(connection, org_id, body, datetime.now(UTC))
+        data = {
+            "mfaTrust": body.mfa_trust.value,
+            "personalTokens": body.personal_tokens,
+            "breakGlassPrincipalId": body.break_glass_principal_id or "",
+        }
+        await transaction.record("sso.settings.update", org_id, data)
+        transaction.after_commit(self.context.guards.invalidate_bearers, org_id)
+        return await _shown(connection, org_id)
 
 
 async def _require_break_glass(connection: AsyncConnection, org_id: str, principal_id: str | None) -> None:
@@ -88,12 +84,9 @@ async def _require_break_glass(connection: AsyncConnection, org_id: str, princip
 
 
 async def _shown(connection: AsyncConnection, org_id: str) -> ShownSettings:
-    settings = await settings_repository.load(connection, org_id)
     found = await connection_store.list_connections(connection, org_id)
     return ShownSettings(
-        mfa_trust=settings.mfa_trust,
-        personal_tokens=settings.personal_tokens,
-        break_glass_principal_id=settings.break_glass_id,
+        **msgspec.structs.asdict(await settings_repository.load(connection, org_id)),
         enforced=await is_enforced(connection, org_id),
         effective_break_glass_principal_id=await find_break_glass(connection, org_id),
         tested_protocols=[each.protocol for each in found if each.tested_at is not None],

@@ -2,11 +2,12 @@
 function runs in the caller's transaction.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+import msgspec
 import sqlalchemy as sa
+from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.grants import FEDERATED
@@ -18,18 +19,29 @@ from control.identity.sso.tables import MfaTrust, sso_connections, sso_identitie
 MFA: Final = "mfa"  # RFC 8176
 
 
-@dataclass(frozen=True, slots=True)
-class StoredSettings:
-    """`personal_tokens`: whether access tokens of users work while single sign-on is enforced. `break_glass_id`: the
-    owner that was named, None: the first one.
-    """
+class SsoSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """What the organization decides for all its connections."""
 
-    mfa_trust: MfaTrust = MfaTrust.ASSERTED
-    personal_tokens: bool = True
-    break_glass_id: str | None = None
+    mfa_trust: Annotated[
+        MfaTrust,
+        Meta(
+            description="When a login through a provider counts as one with a second factor, for users who have one "
+            "here: NEVER, when the provider asserts it (ASSERTED), or ALWAYS."
+        ),
+    ] = MfaTrust.ASSERTED
+    personal_tokens: Annotated[
+        bool, Meta(description="Whether access tokens of users work while single sign-on is enforced.")
+    ] = True
+    break_glass_principal_id: Annotated[
+        Annotated[str, Meta(max_length=32)] | None,
+        Meta(
+            description="The owner who may log in with a password while single sign-on is enforced. Null: the first "
+            "owner with a password.",
+        ),
+    ] = None
 
 
-async def load(connection: AsyncConnection, org_id: str) -> StoredSettings:
+async def load(connection: AsyncConnection, org_id: str) -> SsoSettings:
     """The settings of the organization."""
     found = (
         sa.select(sso_settings.c.mfa_trust, sso_settings.c.personal_tokens, organizations.c.break_glass_id)
@@ -38,11 +50,11 @@ async def load(connection: AsyncConnection, org_id: str) -> StoredSettings:
     )
     row = (await connection.execute(found)).one()
     if row.mfa_trust is None:
-        return StoredSettings(break_glass_id=row.break_glass_id)
-    return StoredSettings(MfaTrust(row.mfa_trust), row.personal_tokens, row.break_glass_id)
+        return SsoSettings(break_glass_principal_id=row.break_glass_id)
+    return SsoSettings(MfaTrust(row.mfa_trust), row.personal_tokens, row.break_glass_id)
 
 
-async def save(connection: AsyncConnection, org_id: str, settings: StoredSettings, now: datetime) -> None:
+async def save(connection: AsyncConnection, org_id: str, settings: SsoSettings, now: datetime) -> None:
     """Store the settings, and apply them."""
     values: dict[str, Any] = {
         "mfa_trust": settings.mfa_trust.value,
@@ -53,7 +65,7 @@ async def save(connection: AsyncConnection, org_id: str, settings: StoredSetting
     if not changed.rowcount:
         await connection.execute(sso_settings.insert().values(org_id=org_id, **values))
     named = organizations.update().where(organizations.c.id == org_id)
-    await connection.execute(named.values(break_glass_id=settings.break_glass_id))
+    await connection.execute(named.values(break_glass_id=settings.break_glass_principal_id))
     await apply_enforcement(connection, org_id, now)
 
 
@@ -71,7 +83,8 @@ async def apply_enforcement(connection: AsyncConnection, org_id: str, now: datet
     }
     await connection.execute(organizations.update().where(organizations.c.id == org_id).values(values))
     if enforced is not None:
-        await _end_password_sessions(connection, org_id, await find_break_glass(connection, org_id), now)
+        break_glass_id = await find_break_glass(connection, org_id)  # None is no session's, so all others end
+        await _end(connection, org_id, ~_is_federated() & (sessions.c.principal_id != break_glass_id), now)
 
 
 async def end_federated_sessions(connection: AsyncConnection, org_id: str, connection_id: str, now: datetime) -> None:
@@ -85,15 +98,6 @@ async def end_federated_sessions(connection: AsyncConnection, org_id: str, conne
 async def end_federated_sessions_of(connection: AsyncConnection, org_id: str, principal_id: str, now: datetime) -> None:
     """End the sessions of one user that a provider has vouched for."""
     await _end(connection, org_id, _is_federated() & (sessions.c.principal_id == principal_id), now)
-
-
-async def _end_password_sessions(
-    connection: AsyncConnection, org_id: str, break_glass_id: str | None, now: datetime
-) -> None:
-    others = ~_is_federated()
-    if break_glass_id is not None:
-        others &= sessions.c.principal_id != break_glass_id
-    await _end(connection, org_id, others, now)
 
 
 async def _end(connection: AsyncConnection, org_id: str, which: sa.ColumnElement[bool], now: datetime) -> None:

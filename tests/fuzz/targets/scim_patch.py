@@ -13,8 +13,8 @@ from typing import Any, Final
 from scim2_models import Context, PatchOp
 
 from control.identity.directory.group_repository import ProvisionedGroup
-from control.identity.scim.messages import ScimError
-from control.identity.scim.patch import PATCH_SCHEMA, is_path, operations_of
+from control.identity.scim.messages import PATCH_SCHEMA, ScimError
+from control.identity.scim.patch import is_path, operations_of
 from control.identity.scim.protocol.groups import READ_ONLY as READ_ONLY_OF_GROUP
 from control.identity.scim.protocol.groups import group_to_patch, patched_group
 from control.identity.scim.protocol.library import MAX_DETAIL_LENGTH, TOLERANT, ScimUser, translated

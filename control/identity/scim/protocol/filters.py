@@ -1,8 +1,8 @@
 """Filters and orders of SCIM as SQL (RFC 7644 3.4.2.2 and 3.4.2.3).
 
 The library parses a filter and checks it against the schema; here its tree becomes a condition over the columns that
-`control.identity.directory.tables` keeps for that. Attributes that have no column are refused, rather than found by reading
-every user. A comparison with an attribute that has no value is false, and its negation true.
+`control.identity.directory.tables` keeps for that. Attributes that have no column are refused, rather than found by
+reading every user. A comparison with an attribute that has no value is false, and its negation true.
 
 The databases must not read every user for a filter that one user matches. So an `eq` in another table is an `IN`, which
 is read first, where all other comparisons there are an `EXISTS`, which is asked of each user until a page is full; and

@@ -15,8 +15,8 @@ from chassis.errors import NotFound
 from chassis.http.access import directory_identity
 from control.identity.directory import group_repository as store
 from control.identity.directory.group_repository import ProvisionedGroup
-from control.identity.scim.messages import InvalidValue, Refused, read_scim_bytes, scim_response
-from control.identity.scim.patch import PATCH_SCHEMA, operations_of, require_affordable, require_no_paths
+from control.identity.scim.messages import PATCH_SCHEMA, InvalidValue, Refused, read_scim_bytes, scim_response
+from control.identity.scim.patch import operations_of, require_affordable, require_no_paths
 from control.identity.scim.protocol import members
 from control.identity.scim.protocol.endpoint import (
     ScimEndpoint,

@@ -16,8 +16,7 @@ from chassis.errors import Forbidden, NotFound
 from chassis.http.access import directory_identity
 from control.http.context import HandlerContext
 from control.identity.scim.guard import DirectoryGuard
-from control.identity.scim.messages import ScimError, ScimUrls, scim_response
-from control.identity.scim.operations import DEFAULT_COUNT, MAX_COUNT
+from control.identity.scim.messages import DEFAULT_COUNT, MAX_COUNT, ScimError, ScimUrls, scim_response
 from control.identity.scim.protocol.endpoint import ScimEndpoint
 from control.identity.scim.protocol.groups import Groups
 from control.identity.scim.protocol.library import EnterpriseUser, Group, ScimUser
@@ -26,9 +25,6 @@ from control.identity.scim.protocol.users import Users
 from proto.errors import ErrorCode
 
 CONFIG_SCHEMA: Final = "urn:ietf:params:scim:schemas:core:2.0:ServiceProviderConfig"
-_METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
-# Paths that begin with none of these; a path that does, with a method that it does not have, is 405.
-_ELSEWHERE: Final = "/{rest:(?!(?:Users|Groups|ServiceProviderConfig|Schemas|ResourceTypes|Me|Bulk)(?:/|$)).*}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""The library of SCIM as we use it: its models as we publish them, and what it raises in sentences of ours, because it quotes those
-of pydantic.
+"""The library of SCIM as we use it: its models as we publish them, and what it raises in sentences of ours, because it
+quotes those of pydantic.
 
-The models take what directories write that the library refuses: an address may be of a domain that the public DNS does not
-have (`corp.local`), and a manager may be a bare id, which is what Microsoft Entra ID sends.
+The models take what directories write that the library refuses: an address may be of a domain that the public DNS does
+not have (`corp.local`), and a manager may be a bare id, which is what Microsoft Entra ID sends.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -19,8 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.errors import BadRequest
 from chassis.http.cursor import MAX_CURSOR_LENGTH, CursorSigner
 from control.identity.directory.tables import scim_groups, scim_users
-from control.identity.scim.messages import ScimError
-from control.identity.scim.operations import DEFAULT_COUNT, MAX_COUNT
+from control.identity.scim.messages import DEFAULT_COUNT, MAX_COUNT, ScimError
 from control.identity.scim.protocol.filters import CompiledFilter, compile_filter, to_order
 from control.identity.scim.protocol.library import ScimResource, ScimUser, translated
 from control.identity.scim.protocol.resources import Projection

@@ -1,9 +1,9 @@
-"""Changes of a group's members: read from the operations of a PATCH, and what follows from them, the roles of those who came and
-went.
+"""Changes of a group's members: read from the operations of a PATCH, and what follows from them, the roles of members
+who were added or removed.
 
 A directory adds one person to a group of fifty thousand with a request of a few lines. `split` takes such operations
-apart without the members that the group has; what it does not know (`members[display co "x"]`) the library applies to the
-group as a whole.
+apart without the members that the group has. What it does not know (`members[display co "x"]`) the library applies to
+the group as a whole.
 """
 
 import re

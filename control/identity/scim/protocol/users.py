@@ -13,8 +13,8 @@ from chassis.errors import NotFound
 from chassis.http.access import directory_identity
 from control.identity.directory import user_repository as store
 from control.identity.directory.user_repository import GroupOfUser, ProvisionedUser
-from control.identity.scim.messages import read_scim_bytes, scim_response
-from control.identity.scim.patch import PATCH_SCHEMA, operations_of, require_affordable, require_no_paths
+from control.identity.scim.messages import PATCH_SCHEMA, read_scim_bytes, scim_response
+from control.identity.scim.patch import operations_of, require_affordable, require_no_paths
 from control.identity.scim.protocol import provisioning
 from control.identity.scim.protocol.endpoint import (
     ScimEndpoint,

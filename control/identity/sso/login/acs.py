@@ -13,19 +13,16 @@ from aiohttp import web
 from chassis.errors import BadRequest, NotFound
 from chassis.http.access import anonymous
 from chassis.http.body import read_body
+from chassis.http.declaration import route
 from chassis.http.media_type import require_media_type
-from chassis.http.operation import JSON_TYPE, Body, Operation, ResponseSpec, json_content
+from chassis.http.operation import JSON_TYPE, Body, ResponseSpec
 from chassis.http.validation import Issues, decode_json
-from chassis.http.web import RATE_LIMITS, Route
-from chassis.limits.limiter import LimitClass
 from control.http.context import HandlerContext
 from control.identity.sso import connection_store, mapping
-from control.identity.sso.bodies import AssertionPost, CompletedLogin
 from control.identity.sso.connection_store import ConnectionOfOrganization
-from control.identity.sso.connections import TAG
 from control.identity.sso.login import browser, login_store
 from control.identity.sso.login.browser import FORMAT, ORG_SLUG, SsoUrls
-from control.identity.sso.login.completion import Completion, Vouched
+from control.identity.sso.login.completion import COMPLETED, Completion, Vouched
 from control.identity.sso.login.login_store import StoredLogin
 from control.identity.sso.mapping import is_mfa_asserted
 from control.identity.sso.refusal import LoginRefused
@@ -42,28 +39,14 @@ EMAIL_FORMAT: Final = "urn:oasis:names:tc:SAML:1.1:nameid-format:emailAddress"
 AUTHN_METHODS: Final = "http://schemas.microsoft.com/claims/authnmethodsreferences"
 
 _FORM: Final = "application/x-www-form-urlencoded"
-ACS: Final = Operation(
-    "completeSamlLogin",
-    TAG,
-    (
-        ResponseSpec("The session, with `format=json`.", json_content(CompletedLogin)),
-        ResponseSpec(
-            "To the dashboard, with a one-time code in the fragment.",
-            status=303,
-            headers={"Location": "`/sso/complete#code=...`"},
-        ),
-    ),
-    (ORG_SLUG, FORMAT),
-    body=Body({"application/json": AssertionPost, _FORM: AssertionPost}),
-    only_error_statuses=browser.ERROR_STATUSES,
-)
-METADATA: Final = Operation(
-    "getSamlMetadata",
-    TAG,
-    (ResponseSpec("The metadata (SAML metadata 2.0).", {"application/samlmetadata+xml": None}),),
-    (ORG_SLUG,),
-    error_statuses=(404,),
-)
+_METADATA: Final = "application/samlmetadata+xml"
+
+
+class AssertionPost(msgspec.Struct, frozen=True):
+    """What a SAML provider posts."""
+
+    saml_response: str = msgspec.field(name="SAMLResponse")
+    relay_state: str | None = msgspec.field(default=None, name="RelayState")
 
 
 class AssertionConsumer:
@@ -76,15 +59,40 @@ class AssertionConsumer:
         self._completion = completion
         self._verifications = asyncio.Semaphore(MAX_VERIFICATIONS)
 
-    def routes(self) -> list[Route]:
-        """Both routes; they are anonymous."""
-        complete = browser.only_specified_statuses(self.complete)
-        return [
-            Route("POST", "/sso/saml/{orgSlug}/acs", complete, anonymous(), operation=ACS),
-            Route("GET", "/sso/saml/{orgSlug}/metadata", self.metadata, anonymous(), operation=METADATA),
-        ]
+    @route(
+        "POST",
+        "/sso/saml/{orgSlug}/acs",
+        anonymous(),
+        body=Body({"application/json": AssertionPost, _FORM: AssertionPost}),
+        parameters=(ORG_SLUG, FORMAT),
+        responses=COMPLETED,
+        only_errors=browser.ERROR_STATUSES,
+    )
+    async def complete_saml_login(self, request: web.Request) -> web.StreamResponse:
+        """Complete a login through a SAML provider.
 
-    async def metadata(self, request: web.Request) -> web.StreamResponse:
+        The provider lets the browser post its response here. Every refusal is the same 400; the audit log has the
+        reason. Responses that nobody has asked for (IdP-initiated) are refused.
+        """
+        browser.require_navigation(request)
+        issues = Issues()
+        org_slug = browser.org_slug_of(request, issues)
+        ending = browser.read_format(request, issues)
+        issues.raise_if_any()
+        found = await self._completion.find_connection(request, org_slug, Protocol.SAML)
+        posted = await self._read(request)
+        async with self._completion.refusing(request, found):
+            return await self._complete(request, found, posted, ending)
+
+    @route(
+        "GET",
+        "/sso/saml/{orgSlug}/metadata",
+        anonymous(),
+        parameters=(ORG_SLUG,),
+        responses=(ResponseSpec("The metadata (SAML metadata 2.0).", {_METADATA: None}),),
+        errors=(404,),
+    )
+    async def get_saml_metadata(self, request: web.Request) -> web.StreamResponse:
         """Get the metadata of the service provider, for the identity provider.
 
         404 without a SAML connection, enabled or not.
@@ -96,32 +104,7 @@ class AssertionConsumer:
             if not await connection_store.is_configured(connection, org_slug, Protocol.SAML):
                 raise NotFound
         document = build_metadata(self._urls.entity_id(org_slug), self._urls.acs(org_slug))
-        return web.Response(body=document, content_type="application/samlmetadata+xml")
-
-    async def complete(self, request: web.Request) -> web.StreamResponse:
-        """Complete a login through a SAML provider.
-
-        The provider lets the browser post its response here. Every refusal is the same 400; the audit log has the
-        reason. Responses that nobody has asked for (IdP-initiated) are refused.
-        """
-        browser.require_navigation(request)
-        issues = Issues()
-        org_slug = browser.org_slug_of(request, issues)
-        ending = browser.read_format(request, issues)
-        issues.raise_if_any()
-        await request.app[RATE_LIMITS].check_address(request, LimitClass.FAILED_SSO)
-        async with self._context.database.read() as connection:
-            found = await connection_store.find_enabled(connection, org_slug, Protocol.SAML)
-        if found is None:
-            raise NotFound
-        posted = await self._read(request)
-        try:
-            return await self._complete(request, found, posted, ending)
-        except LoginRefused as refusal:
-            raise await self._completion.refuse(request, found, refusal) from refusal
-        except Exception:
-            self._completion.metrics.count(found.connection.protocol, "failed")
-            raise
+        return web.Response(body=document, content_type=_METADATA)
 
     async def _complete(
         self, request: web.Request, found: ConnectionOfOrganization, posted: AssertionPost, ending: browser.Format

@@ -1,4 +1,4 @@
-"""What browsers send and get at the routes of a login: addresses, cookies that bind a login, redirects, generic errors."""
+"""What browsers send and get in a login: addresses, cookies that bind a login, redirects, generic errors."""
 
 import base64
 import hashlib
@@ -198,13 +198,6 @@ def org_slug_of(request: web.Request, issues: Issues) -> str:
     return slug
 
 
-def check_org_slug(request: web.Request) -> None:
-    """Raises BadRequest for a slug in the path that is too long: the paths of single sign-on specify its length."""
-    issues = Issues()
-    if not check_length("path.orgSlug", request.match_info["orgSlug"], 1, MAX_SLUG_LENGTH, issues):
-        issues.raise_if_any("The path is not valid.")
-
-
 def require_navigation(request: web.Request) -> None:
     """Raises BadRequest for what a page of another site loads into itself (Fetch metadata), as an image or a frame: it
     is no login, but what it begins and fails would count for everybody behind the address. Before anything counts.
@@ -228,7 +221,6 @@ def only_specified_statuses(handler: Handler) -> Handler:
         except ApiError as error:
             raise _specified(error) from error
 
-    checked.__doc__ = handler.__doc__
     return checked
 
 

@@ -8,21 +8,17 @@ from typing import Annotated, Any, Final
 from aiohttp import web
 from msgspec import Meta
 
-from chassis.errors import NotFound, RateLimited
 from chassis.http.access import anonymous
-from chassis.http.operation import Operation, Parameter, ResponseSpec, json_content
+from chassis.http.declaration import route
+from chassis.http.operation import Parameter
 from chassis.http.validation import Issues, bounded_text, single_value
-from chassis.http.web import RATE_LIMITS, Route
-from chassis.limits.limiter import LimitClass
 from control.http.context import HandlerContext
+from control.http.request_slots import RequestSlots
 from control.identity.sso import connection_store, mapping
-from control.identity.sso.bodies import CompletedLogin
 from control.identity.sso.connection_store import ConnectionOfOrganization
-from control.identity.sso.connections import TAG
 from control.identity.sso.login import browser, login_store
 from control.identity.sso.login.browser import FORMAT, ORG_SLUG, SsoUrls
-from control.identity.sso.login.completion import Completion, Vouched
-from control.identity.sso.login.login_slots import LoginSlots
+from control.identity.sso.login.completion import COMPLETED, Completion, Vouched
 from control.identity.sso.login.login_store import StoredLogin
 from control.identity.sso.mapping import is_mfa_asserted
 from control.identity.sso.oidc.code_flow import TokenResponse, check_response_issuer, exchange_code, fetch_userinfo
@@ -38,32 +34,22 @@ MAX_STATE: Final = 512
 MAX_ERROR: Final = 256
 MAX_ERROR_DESCRIPTION: Final = 1_024
 
-CALLBACK: Final = Operation(
-    "completeOidcLogin",
-    TAG,
-    (
-        ResponseSpec("The session, with `format=json`.", json_content(CompletedLogin)),
-        ResponseSpec(
-            "To the dashboard, with a one-time code in the fragment.",
-            status=303,
-            headers={"Location": "`/sso/complete#code=...`"},
-        ),
+PARAMETERS: Final = (
+    ORG_SLUG,
+    FORMAT,
+    Parameter("code", "query", Annotated[str, Meta(min_length=1, max_length=MAX_CODE)], "The authorization code."),
+    Parameter("state", "query", Annotated[str, Meta(min_length=1, max_length=MAX_STATE)], "The state of the login."),
+    Parameter("iss", "query", str, "The issuer of the answer (RFC 9207)."),
+    Parameter("error", "query", Annotated[str, Meta(max_length=MAX_ERROR)], "Why the provider refuses."),
+    Parameter(
+        "error_description", "query", Annotated[str, Meta(max_length=MAX_ERROR_DESCRIPTION)], "The same for people."
     ),
-    (
-        ORG_SLUG,
-        FORMAT,
-        Parameter("code", "query", Annotated[str, Meta(min_length=1, max_length=MAX_CODE)], "The authorization code."),
-        Parameter(
-            "state", "query", Annotated[str, Meta(min_length=1, max_length=MAX_STATE)], "The state of the login."
-        ),
-        Parameter("iss", "query", str, "The issuer of the answer (RFC 9207)."),
-        Parameter("error", "query", Annotated[str, Meta(max_length=MAX_ERROR)], "Why the provider refuses."),
-        Parameter(
-            "error_description", "query", Annotated[str, Meta(max_length=MAX_ERROR_DESCRIPTION)], "The same for people."
-        ),
-    ),
-    only_error_statuses=browser.ERROR_STATUSES,
 )
+# Logins of one organization in this process that wait for its provider, each with one connection to it at a time: a
+# provider that hangs must not take the connections of all organizations.
+MAX_AT_PROVIDER: Final = 16
+RETRY_AFTER_S: Final = 5
+TOO_SLOW: Final = "The identity provider is slow: too many logins wait for it. Try again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +73,18 @@ class Callback:
     urls: SsoUrls
     providers: Providers
     completion: Completion
-    slots: LoginSlots
+    slots: RequestSlots
 
-    def routes(self) -> list[Route]:
-        """The route of this resource; it is anonymous."""
-        handler = browser.only_specified_statuses(self.complete)
-        return [
-            Route("GET", "/sso/oidc/{orgSlug}/callback", handler, anonymous(), operation=CALLBACK, answers_head=False)
-        ]
-
-    async def complete(self, request: web.Request) -> web.StreamResponse:
+    @route(
+        "GET",
+        "/sso/oidc/{orgSlug}/callback",
+        anonymous(),
+        parameters=PARAMETERS,
+        responses=COMPLETED,
+        only_errors=browser.ERROR_STATUSES,
+        answers_head=False,
+    )
+    async def complete_oidc_login(self, request: web.Request) -> web.StreamResponse:
         """Complete a login through an OpenID provider.
 
         The provider sends the browser here. Every refusal is the same 400; the audit log has the reason.
@@ -105,21 +93,10 @@ class Callback:
         issues = Issues()
         org_slug = browser.org_slug_of(request, issues)
         query = _read_query(request, issues)
-        await request.app[RATE_LIMITS].check_address(request, LimitClass.FAILED_SSO)
-        async with self.context.database.read() as connection:
-            found = await connection_store.find_enabled(connection, org_slug, Protocol.OIDC)
-        if found is None:
-            raise NotFound
-        try:
-            with self.slots.taken(found.connection.org_id):  # before the login is used: the browser may ask again
-                return await self._complete(request, found, query)
-        except LoginRefused as refusal:
-            raise await self.completion.refuse(request, found, refusal) from refusal
-        except RateLimited:
-            raise
-        except Exception:
-            self.completion.metrics.count(found.connection.protocol, "failed")
-            raise
+        found = await self.completion.find_connection(request, org_slug, Protocol.OIDC)
+        # The slot is taken before the login is used: the browser may ask again.
+        async with self.slots.taken(found.connection.org_id), self.completion.refusing(request, found):
+            return await self._complete(request, found, query)
 
     async def _complete(
         self, request: web.Request, found: ConnectionOfOrganization, query: _Query

@@ -5,29 +5,32 @@ nothing or a member with a code that can be spent. With `format=redirect` the se
 spent (specification 5, rule 6).
 """
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+import msgspec
 import structlog
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.grants import FEDERATED
-from chassis.errors import ApiError, BadRequest
+from chassis.errors import ApiError, BadRequest, NotFound
+from chassis.http.operation import ResponseSpec, json_content
 from chassis.http.web import RATE_LIMITS, json_response, request_id
 from chassis.limits.limiter import LimitClass
 from control.audit.record import Actor, record
 from control.http.context import HandlerContext
 from control.identity import session_repository
-from control.identity.session_issuer import SessionIssuer
+from control.identity.schemas import Email
+from control.identity.session_issuer import SessionIssuer, Tokens
 from control.identity.session_repository import IssuedSession
 from control.identity.sso import accounts, connection_store, settings_repository
 from control.identity.sso.accounts import AppliedRole, FoundAccount
-from control.identity.sso.bodies import CompletedLogin, LoginUser
 from control.identity.sso.connection_store import ConnectionOfOrganization, StoredConnection
-from control.identity.sso.identity_repository import StoredIdentity
 from control.identity.sso.login import browser, login_store, return_path
 from control.identity.sso.login.browser import NO_STORE, REFUSED, Format
 from control.identity.sso.login.login_store import StoredCode, StoredLogin
@@ -35,12 +38,41 @@ from control.identity.sso.mapping import Profile
 from control.identity.sso.refusal import LoginRefused
 from control.identity.sso.settings_repository import MFA
 from control.identity.sso.tables import MfaTrust, Protocol
-from proto.identity import PrincipalKind
+from control.routing.resource import shown_as
+from proto.identity import PrincipalKind, Role
 
 log = structlog.get_logger(__name__)
 
-
 UNSOLICITED: Final = frozenset({"state_missing", "state_unknown", "browser_mismatch"})  # of requests of anybody
+
+
+class LoginUser(msgspec.Struct, frozen=True):
+    """Who has logged in."""
+
+    id: str
+    email: Email
+    name: str
+
+
+class CompletedLogin(msgspec.Struct, frozen=True, rename="camel"):
+    """A session that an identity provider has vouched for. `provisioned`: this login made the membership."""
+
+    user: LoginUser
+    org_id: str
+    role: Role
+    provisioned: bool
+    relay_state: str | None
+    tokens: Tokens
+
+
+COMPLETED: Final = (
+    ResponseSpec("The session, with `format=json`.", json_content(CompletedLogin)),
+    ResponseSpec(
+        "To the dashboard, with a one-time code in the fragment.",
+        status=303,
+        headers={"Location": "`/sso/complete#code=...`"},
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +88,17 @@ class Vouched:
 
 
 @dataclass(frozen=True, slots=True)
-class _Outcome:
+class _Completed:
+    """A login that is recorded, with its session or the one-time code of that."""
+
     account: FoundAccount
     applied: AppliedRole
-    session: IssuedSession | None
-    code: str | None
+    session: IssuedSession | None = None
+    code: str = ""
 
 
 class SsoMetrics:
-    """Logins by protocol and outcome."""
+    """Logins by protocol and result."""
 
     def __init__(self, registry: CollectorRegistry | None) -> None:
         self._logins = Counter(
@@ -74,12 +108,12 @@ class SsoMetrics:
             registry=registry,
         )
         for protocol in Protocol:
-            for outcome in ("succeeded", "refused", "failed"):
-                self._logins.labels(protocol.value, outcome)
+            for result in ("succeeded", "refused", "failed"):
+                self._logins.labels(protocol.value, result)
 
-    def count(self, protocol: Protocol, outcome: str) -> None:
+    def count(self, protocol: Protocol, result: str) -> None:
         """Count a login."""
-        self._logins.labels(protocol.value, outcome).inc()
+        self._logins.labels(protocol.value, result).inc()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +124,28 @@ class Completion:
     issuer: SessionIssuer
     metrics: SsoMetrics
     public_url: str
+
+    async def find_connection(
+        self, request: web.Request, org_slug: str, protocol: Protocol
+    ) -> ConnectionOfOrganization:
+        """The organization's enabled connection. Raises RateLimited for an address whose logins fail; NotFound."""
+        await request.app[RATE_LIMITS].check_address(request, LimitClass.FAILED_SSO)
+        async with self.context.database.read() as connection:
+            found = await connection_store.find_enabled(connection, org_slug, protocol)
+        if found is None:
+            raise NotFound
+        return found
+
+    @asynccontextmanager
+    async def refusing(self, request: web.Request, found: ConnectionOfOrganization) -> AsyncIterator[None]:
+        """Around what may refuse a login: raises the error of `refuse`. What else is raised is a failed login."""
+        try:
+            yield
+        except LoginRefused as refusal:
+            raise await self.refuse(request, found, refusal) from refusal
+        except Exception:
+            self.metrics.count(found.connection.protocol, "failed")
+            raise
 
     async def complete(
         self,
@@ -105,11 +161,11 @@ class Completion:
         """
         await self.issuer.ensure_key_published()
         async with self.context.database.write() as connection:
-            outcome = await self._complete(connection, request, found, login, state, vouched, ending)
-        if outcome.applied.provisioned or outcome.applied.before is not None:
+            completed = await self._complete(connection, request, found, login, state, vouched, ending)
+        if completed.applied.provisioned or completed.applied.before is not None:
             self.context.guards.invalidate_bearers(found.connection.org_id)
         self.metrics.count(found.connection.protocol, "succeeded")
-        response = self._response(outcome, found, login)
+        response = self._response(completed, found, login)
         browser.clear_binding(response, found.connection.protocol, state)
         return response
 
@@ -140,7 +196,7 @@ class Completion:
         state: str,
         vouched: Vouched,
         ending: Format,
-    ) -> _Outcome:
+    ) -> _Completed:
         now, stored = datetime.now(UTC), found.connection
         current = await require_unchanged(connection, stored)
         await _use(connection, found, state, vouched, now)
@@ -148,20 +204,20 @@ class Completion:
             connection, found, vouched.subject, vouched.profile, login.link_principal_id
         )
         applied = await accounts.apply_role(connection, current, account.user, vouched.profile.groups)
-        identity = await accounts.link(connection, current, vouched.subject, vouched.profile, account, now)
+        identity_id = await accounts.link(connection, current, vouched.subject, vouched.profile, account, now)
         tested = await connection_store.mark_tested(connection, stored.id, now)
         methods = await self._methods(connection, stored.org_id, vouched)
-        await _record(connection, request, found, account, identity, applied, methods, tested=tested)
+        await _record(connection, request, found, account, identity_id, vouched, applied, methods, tested=tested)
         if ending == "json":
             session = await session_repository.start(
                 connection, stored.org_id, account.user.id, methods, now, expires_at=vouched.session_expires_at
             )
             await record_session(connection, request, session, stored.id)
-            return _Outcome(account, applied, session, None)
+            return _Completed(account, applied, session)
         code = browser.new_secret()
         ticket = StoredCode(
             connection_id=stored.id,
-            identity_id=identity.id,
+            identity_id=identity_id,
             org_id=stored.org_id,
             principal_id=account.user.id,
             methods=methods,
@@ -170,7 +226,7 @@ class Completion:
             session_expires_at=vouched.session_expires_at,
         )
         await login_store.issue_code(connection, code, ticket, now)
-        return _Outcome(account, applied, None, code)
+        return _Completed(account, applied, code=code)
 
     async def _methods(self, connection: AsyncConnection, org_id: str, vouched: Vouched) -> tuple[str, ...]:
         """The authentication methods of the session: what the provider's word is worth, the organization says."""
@@ -178,17 +234,17 @@ class Completion:
         trusted = trust is MfaTrust.ALWAYS or (trust is MfaTrust.ASSERTED and vouched.mfa)
         return (FEDERATED, MFA) if trusted else (FEDERATED,)
 
-    def _response(self, outcome: _Outcome, found: ConnectionOfOrganization, login: StoredLogin) -> web.Response:
-        if outcome.session is None:
-            return browser.redirect(f"{self.public_url}/sso/complete#code={outcome.code}")
-        user = outcome.account.user
+    def _response(self, completed: _Completed, found: ConnectionOfOrganization, login: StoredLogin) -> web.Response:
+        if completed.session is None:
+            return browser.redirect(f"{self.public_url}/sso/complete#code={completed.code}")
+        user = completed.account.user
         body = CompletedLogin(
-            user=LoginUser(user.id, user.email, user.name),
+            user=shown_as(LoginUser, user),
             org_id=found.connection.org_id,
-            role=outcome.applied.role,
-            provisioned=outcome.applied.provisioned,
+            role=completed.applied.role,
+            provisioned=completed.applied.provisioned,
             relay_state=return_path.resolve_stored(login.relay_state),
-            tokens=self.issuer.issue(outcome.session, user).tokens,
+            tokens=self.issuer.issue(completed.session, user).tokens,
         )
         return json_response(body, headers=NO_STORE)
 
@@ -233,7 +289,8 @@ async def _record(
     request: web.Request,
     found: ConnectionOfOrganization,
     account: FoundAccount,
-    identity: StoredIdentity,
+    identity_id: str,
+    vouched: Vouched,
     applied: AppliedRole,
     methods: tuple[str, ...],
     *,
@@ -245,7 +302,7 @@ async def _record(
     details = {"protocol": stored.protocol.value, "connectionId": stored.id}
     events: list[tuple[str, dict[str, object]]] = []
     if account.identity is None and not account.created:
-        events.append(("sso.link", {"identityId": identity.id, "email": identity.email}))
+        events.append(("sso.link", {"identityId": identity_id, "email": vouched.profile.email}))
     if applied.provisioned:
         events.append(("member.provision", {"role": applied.role.value, "accountCreated": account.created}))
     if applied.before is not None:

@@ -1,7 +1,9 @@
-"""Where a login with a redirect ends: `GET /sso/complete` shows a page, and `POST /sso/handoff` makes a session of its one-time code.
+"""Where a login with a redirect ends: `GET /sso/complete` shows a page, and `POST /sso/handoff` makes a session of its
+one-time code.
 
-A dashboard behind the same address may serve its own page; this one spends the code and says who is signed in. The code is in
-the fragment, which reaches no server and no log. The page runs one script, its own, and talks to this origin alone.
+A dashboard behind the same address may serve its own page. This one spends the code and says who is signed in. The code
+is in the fragment, which reaches no server and no log. The page runs one script, its own, and talks to this origin
+alone.
 """
 
 import base64
@@ -11,27 +13,29 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
-from typing import Final
+from typing import Annotated, Final
 
+import msgspec
 import structlog
 from aiohttp import web
+from msgspec import Meta
 from msgspec.structs import replace
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.membership_status import any_disabled, load_membership_statuses
 from chassis.errors import BadRequest
 from chassis.http.access import anonymous
-from chassis.http.operation import Body, Operation, ResponseSpec, json_content
-from chassis.http.web import RATE_LIMITS, Route, json_response, request_id
+from chassis.http.declaration import route
+from chassis.http.operation import Body, ResponseSpec, json_content
+from chassis.http.web import RATE_LIMITS, json_response, request_id
 from chassis.limits.limiter import LimitClass
 from control.audit.record import Actor, record
 from control.http.context import HandlerContext
 from control.identity import refresh_cookie, session_repository, user_repository
-from control.identity.session_issuer import SessionIssuer, user_body
+from control.identity.schemas import InCookie
+from control.identity.session_issuer import SessionIssuer, SessionUser, Tokens, user_body
 from control.identity.session_repository import IssuedSession
 from control.identity.sso import connection_store, identity_repository
-from control.identity.sso.bodies import Handoff, HandoffCode
-from control.identity.sso.connections import TAG
 from control.identity.sso.login import browser, login_store, return_path
 from control.identity.sso.login.browser import NO_STORE, REFUSED
 from control.identity.sso.login.completion import record_session
@@ -39,59 +43,27 @@ from control.identity.sso.login.login_store import StoredCode
 from control.identity.user_repository import User
 from proto.identity import Role
 
-PAGE: Final = Operation("showSsoCompletion", TAG, (ResponseSpec("The page.", {"text/html": None}),))
 _INLINE: Final = re.compile(r"<(script|style)>(.*?)</\1>", re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True)
-class CompletionPage:
-    """The handler of the page."""
-
-    def routes(self) -> list[Route]:
-        """The route of the page; it is anonymous."""
-        return [Route("GET", "/sso/complete", self.show, anonymous(), operation=PAGE)]
-
-    async def show(self, _request: web.Request) -> web.StreamResponse:
-        """Show the page on which a login ends.
-
-        It spends the one-time code that its address has in the fragment.
-        """
-        html, policy = _page()
-        headers = {
-            "Content-Type": "text/html; charset=utf-8",
-            "Content-Security-Policy": policy,
-            "X-Content-Type-Options": "nosniff",
-            **NO_STORE,
-        }
-        return web.Response(body=html.encode(), headers=headers)
-
-
-@cache
-def _page() -> tuple[str, str]:
-    """The page, and the policy under which nothing but its own script and style works."""
-    html = resources.files(__package__).joinpath("complete.html").read_text(encoding="utf-8")
-    hashes = {kind: _hash(text) for kind, text in _INLINE.findall(html)}
-    policy = (
-        f"default-src 'none'; script-src {hashes['script']}; style-src {hashes['style']}; connect-src 'self'; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
-    return html, policy
-
-
-def _hash(text: str) -> str:
-    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-    return f"'sha256-{digest}'"
-
 
 log = structlog.get_logger(__name__)
 
-HANDOFF: Final = Operation(
-    "handOffLogin",
-    TAG,
-    (ResponseSpec("The session.", json_content(Handoff)),),
-    body=Body(json_content(HandoffCode), example={"code": "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg"}),
-    only_error_statuses=browser.ERROR_STATUSES_OF_CODES,
-)
+
+class HandoffCode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The code of a login that ended with a redirect."""
+
+    code: Annotated[str, Meta(min_length=1, max_length=512)]
+    cookie: InCookie = False
+
+
+class Handoff(msgspec.Struct, frozen=True, rename="camel"):
+    """The session of a login, and where the user wanted to go. `provisioned`: the login made the membership."""
+
+    org_id: str
+    role: Role
+    provisioned: bool
+    tokens: Tokens
+    user: SessionUser
+    next: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,17 +86,35 @@ class _Refused:
 
 @dataclass(frozen=True, slots=True)
 class Handoffs:
-    """The handler of handoffs, and its dependencies."""
+    """Handlers of the page and of handoffs, and their dependencies."""
 
     context: HandlerContext
     issuer: SessionIssuer
 
-    def routes(self) -> list[Route]:
-        """The route of this resource; it is anonymous."""
-        handler = browser.only_specified_statuses(self.spend)
-        return [Route("POST", "/sso/handoff", handler, anonymous(), operation=HANDOFF)]
+    @route("GET", "/sso/complete", anonymous(), responses=(ResponseSpec("The page.", {"text/html": None}),))
+    async def show_sso_completion(self) -> web.StreamResponse:
+        """Show the page on which a login ends.
 
-    async def spend(self, request: web.Request) -> web.StreamResponse:
+        It spends the one-time code that its address has in the fragment.
+        """
+        html, policy = _page()
+        headers = {
+            "Content-Type": "text/html; charset=utf-8",
+            "Content-Security-Policy": policy,
+            "X-Content-Type-Options": "nosniff",
+            **NO_STORE,
+        }
+        return web.Response(body=html.encode(), headers=headers)
+
+    @route(
+        "POST",
+        "/sso/handoff",
+        anonymous(),
+        body=Body(json_content(HandoffCode), example={"code": "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg"}),
+        responses=(ResponseSpec("The session.", json_content(Handoff)),),
+        only_errors=browser.ERROR_STATUSES_OF_CODES,
+    )
+    async def hand_off_login(self, request: web.Request) -> web.StreamResponse:
         """Spend the one-time code of a login.
 
         It is valid for 60 seconds, once. Membership and connection are checked again. The same 400 for a code that is
@@ -198,3 +188,20 @@ async def _current_role(connection: AsyncConnection, code: StoredCode) -> Role |
         return None
     found = await load_membership_statuses(connection, code.org_id, [code.principal_id])
     return None if any_disabled(found) else found[code.principal_id].role
+
+
+@cache
+def _page() -> tuple[str, str]:
+    """The page, and the policy under which nothing but its own script and style works."""
+    html = resources.files(__package__).joinpath("complete.html").read_text(encoding="utf-8")
+    hashes = {kind: _hash(text) for kind, text in _INLINE.findall(html)}
+    policy = (
+        f"default-src 'none'; script-src {hashes['script']}; style-src {hashes['style']}; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    return html, policy
+
+
+def _hash(text: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return f"'sha256-{digest}'"

@@ -1,7 +1,10 @@
-"""Logins that begin: `GET /sso/{saml|oidc}/{orgSlug}/start`, and `POST /auth/sso/links`, which lets the next login link an account."""
+"""Logins that begin: `GET /sso/{saml|oidc}/{orgSlug}/start`; and `POST /auth/sso/links`, after which the next login
+links an account.
+"""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -11,19 +14,18 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthenticatedCredential
 from chassis.db.database import format_time
-from chassis.errors import BadRequest, Conflict, Forbidden, NotFound, RateLimited
+from chassis.errors import BadRequest, Conflict, Forbidden, RateLimited
 from chassis.http.access import anonymous, session
-from chassis.http.operation import Operation, Parameter, ResponseSpec, json_content
+from chassis.http.declaration import route
+from chassis.http.operation import Parameter, ResponseSpec, json_content
 from chassis.http.validation import Issues, single_value
-from chassis.http.web import RATE_LIMITS, Route, json_response, request_id
-from chassis.limits.limiter import LimitClass
+from chassis.http.web import RATE_LIMITS, json_response
 from control.audit.record import Actor, record
 from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
 from control.identity import user_repository
 from control.identity.sso import connection_store
 from control.identity.sso.connection_store import ConnectionOfOrganization, StoredConnection
-from control.identity.sso.connections import TAG
 from control.identity.sso.login import browser, login_store
 from control.identity.sso.login.browser import NO_STORE, ORG_SLUG, SsoUrls
 from control.identity.sso.login.completion import Completion, require_unchanged
@@ -33,6 +35,7 @@ from control.identity.sso.oidc.provider import Providers
 from control.identity.sso.refusal import LoginRefused
 from control.identity.sso.saml import service_provider
 from control.identity.sso.tables import MAX_RELAY_STATE_LENGTH, Protocol
+from control.routing.arguments import SessionTransaction
 from proto.identity import PrincipalKind, Role
 
 
@@ -43,64 +46,7 @@ class AccountLink(msgspec.Struct, frozen=True, rename="camel"):
     expires_at: Timestamp
 
 
-CREATE: Final = Operation(
-    "linkSsoAccount",
-    TAG,
-    (ResponseSpec("Where to begin.", json_content(AccountLink), 201),),
-    error_statuses=(409,),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Links:
-    """Handlers of links, and their dependencies."""
-
-    context: HandlerContext
-    urls: SsoUrls
-
-    def routes(self) -> list[Route]:
-        """The route of this resource."""
-        return [Route("POST", "/auth/sso/links", self.create, session(), operation=CREATE)]
-
-    async def create(self, request: web.Request) -> web.StreamResponse:
-        """Link the account of this session to a user of the organization's identity provider.
-
-        The browser gets a cookie; the next login that it begins at one of `startUrls` within ten minutes links
-        whoever the provider vouches for to this account. 403 in a session of single sign-on, if the account is an owner
-        or has a password: it has to log in with that. 409 without an enabled connection.
-        """
-        async with self.context.session_transaction(request) as (connection, caller):
-            await _require_own_credential(connection, caller)
-            found = await connection_store.list_connections(connection, caller.org_id)
-            enabled = [each for each in found if each.enabled]
-            if not enabled:
-                raise Conflict("The organization has no enabled connection to an identity provider.")
-            secret, now = browser.new_secret(), datetime.now(UTC)
-            expires_at = await login_store.request_link(
-                connection, secret, caller.org_id, caller.principal_id, caller.token_id, now
-            )
-            actor = Actor(caller.org_id, caller.principal_id, PrincipalKind.USER, token_id=caller.token_id)
-            await record(connection, actor, "sso.link_request", caller.principal_id, {}, request_id(request))
-        body = AccountLink(
-            {each.protocol.value: f"{self.urls.start(each.protocol, caller.org_slug)}?link=true" for each in enabled},
-            format_time(expires_at),
-        )
-        response = json_response(body, status=201, headers=NO_STORE)
-        browser.set_link_secret(response, secret)
-        return response
-
-
-async def _require_own_credential(connection: AsyncConnection, caller: AuthenticatedCredential) -> None:
-    """Raises Forbidden in a session that a provider has vouched for: its word for an account is no proof of the
-    account. Accounts that only a provider has ever vouched for have no other; they pass, unless they are owners.
-    """
-    if not caller.is_federated:
-        return
-    user = await user_repository.get_user(connection, caller.principal_id)
-    if caller.role is Role.OWNER or user.password_hash is not None:
-        raise Forbidden("Log in with your password to link the account.")
-
-
+LINKED: Final = ResponseSpec("Where to begin.", json_content(AccountLink), 201)
 RELAY_STATE: Final = Parameter(
     "relayState",
     "query",
@@ -116,14 +62,50 @@ LINK: Final = Parameter(
 )
 
 
-def _operation(protocol: str) -> Operation:
-    return Operation(
-        f"start{protocol}Login",
-        TAG,
-        (ResponseSpec("To the identity provider.", status=303, headers={"Location": "The provider's address."}),),
-        (ORG_SLUG, RELAY_STATE, LINK),
-        only_error_statuses=browser.ERROR_STATUSES,
-    )
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Handlers of links, and their dependencies."""
+
+    context: HandlerContext
+    urls: SsoUrls
+
+    @route("POST", "/auth/sso/links", session(), errors=(409,), responses=(LINKED,))
+    async def link_sso_account(self, transaction: SessionTransaction) -> web.StreamResponse:
+        """Link the account of this session to a user of the organization's identity provider.
+
+        The browser gets a cookie; the next login that it begins at one of `startUrls` within ten minutes links
+        whoever the provider vouches for to this account. 403 in a session of single sign-on, if the account is an owner
+        or has a password: it has to log in with that. 409 without an enabled connection.
+        """
+        connection, caller = transaction.connection, transaction.caller
+        await _require_own_credential(connection, caller)
+        enabled = [each for each in await connection_store.list_connections(connection, caller.org_id) if each.enabled]
+        if not enabled:
+            raise Conflict("The organization has no enabled connection to an identity provider.")
+        secret, now = browser.new_secret(), datetime.now(UTC)
+        expires_at = await login_store.request_link(
+            connection, secret, caller.org_id, caller.principal_id, caller.token_id, now
+        )
+        actor = Actor(caller.org_id, caller.principal_id, PrincipalKind.USER, token_id=caller.token_id)
+        await record(connection, actor, "sso.link_request", caller.principal_id, {}, transaction.request_id)
+        body = AccountLink(
+            {each.protocol.value: f"{self.urls.start(each.protocol, caller.org_slug)}?link=true" for each in enabled},
+            format_time(expires_at),
+        )
+        response = json_response(body, status=201, headers=NO_STORE)
+        browser.set_link_secret(response, secret)
+        return response
+
+
+_begins: Final = partial(
+    route,
+    "GET",
+    access=anonymous(),
+    parameters=(ORG_SLUG, RELAY_STATE, LINK),
+    responses=(ResponseSpec("To the identity provider.", status=303, headers={"Location": "The provider's address."}),),
+    only_errors=browser.ERROR_STATUSES,
+    answers_head=False,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,26 +118,16 @@ class Start:
     completion: Completion
     unfinished_per_minute: int
 
-    def routes(self) -> list[Route]:
-        """Both routes; they are anonymous."""
-        saml, oidc = map(browser.only_specified_statuses, (self.start_saml, self.start_oidc))
-        return [
-            Route(
-                "GET", "/sso/saml/{orgSlug}/start", saml, anonymous(), operation=_operation("Saml"), answers_head=False
-            ),
-            Route(
-                "GET", "/sso/oidc/{orgSlug}/start", oidc, anonymous(), operation=_operation("Oidc"), answers_head=False
-            ),
-        ]
-
-    async def start_saml(self, request: web.Request) -> web.StreamResponse:
+    @_begins("/sso/saml/{orgSlug}/start")
+    async def start_saml_login(self, request: web.Request) -> web.StreamResponse:
         """Begin a login through the organization's SAML provider.
 
         The browser gets a cookie, and goes to the provider. 404 without an enabled connection.
         """
         return await self._start(request, Protocol.SAML)
 
-    async def start_oidc(self, request: web.Request) -> web.StreamResponse:
+    @_begins("/sso/oidc/{orgSlug}/start")
+    async def start_oidc_login(self, request: web.Request) -> web.StreamResponse:
         """Begin a login through the organization's OpenID provider.
 
         The browser gets a cookie, and goes to the provider. 404 without an enabled connection.
@@ -173,16 +145,10 @@ class Start:
         if link not in (None, "true"):
             issues.add("query.link", "Must be true.", "not_allowed")
         issues.raise_if_any()
-        limits = request.app[RATE_LIMITS]
-        await limits.check_address(request, LimitClass.FAILED_SSO)
-        address = limits.address_key(request)
-        now = datetime.now(UTC)
+        found = await self.completion.find_connection(request, org_slug, protocol)
+        address, now = request.app[RATE_LIMITS].address_key(request), datetime.now(UTC)
         async with self.context.database.read() as connection:
-            found = await connection_store.find_enabled(connection, org_slug, protocol)
-            unfinished = await login_store.count_unfinished(connection, address, now)
-        if found is None:
-            raise NotFound
-        self._check_unfinished(unfinished)
+            self._check_unfinished(await login_store.count_unfinished(connection, address, now))
         state, binding, request_id = browser.new_secret(), browser.new_secret(), ""
         try:
             if protocol is Protocol.SAML:
@@ -244,6 +210,17 @@ class Start:
                 f"Too many unfinished single sign-ons from this address: {unfinished} in ten minutes.",
                 int(FINISH_WITHIN.total_seconds()),
             )
+
+
+async def _require_own_credential(connection: AsyncConnection, caller: AuthenticatedCredential) -> None:
+    """Raises Forbidden in a session that a provider has vouched for: its word for an account is no proof of the
+    account. Accounts that only a provider has ever vouched for have no other; they pass, unless they are owners.
+    """
+    if not caller.is_federated:
+        return
+    user = await user_repository.get_user(connection, caller.principal_id)
+    if caller.role is Role.OWNER or user.password_hash is not None:
+        raise Forbidden("Log in with your password to link the account.")
 
 
 async def _use_link_request(connection: AsyncConnection, request: web.Request, org_id: str, now: datetime) -> str:

@@ -1,5 +1,5 @@
-"""The requests of the authorization code flow: authorization, code exchange, userinfo (OpenID Connect Core 1.0, sections 3.1.2,
-3.1.3 and 5.3; RFC 6749, sections 2.3, 4.1.3; RFC 7636, 9207).
+"""The requests of the authorization code flow: authorization, code exchange, userinfo (OpenID Connect Core 1.0,
+sections 3.1.2, 3.1.3 and 5.3; RFC 6749, sections 2.3, 4.1.3; RFC 7636, 9207).
 """
 
 import base64

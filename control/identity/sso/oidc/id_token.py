@@ -1,11 +1,11 @@
-"""The ID token (OpenID Connect Core 1.0, sections 2 and 3.1.3.7): a JWT that the provider signs for one login, with a key of its
-key set (RFC 7517, 7518, 8037).
+"""The ID token (OpenID Connect Core 1.0, sections 2 and 3.1.3.7): a JWT that the provider signs for one login, with a
+key of its key set (RFC 7517, 7518, 8037).
 
 Nothing of a token is believed before its signature is verified, and the key never comes from the token: `jwk`, `jku`,
 `x5u` and `x5c` in its header are ignored. `joserfc` reads the serialization and verifies; which key, which algorithm
-and what the claims must say is decided here. Only public members of keys of known types are read: a provider that publishes
-private keys by mistake is used like any other. A key that is not understood or not acceptable is ignored, as RFC 7517,
-section 5 demands, and does not spoil the set.
+and what the claims must say is decided here. Only public members of keys of known types are read: a provider that
+publishes private keys by mistake is used like any other. A key that is not understood or not acceptable is ignored, as
+RFC 7517, section 5 demands, and does not spoil the set.
 """
 
 import base64

@@ -1,5 +1,5 @@
-"""From the form field `SAMLResponse` to a tree of bounded size in which every ID and every name is unambiguous, and has one reading:
-exactly one child, the whole text, times in UTC.
+"""From the form field `SAMLResponse` to a tree of bounded size in which every ID and every name is unambiguous, and its
+elements have one reading: exactly one child, the whole text, times in UTC.
 
 The size is checked before decoding, and everything that XML can do besides elements, attributes and text is refused
 before parsing: document types and so entities, processing instructions, comments, encodings other than UTF-8. No

@@ -1,5 +1,6 @@
-"""What Sluice says as a service provider: the request that starts a login, AuthnRequest (saml-core 3.4.1) in the HTTP-Redirect
-binding (saml-bindings 3.4), and its metadata (saml-metadata 2.4.4), which administrators import into their identity provider.
+"""What Sluice says as a service provider: the request that starts a login, AuthnRequest (saml-core 3.4.1) in the
+HTTP-Redirect binding (saml-bindings 3.4), and its metadata (saml-metadata 2.4.4), which administrators import into
+their identity provider.
 """
 
 import base64

@@ -29,7 +29,7 @@ from control.identity.sso import connection_store, domains, identity_repository,
 from control.identity.sso.login import login_store
 from control.identity.sso.login.browser import new_secret
 from control.identity.sso.login.login_store import NewLogin, StoredCode
-from control.identity.sso.settings_repository import StoredSettings
+from control.identity.sso.settings_repository import SsoSettings
 from control.identity.sso.tables import Protocol
 from proto.identity import PrincipalKind, Role
 from tests.chassis.auth.tenants import new_member_token
@@ -119,15 +119,15 @@ async def sign_on(control: Control, zebedee: Person) -> None:
         new = connection_store.new_connection(org_id, Protocol.SAML, now)
         new = replace(new, idp_entity_id="https://quuxley.example.com", role_mapping={"waldo": "MEMBER"})
         provider = (await connection_store.store(connection, None, new, now)).id
-        await settings_repository.save(connection, org_id, StoredSettings(break_glass_id=zebedee.id), now)
+        await settings_repository.save(connection, org_id, SsoSettings(break_glass_principal_id=zebedee.id), now)
         await domains.add_domain(connection, org_id, "plugh.example.com", now)
-        identity = await identity_repository.create(
+        identity_id = await identity_repository.create(
             connection, provider, org_id, "xyzzy", zebedee.id, zebedee.email, now
         )
         login = NewLogin(provider, org_id, new_secret(), new_secret(), "", "/fnord", zebedee.id, "192.0.2.1")
         await login_store.begin(connection, login, now)
         await login_store.use_assertion(connection, provider, org_id, "_1", now)
-        code = StoredCode(provider, identity.id, org_id, zebedee.id, ("fed",), provisioned=False, next="/waldo",
+        code = StoredCode(provider, identity_id, org_id, zebedee.id, ("fed",), provisioned=False, next="/waldo",
                           session_expires_at=None)  # fmt: skip
         await login_store.issue_code(connection, new_secret(), code, now)
         await login_store.request_link(connection, new_secret(), org_id, zebedee.id, "ses_1", now)
