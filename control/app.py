@@ -36,7 +36,7 @@ from control.http.context import HandlerContext
 from control.http.page_links import PageLinks
 from control.identity.mail import AccountMailer, AccountMailMetrics
 from control.identity.routes import build_identity_routes, load_session_issuer
-from control.identity.scim.roles import apply_roles
+from control.identity.scim.roles import update_roles
 from control.identity.scim.routes import build_scim_routes
 from control.identity.sso.domains import DnsResolver, TxtResolver
 from control.identity.sso.routes import build_sso_routes
@@ -103,7 +103,7 @@ def service(
         chassis.base_url,
         chassis.failed_sso_rate,
         metrics,
-        apply_roles,
+        update_roles,
     )
     webhook_routes, webhook_contexts = build_webhook_routes(
         context, settings, secret_box, links, chassis.base_url, metrics

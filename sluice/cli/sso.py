@@ -69,7 +69,7 @@ async def _verify_domain(connection: AsyncConnection, organization: StoredOrgani
 
 async def _release(connection: AsyncConnection, organization: StoredOrganization) -> str:
     from control.audit.record import COMMAND_REQUEST_ID, Actor, record
-    from control.identity.sso import connection_store, settings_repository
+    from control.identity.sso import connection_store, options
 
     now, released = datetime.now(UTC), 0
     for each in await connection_store.list_connections(connection, organization.id):
@@ -78,7 +78,7 @@ async def _release(connection: AsyncConnection, organization: StoredOrganization
             await connection_store.release(connection, each.id, now)
             data = {"protocol": each.protocol.value, "enforced": False}
             await record(connection, Actor(organization.id), "sso.connection.update", each.id, data, COMMAND_REQUEST_ID)
-    await settings_repository.apply_enforcement(connection, organization.id, now)
+    await options.update_enforcement(connection, organization.id, now)
     if not released:
         return f"{organization.slug} does not require single sign-on."
     return f"{organization.slug} no longer requires single sign-on: passwords and tokens of its users work again."

@@ -24,7 +24,7 @@ from control.identity import organization_repository, session_repository
 from control.identity.chat_links import repository as link_repository
 from control.identity.chat_links.model import ChatUser, StoredChatLink
 from control.identity.chat_links.tables import ChatPlatform
-from control.identity.sso import connection_store, identity_repository
+from control.identity.sso import connection_store, identities
 from control.identity.sso.tables import Protocol
 from control.settings import ControlSettings
 from proto.identity import PrincipalKind, Role, Scope
@@ -152,7 +152,7 @@ async def linked(control: Control, tenant: Tenant) -> str:
     async with control.checks.database.write() as connection:
         new = connection_store.new_connection(org_id, Protocol.OIDC, now)
         provider = await connection_store.store(connection, None, new, now)
-        return await identity_repository.create(
+        return await identities.create_identity(
             connection, provider.id, org_id, "x", tenant.owner_id, "a@example.org", now
         )
 

@@ -54,7 +54,7 @@ async def role_for(connection: AsyncConnection, org_id: str, user_id: str) -> Ro
     return rule.role_for(groups[user_id])
 
 
-async def apply_roles(
+async def update_roles(
     connection: AsyncConnection, actor: Actor, user_ids: Collection[str] | None, request_id: str
 ) -> bool:
     """Give the members among these users (None: all) the roles of their groups. Call after a change of groups or of the

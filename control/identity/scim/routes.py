@@ -17,11 +17,10 @@ from chassis.http.web import Route
 from chassis.limits.limiter import LimitClass
 from control.http.context import HandlerContext
 from control.http.request_slots import RequestSlots
-from control.identity.scim.guard import TOO_MANY, DirectoryGuard
 from control.identity.scim.messages import ScimUrls, render_error
 from control.identity.scim.operations import ROUTES, ScimRoute
 from control.identity.scim.options import DirectoryOptions
-from control.identity.scim.tokens import ScimTokens
+from control.identity.scim.tokens import TOO_MANY, DirectoryGuard, ScimTokens
 from control.identity.sso.access import only_for_users
 from control.routing.arguments import control_arguments
 

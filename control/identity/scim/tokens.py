@@ -1,28 +1,35 @@
-"""`/orgs/{orgSlug}/scim-tokens`: list, issue, rotate, revoke the tokens of the organization's directory."""
+"""`/orgs/{orgSlug}/scim-tokens`: list, issue, rotate, revoke the tokens of the organization's directory; and the guard of SCIM.
 
-from dataclasses import dataclass
+The guard looks the token up at every request, so that a revoked one works nowhere from then on.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final
 
 import msgspec
 import sqlalchemy as sa
+from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.id_generation import new_id, new_scim_token
-from chassis.auth.model import AuthorizationContext
+from chassis.auth.model import AuthorizationContext, DirectoryIdentity
 from chassis.auth.tables import organizations
-from chassis.db.database import format_time, to_milliseconds
-from chassis.errors import Conflict, NotFound
-from chassis.http.access import bearer
+from chassis.db.database import Database, format_time, to_milliseconds
+from chassis.errors import Conflict, NotFound, Unauthorized
+from chassis.http.access import bearer, directory_identity
 from chassis.http.declaration import PageOf, route
 from control.http.context import HandlerContext
 from control.http.field_types import Name, Timestamp
+from control.http.request_slots import RequestSlots
 from control.identity.directory.tables import scim_tokens
 from control.identity.scim.messages import ScimUrls
 from control.routing.arguments import Transaction
 from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
-from proto.identity import Scope, hash_secret, secret_hint
+from proto.identity import SCIM_PREFIX, Scope, hash_secret, is_token, secret_hint
 
 PATH: Final = "/orgs/{orgSlug}/scim-tokens"
 ONE: Final = PATH + "/{scimTokenId}"
@@ -209,3 +216,56 @@ async def _load_accepted(
 def _is_valid(now: datetime) -> list[sa.ColumnElement[bool]]:
     """Of a rotated token, `revoked_at` is in the future."""
     return [end.is_(None) | (end > now) for end in (scim_tokens.c.expires_at, scim_tokens.c.revoked_at)]
+
+
+TOO_MANY: Final = "Too many requests of this directory wait. Try again."
+USE_PRECISION: Final = timedelta(minutes=1)
+TOKEN_REQUIRED: Final = "A SCIM token is required: Authorization: Bearer scim_..."  # noqa: S105 (a message)
+INVALID_TOKEN: Final = "The SCIM token is invalid, expired or revoked."  # noqa: S105 (a message)
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryGuard:
+    """Checks the tokens of directories."""
+
+    database: Database
+    now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+    # By token: they need connections of the database, too.
+    lookups: RequestSlots = field(default_factory=lambda: RequestSlots(TOO_MANY))
+
+    async def check(self, authorization: str | None, org_slug: str) -> DirectoryIdentity:
+        """Raises Unauthorized; NotFound for another organization than the token's; RateLimited, DatabaseUnavailable."""
+        secret = _parse_bearer(authorization)
+        if not secret.startswith(SCIM_PREFIX):
+            raise Unauthorized(TOKEN_REQUIRED)
+        if not is_token(secret, SCIM_PREFIX):
+            raise Unauthorized(INVALID_TOKEN)
+        now = self.now()
+        async with self.lookups.taken(hash_secret(secret)), self.database.read() as connection:
+            found = await find_accepted(connection, secret, now)
+        if found is None:
+            raise Unauthorized(INVALID_TOKEN)
+        if found.slug != org_slug:
+            raise NotFound
+        if found.last_used_at is None or now - found.last_used_at >= USE_PRECISION:
+            async with self.database.write() as connection:
+                await record_use(connection, found.id, now)
+        return DirectoryIdentity(found.id, found.org_id, found.slug)
+
+    @asynccontextmanager
+    async def write_transaction(self, request: web.Request) -> AsyncIterator[tuple[AsyncConnection, DirectoryIdentity]]:
+        """A write transaction of the directory that calls, if its token is still valid: a body may take long to arrive.
+        Raises Unauthorized, DatabaseUnavailable.
+        """
+        identity = directory_identity(request)
+        async with self.database.write() as connection:
+            if not await is_accepted(connection, identity.token_id, self.now()):
+                raise Unauthorized(INVALID_TOKEN)
+            yield connection, identity
+
+
+def _parse_bearer(authorization: str | None) -> str:
+    scheme, _, credential = (authorization or "").partition(" ")
+    if scheme.lower() != "bearer":
+        raise Unauthorized(TOKEN_REQUIRED)
+    return credential.strip()

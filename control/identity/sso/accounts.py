@@ -20,9 +20,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from control.identity import member_repository, organization_repository, user_repository
 from control.identity.directory import user_repository as provisioned_users
-from control.identity.sso import domains, identity_repository, mapping
+from control.identity.sso import domains, identities, mapping
 from control.identity.sso.connection_store import ConnectionOfOrganization, StoredConnection
-from control.identity.sso.identity_repository import LinkedIdentity
+from control.identity.sso.identities import LinkedIdentity
 from control.identity.sso.mapping import Profile
 from control.identity.sso.refusal import LoginRefused
 from control.identity.sso.tables import Protocol
@@ -40,7 +40,7 @@ class FoundAccount:
 
 
 @dataclass(frozen=True, slots=True)
-class AppliedRole:
+class Admission:
     """`provisioned`: this login made the membership. `before`: the role until then, if it has another one now. `kept`:
     the mapped role, if the member keeps another one, because it is an owner or the last administrator.
     """
@@ -61,7 +61,7 @@ async def find_account(
     """The account of a subject. `link_principal_id`: the account that has asked to be linked to it. Raises
     LoginRefused.
     """
-    identity = await identity_repository.find(connection, found.connection.id, subject)
+    identity = await identities.find_identity(connection, found.connection.id, subject)
     if link_principal_id is not None:
         return await _find_requested(connection, found.connection, identity, link_principal_id)
     if identity is not None:
@@ -83,9 +83,7 @@ async def find_account(
     return FoundAccount(user, created=True)
 
 
-async def apply_role(
-    connection: AsyncConnection, stored: StoredConnection, user: User, groups: frozenset[str]
-) -> AppliedRole:
+async def admit(connection: AsyncConnection, stored: StoredConnection, user: User, groups: frozenset[str]) -> Admission:
     """Make the user a member, or give the member the mapped role. Never grants OWNER, never takes it away, and never
     demotes the last administrator. Raises LoginRefused for an owner, unless an owner has confirmed the provider: else
     an administrator, who chooses it, could be one.
@@ -98,16 +96,16 @@ async def apply_role(
         )
     if member is None:
         await organization_repository.add_membership(connection, stored.org_id, user.id, role)
-        return AppliedRole(role, provisioned=True)
+        return Admission(role, provisioned=True)
     if stored.role_mapping is None or member.role is role or member.managed:
-        return AppliedRole(member.role, provisioned=False)
+        return Admission(member.role, provisioned=False)
     may_change = member.role is not Role.OWNER and await member_repository.has_other_administrators(
         connection, stored.org_id, member, stays_admin=role is Role.ADMIN
     )
     if not may_change:
-        return AppliedRole(member.role, provisioned=False, kept=role)
+        return Admission(member.role, provisioned=False, kept=role)
     await organization_repository.set_role(connection, stored.org_id, user.id, role)
-    return AppliedRole(role, provisioned=False, before=member.role)
+    return Admission(role, provisioned=False, before=member.role)
 
 
 async def link(
@@ -122,10 +120,10 @@ async def link(
     LoginRefused.
     """
     if account.identity is not None:
-        await identity_repository.note_login(connection, account.identity.id, profile.email, now)
+        await identities.note_login(connection, account.identity.id, profile.email, now)
         return account.identity.id
     await require_unlinked(connection, stored, account.user)
-    return await identity_repository.create(
+    return await identities.create_identity(
         connection, stored.id, stored.org_id, subject, account.user.id, profile.email, now
     )
 
@@ -180,7 +178,7 @@ async def require_linkable(
 
 async def require_unlinked(connection: AsyncConnection, stored: StoredConnection, user: User) -> None:
     """Raises LoginRefused for an account that another subject of the connection has."""
-    if await identity_repository.find_of_account(connection, stored.id, user.id) is not None:
+    if await identities.find_identity_of_account(connection, stored.id, user.id) is not None:
         raise LoginRefused("account_linked", "The account is linked to another user of the provider.")
 
 

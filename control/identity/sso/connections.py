@@ -22,7 +22,7 @@ from control.audit.record import Actor
 from control.http.context import HandlerContext
 from control.identity.enforcement import find_break_glass
 from control.identity.sso import connection_store as store
-from control.identity.sso import identity_repository, settings_repository
+from control.identity.sso import identities, options
 from control.identity.sso.bodies import (
     NAMES,
     CheckedChange,
@@ -100,7 +100,7 @@ class Connections:
             await _require_consistent(connection, before, after)
             confirmed = await self._is_confirmed(connection, caller, before, after, change)
             if before is not None and (before.is_other_provider(after) or (before.enabled and not after.enabled)):
-                await settings_repository.end_federated_sessions(connection, caller.org_id, before.id, now)
+                await options.end_federated_sessions(connection, caller.org_id, before.id, now)
             stored = await store.store(connection, before, replace(after, confirmed_by_owner=confirmed), now)
             action = "sso.connection.create" if before is None else "sso.connection.update"
             await self._finish(transaction, action, stored.id, _audit_data(before, stored, change), now)
@@ -117,7 +117,7 @@ class Connections:
         found = await store.find_connection(connection, org_id, protocol)
         if found is None:
             raise NotFound
-        await settings_repository.end_federated_sessions(connection, org_id, found.id, now)
+        await options.end_federated_sessions(connection, org_id, found.id, now)
         await store.delete(connection, found.id)
         data = {"protocol": protocol.value, "enforced": found.enforced}
         await self._finish(transaction, "sso.connection.delete", found.id, data, now)
@@ -142,7 +142,7 @@ class Connections:
     ) -> None:
         """What follows from a change: the enforcement, an event of the audit log, the roles of managed members."""
         connection, caller = transaction.connection, transaction.caller
-        await settings_repository.apply_enforcement(connection, caller.org_id, now)
+        await options.update_enforcement(connection, caller.org_id, now)
         await transaction.record(action, connection_id, data)
         await self.update_roles(connection, Actor.of(caller), None, transaction.request_id)
         transaction.after_commit(self.context.guards.invalidate_bearers, caller.org_id)
@@ -176,7 +176,7 @@ class Connections:
         given = {each.pem for each in change.certificates()}
         if not given or given.issubset(store.certificates_of(self.secret_box, before)):
             return before.confirmed_by_owner
-        if await identity_repository.links_owner(connection, before.id):
+        if await identities.links_owner(connection, before.id):
             raise Forbidden("Only owners can add a certificate to a connection that an owner logs in through.")
         return False
 

@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthorizationContext
 from control.identity import member_repository, user_repository
-from control.identity.sso import accounts, identity_repository, mapping
+from control.identity.sso import accounts, identities, mapping
 from control.identity.sso.connection_store import StoredConnection
 from control.identity.sso.mapping import Profile
 from control.identity.sso.refusal import LoginRefused
@@ -71,7 +71,7 @@ async def _find_account(
     connection: AsyncConnection, caller: AuthorizationContext, stored: StoredConnection, subject: str, profile: Profile
 ) -> tuple[_Account, str | None]:
     """What becomes of the subject, and whose account it has or would get. Raises LoginRefused."""
-    known = await identity_repository.find(connection, stored.id, subject) if subject else None
+    known = await identities.find_identity(connection, stored.id, subject) if subject else None
     if known is not None:
         return "KNOWN", known.principal_id
     provisioned = await accounts.find_provisioned(connection, stored, subject, profile)

@@ -22,7 +22,7 @@ from control.identity.sso.login.completion import Completion, SsoMetrics
 from control.identity.sso.login.handoff import Handoffs
 from control.identity.sso.login.start import Links, Start
 from control.identity.sso.oidc.provider import Providers
-from control.identity.sso.settings import ConnectionOptions
+from control.identity.sso.options import ConnectionOptions
 from control.identity.sso.tables import Protocol
 from control.identity.sso.task import SsoHousekeeping
 from control.outbound.egress import Egress

@@ -15,11 +15,11 @@ from chassis.http.access import directory_identity
 from chassis.http.web import request_id
 from control.audit.record import Actor
 from control.http.context import HandlerContext
-from control.identity.scim.guard import DirectoryGuard
 from control.identity.scim.messages import ScimUrls, read_scim_bytes, scim_response
 from control.identity.scim.protocol.listing import decode_object
 from control.identity.scim.protocol.provisioning import DirectoryCall
 from control.identity.scim.protocol.resources import etag
+from control.identity.scim.tokens import DirectoryGuard
 
 _ID: Final = re.compile(r"sc[ug]_[0-9a-z]{26}")
 LoadResource = Callable[[AsyncConnection, web.Request, DirectoryIdentity], Awaitable[object]]

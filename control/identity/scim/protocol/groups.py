@@ -16,7 +16,6 @@ from chassis.http.access import directory_identity
 from control.identity.directory import group_repository as store
 from control.identity.directory.group_repository import ProvisionedGroup
 from control.identity.scim.messages import PATCH_SCHEMA, InvalidValue, Refused, read_scim_bytes, scim_response
-from control.identity.scim.patch import operations_of, require_affordable, require_no_paths
 from control.identity.scim.protocol import members
 from control.identity.scim.protocol.endpoint import (
     ScimEndpoint,
@@ -36,6 +35,7 @@ from control.identity.scim.protocol.listing import (
     select_page,
 )
 from control.identity.scim.protocol.members import MemberChange, member_ids, split
+from control.identity.scim.protocol.patch import operations_of, require_affordable, require_no_paths
 from control.identity.scim.protocol.provisioning import DirectoryCall, checked_text
 from control.identity.scim.protocol.resources import (
     Projection,

@@ -188,7 +188,7 @@ async def change_members(
     if renamed:
         affected |= await group_repository.list_member_ids(connection, group.id)
     await user_repository.touch(connection, affected, now)
-    changed = bool(affected) and await roles.apply_roles(connection, call.actor, affected, call.request_id)
+    changed = bool(affected) and await roles.update_roles(connection, call.actor, affected, call.request_id)
     stored = await group_repository.find(connection, call.org_id, group.id)
     return ChangedGroup(stored or group, changed)
 

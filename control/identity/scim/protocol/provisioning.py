@@ -217,13 +217,13 @@ async def _admit(connection: AsyncConnection, call: DirectoryCall, user: Provisi
     if member is not None and member.role is Role.OWNER:
         return False
     if member is not None and member.managed:
-        return await roles.apply_roles(connection, call.actor, [user.id], call.request_id)
+        return await roles.update_roles(connection, call.actor, [user.id], call.request_id)
     if member is None:
         await _add_member(connection, call, user)
         return True
     await member_repository.set_managed(connection, call.org_id, principal_id, managed=True)
     await _record_admission(connection, call, user, member.role, existing=True)
-    await roles.apply_roles(connection, call.actor, [user.id], call.request_id)
+    await roles.update_roles(connection, call.actor, [user.id], call.request_id)
     return True
 
 

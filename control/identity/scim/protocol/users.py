@@ -14,7 +14,6 @@ from chassis.http.access import directory_identity
 from control.identity.directory import user_repository as store
 from control.identity.directory.user_repository import GroupOfUser, ProvisionedUser
 from control.identity.scim.messages import PATCH_SCHEMA, read_scim_bytes, scim_response
-from control.identity.scim.patch import operations_of, require_affordable, require_no_paths
 from control.identity.scim.protocol import provisioning
 from control.identity.scim.protocol.endpoint import (
     ScimEndpoint,
@@ -34,6 +33,7 @@ from control.identity.scim.protocol.listing import (
     parse_search,
     select_page,
 )
+from control.identity.scim.protocol.patch import operations_of, require_affordable, require_no_paths
 from control.identity.scim.protocol.resources import (
     Projection,
     count_values,

@@ -28,15 +28,15 @@ from control.identity import session_repository
 from control.identity.schemas import Email
 from control.identity.session_issuer import SessionIssuer, Tokens
 from control.identity.session_repository import IssuedSession
-from control.identity.sso import accounts, connection_store, settings_repository
-from control.identity.sso.accounts import AppliedRole, FoundAccount
+from control.identity.sso import accounts, connection_store, options
+from control.identity.sso.accounts import Admission, FoundAccount
 from control.identity.sso.connection_store import ConnectionOfOrganization, StoredConnection
 from control.identity.sso.login import browser, login_store, return_path
 from control.identity.sso.login.browser import NO_STORE, REFUSED, Format
 from control.identity.sso.login.login_store import StoredCode, StoredLogin
 from control.identity.sso.mapping import Profile
+from control.identity.sso.options import MFA
 from control.identity.sso.refusal import LoginRefused
-from control.identity.sso.settings_repository import MFA
 from control.identity.sso.tables import MfaTrust, Protocol
 from control.routing.resource import shown_as
 from proto.identity import PrincipalKind, Role
@@ -92,7 +92,7 @@ class _Completed:
     """A login that is recorded, with its session or the one-time code of that."""
 
     account: FoundAccount
-    applied: AppliedRole
+    applied: Admission
     session: IssuedSession | None = None
     code: str = ""
 
@@ -203,7 +203,7 @@ class Completion:
         account = await accounts.find_account(
             connection, found, vouched.subject, vouched.profile, login.link_principal_id
         )
-        applied = await accounts.apply_role(connection, current, account.user, vouched.profile.groups)
+        applied = await accounts.admit(connection, current, account.user, vouched.profile.groups)
         identity_id = await accounts.link(connection, current, vouched.subject, vouched.profile, account, now)
         tested = await connection_store.mark_tested(connection, stored.id, now)
         methods = await self._methods(connection, stored.org_id, vouched)
@@ -230,7 +230,7 @@ class Completion:
 
     async def _methods(self, connection: AsyncConnection, org_id: str, vouched: Vouched) -> tuple[str, ...]:
         """The authentication methods of the session: what the provider's word is worth, the organization says."""
-        trust = (await settings_repository.load(connection, org_id)).mfa_trust
+        trust = (await options.load_options(connection, org_id)).mfa_trust
         trusted = trust is MfaTrust.ALWAYS or (trust is MfaTrust.ASSERTED and vouched.mfa)
         return (FEDERATED, MFA) if trusted else (FEDERATED,)
 
@@ -291,7 +291,7 @@ async def _record(
     account: FoundAccount,
     identity_id: str,
     vouched: Vouched,
-    applied: AppliedRole,
+    applied: Admission,
     methods: tuple[str, ...],
     *,
     tested: bool,

@@ -35,7 +35,7 @@ from control.identity import refresh_cookie, session_repository, user_repository
 from control.identity.schemas import InCookie
 from control.identity.session_issuer import SessionIssuer, SessionUser, Tokens, user_body
 from control.identity.session_repository import IssuedSession
-from control.identity.sso import connection_store, identity_repository
+from control.identity.sso import connection_store, identities
 from control.identity.sso.login import browser, login_store, return_path
 from control.identity.sso.login.browser import NO_STORE, REFUSED
 from control.identity.sso.login.completion import record_session
@@ -183,7 +183,7 @@ class Handoffs:
 async def _current_role(connection: AsyncConnection, code: StoredCode) -> Role | None:
     """The role of the code's user; None unless the user is still linked, and a member, and the connection enabled."""
     stored = await connection_store.find_by_id(connection, code.connection_id)
-    identity = await identity_repository.find_by_id(connection, code.identity_id)
+    identity = await identities.find_identity_by_id(connection, code.identity_id)
     if stored is None or not stored.enabled or identity is None or identity.principal_id != code.principal_id:
         return None
     found = await load_membership_statuses(connection, code.org_id, [code.principal_id])

@@ -25,11 +25,11 @@ from control.governance.erasures.deletion import delete_organization
 from control.identity import organization_repository
 from control.identity.bootstrap import bootstrap
 from control.identity.organization_repository import SlugTaken, StoredOrganization
-from control.identity.sso import connection_store, domains, identity_repository, settings_repository
+from control.identity.sso import connection_store, domains, identities, options
 from control.identity.sso.login import login_store
 from control.identity.sso.login.browser import new_secret
 from control.identity.sso.login.login_store import NewLogin, StoredCode
-from control.identity.sso.settings_repository import SsoSettings
+from control.identity.sso.options import SsoSettings
 from control.identity.sso.tables import Protocol
 from proto.identity import PrincipalKind, Role
 from tests.chassis.auth.tenants import new_member_token
@@ -119,9 +119,9 @@ async def sign_on(control: Control, zebedee: Person) -> None:
         new = connection_store.new_connection(org_id, Protocol.SAML, now)
         new = replace(new, idp_entity_id="https://quuxley.example.com", role_mapping={"waldo": "MEMBER"})
         provider = (await connection_store.store(connection, None, new, now)).id
-        await settings_repository.save(connection, org_id, SsoSettings(break_glass_principal_id=zebedee.id), now)
+        await options.save_options(connection, org_id, SsoSettings(break_glass_principal_id=zebedee.id), now)
         await domains.add_domain(connection, org_id, "plugh.example.com", now)
-        identity_id = await identity_repository.create(
+        identity_id = await identities.create_identity(
             connection, provider, org_id, "xyzzy", zebedee.id, zebedee.email, now
         )
         login = NewLogin(provider, org_id, new_secret(), new_secret(), "", "/fnord", zebedee.id, "192.0.2.1")

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from control.identity.scim import patch
-from control.identity.scim.protocol import provisioning, users
+from control.identity.scim.protocol import patch, provisioning, users
 from tests.control.identity.scim.conftest import PATCH, Directory
 
 PHONES: list[dict[str, Any]] = [{"value": str(number)} for number in range(100)]

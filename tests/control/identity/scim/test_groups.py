@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from control.identity import organization_repository
-from control.identity.scim import patch
+from control.identity.scim.protocol import patch
 from tests.control.conftest import Control
 from tests.control.identity.scim.conftest import GROUP, Directory, map_roles
 
