@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
-from control.identity.sso.login.login_slots import MAX_WAITING
+from control.identity.sso.login.callback import MAX_AT_PROVIDER
 from control.identity.sso.refusal import LoginRefused
 from control.outbound.egress import Egress
 from control.outbound.egress_policy import EgressPolicy
@@ -184,7 +184,7 @@ async def test_a_login_that_has_to_wait_for_its_turn_may_try_again(
 
     with monkeypatch.context() as slow:
         slow.setattr("control.identity.sso.login.callback.Callback._complete", slowly)
-        waiting = [asyncio.create_task(complete(browser, url)) for _ in range(MAX_WAITING)]
+        waiting = [asyncio.create_task(complete(browser, url)) for _ in range(MAX_AT_PROVIDER)]
         for _ in waiting:
             await entered.acquire()
         status, body, headers = await complete(browser, url)
