@@ -13,7 +13,7 @@ from urllib.parse import quote, quote_plus, urlencode
 import msgspec
 
 from control.identity.sso.oidc.provider import ProviderMetadata
-from control.identity.sso.refusal import LoginRefused
+from control.identity.sso.refusal import LoginRefused, decode_document
 from control.outbound.egress import Egress, EgressError, HttpReply
 
 
@@ -125,10 +125,7 @@ def decode_token_response(reply: HttpReply) -> TokenResponse:
     """
     if reply.status != 200:
         raise LoginRefused("token_endpoint_error", _error_code(reply))
-    try:
-        document = msgspec.json.decode(reply.body, type=_Document)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise LoginRefused("token_response_invalid", str(error)) from error
+    document = decode_document(reply.body, _Document, "token_response_invalid")
     if document.token_type.lower() != "bearer":
         raise LoginRefused("token_response_invalid", f"The token type is {document.token_type}")
     if document.access_token is not None and _ACCESS_TOKEN.fullmatch(document.access_token) is None:
@@ -140,7 +137,7 @@ def _chooses_basic(metadata: ProviderMetadata) -> bool:
     """Whether the secret goes into the header, else into the form. Raises LoginRefused if the provider takes no
     secret.
     """
-    methods = metadata.token_endpoint_auth_methods_supported
+    methods = metadata.token_endpoint_auth_methods_supported or ()
     if "client_secret_basic" not in methods and "client_secret_post" not in methods:
         raise LoginRefused("client_authentication_unsupported", f"The provider supports {', '.join(methods)}")
     return "client_secret_basic" in methods
@@ -154,8 +151,8 @@ def _basic(client_id: str, client_secret: str) -> str:
 
 def _error_code(reply: HttpReply) -> str:
     try:
-        code = msgspec.json.decode(reply.body, type=_ErrorDocument).error
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        code = decode_document(reply.body, _ErrorDocument, "token_endpoint_error").error
+    except LoginRefused:
         code = ""
     return code if _ERROR_CODE.fullmatch(code) else f"HTTP {reply.status}"
 
@@ -186,7 +183,4 @@ def decode_userinfo(reply: HttpReply) -> dict[str, Any]:
     media_type = reply.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if media_type != _JSON:
         raise LoginRefused("userinfo_invalid", f"The media type is {media_type or 'missing'}")
-    try:
-        return msgspec.json.decode(reply.body, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise LoginRefused("userinfo_invalid", str(error)) from error
+    return decode_document(reply.body, dict[str, Any], "userinfo_invalid")

@@ -25,7 +25,7 @@ from joserfc.jwa import JWSAlgModel
 from joserfc.jwk import JWKRegistry, Key, KeySet
 from joserfc.jws import JWSRegistry
 
-from control.identity.sso.refusal import LoginRefused
+from control.identity.sso.refusal import LoginRefused, decode_document
 
 # The algorithms that an ID token may be signed with, and the library's name of each. Neither `none` nor HMAC: with the
 # latter a public key or a secret that the browser's user may know would sign. RFC 9864 renames EdDSA with this curve.
@@ -86,10 +86,7 @@ class UnknownKey(LoginRefused):
 
 def decode_key_set(body: bytes) -> KeySet:
     """The acceptable signature keys in a JWK set, at least one. Raises LoginRefused."""
-    try:
-        document = msgspec.json.decode(body, type=_Document)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise LoginRefused("provider_keys_invalid", str(error)) from error
+    document = decode_document(body, _Document, "provider_keys_invalid")
     keys = [key for raw in document.keys if (key := _import_key(raw)) is not None]
     if not keys:
         raise LoginRefused("provider_keys_invalid", "The key set has no acceptable signature key.")
@@ -144,8 +141,6 @@ def _import_key(raw: msgspec.Raw) -> Key | None:
 def _bits(number: str) -> int:
     return int.from_bytes(base64.urlsafe_b64decode(number + "=" * (-len(number) % 4)), "big").bit_length()
 
-
-__all__ = ["IdToken", "UnknownKey", "verify_id_token"]
 
 MAX_LENGTH: Final = 16 * 1024  # characters of a token
 SKEW: Final = timedelta(seconds=60)  # between the provider's clock and ours
@@ -249,7 +244,7 @@ def _verify_signature(token: str, keys: KeySet) -> tuple[str, dict[str, Any]]:
         raise LoginRefused("id_token_malformed", str(error)) from error
     if not is_valid:
         raise LoginRefused("signature_invalid", f"{algorithm}, key id {kid}")
-    return algorithm, _decode_claims(signed.payload)
+    return algorithm, decode_document(signed.payload, dict[str, Any], "id_token_malformed")
 
 
 def _read(token: str) -> jws.CompactSignature:
@@ -257,13 +252,6 @@ def _read(token: str) -> jws.CompactSignature:
     try:
         return jws.extract_compact(token.encode("ascii"), registry=_REGISTRY)
     except (JoseError, ValueError, TypeError, RecursionError) as error:
-        raise LoginRefused("id_token_malformed", str(error)) from error
-
-
-def _decode_claims(payload: bytes) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(payload, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise LoginRefused("id_token_malformed", str(error)) from error
 
 

@@ -17,43 +17,33 @@ import msgspec
 from joserfc.jwk import KeySet
 
 from control.identity.sso.oidc.id_token import decode_key_set, has_key
-from control.identity.sso.refusal import LoginRefused
+from control.identity.sso.refusal import LoginRefused, decode_document
 from control.outbound.egress import Egress, EgressError
 from control.outbound.egress_policy import parse_url
 
 WELL_KNOWN: Final = "/.well-known/openid-configuration"
 DEFAULT_AUTH_METHODS: Final = ("client_secret_basic",)  # OpenID Connect Discovery 1.0, section 3
+_ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint")
 _MAX_AUTH_METHODS: Final = 32
 _MAX_WORD_LENGTH: Final = 100  # characters of an authentication method
-
-
-@dataclass(frozen=True, slots=True)
-class ProviderMetadata:
-    """What a login needs of the metadata. Every endpoint is an https URL without user name, password or fragment."""
-
-    issuer: str
-    authorization_endpoint: str
-    token_endpoint: str
-    jwks_uri: str
-    userinfo_endpoint: str | None
-    authorization_response_iss_parameter_supported: bool  # RFC 9207, section 3
-    token_endpoint_auth_methods_supported: tuple[str, ...]
 
 
 _Word = Annotated[str, msgspec.Meta(max_length=_MAX_WORD_LENGTH)]
 _AuthMethods = Annotated[tuple[_Word, ...], msgspec.Meta(max_length=_MAX_AUTH_METHODS)]
 
 
-class _Document(msgspec.Struct):
-    """The metadata on the wire; members that are not named here are ignored."""
+class ProviderMetadata(msgspec.Struct, frozen=True):
+    """What a login needs of the metadata; other members are ignored. Every endpoint is an https URL without user name,
+    password or fragment.
+    """
 
     issuer: str
     authorization_endpoint: str
     token_endpoint: str
     jwks_uri: str
     userinfo_endpoint: str | None = None
-    authorization_response_iss_parameter_supported: bool = False
-    token_endpoint_auth_methods_supported: _AuthMethods | None = None
+    authorization_response_iss_parameter_supported: bool = False  # RFC 9207, section 3
+    token_endpoint_auth_methods_supported: _AuthMethods | None = DEFAULT_AUTH_METHODS
 
 
 def parse_issuer(text: str) -> str:
@@ -76,21 +66,15 @@ def metadata_url(issuer: str) -> str:
 
 def decode_metadata(body: bytes, issuer: str) -> ProviderMetadata:
     """The metadata in a response, which must be that of `issuer`. Raises LoginRefused."""
-    try:
-        document = msgspec.json.decode(body, type=_Document)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise LoginRefused("provider_metadata_invalid", str(error)) from error
+    document = decode_document(body, ProviderMetadata, "provider_metadata_invalid")
     if document.issuer != issuer:
         raise LoginRefused("provider_issuer_mismatch", f"Expected {issuer}, got {document.issuer}")
-    userinfo = document.userinfo_endpoint
+    found = {name: getattr(document, name) for name in _ENDPOINTS}
+    normal = {name: _endpoint(name, text) for name, text in found.items() if text is not None}
     methods = document.token_endpoint_auth_methods_supported
-    return ProviderMetadata(
-        issuer=issuer,
-        authorization_endpoint=_endpoint("authorization_endpoint", document.authorization_endpoint),
-        token_endpoint=_endpoint("token_endpoint", document.token_endpoint),
-        jwks_uri=_endpoint("jwks_uri", document.jwks_uri),
-        userinfo_endpoint=None if userinfo is None else _endpoint("userinfo_endpoint", userinfo),
-        authorization_response_iss_parameter_supported=document.authorization_response_iss_parameter_supported,
+    return msgspec.structs.replace(
+        document,
+        **normal,
         token_endpoint_auth_methods_supported=DEFAULT_AUTH_METHODS if methods is None else methods,
     )
 
