@@ -1,9 +1,10 @@
 """The account and the membership of whoever a provider has vouched for, in one transaction.
 
     find_account     the account that is linked; else the one to link, if that is allowed; else a new account
-    apply_role       a new membership; or another role, if the organization maps groups to roles and no directory
+    admit            a new membership; or another role, if the organization maps groups to roles and no directory
                      manages the member, whose groups count then
     link             what makes the next login find the account. It goes with the membership
+    dry_run          what a login would do, without doing it
 
 An account of the organization with the same address is never taken over by an assertion alone. It is linked when its
 own session has asked for that (`control.identity.sso.login.start`), or when the organization has proven the domain of
@@ -15,17 +16,19 @@ organization, like that of an invitation.
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated, Literal
 
+import msgspec
+from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.auth.model import AuthorizationContext
 from control.identity import member_repository, organization_repository, user_repository
 from control.identity.directory import user_repository as provisioned_users
 from control.identity.sso import domains, identities, mapping
 from control.identity.sso.connection_store import ConnectionOfOrganization, StoredConnection
-from control.identity.sso.identities import LinkedIdentity
-from control.identity.sso.mapping import Profile
 from control.identity.sso.refusal import LoginRefused
-from control.identity.sso.tables import Protocol
+from control.identity.sso.tables import MAX_SUBJECT_LENGTH, Protocol
 from control.identity.user_repository import EmailTaken, User
 from proto.identity import Role
 
@@ -35,7 +38,7 @@ class FoundAccount:
     """`identity` None: the account is to be linked. `created`: it was made by this login."""
 
     user: User
-    identity: LinkedIdentity | None = None
+    identity: identities.LinkedIdentity | None = None
     created: bool = False
 
 
@@ -51,11 +54,42 @@ class Admission:
     kept: Role | None = None
 
 
+_Value = str | bool | float | None | list[str]
+_Account = Literal["KNOWN", "LINKED", "CREATED", "REFUSED"]
+
+
+class ConnectionDryRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a provider would say: attributes of an assertion, or claims of an ID token."""
+
+    attributes: Annotated[dict[str, _Value], Meta(max_length=200)]
+    subject: Annotated[str, Meta(min_length=1, max_length=MAX_SUBJECT_LENGTH)] | None = None
+
+
+class ConnectionDryRunResult(msgspec.Struct, frozen=True, rename="camel"):
+    """What would follow. `account`: the linked one (KNOWN), one that would be linked by its address (LINKED) or
+    created (CREATED), or none (REFUSED), for the reason that the audit log would have.
+    """
+
+    account: _Account
+    reason: str | None
+    detail: str | None
+    email: str | None
+    name: str | None
+    groups: list[str]
+    role: Annotated[
+        Role | None,
+        Meta(
+            description="The role of a new member. Existing members keep theirs unless there is a `roleMapping`; "
+            "owners, and the last administrator, always do."
+        ),
+    ]
+
+
 async def find_account(
     connection: AsyncConnection,
     found: ConnectionOfOrganization,
     subject: str,
-    profile: Profile,
+    profile: mapping.Profile,
     link_principal_id: str | None,
 ) -> FoundAccount:
     """The account of a subject. `link_principal_id`: the account that has asked to be linked to it. Raises
@@ -112,7 +146,7 @@ async def link(
     connection: AsyncConnection,
     stored: StoredConnection,
     subject: str,
-    profile: Profile,
+    profile: mapping.Profile,
     account: FoundAccount,
     now: datetime,
 ) -> str:
@@ -129,7 +163,7 @@ async def link(
 
 
 async def find_provisioned(
-    connection: AsyncConnection, stored: StoredConnection, subject: str, profile: Profile
+    connection: AsyncConnection, stored: StoredConnection, subject: str, profile: mapping.Profile
 ) -> User | None:
     """The account that the organization's directory has made for this subject. An address counts only if the provider
     vouches for it: some let users choose theirs. Raises LoginRefused for whom the directory has taken out, and for an
@@ -159,7 +193,7 @@ async def _require_directorys(connection: AsyncConnection, org_id: str, principa
 
 
 async def require_linkable(
-    connection: AsyncConnection, stored: StoredConnection, existing: User, profile: Profile
+    connection: AsyncConnection, stored: StoredConnection, existing: User, profile: mapping.Profile
 ) -> None:
     """Raises LoginRefused unless the address alone suffices to link the account."""
     member = await member_repository.find_member(connection, stored.org_id, existing.id)
@@ -183,7 +217,7 @@ async def require_unlinked(connection: AsyncConnection, stored: StoredConnection
 
 
 async def _find_requested(
-    connection: AsyncConnection, stored: StoredConnection, identity: LinkedIdentity | None, principal_id: str
+    connection: AsyncConnection, stored: StoredConnection, identity: identities.LinkedIdentity | None, principal_id: str
 ) -> FoundAccount:
     """The account whose session has asked to be linked. Its address need not be that of the provider."""
     if await member_repository.find_member(connection, stored.org_id, principal_id) is None:
@@ -200,9 +234,65 @@ def _require_active(user: User) -> User:
     return user
 
 
-def _account_exists(profile: Profile) -> LoginRefused:
+def _account_exists(profile: mapping.Profile) -> LoginRefused:
     return LoginRefused(
         "account_exists",
         f"A member has the address {profile.email}. The member has to log in and link the account, or the "
         "organization has to prove the domain.",
+    )
+
+
+async def dry_run(
+    connection: AsyncConnection, caller: AuthorizationContext, stored: StoredConnection, body: ConnectionDryRun
+) -> ConnectionDryRunResult:
+    """What a login through the connection would do. A `subject` of SAML that is an address counts as a NameID whose
+    format says so.
+    """
+    subject = body.subject or ""
+    named = subject if stored.protocol is Protocol.SAML and "@" in subject else ""
+    try:
+        profile = mapping.read_profile(stored.protocol, stored.attribute_mapping, body.attributes, named)
+    except LoginRefused as refusal:
+        return _result("REFUSED", None, None, refusal)
+    role = mapping.role_of(stored.role_mapping, stored.default_role, profile.groups)
+    try:
+        account, principal_id = await _try_account(connection, caller, stored, subject, profile)
+    except LoginRefused as refusal:
+        return _result("REFUSED", profile, role, refusal)
+    member = principal_id and await member_repository.find_member(connection, caller.org_id, principal_id)
+    return _result(account, profile, member.role if member and member.managed else role)
+
+
+async def _try_account(
+    connection: AsyncConnection,
+    caller: AuthorizationContext,
+    stored: StoredConnection,
+    subject: str,
+    profile: mapping.Profile,
+) -> tuple[_Account, str | None]:
+    """What becomes of the subject, and whose account it has or would get. Raises LoginRefused."""
+    known = await identities.find_identity(connection, stored.id, subject) if subject else None
+    if known is not None:
+        return "KNOWN", known.principal_id
+    provisioned = await find_provisioned(connection, stored, subject, profile)
+    linked = provisioned or await user_repository.find_in_organization(connection, profile.email, caller.org_slug)
+    if linked is None:
+        return "CREATED", None
+    if provisioned is None:
+        await require_linkable(connection, stored, linked, profile)
+    await require_unlinked(connection, stored, linked)
+    return "LINKED", linked.id
+
+
+def _result(
+    account: _Account, profile: mapping.Profile | None, role: Role | None, refusal: LoginRefused | None = None
+) -> ConnectionDryRunResult:
+    return ConnectionDryRunResult(
+        account=account,
+        reason=None if refusal is None else refusal.reason,
+        detail=None if refusal is None else refusal.detail,
+        email=None if profile is None else profile.email,
+        name=None if profile is None else profile.name,
+        groups=[] if profile is None else sorted(profile.groups),
+        role=role,
     )

@@ -8,7 +8,7 @@ of the old one.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 import sqlalchemy as sa
@@ -82,20 +82,20 @@ class StoredConnection:
         return _provider(self) != _provider(other)
 
 
+_COLUMNS: Final = tuple(each.name for each in fields(StoredConnection))
+_LIVE: Final = (
+    sa.select(sso_connections, organizations.c.slug)
+    .join(organizations, organizations.c.id == sso_connections.c.org_id)
+    .where(organizations.c.deleted_at.is_(None))
+)
+
+
 @dataclass(frozen=True, slots=True)
 class ConnectionOfOrganization:
     """A connection, and the organization as a path names it."""
 
     connection: StoredConnection
     org_slug: str
-
-
-class ExpiringCertificate(NamedTuple):
-    """A connection, and when the first of its certificates expires."""
-
-    id: str
-    org_id: str
-    expires_at: datetime
 
 
 def new_connection(org_id: str, protocol: Protocol, now: datetime) -> StoredConnection:
@@ -167,45 +167,17 @@ async def find_connection(connection: AsyncConnection, org_id: str, protocol: Pr
 
 async def find_by_id(connection: AsyncConnection, connection_id: str) -> StoredConnection | None:
     """The connection with this id, of a live organization."""
-    found = (
-        sa.select(sso_connections)
-        .join(organizations, organizations.c.id == sso_connections.c.org_id)
-        .where(sso_connections.c.id == connection_id, organizations.c.deleted_at.is_(None))
-    )
-    row = (await connection.execute(found)).mappings().one_or_none()
+    row = (await connection.execute(_LIVE.where(sso_connections.c.id == connection_id))).mappings().one_or_none()
     return None if row is None else _connection(row)
 
 
-async def find_enabled(
+async def find_by_slug(
     connection: AsyncConnection, org_slug: str, protocol: Protocol
 ) -> ConnectionOfOrganization | None:
-    """The enabled connection of a live organization."""
-    found = (
-        sa.select(sso_connections, organizations.c.slug)
-        .join(organizations, organizations.c.id == sso_connections.c.org_id)
-        .where(
-            organizations.c.slug == org_slug,
-            organizations.c.deleted_at.is_(None),
-            sso_connections.c.protocol == protocol.value,
-            sso_connections.c.enabled,
-        )
-    )
+    """The connection of a live organization, enabled or not."""
+    found = _LIVE.where(organizations.c.slug == org_slug, sso_connections.c.protocol == protocol.value)
     row = (await connection.execute(found)).mappings().one_or_none()
     return None if row is None else ConnectionOfOrganization(_connection(row), row["slug"])
-
-
-async def is_configured(connection: AsyncConnection, org_slug: str, protocol: Protocol) -> bool:
-    """Whether a live organization has a connection of this protocol, enabled or not."""
-    found = (
-        sa.select(sso_connections.c.id)
-        .join(organizations, organizations.c.id == sso_connections.c.org_id)
-        .where(
-            organizations.c.slug == org_slug,
-            organizations.c.deleted_at.is_(None),
-            sso_connections.c.protocol == protocol.value,
-        )
-    )
-    return await connection.scalar(found) is not None
 
 
 async def list_connections(connection: AsyncConnection, org_id: str) -> list[StoredConnection]:
@@ -222,7 +194,7 @@ async def store(
     if before is not None and before.is_other_provider(after):
         after = replace(after, tested_at=None)
         await _delete_links(connection, before.id)
-    row = {name: _value(getattr(after, name)) for name in _COLUMNS}
+    row = {name: getattr(after, name) for name in _COLUMNS}
     if before is None:
         await connection.execute(sso_connections.insert().values(row))
     else:
@@ -249,12 +221,13 @@ async def delete(connection: AsyncConnection, connection_id: str) -> None:
     await connection.execute(sso_connections.delete().where(sso_connections.c.id == connection_id))
 
 
-async def list_expiring(connection: AsyncConnection, before: datetime) -> list[ExpiringCertificate]:
-    """The enabled connections with a certificate that expires before."""
-    found = sa.select(sso_connections.c.id, sso_connections.c.org_id, sso_connections.c.certificate_expires_at).where(
-        sso_connections.c.enabled, sso_connections.c.certificate_expires_at < to_milliseconds(before)
-    )
-    return [ExpiringCertificate(*row) for row in await connection.execute(found)]
+async def list_expiring(connection: AsyncConnection, before: datetime) -> Sequence[sa.Row[Any]]:
+    """Id, `org_id` and `certificate_expires_at` of the enabled connections with a certificate that expires before."""
+    found: sa.Select[Any] = sa.select(
+        sso_connections.c.id, sso_connections.c.org_id, sso_connections.c.certificate_expires_at
+    ).where(sso_connections.c.enabled, sso_connections.c.certificate_expires_at < to_milliseconds(before))
+    rows: Sequence[sa.Row[Any]] = (await connection.execute(found)).all()
+    return rows
 
 
 async def _delete_links(connection: AsyncConnection, connection_id: str) -> None:
@@ -262,15 +235,8 @@ async def _delete_links(connection: AsyncConnection, connection_id: str) -> None
         await connection.execute(table.delete().where(table.c.connection_id == connection_id))
 
 
-_COLUMNS: Final = tuple(each.name for each in fields(StoredConnection))
-
-
 def _provider(connection: StoredConnection) -> tuple[str | None, ...]:
     return connection.idp_entity_id, connection.oidc_issuer, connection.oidc_client_id
-
-
-def _value(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else list(value) if isinstance(value, tuple) else value
 
 
 def _connection(row: sa.RowMapping) -> StoredConnection:

@@ -23,6 +23,7 @@ from control.http.context import HandlerContext
 from control.identity.enforcement import find_break_glass
 from control.identity.sso import connection_store as store
 from control.identity.sso import identities, options
+from control.identity.sso.accounts import ConnectionDryRun, ConnectionDryRunResult, dry_run
 from control.identity.sso.bodies import (
     NAMES,
     CheckedChange,
@@ -33,7 +34,6 @@ from control.identity.sso.bodies import (
     check_change,
 )
 from control.identity.sso.connection_store import StoredConnection
-from control.identity.sso.dry_run import ConnectionDryRun, ConnectionDryRunResult, dry_run
 from control.identity.sso.saml.certificates import IdpCertificate, parse_certificate
 from control.identity.sso.tables import Protocol
 from control.routing.arguments import Transaction, begin

@@ -1,6 +1,7 @@
 """`/orgs/{orgSlug}/sso/identities`: which user of a provider is which member; list, unlink.
 
-An identity is (connection, subject), never the e-mail address. Functions with a `connection` run in the caller's transaction.
+An identity is (connection, subject), never the e-mail address. Functions with a `connection` run in the caller's
+transaction.
 """
 
 import hashlib

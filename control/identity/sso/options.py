@@ -1,5 +1,5 @@
-"""`/orgs/{orgSlug}/sso/settings`: what the organization decides for all its connections, and the enforcement that follows from it
-and from them.
+"""`/orgs/{orgSlug}/sso/settings`: what the organization decides for all its connections, and the enforcement that
+follows from it and from them.
 """
 
 from dataclasses import dataclass

@@ -9,18 +9,16 @@ from chassis.http.declaration import Argument, declared_routes
 from chassis.http.operation import Parameter, Tag
 from chassis.http.web import CleanupContext, Route
 from control.http.context import HandlerContext
-from control.http.request_slots import RequestSlots
 from control.identity.session_issuer import SessionIssuer
 from control.identity.sso.access import only_for_users, with_slug_check
 from control.identity.sso.connections import Connections, UpdateRoles, read_protocol
 from control.identity.sso.domains import Domains, TxtResolver
 from control.identity.sso.identities import Identities
-from control.identity.sso.login.acs import AssertionConsumer
 from control.identity.sso.login.browser import SsoUrls, only_specified_statuses
-from control.identity.sso.login.callback import MAX_AT_PROVIDER, RETRY_AFTER_S, TOO_SLOW, Callback
 from control.identity.sso.login.completion import Completion, SsoMetrics
 from control.identity.sso.login.handoff import Handoffs
-from control.identity.sso.login.start import Links, Start
+from control.identity.sso.login.responses import ProviderResponses
+from control.identity.sso.login.start import Start
 from control.identity.sso.oidc.provider import Providers
 from control.identity.sso.options import ConnectionOptions
 from control.identity.sso.tables import Protocol
@@ -49,16 +47,13 @@ def build_sso_routes(
     """
     urls, providers = SsoUrls(public_url), Providers(egress)
     completion = Completion(context, issuer, SsoMetrics(registry), public_url)
-    slots = RequestSlots(TOO_SLOW, MAX_AT_PROVIDER, max_waiting=0, retry_after_s=RETRY_AFTER_S)
     resources = (
         Connections(context, secret_box, update_roles),
         ConnectionOptions(context),
         Domains(context, resolver),
         Identities(context),
-        Links(context, urls),
         Start(context, urls, providers, completion, unfinished_per_minute),
-        AssertionConsumer(context, secret_box, urls, completion),
-        Callback(context, secret_box, egress, urls, providers, completion, slots),
+        ProviderResponses(context, secret_box, egress, urls, providers, completion),
         Handoffs(context, issuer),
     )
     arguments = control_arguments(context, {Protocol: Argument(read_protocol, (PROTOCOL,))})

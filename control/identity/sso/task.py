@@ -64,7 +64,7 @@ class SsoHousekeeping:
                     "pinned by key",
                     org_id=each.org_id,
                     connection_id=each.id,
-                    expires_at=format_time(each.expires_at),
+                    expires_at=format_time(each.certificate_expires_at),
                 )
         if expired:
             async with self._database.write() as connection:

@@ -16,10 +16,9 @@ from chassis.http.access import Handler
 from chassis.http.operation import Parameter
 from chassis.http.validation import Issues, check_length, must_be_one_of, single_value
 from control.identity.sso.login import return_path
-from control.identity.sso.login.login_store import LINK_LIFETIME, LOGIN_LIFETIME, StoredLogin
-from control.identity.sso.refusal import LoginRefused
+from control.identity.sso.login.login_store import LINK_LIFETIME, LOGIN_LIFETIME
 from control.identity.sso.tables import MAX_RELAY_STATE_LENGTH, Protocol
-from proto.identity import MAX_SLUG_LENGTH, hash_secret, is_slug
+from proto.identity import MAX_SLUG_LENGTH, is_slug
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,15 +128,6 @@ def clear_binding(response: web.StreamResponse, protocol: Protocol, state: str) 
         httponly=True,
         samesite="None" if protocol is Protocol.SAML else "Lax",
     )
-
-
-def require_same_browser(login: StoredLogin | None, binding: str | None) -> StoredLogin:
-    """The login, if the browser with this cookie has begun it. Raises LoginRefused."""
-    if login is None:
-        raise LoginRefused("state_unknown", "The login is not known, was used, or has expired.")
-    if binding is None or not hmac.compare_digest(hash_secret(binding), bytes(login.binding_hash)):
-        raise LoginRefused("browser_mismatch", "Another browser has begun the login, or it accepts no cookies.")
-    return login
 
 
 def link_secret(request: web.Request) -> str | None:

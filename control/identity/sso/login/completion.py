@@ -87,16 +87,6 @@ class Vouched:
     assertion_expires_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Completed:
-    """A login that is recorded, with its session or the one-time code of that."""
-
-    account: FoundAccount
-    applied: Admission
-    session: IssuedSession | None = None
-    code: str = ""
-
-
 class SsoMetrics:
     """Logins by protocol and result."""
 
@@ -131,8 +121,8 @@ class Completion:
         """The organization's enabled connection. Raises RateLimited for an address whose logins fail; NotFound."""
         await request.app[RATE_LIMITS].check_address(request, LimitClass.FAILED_SSO)
         async with self.context.database.read() as connection:
-            found = await connection_store.find_enabled(connection, org_slug, protocol)
-        if found is None:
+            found = await connection_store.find_by_slug(connection, org_slug, protocol)
+        if found is None or not found.connection.enabled:
             raise NotFound
         return found
 
@@ -161,11 +151,10 @@ class Completion:
         """
         await self.issuer.ensure_key_published()
         async with self.context.database.write() as connection:
-            completed = await self._complete(connection, request, found, login, state, vouched, ending)
-        if completed.applied.provisioned or completed.applied.before is not None:
+            response, admission = await self._complete(connection, request, found, login, state, vouched, ending)
+        if admission.provisioned or admission.before is not None:
             self.context.guards.invalidate_bearers(found.connection.org_id)
         self.metrics.count(found.connection.protocol, "succeeded")
-        response = self._response(completed, found, login)
         browser.clear_binding(response, found.connection.protocol, state)
         return response
 
@@ -196,24 +185,33 @@ class Completion:
         state: str,
         vouched: Vouched,
         ending: Format,
-    ) -> _Completed:
+    ) -> tuple[web.Response, Admission]:
         now, stored = datetime.now(UTC), found.connection
         current = await require_unchanged(connection, stored)
         await _use(connection, found, state, vouched, now)
         account = await accounts.find_account(
             connection, found, vouched.subject, vouched.profile, login.link_principal_id
         )
-        applied = await accounts.admit(connection, current, account.user, vouched.profile.groups)
+        admission = await accounts.admit(connection, current, account.user, vouched.profile.groups)
         identity_id = await accounts.link(connection, current, vouched.subject, vouched.profile, account, now)
         tested = await connection_store.mark_tested(connection, stored.id, now)
-        methods = await self._methods(connection, stored.org_id, vouched)
-        await _record(connection, request, found, account, identity_id, vouched, applied, methods, tested=tested)
+        methods = await _methods(connection, stored.org_id, vouched)
+        await _record(connection, request, found, account, identity_id, vouched, admission, methods, tested=tested)
+        wanted = return_path.resolve_stored(login.relay_state)
         if ending == "json":
             session = await session_repository.start(
                 connection, stored.org_id, account.user.id, methods, now, expires_at=vouched.session_expires_at
             )
             await record_session(connection, request, session, stored.id)
-            return _Completed(account, applied, session)
+            body = CompletedLogin(
+                user=shown_as(LoginUser, account.user),
+                org_id=stored.org_id,
+                role=admission.role,
+                provisioned=admission.provisioned,
+                relay_state=wanted,
+                tokens=self.issuer.issue(session, account.user).tokens,
+            )
+            return json_response(body, headers=NO_STORE), admission
         code = browser.new_secret()
         ticket = StoredCode(
             connection_id=stored.id,
@@ -221,32 +219,12 @@ class Completion:
             org_id=stored.org_id,
             principal_id=account.user.id,
             methods=methods,
-            provisioned=applied.provisioned,
-            next=return_path.resolve_stored(login.relay_state),
+            provisioned=admission.provisioned,
+            next=wanted,
             session_expires_at=vouched.session_expires_at,
         )
         await login_store.issue_code(connection, code, ticket, now)
-        return _Completed(account, applied, code=code)
-
-    async def _methods(self, connection: AsyncConnection, org_id: str, vouched: Vouched) -> tuple[str, ...]:
-        """The authentication methods of the session: what the provider's word is worth, the organization says."""
-        trust = (await options.load_options(connection, org_id)).mfa_trust
-        trusted = trust is MfaTrust.ALWAYS or (trust is MfaTrust.ASSERTED and vouched.mfa)
-        return (FEDERATED, MFA) if trusted else (FEDERATED,)
-
-    def _response(self, completed: _Completed, found: ConnectionOfOrganization, login: StoredLogin) -> web.Response:
-        if completed.session is None:
-            return browser.redirect(f"{self.public_url}/sso/complete#code={completed.code}")
-        user = completed.account.user
-        body = CompletedLogin(
-            user=shown_as(LoginUser, user),
-            org_id=found.connection.org_id,
-            role=completed.applied.role,
-            provisioned=completed.applied.provisioned,
-            relay_state=return_path.resolve_stored(login.relay_state),
-            tokens=self.issuer.issue(completed.session, user).tokens,
-        )
-        return json_response(body, headers=NO_STORE)
+        return browser.redirect(f"{self.public_url}/sso/complete#code={code}"), admission
 
 
 async def require_unchanged(connection: AsyncConnection, stored: StoredConnection) -> StoredConnection:
@@ -284,6 +262,13 @@ async def _use(
         raise LoginRefused("assertion_replayed", "The assertion was accepted before.")
 
 
+async def _methods(connection: AsyncConnection, org_id: str, vouched: Vouched) -> tuple[str, ...]:
+    """The authentication methods of the session: what the provider's word is worth, the organization says."""
+    trust = (await options.load_options(connection, org_id)).mfa_trust
+    trusted = trust is MfaTrust.ALWAYS or (trust is MfaTrust.ASSERTED and vouched.mfa)
+    return (FEDERATED, MFA) if trusted else (FEDERATED,)
+
+
 async def _record(
     connection: AsyncConnection,
     request: web.Request,
@@ -291,7 +276,7 @@ async def _record(
     account: FoundAccount,
     identity_id: str,
     vouched: Vouched,
-    applied: Admission,
+    admission: Admission,
     methods: tuple[str, ...],
     *,
     tested: bool,
@@ -303,13 +288,13 @@ async def _record(
     events: list[tuple[str, dict[str, object]]] = []
     if account.identity is None and not account.created:
         events.append(("sso.link", {"identityId": identity_id, "email": vouched.profile.email}))
-    if applied.provisioned:
-        events.append(("member.provision", {"role": applied.role.value, "accountCreated": account.created}))
-    if applied.before is not None:
-        events.append(("member.update", {"role": applied.role.value, "before": applied.before.value}))
-    kept = {} if applied.kept is None else {"mappedRole": applied.kept.value}
+    if admission.provisioned:
+        events.append(("member.provision", {"role": admission.role.value, "accountCreated": account.created}))
+    if admission.before is not None:
+        events.append(("member.update", {"role": admission.role.value, "before": admission.before.value}))
+    kept = {} if admission.kept is None else {"mappedRole": admission.kept.value}
     events.append(
-        ("sso.login", {"role": applied.role.value, "methods": list(methods), "firstOfConnection": tested, **kept})
+        ("sso.login", {"role": admission.role.value, "methods": list(methods), "firstOfConnection": tested, **kept})
     )
     for action, data in events:
         await record(connection, actor, action, user.id, details | data, request_id(request))

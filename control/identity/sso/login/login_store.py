@@ -4,7 +4,7 @@ hashes of the secrets.
 """
 
 import hashlib
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -34,13 +34,10 @@ FINISH_WITHIN: Final = timedelta(minutes=1)  # a login that takes longer counts 
 class StoredLogin:
     """A login that a browser has begun. `link_principal_id`: the account to link, if it is to link one."""
 
-    connection_id: str
-    org_id: str
     binding_hash: bytes
     request_id: str
     relay_state: str | None
     link_principal_id: str | None
-    created_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,32 +54,30 @@ class StoredCode:
     session_expires_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class NewLogin:
-    """`address`: the key of the client's rate limits."""
-
-    connection_id: str
-    org_id: str
-    state: str = field(repr=False)
-    binding: str = field(repr=False)
-    request_id: str
-    relay_state: str | None
-    link_principal_id: str | None
-    address: str
-
-
-async def begin(connection: AsyncConnection, new: NewLogin, now: datetime) -> None:
-    """Store a login."""
+async def begin(
+    connection: AsyncConnection,
+    connection_id: str,
+    org_id: str,
+    now: datetime,
+    *,
+    state: str,
+    binding: str,
+    address: str,
+    request_id: str = "",
+    relay_state: str | None = None,
+    link_principal_id: str | None = None,
+) -> None:
+    """Store a login. `address`: the key of the client's rate limits."""
     now = to_milliseconds(now)
     row = {
-        "state_hash": hash_secret(new.state),
-        "connection_id": new.connection_id,
-        "org_id": new.org_id,
-        "binding_hash": hash_secret(new.binding),
-        "request_id": new.request_id,
-        "relay_state": new.relay_state,
-        "link_principal_id": new.link_principal_id,
-        "address_hash": _hash(new.address),
+        "state_hash": hash_secret(state),
+        "connection_id": connection_id,
+        "org_id": org_id,
+        "binding_hash": hash_secret(binding),
+        "request_id": request_id,
+        "relay_state": relay_state,
+        "link_principal_id": link_principal_id,
+        "address_hash": _hash(address),
         "created_at": now,
         "expires_at": now + LOGIN_LIFETIME,
     }

@@ -1,5 +1,5 @@
-"""Logins that begin: `GET /sso/{saml|oidc}/{orgSlug}/start`; and `POST /auth/sso/links`, after which the next login
-links an account.
+"""Logins that begin: `GET /sso/{saml|oidc}/{orgSlug}/start`; `POST /auth/sso/links`, after which the next login links
+an account; and the metadata that a SAML provider knows Sluice by.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthenticatedCredential
 from chassis.db.database import format_time
-from chassis.errors import BadRequest, Conflict, Forbidden, RateLimited
+from chassis.errors import BadRequest, Conflict, Forbidden, NotFound, RateLimited
 from chassis.http.access import anonymous, session
 from chassis.http.declaration import route
 from chassis.http.operation import Parameter, ResponseSpec, json_content
@@ -29,7 +29,7 @@ from control.identity.sso.connection_store import ConnectionOfOrganization, Stor
 from control.identity.sso.login import browser, login_store
 from control.identity.sso.login.browser import NO_STORE, ORG_SLUG, SsoUrls
 from control.identity.sso.login.completion import Completion, require_unchanged
-from control.identity.sso.login.login_store import FINISH_WITHIN, LOGIN_LIFETIME, NewLogin
+from control.identity.sso.login.login_store import FINISH_WITHIN, LOGIN_LIFETIME
 from control.identity.sso.oidc import code_flow
 from control.identity.sso.oidc.provider import Providers
 from control.identity.sso.refusal import LoginRefused
@@ -46,6 +46,7 @@ class AccountLink(msgspec.Struct, frozen=True, rename="camel"):
     expires_at: Timestamp
 
 
+_METADATA: Final = "application/samlmetadata+xml"
 LINKED: Final = ResponseSpec("Where to begin.", json_content(AccountLink), 201)
 RELAY_STATE: Final = Parameter(
     "relayState",
@@ -62,12 +63,42 @@ LINK: Final = Parameter(
 )
 
 
+_begins: Final = partial(
+    route,
+    "GET",
+    access=anonymous(),
+    parameters=(ORG_SLUG, RELAY_STATE, LINK),
+    responses=(ResponseSpec("To the identity provider.", status=303, headers={"Location": "The provider's address."}),),
+    only_errors=browser.ERROR_STATUSES,
+    answers_head=False,
+)
+
+
 @dataclass(frozen=True, slots=True)
-class Links:
-    """Handlers of links, and their dependencies."""
+class Start:
+    """Handlers of logins that begin, of links and metadata, and their dependencies."""
 
     context: HandlerContext
     urls: SsoUrls
+    providers: Providers
+    completion: Completion
+    unfinished_per_minute: int
+
+    @_begins("/sso/saml/{orgSlug}/start")
+    async def start_saml_login(self, request: web.Request) -> web.StreamResponse:
+        """Begin a login through the organization's SAML provider.
+
+        The browser gets a cookie, and goes to the provider. 404 without an enabled connection.
+        """
+        return await self._start(request, Protocol.SAML)
+
+    @_begins("/sso/oidc/{orgSlug}/start")
+    async def start_oidc_login(self, request: web.Request) -> web.StreamResponse:
+        """Begin a login through the organization's OpenID provider.
+
+        The browser gets a cookie, and goes to the provider. 404 without an enabled connection.
+        """
+        return await self._start(request, Protocol.OIDC)
 
     @route("POST", "/auth/sso/links", session(), errors=(409,), responses=(LINKED,))
     async def link_sso_account(self, transaction: SessionTransaction) -> web.StreamResponse:
@@ -96,43 +127,27 @@ class Links:
         browser.set_link_secret(response, secret)
         return response
 
+    @route(
+        "GET",
+        "/sso/saml/{orgSlug}/metadata",
+        anonymous(),
+        parameters=(ORG_SLUG,),
+        responses=(ResponseSpec("The metadata (SAML metadata 2.0).", {_METADATA: None}),),
+        errors=(404,),
+    )
+    async def get_saml_metadata(self, request: web.Request) -> web.StreamResponse:
+        """Get the metadata of the service provider, for the identity provider.
 
-_begins: Final = partial(
-    route,
-    "GET",
-    access=anonymous(),
-    parameters=(ORG_SLUG, RELAY_STATE, LINK),
-    responses=(ResponseSpec("To the identity provider.", status=303, headers={"Location": "The provider's address."}),),
-    only_errors=browser.ERROR_STATUSES,
-    answers_head=False,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Handlers of logins that begin, and their dependencies."""
-
-    context: HandlerContext
-    urls: SsoUrls
-    providers: Providers
-    completion: Completion
-    unfinished_per_minute: int
-
-    @_begins("/sso/saml/{orgSlug}/start")
-    async def start_saml_login(self, request: web.Request) -> web.StreamResponse:
-        """Begin a login through the organization's SAML provider.
-
-        The browser gets a cookie, and goes to the provider. 404 without an enabled connection.
+        404 without a SAML connection, enabled or not.
         """
-        return await self._start(request, Protocol.SAML)
-
-    @_begins("/sso/oidc/{orgSlug}/start")
-    async def start_oidc_login(self, request: web.Request) -> web.StreamResponse:
-        """Begin a login through the organization's OpenID provider.
-
-        The browser gets a cookie, and goes to the provider. 404 without an enabled connection.
-        """
-        return await self._start(request, Protocol.OIDC)
+        issues = Issues()
+        org_slug = browser.org_slug_of(request, issues)
+        issues.raise_if_any("The path is not valid.")
+        async with self.context.database.read() as connection:
+            if await connection_store.find_by_slug(connection, org_slug, Protocol.SAML) is None:
+                raise NotFound
+        document = service_provider.build_metadata(self.urls.entity_id(org_slug), self.urls.acs(org_slug))
+        return web.Response(body=document, content_type=_METADATA)
 
     async def _start(self, request: web.Request, protocol: Protocol) -> web.StreamResponse:
         browser.require_navigation(request)
@@ -161,17 +176,18 @@ class Start:
                 principal_id = None
                 if link is not None:
                     principal_id = await _use_link_request(connection, request, found.connection.org_id, now)
-                new = NewLogin(
-                    connection_id=found.connection.id,
-                    org_id=found.connection.org_id,
+                await login_store.begin(
+                    connection,
+                    found.connection.id,
+                    found.connection.org_id,
+                    now,
                     state=state,
                     binding=binding,
+                    address=address,
                     request_id=request_id,
                     relay_state=relay_state,
                     link_principal_id=principal_id,
-                    address=address,
                 )
-                await login_store.begin(connection, new, now)
         except LoginRefused as refusal:
             raise await self.completion.refuse(request, found, refusal) from refusal
         response = browser.redirect(location)

@@ -28,7 +28,7 @@ from control.identity.organization_repository import SlugTaken, StoredOrganizati
 from control.identity.sso import connection_store, domains, identities, options
 from control.identity.sso.login import login_store
 from control.identity.sso.login.browser import new_secret
-from control.identity.sso.login.login_store import NewLogin, StoredCode
+from control.identity.sso.login.login_store import StoredCode
 from control.identity.sso.options import SsoSettings
 from control.identity.sso.tables import Protocol
 from proto.identity import PrincipalKind, Role
@@ -124,8 +124,10 @@ async def sign_on(control: Control, zebedee: Person) -> None:
         identity_id = await identities.create_identity(
             connection, provider, org_id, "xyzzy", zebedee.id, zebedee.email, now
         )
-        login = NewLogin(provider, org_id, new_secret(), new_secret(), "", "/fnord", zebedee.id, "192.0.2.1")
-        await login_store.begin(connection, login, now)
+        await login_store.begin(
+            connection, provider, org_id, now, state=new_secret(), binding=new_secret(), address="192.0.2.1",
+            relay_state="/fnord", link_principal_id=zebedee.id,
+        )  # fmt: skip
         await login_store.use_assertion(connection, provider, org_id, "_1", now)
         code = StoredCode(provider, identity_id, org_id, zebedee.id, ("fed",), provisioned=False, next="/waldo",
                           session_expires_at=None)  # fmt: skip

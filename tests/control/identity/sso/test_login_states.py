@@ -71,14 +71,14 @@ CHANGES: Final[tuple[dict[str, Any], ...]] = ({"enabled": False}, {"idp_entity_i
 
 def changing(monkeypatch: pytest.MonkeyPatch, control: Control, statement: sa.Executable) -> None:
     """The connection changes as soon as it was read."""
-    find_enabled = connection_store.find_enabled
+    find_by_slug = connection_store.find_by_slug
 
     async def found_before(*arguments: Any) -> Any:
-        found = await find_enabled(*arguments)
+        found = await find_by_slug(*arguments)
         await control.execute(statement)
         return found
 
-    monkeypatch.setattr(connection_store, "find_enabled", found_before)
+    monkeypatch.setattr(connection_store, "find_by_slug", found_before)
 
 
 @pytest.mark.both_stores
