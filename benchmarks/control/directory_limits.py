@@ -29,7 +29,7 @@ from control.identity.scim.messages import MAX_COUNT
 from control.identity.scim.protocol.listing import MAX_LISTED
 from control.identity.scim.protocol.members import MAX_MEMBERS
 from control.identity.scim.protocol.patch import MAX_OPERATIONS
-from control.identity.scim.protocol.provisioning import MAX_DOCUMENT_BYTES
+from control.identity.scim.protocol.users import MAX_DOCUMENT_BYTES
 
 SCIM: Final = "application/scim+json"
 _PROBE_S: Final = 0.005

@@ -78,6 +78,17 @@ class VersionMismatch(ScimError):
         )
 
 
+def decode_object(raw: bytes) -> dict[str, Any]:
+    """A JSON object. Raises ScimError: `invalidSyntax`."""
+    try:
+        decoded = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise ScimError("The body must be a JSON object.", "invalidSyntax") from None
+    if not isinstance(decoded, dict):
+        raise ScimError("The body must be a JSON object.", "invalidSyntax")
+    return decoded
+
+
 def render_error(_request: web.Request, error: ApiError, request_id: str) -> web.Response:
     """The response to a request that was refused; the same for every reason of a 404."""
     body: dict[str, Any] = {"schemas": [ERROR_SCHEMA], "status": str(error.status), "detail": error.message}

@@ -118,7 +118,7 @@ Filters compare `id`, `externalId`, `userName`, `displayName`, `name.familyName`
     ScimRoute(
         "POST",
         "/Users/.search",
-        lambda one: one.users.search,
+        lambda one: one.users.list,
         operation(
             "searchScimUsers", "List users, as a search request asks for them (RFC 7644 3.4.3).", "A page.", body=BODY
         ),
@@ -230,7 +230,7 @@ single-valued ones. A page has fewer groups than asked for if they have many mem
     ScimRoute(
         "POST",
         "/Groups/.search",
-        lambda one: one.groups.search,
+        lambda one: one.groups.list,
         operation(
             "searchScimGroups", "List groups, as a search request asks for them (RFC 7644 3.4.3).", "A page.", body=BODY
         ),

@@ -13,11 +13,10 @@ from typing import Any, Final
 from scim2_models import Context, PatchOp
 
 from control.identity.directory.group_repository import ProvisionedGroup
-from control.identity.scim.messages import PATCH_SCHEMA, ScimError
+from control.identity.scim.messages import PATCH_SCHEMA, ScimError, decode_object
 from control.identity.scim.protocol.groups import READ_ONLY as READ_ONLY_OF_GROUP
 from control.identity.scim.protocol.groups import group_to_patch, patched_group
 from control.identity.scim.protocol.library import MAX_DETAIL_LENGTH, TOLERANT, ScimUser, translated
-from control.identity.scim.protocol.listing import decode_object
 from control.identity.scim.protocol.members import MemberChange, split
 from control.identity.scim.protocol.patch import is_path, operations_of
 from control.identity.scim.protocol.users import READ_ONLY as READ_ONLY_OF_USER

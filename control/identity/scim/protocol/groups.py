@@ -15,33 +15,22 @@ from chassis.errors import NotFound
 from chassis.http.access import directory_identity
 from control.identity.directory import group_repository as store
 from control.identity.directory.group_repository import ProvisionedGroup
-from control.identity.scim.messages import PATCH_SCHEMA, InvalidValue, Refused, read_scim_bytes, scim_response
-from control.identity.scim.protocol import members
-from control.identity.scim.protocol.endpoint import (
-    ScimEndpoint,
-    call_of,
-    not_modified,
-    resource_id,
-    resource_response,
-)
+from control.identity.scim.messages import PATCH_SCHEMA, InvalidValue, Refused
 from control.identity.scim.protocol.library import TOLERANT, Group, translated
-from control.identity.scim.protocol.listing import (
-    ListRequest,
-    Page,
-    fitting,
-    next_cursor,
-    parse_query,
-    parse_search,
-    select_page,
-)
-from control.identity.scim.protocol.members import MemberChange, member_ids, split
+from control.identity.scim.protocol.listing import fitting, page_response, read_list_request, select_page
+from control.identity.scim.protocol.members import MemberChange, change_members, member_ids, record_group, split
 from control.identity.scim.protocol.patch import operations_of, require_affordable, require_no_paths
-from control.identity.scim.protocol.provisioning import DirectoryCall, checked_text
+from control.identity.scim.protocol.provisioning import DirectoryCall, call_of
 from control.identity.scim.protocol.resources import (
     Projection,
+    ScimEndpoint,
+    checked_text,
     group_resource,
     is_known,
+    not_modified,
     require_match,
+    resource_id,
+    resource_response,
     without_read_only,
 )
 
@@ -56,15 +45,25 @@ class Groups:
     endpoint: ScimEndpoint
 
     async def list(self, request: web.Request) -> web.StreamResponse:
-        """List groups."""
-        org_id = directory_identity(request).org_id
-        return await self._page(request, parse_query(Group, org_id, request.query, self.endpoint.context.cursors))
-
-    async def search(self, request: web.Request) -> web.StreamResponse:
-        """List groups, as a search request asks for them (RFC 7644 3.4.3)."""
-        raw = await read_scim_bytes(request, self.endpoint.context)
-        org_id = directory_identity(request).org_id
-        return await self._page(request, parse_search(Group, org_id, raw, self.endpoint.context.cursors))
+        """List groups, also as a search request asks for them (RFC 7644 3.4.3)."""
+        wanted = await read_list_request(request, Group, self.endpoint.context)
+        identity = directory_identity(request)
+        async with self.endpoint.context.database.read() as connection:
+            statement = await select_page(connection, identity.org_id, wanted)
+            found = await store.list_groups(connection, statement) if wanted.count else []
+            total = wanted.total(len(found))
+            if total is None:
+                total = await store.count(connection, identity.org_id, wanted.condition)
+            groups, members = found[: wanted.count], dict[str, set[str]]()
+            if not wanted.projection.excludes("members"):
+                counts = await store.count_members(connection, [group.id for group in groups])
+                groups = groups[: fitting([counts[group.id] for group in groups])]
+                members = {group.id: await store.list_member_ids(connection, group.id) for group in groups}
+        resources = await wanted.projection.apply_to_page(
+            group_resource(group, members.get(group.id), self.endpoint.urls, identity.org_slug) for group in groups
+        )
+        last_id = groups[-1].id if groups and len(found) > len(groups) else None
+        return page_response(wanted, resources, total, last_id, self.endpoint.context.cursors)
 
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Create a group."""
@@ -80,11 +79,11 @@ class Groups:
                 new_id("scg"), call.org_id, described.display_name, described.external_id, 1, now, now
             )
             await store.insert(connection, group)
-            await members.record_group(connection, call, "scim.group.create", group)
+            await record_group(connection, call, "scim.group.create", group)
             change = MemberChange(added=described.members or set())
-            applied = await members.change_members(connection, call, group, change)
+            applied = await change_members(connection, call, group, change)
             response = await self._response(connection, identity, applied.group, projection, 201)
-        self._notify(identity, changed=applied.access_changed)
+        self.endpoint.notify(identity, changed=applied.access_changed)
         return response
 
     async def show(self, request: web.Request) -> web.StreamResponse:
@@ -109,7 +108,7 @@ class Groups:
             change = MemberChange(replaced=described.members or set())
             group, changed = await _change(connection, call_of(request, identity), group, described, change)
             response = await self._response(connection, identity, group, projection)
-        self._notify(identity, changed=changed)
+        self.endpoint.notify(identity, changed=changed)
         return response
 
     async def change(self, request: web.Request) -> web.StreamResponse:
@@ -130,7 +129,7 @@ class Groups:
                 change = parts.members
             group, changed = await _change(connection, call_of(request, identity), group, described, change)
             response = await self._response(connection, identity, group, projection)
-        self._notify(identity, changed=changed)
+        self.endpoint.notify(identity, changed=changed)
         return response
 
     async def remove(self, request: web.Request) -> web.StreamResponse:
@@ -138,33 +137,11 @@ class Groups:
         async with self.endpoint.guard.write_transaction(request) as (connection, identity):
             group, call = await _load(connection, request, identity), call_of(request, identity)
             require_match(request, group.version)
-            applied = await members.change_members(connection, call, group, MemberChange(replaced=set()))
+            applied = await change_members(connection, call, group, MemberChange(replaced=set()))
             await store.delete(connection, group.id)
-            await members.record_group(connection, call, "scim.group.delete", group)
-        self._notify(identity, changed=applied.access_changed)
+            await record_group(connection, call, "scim.group.delete", group)
+        self.endpoint.notify(identity, changed=applied.access_changed)
         return web.Response(status=204)
-
-    async def _page(self, request: web.Request, wanted: ListRequest) -> web.StreamResponse:
-        identity, cursors = directory_identity(request), self.endpoint.context.cursors
-        async with self.endpoint.context.database.read() as connection:
-            statement = await select_page(connection, identity.org_id, wanted)
-            found = await store.list_groups(connection, statement) if wanted.count else []
-            total = wanted.total(len(found))
-            if total is None:
-                total = await store.count(connection, identity.org_id, wanted.condition)
-            groups, members = found[: wanted.count], dict[str, set[str]]()
-            if not wanted.projection.excludes("members"):
-                counts = await store.count_members(connection, [group.id for group in groups])
-                groups = groups[: fitting([counts[group.id] for group in groups])]
-                members = {group.id: await store.list_member_ids(connection, group.id) for group in groups}
-        resources = await wanted.projection.apply_to_page(
-            group_resource(group, members.get(group.id), self.endpoint.urls, identity.org_slug) for group in groups
-        )
-        by_cursor = wanted.cursor is not None
-        has_more = by_cursor and len(found) > len(groups)
-        following = next_cursor(wanted, groups[-1].id, total, cursors) if has_more else None
-        page = Page(resources, total, None if by_cursor else wanted.offset + 1, following)
-        return scim_response(page.body())
 
     async def _response(
         self,
@@ -180,10 +157,6 @@ class Groups:
         resource = group_resource(group, members, self.endpoint.urls, identity.org_slug)
         location = self.endpoint.urls.group(identity.org_slug, group.id)
         return resource_response(projection.apply(resource), group.version, location, status)
-
-    def _notify(self, identity: DirectoryIdentity, *, changed: bool) -> None:
-        if changed:
-            self.endpoint.context.guards.invalidate_bearers(identity.org_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +188,8 @@ async def _change(
     renamed = group != before
     if renamed:
         group = await store.update(connection, group, to_milliseconds(call.now))
-        await members.record_group(connection, call, "scim.group.update", group)
-    applied = await members.change_members(connection, call, group, change, renamed=renamed)
+        await record_group(connection, call, "scim.group.update", group)
+    applied = await change_members(connection, call, group, change, renamed=renamed)
     return applied.group, applied.access_changed
 
 

@@ -16,10 +16,10 @@ from chassis.errors import Forbidden, NotFound
 from chassis.http.access import directory_identity
 from control.http.context import HandlerContext
 from control.identity.scim.messages import DEFAULT_COUNT, MAX_COUNT, ScimError, ScimUrls, scim_response
-from control.identity.scim.protocol.endpoint import ScimEndpoint
 from control.identity.scim.protocol.groups import Groups
 from control.identity.scim.protocol.library import EnterpriseUser, Group, ScimUser
 from control.identity.scim.protocol.listing import LIST_SCHEMA
+from control.identity.scim.protocol.resources import ScimEndpoint
 from control.identity.scim.protocol.users import Users
 from control.identity.scim.tokens import DirectoryGuard
 from proto.errors import ErrorCode

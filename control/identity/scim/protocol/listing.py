@@ -10,16 +10,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import msgspec
 import sqlalchemy as sa
+from aiohttp import web
 from multidict import MultiMapping
 from scim2_models import ListResponse, SearchRequest
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.errors import BadRequest
+from chassis.http.access import directory_identity
 from chassis.http.cursor import MAX_CURSOR_LENGTH, CursorSigner
+from control.http.context import HandlerContext
 from control.identity.directory.tables import scim_groups, scim_users
-from control.identity.scim.messages import DEFAULT_COUNT, MAX_COUNT, ScimError
+from control.identity.scim.messages import (
+    DEFAULT_COUNT,
+    MAX_COUNT,
+    ScimError,
+    decode_object,
+    read_scim_bytes,
+    scim_response,
+)
 from control.identity.scim.protocol.filters import CompiledFilter, compile_filter, to_order
 from control.identity.scim.protocol.library import ScimResource, ScimUser, translated
 from control.identity.scim.protocol.resources import Projection
@@ -61,25 +70,6 @@ class ListRequest:
         return self.offset + found if is_last and not self.cursor else None
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A page of resources, of `total` that match. `next_cursor`: where the next one begins, if there is one."""
-
-    resources: list[Mapping[str, Any]]
-    total: int
-    start_index: int | None
-    next_cursor: str | None
-
-    def body(self) -> dict[str, Any]:
-        """The list response."""
-        body: dict[str, Any] = {"schemas": [LIST_SCHEMA], "totalResults": self.total}
-        if self.start_index is not None:
-            body["startIndex"] = self.start_index
-        if self.next_cursor is not None:
-            body["nextCursor"] = self.next_cursor
-        return body | {"itemsPerPage": len(self.resources), "Resources": self.resources}
-
-
 def parse_query(model: type[ScimResource], org_id: str, query: MultiMapping[str], cursors: CursorSigner) -> ListRequest:
     """The list request of a query string. Raises ScimError."""
     values: dict[str, Any] = {name: query[name] for name in (*_PARAMETERS, "filter") if name in query}
@@ -95,15 +85,14 @@ def parse_search(model: type[ScimResource], org_id: str, raw: bytes, cursors: Cu
     return _parse(model, org_id, taken, Projection.of_values(model, projection), cursors)
 
 
-def decode_object(raw: bytes) -> dict[str, Any]:
-    """A JSON object. Raises ScimError: `invalidSyntax`."""
-    try:
-        decoded = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise ScimError("The body must be a JSON object.", "invalidSyntax") from None
-    if not isinstance(decoded, dict):
-        raise ScimError("The body must be a JSON object.", "invalidSyntax")
-    return decoded
+async def read_list_request(request: web.Request, model: type[ScimResource], context: HandlerContext) -> ListRequest:
+    """The list request of a query string, or of the body of a search (POST). Raises ScimError; what `read_scim_bytes`
+    raises.
+    """
+    org_id = directory_identity(request).org_id
+    if request.method != "POST":
+        return parse_query(model, org_id, request.query, context.cursors)
+    return parse_search(model, org_id, await read_scim_bytes(request, context), context.cursors)
 
 
 async def select_page(connection: AsyncConnection, org_id: str, wanted: ListRequest) -> sa.Select[Any]:
@@ -210,9 +199,20 @@ def fitting(sizes: Sequence[int], limit: int = MAX_LISTED) -> int:
     return len(sizes)
 
 
-def next_cursor(wanted: ListRequest, last_id: str, total: int, cursors: CursorSigner) -> str:
-    """The cursor of the page that begins after a resource."""
-    return cursors.sign((last_id, total), wanted.binding)
+def page_response(
+    wanted: ListRequest,
+    resources: Sequence[Mapping[str, Any]],
+    total: int,
+    last_id: str | None,
+    cursors: CursorSigner,
+) -> web.Response:
+    """A page of resources, of `total` that match. `last_id`: after which another page begins, None after the last."""
+    body: dict[str, Any] = {"schemas": [LIST_SCHEMA], "totalResults": total}
+    if wanted.cursor is None:
+        body["startIndex"] = wanted.offset + 1
+    elif last_id is not None:
+        body["nextCursor"] = cursors.sign((last_id, total), wanted.binding)
+    return scim_response(body | {"itemsPerPage": len(resources), "Resources": resources})
 
 
 def _invalid_cursor() -> ScimError:

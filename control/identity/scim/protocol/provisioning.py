@@ -9,48 +9,36 @@ changed by owners alone, and neither an owner nor the last administrator is take
 caller's transaction.
 """
 
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
-from unicodedata import category
 
-import msgspec
 import sqlalchemy as sa
-from scim2_models import Context
+from aiohttp import web
 from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.id_generation import new_id
 from chassis.auth.membership_status import owned_principals
+from chassis.auth.model import DirectoryIdentity
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict
+from chassis.http.web import request_id
 from control.approvals import repository as approvals
 from control.audit.record import Actor, record
 from control.audit.tables import audit_heads
 from control.identity import invitation_repository, member_repository, organization_repository
 from control.identity import user_repository as account_repository
 from control.identity.directory import group_repository, user_repository
-from control.identity.directory.tables import MAX_TEXT_LENGTH
-from control.identity.directory.user_repository import ProvisionedEmail, ProvisionedUser, fold
+from control.identity.directory.user_repository import ProvisionedEmail, ProvisionedUser
 from control.identity.member_repository import StoredMember
 from control.identity.scim import options, roles
-from control.identity.scim.messages import InvalidValue, NotUnique, Refused
-from control.identity.scim.protocol.library import ScimUser
-from control.identity.scim.protocol.resources import count_values
+from control.identity.scim.messages import NotUnique, Refused
 from control.identity.sso.login import login_store
-from control.identity.sso.mapping import clean_name
 from control.identity.user_repository import EmailTaken
-from proto.identity import EMAIL_PATTERN, MAX_EMAIL_LENGTH, PrincipalKind, Role, normalize_email
+from proto.identity import PrincipalKind, Role
 
 MAX_USERS: Final = 500_000  # of one directory
-MAX_EMAILS: Final = 50
-MAX_VALUES: Final = 1_000  # attributes and values of lists; reading one takes the library up to 50 us
-MAX_DOCUMENT_BYTES: Final = 65_536
-
-_EMAIL: Final = re.compile(EMAIL_PATTERN)
-_UNSTORABLE: Final = ("Cc", "Cs")  # Unicode categories: control characters, surrogates
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +54,12 @@ class DirectoryCall:
     def org_id(self) -> str:
         """The organization."""
         return self.actor.org_id
+
+
+def call_of(request: web.Request, identity: DirectoryIdentity) -> DirectoryCall:
+    """The directory that provisions, as the actor of the audit log, and the time of the request."""
+    actor = Actor(identity.org_id, token_id=identity.token_id)
+    return DirectoryCall(actor, identity.org_slug, request_id(request), datetime.now(UTC))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +80,9 @@ class UserDescription:
     account_name: str
 
 
-async def create(connection: AsyncConnection, call: DirectoryCall, resource: ScimUser) -> Provisioned:
+async def create(connection: AsyncConnection, call: DirectoryCall, description: UserDescription) -> Provisioned:
     """A new user. Raises InvalidValue, NotUnique, Refused."""
     await _require_room(connection, call.org_id)
-    description = describe(resource)
     now = to_milliseconds(call.now)
     user = ProvisionedUser(
         id=new_id("scu"),
@@ -111,12 +104,11 @@ async def create(connection: AsyncConnection, call: DirectoryCall, resource: Sci
 
 
 async def change(
-    connection: AsyncConnection, call: DirectoryCall, before: ProvisionedUser, resource: ScimUser
+    connection: AsyncConnection, call: DirectoryCall, before: ProvisionedUser, description: UserDescription
 ) -> Provisioned:
     """The user with another description. Nothing is written if it is the same one. Raises InvalidValue, NotUnique,
     Refused.
     """
-    description = describe(resource)
     user = replace(before, **description.values)
     if user != before:
         try:
@@ -346,86 +338,6 @@ async def _require_room(connection: AsyncConnection, org_id: str) -> None:
 async def _record(connection: AsyncConnection, call: DirectoryCall, action: str, user: ProvisionedUser) -> None:
     data = {"userName": user.user_name, "active": user.active, "principalId": user.principal_id or ""}
     await record(connection, call.actor, action, user.id, data, call.request_id)
-
-
-def describe(resource: ScimUser) -> UserDescription:
-    """What is stored of a user. Raises InvalidValue for what cannot be kept."""
-    require_few_values(dict(resource))
-    document = resource.model_copy(update={"id": None, "meta": None, "groups": None, "password": None}).model_dump(
-        scim_ctx=Context.DEFAULT
-    )
-    if len(msgspec.json.encode(document)) > MAX_DOCUMENT_BYTES:
-        raise InvalidValue(f"A user can have at most {MAX_DOCUMENT_BYTES} bytes of JSON.")
-    user_name = checked_text(resource.user_name, "userName")
-    if user_name is None or not user_name.strip():
-        raise InvalidValue("userName must not be empty.")
-    name = resource.name
-    emails = resource.emails or []
-    if len(emails) > MAX_EMAILS:
-        raise InvalidValue(f"A user can have at most {MAX_EMAILS} emails.")
-    values = {
-        "user_name": fold(user_name),
-        "external_id": checked_text(resource.external_id, "externalId"),
-        "active": resource.is_active,
-        "display_name": _folded(resource.display_name, "displayName"),
-        "family_name": None if name is None else _folded(name.family_name, "name.familyName"),
-        "given_name": None if name is None else _folded(name.given_name, "name.givenName"),
-        "document": document,
-    }
-    compared = [
-        ProvisionedEmail(
-            _folded(email.value, "emails.value"),
-            _folded(None if email.type is None else str(email.type), "emails.type"),
-            email.primary,
-        )
-        for email in emails
-    ]
-    return UserDescription(values, compared, _account_email(resource), _account_name(resource, user_name))
-
-
-def require_few_values(resource: Mapping[str, Any]) -> None:
-    """Raises InvalidValue for a user that would occupy the process for long."""
-    if count_values(resource) > MAX_VALUES:
-        raise InvalidValue(f"A user can have at most {MAX_VALUES} values.")
-
-
-def _account_email(resource: ScimUser) -> str | None:
-    """The primary address, else the first one, else the `userName`, whichever can be that of an account."""
-    emails = sorted(resource.emails or [], key=lambda each: not each.primary)
-    for text in (*(each.value for each in emails), resource.user_name):
-        if text is not None and len(text) <= MAX_EMAIL_LENGTH and _EMAIL.fullmatch(text) is not None:
-            return normalize_email(text)
-    return None
-
-
-def _account_name(resource: ScimUser, user_name: str) -> str:
-    name = resource.name
-    parts = [] if name is None else [name.given_name, name.family_name]
-    for text in (
-        resource.display_name,
-        None if name is None else name.formatted,
-        " ".join(part for part in parts if part),
-        user_name,
-    ):
-        if text and (cleaned := clean_name(text)):
-            return cleaned
-    return "(no name)"
-
-
-def _folded(text: str | None, path: str) -> str | None:
-    checked = checked_text(text, path)
-    return None if checked is None else fold(checked)
-
-
-def checked_text(text: str | None, path: str) -> str | None:
-    """The text, if filters can compare it. Raises InvalidValue."""
-    if text is None:
-        return None
-    if len(text) > MAX_TEXT_LENGTH:
-        raise InvalidValue(f"{path} can have at most {MAX_TEXT_LENGTH} characters.")
-    if any(category(character) in _UNSTORABLE for character in text):
-        raise InvalidValue(f"{path} must not contain control characters or unpaired surrogates.")
-    return text
 
 
 def _name_taken() -> NotUnique:

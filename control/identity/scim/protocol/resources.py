@@ -1,29 +1,49 @@
-"""Resources as responses: what is stored, with `id`, `meta`, and what the directory cannot write.
+"""Resources as responses: what is stored, with `id`, `meta`, and what the directory cannot write; and what the handlers
+of users and groups share.
 
 A resource is written as a mapping. The library's model is built only where a request names the attributes that it
 wants, for a page of hundreds of users would take half a second.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+from unicodedata import category
 
 from aiohttp import web
 from multidict import MultiMapping
 from scim2_models import Context
 from scim2_models.messages.response_parameters import ResponseParameters
+from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.auth.model import DirectoryIdentity
 from chassis.db.database import format_time
+from chassis.errors import NotFound
+from chassis.http.access import directory_identity
+from control.http.context import HandlerContext
 from control.identity.directory.group_repository import ProvisionedGroup
+from control.identity.directory.tables import MAX_TEXT_LENGTH
 from control.identity.directory.user_repository import GroupOfUser, ProvisionedUser
-from control.identity.scim.messages import InvalidValue, ScimUrls, VersionMismatch
+from control.identity.scim.messages import (
+    InvalidValue,
+    ScimUrls,
+    VersionMismatch,
+    decode_object,
+    read_scim_bytes,
+    scim_response,
+)
 from control.identity.scim.protocol.library import TOLERANT, Group, ScimResource, ScimUser, translated
+from control.identity.scim.tokens import DirectoryGuard
 
 MAX_ATTRIBUTES_LENGTH: Final = 4_096  # characters of `attributes` or `excludedAttributes`
 USER_SCHEMA: Final = str(ScimUser.__schema__)
 GROUP_SCHEMA: Final = str(Group.__schema__)
 _PROJECTION: Final = ("attributes", "excludedAttributes")
+_UNSTORABLE: Final = ("Cc", "Cs")  # Unicode categories: control characters, surrogates
+_ID: Final = re.compile(r"sc[ug]_[0-9a-z]{26}")
+LoadResource = Callable[[AsyncConnection, web.Request, DirectoryIdentity], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +149,48 @@ def group_resource(
     return resource
 
 
+@dataclass(frozen=True, slots=True)
+class ScimEndpoint:
+    """The dependencies of the handlers."""
+
+    context: HandlerContext
+    guard: DirectoryGuard
+    urls: ScimUrls
+
+    async def read_object(self, request: web.Request) -> dict[str, Any]:
+        """The JSON object of the body. Raises UnsupportedMediaType, PayloadTooLarge, ServiceUnavailable, ScimError."""
+        return decode_object(await read_scim_bytes(request, self.context))
+
+    async def require_existing(self, request: web.Request, load: LoadResource) -> None:
+        """Before the body is read. `load` reads the resource of the path, and raises NotFound."""
+        async with self.context.database.read() as connection:
+            await load(connection, request, directory_identity(request))
+
+    def notify(self, identity: DirectoryIdentity, *, changed: bool) -> None:
+        """Where the access of a member has changed, the guards load every credential of the organization again."""
+        if changed:
+            self.context.guards.invalidate_bearers(identity.org_id)
+
+
+def resource_id(request: web.Request) -> str:
+    """The id in the path. Raises NotFound for a malformed one, which a database column might not accept."""
+    text = request.match_info["id"]
+    if _ID.fullmatch(text) is None:
+        raise NotFound
+    return text
+
+
+def resource_response(resource: Mapping[str, Any], version: int, location: str, status: int = 200) -> web.Response:
+    """A response with one resource."""
+    headers = {"ETag": etag(version), "Location": location}
+    return scim_response(resource, status, headers)
+
+
+def not_modified(version: int) -> web.Response:
+    """304, for a client that has this version."""
+    return web.Response(status=304, headers={"ETag": etag(version)})
+
+
 def etag(version: int) -> str:
     """The ETag of a version: weak, because a response may have only some attributes (RFC 7644 3.14)."""
     return f'W/"{version}"'
@@ -187,3 +249,14 @@ def count_values(resource: Mapping[str, Any]) -> int:
             if isinstance(value, Mapping):
                 left.append(value)
     return count
+
+
+def checked_text(text: str | None, path: str) -> str | None:
+    """The text, if filters can compare it. Raises InvalidValue."""
+    if text is None:
+        return None
+    if len(text) > MAX_TEXT_LENGTH:
+        raise InvalidValue(f"{path} can have at most {MAX_TEXT_LENGTH} characters.")
+    if any(category(character) in _UNSTORABLE for character in text):
+        raise InvalidValue(f"{path} must not contain control characters or unpaired surrogates.")
+    return text

@@ -1,9 +1,11 @@
 """`/scim/v2/{orgSlug}/Users`: list, search, create, read, replace, change, delete."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 from aiohttp import web
 from scim2_models import Context, PatchOp
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -12,38 +14,40 @@ from chassis.auth.model import DirectoryIdentity
 from chassis.errors import NotFound
 from chassis.http.access import directory_identity
 from control.identity.directory import user_repository as store
-from control.identity.directory.user_repository import GroupOfUser, ProvisionedUser
-from control.identity.scim.messages import PATCH_SCHEMA, read_scim_bytes, scim_response
+from control.identity.directory.user_repository import GroupOfUser, ProvisionedEmail, ProvisionedUser, fold
+from control.identity.scim.messages import PATCH_SCHEMA, InvalidValue
 from control.identity.scim.protocol import provisioning
-from control.identity.scim.protocol.endpoint import (
-    ScimEndpoint,
-    call_of,
-    not_modified,
-    resource_id,
-    resource_response,
-)
 from control.identity.scim.protocol.library import TOLERANT, ScimUser, translated
 from control.identity.scim.protocol.listing import (
     MAX_DOCUMENTS_LENGTH,
-    ListRequest,
-    Page,
     fitting,
-    next_cursor,
-    parse_query,
-    parse_search,
+    page_response,
+    read_list_request,
     select_page,
 )
 from control.identity.scim.protocol.patch import operations_of, require_affordable, require_no_paths
+from control.identity.scim.protocol.provisioning import UserDescription, call_of
 from control.identity.scim.protocol.resources import (
     Projection,
+    ScimEndpoint,
+    checked_text,
     count_values,
     is_known,
+    not_modified,
     require_match,
+    resource_id,
+    resource_response,
     user_resource,
     without_read_only,
 )
+from control.identity.sso.mapping import clean_name
+from proto.identity import EMAIL_PATTERN, MAX_EMAIL_LENGTH, normalize_email
 
 READ_ONLY: Final = ("id", "meta", "groups")
+MAX_EMAILS: Final = 50
+MAX_VALUES: Final = 1_000  # attributes and values of lists; reading one takes the library up to 50 us
+MAX_DOCUMENT_BYTES: Final = 65_536
+_EMAIL: Final = re.compile(EMAIL_PATTERN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +57,28 @@ class Users:
     endpoint: ScimEndpoint
 
     async def list(self, request: web.Request) -> web.StreamResponse:
-        """List users."""
-        org_id = directory_identity(request).org_id
-        return await self._page(request, parse_query(ScimUser, org_id, request.query, self.endpoint.context.cursors))
-
-    async def search(self, request: web.Request) -> web.StreamResponse:
-        """List users, as a search request asks for them (RFC 7644 3.4.3)."""
-        raw = await read_scim_bytes(request, self.endpoint.context)
-        org_id = directory_identity(request).org_id
-        return await self._page(request, parse_search(ScimUser, org_id, raw, self.endpoint.context.cursors))
+        """List users, also as a search request asks for them (RFC 7644 3.4.3)."""
+        wanted = await read_list_request(request, ScimUser, self.endpoint.context)
+        identity = directory_identity(request)
+        async with self.endpoint.context.database.read() as connection:
+            statement = await select_page(connection, identity.org_id, wanted)
+            found = await store.list_ids(connection, statement) if wanted.count else []
+            total = wanted.total(len(found))
+            if total is None:
+                total = await store.count(connection, identity.org_id, wanted.condition)
+            sizes = await store.document_sizes(connection, found[: wanted.count])
+            page_ids = found[: fitting([sizes[one] for one in found[: wanted.count]], MAX_DOCUMENTS_LENGTH)]
+            users, groups = await store.list_users(connection, page_ids), {}
+            if not wanted.projection.excludes("groups"):
+                if len(users) > 1:
+                    counts = await store.count_groups_of(connection, [user.id for user in users])
+                    users = users[: fitting([counts[user.id] for user in users])]
+                groups = await store.list_groups_of(connection, [user.id for user in users])
+        resources = await wanted.projection.apply_to_page(
+            user_resource(user, groups.get(user.id, ()), self.endpoint.urls, identity.org_slug) for user in users
+        )
+        last_id = users[-1].id if users and len(found) > len(users) else None
+        return page_response(wanted, resources, total, last_id, self.endpoint.context.cursors)
 
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Create a user."""
@@ -70,9 +87,9 @@ class Users:
         if resource.active is None:
             resource.active = True
         async with self.endpoint.guard.write_transaction(request) as (connection, identity):
-            provisioned = await provisioning.create(connection, call_of(request, identity), resource)
+            provisioned = await provisioning.create(connection, call_of(request, identity), describe(resource))
             response = await self._response(connection, identity, provisioned.user, projection, 201)
-        self._notify(identity, changed=provisioned.access_changed)
+        self.endpoint.notify(identity, changed=provisioned.access_changed)
         return response
 
     async def show(self, request: web.Request) -> web.StreamResponse:
@@ -96,9 +113,9 @@ class Users:
             require_match(request, before.version)
             if resource.active is None:
                 resource.active = before.active
-            provisioned = await provisioning.change(connection, call_of(request, identity), before, resource)
+            provisioned = await provisioning.change(connection, call_of(request, identity), before, describe(resource))
             response = await self._response(connection, identity, provisioned.user, projection)
-        self._notify(identity, changed=provisioned.access_changed)
+        self.endpoint.notify(identity, changed=provisioned.access_changed)
         return response
 
     async def change(self, request: web.Request) -> web.StreamResponse:
@@ -116,9 +133,9 @@ class Users:
             require_match(request, before.version)
             require_affordable(operations, count_values(before.document))
             resource = patched_user(before.document, patch)
-            provisioned = await provisioning.change(connection, call_of(request, identity), before, resource)
+            provisioned = await provisioning.change(connection, call_of(request, identity), before, describe(resource))
             response = await self._response(connection, identity, provisioned.user, projection)
-        self._notify(identity, changed=provisioned.access_changed)
+        self.endpoint.notify(identity, changed=provisioned.access_changed)
         return response
 
     async def remove(self, request: web.Request) -> web.StreamResponse:
@@ -127,33 +144,8 @@ class Users:
             user = await _load(connection, request, identity)
             require_match(request, user.version)
             changed = await provisioning.remove(connection, call_of(request, identity), user)
-        self._notify(identity, changed=changed)
+        self.endpoint.notify(identity, changed=changed)
         return web.Response(status=204)
-
-    async def _page(self, request: web.Request, wanted: ListRequest) -> web.StreamResponse:
-        identity, cursors = directory_identity(request), self.endpoint.context.cursors
-        async with self.endpoint.context.database.read() as connection:
-            statement = await select_page(connection, identity.org_id, wanted)
-            found = await store.list_ids(connection, statement) if wanted.count else []
-            total = wanted.total(len(found))
-            if total is None:
-                total = await store.count(connection, identity.org_id, wanted.condition)
-            sizes = await store.document_sizes(connection, found[: wanted.count])
-            page_ids = found[: fitting([sizes[one] for one in found[: wanted.count]], MAX_DOCUMENTS_LENGTH)]
-            users, groups = await store.list_users(connection, page_ids), {}
-            if not wanted.projection.excludes("groups"):
-                if len(users) > 1:
-                    counts = await store.count_groups_of(connection, [user.id for user in users])
-                    users = users[: fitting([counts[user.id] for user in users])]
-                groups = await store.list_groups_of(connection, [user.id for user in users])
-        resources = await wanted.projection.apply_to_page(
-            user_resource(user, groups.get(user.id, ()), self.endpoint.urls, identity.org_slug) for user in users
-        )
-        by_cursor = wanted.cursor is not None
-        has_more = by_cursor and len(found) > len(users)
-        following = next_cursor(wanted, users[-1].id, total, cursors) if has_more else None
-        page = Page(resources, total, None if by_cursor else wanted.offset + 1, following)
-        return scim_response(page.body())
 
     async def _response(
         self,
@@ -169,11 +161,6 @@ class Users:
         resource = user_resource(user, groups, self.endpoint.urls, identity.org_slug)
         location = self.endpoint.urls.user(identity.org_slug, user.id)
         return resource_response(projection.apply(resource), user.version, location, status)
-
-    def _notify(self, identity: DirectoryIdentity, *, changed: bool) -> None:
-        """Only where somebody's access has changed: the guards load every credential of the organization again."""
-        if changed:
-            self.endpoint.context.guards.invalidate_bearers(identity.org_id)
 
 
 async def _load(connection: AsyncConnection, request: web.Request, identity: DirectoryIdentity) -> ProvisionedUser:
@@ -194,7 +181,76 @@ def patched_user(document: Mapping[str, Any], patch: PatchOp[ScimUser]) -> ScimU
 
 def parse_user(body: dict[str, Any], context: Context) -> ScimUser:
     """The user in the body of a request. Raises ScimError."""
-    provisioning.require_few_values(body)
+    require_few_values(body)
     require_no_paths(body)
     with translated(), TOLERANT:
         return ScimUser.model_validate(without_read_only(body, READ_ONLY), scim_ctx=context)
+
+
+def describe(resource: ScimUser) -> UserDescription:
+    """What is stored of a user. Raises InvalidValue for what cannot be kept."""
+    require_few_values(dict(resource))
+    document = resource.model_copy(update={"id": None, "meta": None, "groups": None, "password": None}).model_dump(
+        scim_ctx=Context.DEFAULT
+    )
+    if len(msgspec.json.encode(document)) > MAX_DOCUMENT_BYTES:
+        raise InvalidValue(f"A user can have at most {MAX_DOCUMENT_BYTES} bytes of JSON.")
+    user_name = checked_text(resource.user_name, "userName")
+    if user_name is None or not user_name.strip():
+        raise InvalidValue("userName must not be empty.")
+    name = resource.name
+    emails = resource.emails or []
+    if len(emails) > MAX_EMAILS:
+        raise InvalidValue(f"A user can have at most {MAX_EMAILS} emails.")
+    values = {
+        "user_name": fold(user_name),
+        "external_id": checked_text(resource.external_id, "externalId"),
+        "active": resource.is_active,
+        "display_name": _folded(resource.display_name, "displayName"),
+        "family_name": None if name is None else _folded(name.family_name, "name.familyName"),
+        "given_name": None if name is None else _folded(name.given_name, "name.givenName"),
+        "document": document,
+    }
+    compared = [
+        ProvisionedEmail(
+            _folded(email.value, "emails.value"),
+            _folded(None if email.type is None else str(email.type), "emails.type"),
+            email.primary,
+        )
+        for email in emails
+    ]
+    return UserDescription(values, compared, _account_email(resource), _account_name(resource, user_name))
+
+
+def require_few_values(resource: Mapping[str, Any]) -> None:
+    """Raises InvalidValue for a user that would occupy the process for long."""
+    if count_values(resource) > MAX_VALUES:
+        raise InvalidValue(f"A user can have at most {MAX_VALUES} values.")
+
+
+def _account_email(resource: ScimUser) -> str | None:
+    """The primary address, else the first one, else the `userName`, whichever can be that of an account."""
+    emails = sorted(resource.emails or [], key=lambda each: not each.primary)
+    for text in (*(each.value for each in emails), resource.user_name):
+        if text is not None and len(text) <= MAX_EMAIL_LENGTH and _EMAIL.fullmatch(text) is not None:
+            return normalize_email(text)
+    return None
+
+
+def _account_name(resource: ScimUser, user_name: str) -> str:
+    name = resource.name
+    parts = [] if name is None else [name.given_name, name.family_name]
+    for text in (
+        resource.display_name,
+        None if name is None else name.formatted,
+        " ".join(part for part in parts if part),
+        user_name,
+    ):
+        if text and (cleaned := clean_name(text)):
+            return cleaned
+    return "(no name)"
+
+
+def _folded(text: str | None, path: str) -> str | None:
+    checked = checked_text(text, path)
+    return None if checked is None else fold(checked)
