@@ -55,7 +55,9 @@ LIST_PARAMETERS: Final = (
 )
 IF_MATCH: Final = Parameter("If-Match", "header", str, "The version to change, as `meta.version` has it.")
 IF_NONE_MATCH: Final = Parameter("If-None-Match", "header", str, "A version that the client has: 304 if it is current.")
-ETAG: Final = {"ETag": "The version, as `meta.version` has it."}
+NOT_MODIFIED: Final = ResponseSpec(
+    "The client has this version.", status=304, headers={"ETag": "The version, as `meta.version` has it."}
+)
 BODY: Final = Body(RESOURCE)
 
 
@@ -93,8 +95,6 @@ class ScimRoute(NamedTuple):
     operation: Operation | None = None
 
 
-_TYPE_ID: Final = Parameter("name", "path", str, "The resource type.")
-_SCHEMA_ID: Final = Parameter("uri", "path", str, "The schema.")
 _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 # Paths that begin with none of these; a path that does, with a method that it does not have, is 405.
 _ELSEWHERE: Final = "/{rest:(?!(?:Users|Groups|ServiceProviderConfig|Schemas|ResourceTypes|Me|Bulk)(?:/|$)).*}"
@@ -151,7 +151,7 @@ account. The role is that of the groups. 409 `uniqueness` for a `userName` or an
             "Show a user.",
             "The user.",
             parameters=(ID, IF_NONE_MATCH, *PROJECTION_PARAMETERS),
-            more=(ResponseSpec("The client has this version.", status=304, headers=ETAG),),
+            more=(NOT_MODIFIED,),
         ),
     ),
     ScimRoute(
@@ -262,7 +262,7 @@ group. Members are users; a group in a group is 400.
             "Show a group.",
             "The group.",
             parameters=(ID, IF_NONE_MATCH, *PROJECTION_PARAMETERS),
-            more=(ResponseSpec("The client has this version.", status=304, headers=ETAG),),
+            more=(NOT_MODIFIED,),
         ),
     ),
     ScimRoute(
@@ -333,7 +333,12 @@ Members who are added to or removed from it get the role of their groups within 
         "GET",
         "/Schemas/{uri}",
         lambda one: one.discovery.schema,
-        operation("showScimSchema", "Show a schema.", "The schema.", parameters=(_SCHEMA_ID,)),
+        operation(
+            "showScimSchema",
+            "Show a schema.",
+            "The schema.",
+            parameters=(Parameter("uri", "path", str, "The schema."),),
+        ),
     ),
     ScimRoute(
         "GET",
@@ -345,7 +350,12 @@ Members who are added to or removed from it get the role of their groups within 
         "GET",
         "/ResourceTypes/{name}",
         lambda one: one.discovery.resource_type,
-        operation("showScimResourceType", "Show a resource type.", "The resource type.", parameters=(_TYPE_ID,)),
+        operation(
+            "showScimResourceType",
+            "Show a resource type.",
+            "The resource type.",
+            parameters=(Parameter("name", "path", str, "The resource type."),),
+        ),
     ),
     *(ScimRoute(method, "/Me", lambda one: one.discovery.me) for method in _METHODS),
     ScimRoute("POST", "/Bulk", lambda one: one.discovery.bulk),

@@ -17,7 +17,6 @@ from control.audit.record import Actor, record
 from control.identity import member_repository, organization_repository
 from control.identity.directory import user_repository
 from control.identity.directory.batches import batches
-from control.identity.directory.user_repository import GroupOfUser
 from control.identity.sso import connection_store
 from control.identity.sso.mapping import role_of
 from proto.identity import Role
@@ -30,7 +29,7 @@ class RoleRule:
     mapping: Mapping[str, str] | None = None
     default: Role = Role.VIEWER
 
-    def role_for(self, groups: Collection[GroupOfUser]) -> Role:
+    def role_for(self, groups: Collection[user_repository.GroupOfUser]) -> Role:
         """The role of a member who is in these groups."""
         names = {name for group in groups for name in (group.display_name, group.external_id) if name is not None}
         return role_of(self.mapping, self.default, frozenset(names))

@@ -21,7 +21,7 @@ from control.identity.scim.messages import ScimUrls, render_error
 from control.identity.scim.operations import ROUTES, ScimRoute
 from control.identity.scim.options import DirectoryOptions
 from control.identity.scim.tokens import TOO_MANY, DirectoryGuard, ScimTokens
-from control.identity.sso.access import only_for_users
+from control.identity.sso.routes import only_for_users
 from control.routing.arguments import control_arguments
 
 if TYPE_CHECKING:

@@ -1,4 +1,5 @@
-"""`/orgs/{orgSlug}/scim-tokens`: list, issue, rotate, revoke the tokens of the organization's directory; and the guard of SCIM.
+"""`/orgs/{orgSlug}/scim-tokens`: list, issue, rotate, revoke the tokens of the organization's directory; and the guard
+of SCIM.
 
 The guard looks the token up at every request, so that a revoked one works nowhere from then on.
 """

@@ -3,14 +3,17 @@
 from dataclasses import replace
 from typing import Final
 
+from aiohttp import web
 from prometheus_client import CollectorRegistry
 
+from chassis.errors import Forbidden
+from chassis.http.access import BearerAuth, authorization_context
 from chassis.http.declaration import Argument, declared_routes
 from chassis.http.operation import Parameter, Tag
+from chassis.http.validation import Issues, check_length
 from chassis.http.web import CleanupContext, Route
 from control.http.context import HandlerContext
 from control.identity.session_issuer import SessionIssuer
-from control.identity.sso.access import only_for_users, with_slug_check
 from control.identity.sso.connections import Connections, UpdateRoles, read_protocol
 from control.identity.sso.domains import Domains, TxtResolver
 from control.identity.sso.identities import Identities
@@ -26,6 +29,7 @@ from control.identity.sso.task import SsoHousekeeping
 from control.outbound.egress import Egress
 from control.routing.arguments import control_arguments
 from control.secrets.secret_box import SecretBox
+from proto.identity import MAX_SLUG_LENGTH, PrincipalKind, Scope
 
 TAG: Final = Tag("sso", "Single sign-on through the organization's identity provider: SAML 2.0, OpenID Connect.")
 PROTOCOL: Final = Parameter("protocol", "path", Protocol, "SAML or OIDC.")
@@ -65,4 +69,38 @@ def build_sso_routes(
 def _with_checks(route: Route) -> Route:
     if route.operation is not None and route.operation.only_error_statuses is not None:
         return replace(route, handler=only_specified_statuses(route.handler))
-    return only_for_users(with_slug_check(route))
+    return only_for_users(_with_slug_check(route))
+
+
+def only_for_users(route: Route) -> Route:
+    """The route. If it changes something, it refuses, before anything else, callers other than users who act for
+    themselves: who configures a provider or a directory decides who every user is.
+    """
+    if not isinstance(route.access, BearerAuth) or Scope.SSO_WRITE not in route.access.scopes:
+        return route
+
+    async def checked(request: web.Request) -> web.StreamResponse:
+        caller = authorization_context(request)
+        if caller.kind is not PrincipalKind.USER or caller.on_behalf_of is not None:
+            raise Forbidden(
+                "Only users can configure single sign-on: not agents, services, or tokens that act on behalf of "
+                "another principal."
+            )
+        return await route.handler(request)
+
+    return replace(route, handler=checked)
+
+
+def _with_slug_check(route: Route) -> Route:
+    """The route. A slug of an organization that is too long is a BadRequest: the paths of single sign-on specify its
+    length.
+    """
+    if not isinstance(route.access, BearerAuth):
+        return route
+    return replace(route, access=replace(route.access, path_check=_check_org_slug))
+
+
+def _check_org_slug(request: web.Request) -> None:
+    issues = Issues()
+    if not check_length("path.orgSlug", request.match_info["orgSlug"], 1, MAX_SLUG_LENGTH, issues):
+        issues.raise_if_any("The path is not valid.")

@@ -9,10 +9,12 @@ is read first, where all other comparisons there are an `EXISTS`, which is asked
 what selects few resources says so, for their order must not be read from an index of all.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -40,6 +42,7 @@ from control.identity.scim.protocol.library import Group, ScimResource, ScimUser
 
 MAX_FILTER_LENGTH: Final = 4_096  # characters
 MAX_COMPARISONS: Final = 50
+_UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 
 Condition = sa.ColumnElement[bool]
 
@@ -77,6 +80,7 @@ class _Attribute:
     is_selective: bool = False
 
 
+_selective: Final = partial(_Attribute, is_selective=True)
 _Name = tuple[str, str | None]  # of an attribute and its sub-attribute, as the library's models spell them
 
 
@@ -102,19 +106,6 @@ _PRIMARY_EMAIL: Final = (
     .limit(1)
     .scalar_subquery()
 )
-_EMAIL: Final[Mapping[str, _Attribute]] = MappingProxyType(
-    {
-        "value": _Attribute(scim_user_emails.c.value, _Kind.FOLDED, _of_email, is_selective=True),
-        "type": _Attribute(scim_user_emails.c.type, _Kind.FOLDED, _of_email),
-        "primary": _Attribute(scim_user_emails.c.is_primary, _Kind.BOOLEAN, _of_email),
-    }
-)
-_GROUP: Final[Mapping[str, _Attribute]] = MappingProxyType(
-    {"value": _Attribute(scim_group_members.c.group_id, _Kind.EXACT, _of_group, is_selective=True)}
-)
-_MEMBER: Final[Mapping[str, _Attribute]] = MappingProxyType(
-    {"value": _Attribute(scim_group_members.c.user_id, _Kind.EXACT, _of_member, is_selective=True)}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +117,14 @@ class _Searchable:
     single: Mapping[_Name, _Attribute]
     lists: Mapping[str, Mapping[str, _Attribute]]
     ordered: Mapping[_Name, sa.ColumnElement[Any]]
-    id: sa.Column[str]
 
 
 _USER_COLUMNS: Final[Mapping[_Name, _Attribute]] = MappingProxyType(
     {
-        ("id", None): _Attribute(scim_users.c.id, _Kind.EXACT, is_selective=True),
-        ("external_id", None): _Attribute(scim_users.c.external_id, _Kind.EXACT, is_selective=True),
-        ("user_name", None): _Attribute(scim_users.c.user_name, _Kind.FOLDED, is_selective=True),
-        ("display_name", None): _Attribute(scim_users.c.display_name, _Kind.FOLDED, is_selective=True),
+        ("id", None): _selective(scim_users.c.id, _Kind.EXACT),
+        ("external_id", None): _selective(scim_users.c.external_id, _Kind.EXACT),
+        ("user_name", None): _selective(scim_users.c.user_name, _Kind.FOLDED),
+        ("display_name", None): _selective(scim_users.c.display_name, _Kind.FOLDED),
         ("name", "family_name"): _Attribute(scim_users.c.family_name, _Kind.FOLDED),
         ("name", "given_name"): _Attribute(scim_users.c.given_name, _Kind.FOLDED),
         ("active", None): _Attribute(scim_users.c.active, _Kind.BOOLEAN),
@@ -144,9 +134,9 @@ _USER_COLUMNS: Final[Mapping[_Name, _Attribute]] = MappingProxyType(
 )
 _GROUP_COLUMNS: Final[Mapping[_Name, _Attribute]] = MappingProxyType(
     {
-        ("id", None): _Attribute(scim_groups.c.id, _Kind.EXACT, is_selective=True),
-        ("external_id", None): _Attribute(scim_groups.c.external_id, _Kind.EXACT, is_selective=True),
-        ("display_name", None): _Attribute(scim_groups.c.display_name_folded, _Kind.FOLDED, is_selective=True),
+        ("id", None): _selective(scim_groups.c.id, _Kind.EXACT),
+        ("external_id", None): _selective(scim_groups.c.external_id, _Kind.EXACT),
+        ("display_name", None): _selective(scim_groups.c.display_name_folded, _Kind.FOLDED),
         ("meta", "created"): _Attribute(scim_groups.c.created_at, _Kind.TIME),
         ("meta", "last_modified"): _Attribute(scim_groups.c.updated_at, _Kind.TIME),
     }
@@ -155,17 +145,20 @@ _SEARCHABLE: Final[Mapping[type[ScimResource], _Searchable]] = MappingProxyType(
     {
         ScimUser: _Searchable(
             _USER_COLUMNS,
-            MappingProxyType({"emails": _EMAIL, "groups": _GROUP}),
-            MappingProxyType(
-                {name: each.column for name, each in _USER_COLUMNS.items()} | {("emails", "value"): _PRIMARY_EMAIL}
-            ),
-            scim_users.c.id,
+            {
+                "emails": {
+                    "value": _selective(scim_user_emails.c.value, _Kind.FOLDED, _of_email),
+                    "type": _Attribute(scim_user_emails.c.type, _Kind.FOLDED, _of_email),
+                    "primary": _Attribute(scim_user_emails.c.is_primary, _Kind.BOOLEAN, _of_email),
+                },
+                "groups": {"value": _selective(scim_group_members.c.group_id, _Kind.EXACT, _of_group)},
+            },
+            {name: each.column for name, each in _USER_COLUMNS.items()} | {("emails", "value"): _PRIMARY_EMAIL},
         ),
         Group: _Searchable(
             _GROUP_COLUMNS,
-            MappingProxyType({"members": _MEMBER}),
-            MappingProxyType({name: each.column for name, each in _GROUP_COLUMNS.items()}),
-            scim_groups.c.id,
+            {"members": {"value": _selective(scim_group_members.c.user_id, _Kind.EXACT, _of_member)}},
+            {name: each.column for name, each in _GROUP_COLUMNS.items()},
         ),
     }
 )
@@ -306,13 +299,9 @@ def _within(attribute: _Attribute, found: CompiledFilter) -> CompiledFilter:
 def _coerced(binding: AttributeBinding, node: Comparison) -> Any:
     with translated():
         value = coerce_value(binding, node.value, node.op)
-    if isinstance(value, str) and ("\0" in value or (not value.isascii() and _has_surrogates(value))):
+    if isinstance(value, str) and _UNSTORABLE.search(value) is not None:
         raise invalid_filter("The filter contains a NUL or an unpaired surrogate.")
     return value
-
-
-def _has_surrogates(text: str) -> bool:
-    return any("\ud800" <= one <= "\udfff" for one in text)
 
 
 def _compare(attribute: _Attribute, operator: CompareOperator, value: Any) -> CompiledFilter:

@@ -68,7 +68,7 @@ def split(operations: Sequence[dict[str, Any]]) -> SplitPatch | None:
         verb, path = str(each.get("op", "")).lower(), _path(each)
         value = each.get("value")
         if path == _MEMBERS:
-            if not _apply(change, verb, value):
+            if not _add_operation(change, verb, value):
                 return None
         elif path is not None and path.startswith(_MEMBERS):
             found = _ONE_MEMBER.fullmatch(str(each["path"]).strip()[-len(path) :])
@@ -78,7 +78,7 @@ def split(operations: Sequence[dict[str, Any]]) -> SplitPatch | None:
         elif path is None and isinstance(value, dict) and verb != "remove":  # which needs a path
             named = [name for name in value if _stripped(name.strip()) == _MEMBERS]  # names are paths here
             for name in named:
-                if not _apply(change, verb, value[name]):
+                if not _add_operation(change, verb, value[name]):
                     return None
             rest = {name: item for name, item in value.items() if name not in named}
             if rest or not named:
@@ -101,7 +101,7 @@ def require_members(wanted: Iterable[str], known: set[str]) -> None:
             raise InvalidValue(f"There is no user {one}.")
 
 
-def _apply(change: MemberChange, verb: str, value: Any) -> bool:
+def _add_operation(change: MemberChange, verb: str, value: Any) -> bool:
     """False for what is not known here."""
     if verb == "remove":
         if value is None:  # an empty list names nobody

@@ -31,11 +31,9 @@ from control.identity import invitation_repository, member_repository, organizat
 from control.identity import user_repository as account_repository
 from control.identity.directory import group_repository, user_repository
 from control.identity.directory.user_repository import ProvisionedEmail, ProvisionedUser
-from control.identity.member_repository import StoredMember
 from control.identity.scim import options, roles
 from control.identity.scim.messages import NotUnique, Refused
 from control.identity.sso.login import login_store
-from control.identity.user_repository import EmailTaken
 from proto.identity import PrincipalKind, Role
 
 MAX_USERS: Final = 500_000  # of one directory
@@ -98,7 +96,7 @@ async def create(connection: AsyncConnection, call: DirectoryCall, description: 
         await user_repository.insert(connection, user, description.emails)
     except exc.IntegrityError:
         raise _name_taken() from None
-    provisioned = await _apply(connection, call, user, description)
+    provisioned = await _conclude(connection, call, user, description)
     await _record(connection, call, "scim.user.create", provisioned.user)
     return provisioned
 
@@ -115,7 +113,7 @@ async def change(
             user = await user_repository.update(connection, user, description.emails, to_milliseconds(call.now))
         except exc.IntegrityError:
             raise _name_taken() from None
-    provisioned = await _apply(connection, call, user, description)
+    provisioned = await _conclude(connection, call, user, description)
     if user.version != before.version:
         action = {(True, False): "deactivate", (False, True): "activate"}.get((before.active, user.active), "update")
         await _record(connection, call, f"scim.user.{action}", provisioned.user)
@@ -136,7 +134,7 @@ async def remove(connection: AsyncConnection, call: DirectoryCall, user: Provisi
     return ended
 
 
-async def _apply(
+async def _conclude(
     connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser, description: UserDescription
 ) -> Provisioned:
     """Let account and membership follow from the user."""
@@ -173,7 +171,7 @@ async def _with_account(
             made = await account_repository.create_user(
                 connection, description.account_email, description.account_name, None, home_org_id=call.org_id
             )
-        except EmailTaken:
+        except account_repository.EmailTaken:
             raise _address_taken(description.account_email) from None
         principal_id, owns_account = made.id, True
     await user_repository.set_principal(connection, user.id, principal_id, owns_account=owns_account)
@@ -285,7 +283,9 @@ async def _suspend(connection: AsyncConnection, call: DirectoryCall, user: Provi
     return True
 
 
-async def _hand_over(connection: AsyncConnection, call: DirectoryCall, member: StoredMember) -> dict[str, Any]:
+async def _hand_over(
+    connection: AsyncConnection, call: DirectoryCall, member: member_repository.StoredMember
+) -> dict[str, Any]:
     """Give the member's agents and services to the successor whom the organization has named, or retire them. Either
     way their credentials end. What was done, for the audit log.
     """
@@ -310,7 +310,9 @@ async def _hand_over(connection: AsyncConnection, call: DirectoryCall, member: S
     return data
 
 
-async def _find_successor(connection: AsyncConnection, org_id: str, member: StoredMember) -> StoredMember | None:
+async def _find_successor(
+    connection: AsyncConnection, org_id: str, member: member_repository.StoredMember
+) -> member_repository.StoredMember | None:
     """The successor, if it can own something: another user who is a member."""
     successor_id = await options.find_successor(connection, org_id)
     if successor_id is None or successor_id == member.id:

@@ -14,7 +14,6 @@ from chassis.auth.model import DirectoryIdentity
 from chassis.errors import NotFound
 from chassis.http.access import directory_identity
 from control.identity.directory import user_repository as store
-from control.identity.directory.user_repository import GroupOfUser, ProvisionedEmail, ProvisionedUser, fold
 from control.identity.scim.messages import PATCH_SCHEMA, InvalidValue
 from control.identity.scim.protocol import provisioning
 from control.identity.scim.protocol.library import TOLERANT, ScimUser, translated
@@ -26,7 +25,6 @@ from control.identity.scim.protocol.listing import (
     select_page,
 )
 from control.identity.scim.protocol.patch import operations_of, require_affordable, require_no_paths
-from control.identity.scim.protocol.provisioning import UserDescription, call_of
 from control.identity.scim.protocol.resources import (
     Projection,
     ScimEndpoint,
@@ -87,7 +85,9 @@ class Users:
         if resource.active is None:
             resource.active = True
         async with self.endpoint.guard.write_transaction(request) as (connection, identity):
-            provisioned = await provisioning.create(connection, call_of(request, identity), describe(resource))
+            provisioned = await provisioning.create(
+                connection, provisioning.call_of(request, identity), describe(resource)
+            )
             response = await self._response(connection, identity, provisioned.user, projection, 201)
         self.endpoint.notify(identity, changed=provisioned.access_changed)
         return response
@@ -113,7 +113,9 @@ class Users:
             require_match(request, before.version)
             if resource.active is None:
                 resource.active = before.active
-            provisioned = await provisioning.change(connection, call_of(request, identity), before, describe(resource))
+            provisioned = await provisioning.change(
+                connection, provisioning.call_of(request, identity), before, describe(resource)
+            )
             response = await self._response(connection, identity, provisioned.user, projection)
         self.endpoint.notify(identity, changed=provisioned.access_changed)
         return response
@@ -133,7 +135,9 @@ class Users:
             require_match(request, before.version)
             require_affordable(operations, count_values(before.document))
             resource = patched_user(before.document, patch)
-            provisioned = await provisioning.change(connection, call_of(request, identity), before, describe(resource))
+            provisioned = await provisioning.change(
+                connection, provisioning.call_of(request, identity), before, describe(resource)
+            )
             response = await self._response(connection, identity, provisioned.user, projection)
         self.endpoint.notify(identity, changed=provisioned.access_changed)
         return response
@@ -143,7 +147,7 @@ class Users:
         async with self.endpoint.guard.write_transaction(request) as (connection, identity):
             user = await _load(connection, request, identity)
             require_match(request, user.version)
-            changed = await provisioning.remove(connection, call_of(request, identity), user)
+            changed = await provisioning.remove(connection, provisioning.call_of(request, identity), user)
         self.endpoint.notify(identity, changed=changed)
         return web.Response(status=204)
 
@@ -151,11 +155,11 @@ class Users:
         self,
         connection: AsyncConnection,
         identity: DirectoryIdentity,
-        user: ProvisionedUser,
+        user: store.ProvisionedUser,
         projection: Projection,
         status: int = 200,
     ) -> web.Response:
-        groups: list[GroupOfUser] = []
+        groups: list[store.GroupOfUser] = []
         if status != web.HTTPCreated.status_code:
             groups = (await store.list_groups_of(connection, [user.id]))[user.id]
         resource = user_resource(user, groups, self.endpoint.urls, identity.org_slug)
@@ -163,7 +167,9 @@ class Users:
         return resource_response(projection.apply(resource), user.version, location, status)
 
 
-async def _load(connection: AsyncConnection, request: web.Request, identity: DirectoryIdentity) -> ProvisionedUser:
+async def _load(
+    connection: AsyncConnection, request: web.Request, identity: DirectoryIdentity
+) -> store.ProvisionedUser:
     """The user of the path. Raises NotFound."""
     user = await store.find(connection, identity.org_id, resource_id(request))
     if user is None:
@@ -187,7 +193,7 @@ def parse_user(body: dict[str, Any], context: Context) -> ScimUser:
         return ScimUser.model_validate(without_read_only(body, READ_ONLY), scim_ctx=context)
 
 
-def describe(resource: ScimUser) -> UserDescription:
+def describe(resource: ScimUser) -> provisioning.UserDescription:
     """What is stored of a user. Raises InvalidValue for what cannot be kept."""
     require_few_values(dict(resource))
     document = resource.model_copy(update={"id": None, "meta": None, "groups": None, "password": None}).model_dump(
@@ -203,7 +209,7 @@ def describe(resource: ScimUser) -> UserDescription:
     if len(emails) > MAX_EMAILS:
         raise InvalidValue(f"A user can have at most {MAX_EMAILS} emails.")
     values = {
-        "user_name": fold(user_name),
+        "user_name": store.fold(user_name),
         "external_id": checked_text(resource.external_id, "externalId"),
         "active": resource.is_active,
         "display_name": _folded(resource.display_name, "displayName"),
@@ -212,14 +218,14 @@ def describe(resource: ScimUser) -> UserDescription:
         "document": document,
     }
     compared = [
-        ProvisionedEmail(
+        store.ProvisionedEmail(
             _folded(email.value, "emails.value"),
             _folded(None if email.type is None else str(email.type), "emails.type"),
             email.primary,
         )
         for email in emails
     ]
-    return UserDescription(values, compared, _account_email(resource), _account_name(resource, user_name))
+    return provisioning.UserDescription(values, compared, _account_email(resource), _account_name(resource, user_name))
 
 
 def require_few_values(resource: Mapping[str, Any]) -> None:
@@ -253,4 +259,4 @@ def _account_name(resource: ScimUser, user_name: str) -> str:
 
 def _folded(text: str | None, path: str) -> str | None:
     checked = checked_text(text, path)
-    return None if checked is None else fold(checked)
+    return None if checked is None else store.fold(checked)

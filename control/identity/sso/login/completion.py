@@ -27,15 +27,10 @@ from control.http.context import HandlerContext
 from control.identity import session_repository
 from control.identity.schemas import Email
 from control.identity.session_issuer import SessionIssuer, Tokens
-from control.identity.session_repository import IssuedSession
 from control.identity.sso import accounts, connection_store, options
-from control.identity.sso.accounts import Admission, FoundAccount
 from control.identity.sso.connection_store import ConnectionOfOrganization, StoredConnection
 from control.identity.sso.login import browser, login_store, return_path
-from control.identity.sso.login.browser import NO_STORE, REFUSED, Format
-from control.identity.sso.login.login_store import StoredCode, StoredLogin
 from control.identity.sso.mapping import Profile
-from control.identity.sso.options import MFA
 from control.identity.sso.refusal import LoginRefused
 from control.identity.sso.tables import MfaTrust, Protocol
 from control.routing.resource import shown_as
@@ -141,10 +136,10 @@ class Completion:
         self,
         request: web.Request,
         found: ConnectionOfOrganization,
-        login: StoredLogin,
+        login: login_store.StoredLogin,
         state: str,
         vouched: Vouched,
-        ending: Format,
+        ending: browser.Format,
     ) -> web.StreamResponse:
         """The response to a login that the provider has vouched for. A SAML login is used here, that of an OpenID
         provider was before its code was exchanged. Raises LoginRefused, DatabaseUnavailable.
@@ -174,18 +169,18 @@ class Completion:
                 actor = Actor(found.connection.org_id)
                 await record(connection, actor, "sso.refuse", found.connection.id, data, request_id(request))
         await request.app[RATE_LIMITS].record_address_failure(request, LimitClass.FAILED_SSO)
-        return BadRequest(REFUSED)
+        return BadRequest(browser.REFUSED)
 
     async def _complete(
         self,
         connection: AsyncConnection,
         request: web.Request,
         found: ConnectionOfOrganization,
-        login: StoredLogin,
+        login: login_store.StoredLogin,
         state: str,
         vouched: Vouched,
-        ending: Format,
-    ) -> tuple[web.Response, Admission]:
+        ending: browser.Format,
+    ) -> tuple[web.Response, accounts.Admission]:
         now, stored = datetime.now(UTC), found.connection
         current = await require_unchanged(connection, stored)
         await _use(connection, found, state, vouched, now)
@@ -211,9 +206,9 @@ class Completion:
                 relay_state=wanted,
                 tokens=self.issuer.issue(session, account.user).tokens,
             )
-            return json_response(body, headers=NO_STORE), admission
+            return json_response(body, headers=browser.NO_STORE), admission
         code = browser.new_secret()
-        ticket = StoredCode(
+        ticket = login_store.StoredCode(
             connection_id=stored.id,
             identity_id=identity_id,
             org_id=stored.org_id,
@@ -238,7 +233,7 @@ async def require_unchanged(connection: AsyncConnection, stored: StoredConnectio
 
 
 async def record_session(
-    connection: AsyncConnection, request: web.Request, issued: IssuedSession, connection_id: str
+    connection: AsyncConnection, request: web.Request, issued: session_repository.IssuedSession, connection_id: str
 ) -> None:
     """Record that a session has begun, as a login with a password does."""
     session = issued.session
@@ -266,17 +261,17 @@ async def _methods(connection: AsyncConnection, org_id: str, vouched: Vouched) -
     """The authentication methods of the session: what the provider's word is worth, the organization says."""
     trust = (await options.load_options(connection, org_id)).mfa_trust
     trusted = trust is MfaTrust.ALWAYS or (trust is MfaTrust.ASSERTED and vouched.mfa)
-    return (FEDERATED, MFA) if trusted else (FEDERATED,)
+    return (FEDERATED, options.MFA) if trusted else (FEDERATED,)
 
 
 async def _record(
     connection: AsyncConnection,
     request: web.Request,
     found: ConnectionOfOrganization,
-    account: FoundAccount,
+    account: accounts.FoundAccount,
     identity_id: str,
     vouched: Vouched,
-    admission: Admission,
+    admission: accounts.Admission,
     methods: tuple[str, ...],
     *,
     tested: bool,

@@ -34,13 +34,9 @@ from control.http.context import HandlerContext
 from control.identity import refresh_cookie, session_repository, user_repository
 from control.identity.schemas import InCookie
 from control.identity.session_issuer import SessionIssuer, SessionUser, Tokens, user_body
-from control.identity.session_repository import IssuedSession
 from control.identity.sso import connection_store, identities
 from control.identity.sso.login import browser, login_store, return_path
-from control.identity.sso.login.browser import NO_STORE, REFUSED
 from control.identity.sso.login.completion import record_session
-from control.identity.sso.login.login_store import StoredCode
-from control.identity.user_repository import User
 from proto.identity import Role
 
 _INLINE: Final = re.compile(r"<(script|style)>(.*?)</\1>", re.DOTALL)
@@ -70,9 +66,9 @@ class Handoff(msgspec.Struct, frozen=True, rename="camel"):
 class _Spent:
     """A code that was spent: the session, its user, and the user's role now."""
 
-    code: StoredCode
-    session: IssuedSession
-    user: User
+    code: login_store.StoredCode
+    session: session_repository.IssuedSession
+    user: user_repository.User
     role: Role
 
 
@@ -80,7 +76,7 @@ class _Spent:
 class _Refused:
     """A code that is known and was not accepted; `reason`: for the audit log."""
 
-    code: StoredCode
+    code: login_store.StoredCode
     reason: str
 
 
@@ -102,7 +98,7 @@ class Handoffs:
             "Content-Type": "text/html; charset=utf-8",
             "Content-Security-Policy": policy,
             "X-Content-Type-Options": "nosniff",
-            **NO_STORE,
+            **browser.NO_STORE,
         }
         return web.Response(body=html.encode(), headers=headers)
 
@@ -134,7 +130,7 @@ class Handoffs:
             if spent is not None:
                 await self._record_refusal(request, spent)
             await limits.record_address_failure(request, LimitClass.FAILED_SSO)
-            raise BadRequest(REFUSED)
+            raise BadRequest(browser.REFUSED)
         tokens = self.issuer.issue(spent.session, spent.user).tokens
         material = Handoff(
             org_id=spent.code.org_id,
@@ -144,7 +140,7 @@ class Handoffs:
             user=user_body(spent.user),
             next=return_path.resolve_stored(spent.code.next),
         )
-        response = json_response(material, headers=NO_STORE)
+        response = json_response(material, headers=browser.NO_STORE)
         if body.cookie:
             refresh_cookie.keep(response, tokens.refresh_token)
         return response
@@ -180,7 +176,7 @@ class Handoffs:
             )
 
 
-async def _current_role(connection: AsyncConnection, code: StoredCode) -> Role | None:
+async def _current_role(connection: AsyncConnection, code: login_store.StoredCode) -> Role | None:
     """The role of the code's user; None unless the user is still linked, and a member, and the connection enabled."""
     stored = await connection_store.find_by_id(connection, code.connection_id)
     identity = await identities.find_identity_by_id(connection, code.identity_id)

@@ -27,9 +27,7 @@ from control.http.request_slots import RequestSlots
 from control.identity.sso import connection_store, mapping
 from control.identity.sso.connection_store import ConnectionOfOrganization, StoredConnection
 from control.identity.sso.login import browser, login_store
-from control.identity.sso.login.browser import FORMAT, ORG_SLUG, SsoUrls
 from control.identity.sso.login.completion import COMPLETED, Completion, Vouched
-from control.identity.sso.login.login_store import StoredLogin
 from control.identity.sso.oidc.code_flow import TokenResponse, check_response_issuer, exchange_code, fetch_userinfo
 from control.identity.sso.oidc.id_token import IdToken, UnknownKey, verify_id_token
 from control.identity.sso.oidc.provider import ProviderMetadata, Providers
@@ -54,8 +52,8 @@ MAX_ERROR: Final = 256
 MAX_ERROR_DESCRIPTION: Final = 1_024
 
 PARAMETERS: Final = (
-    ORG_SLUG,
-    FORMAT,
+    browser.ORG_SLUG,
+    browser.FORMAT,
     Parameter("code", "query", Annotated[str, Meta(min_length=1, max_length=MAX_CODE)], "The authorization code."),
     Parameter("state", "query", Annotated[str, Meta(min_length=1, max_length=MAX_STATE)], "The state of the login."),
     Parameter("iss", "query", str, "The issuer of the answer (RFC 9207)."),
@@ -100,7 +98,7 @@ class ProviderResponses:
     context: HandlerContext
     secret_box: SecretBox
     egress: Egress
-    urls: SsoUrls
+    urls: browser.SsoUrls
     providers: Providers
     completion: Completion
     slots: RequestSlots = field(default_factory=_slots_at_provider)
@@ -111,7 +109,7 @@ class ProviderResponses:
         "/sso/saml/{orgSlug}/acs",
         anonymous(),
         body=Body({"application/json": AssertionPost, _FORM: AssertionPost}),
-        parameters=(ORG_SLUG, FORMAT),
+        parameters=(browser.ORG_SLUG, browser.FORMAT),
         responses=COMPLETED,
         only_errors=browser.ERROR_STATUSES,
     )
@@ -150,7 +148,9 @@ class ProviderResponses:
         )
         return await self.completion.complete(request, found, login, state, vouched, ending)
 
-    async def _verify_assertion(self, found: ConnectionOfOrganization, login: StoredLogin, encoded: str) -> Assertion:
+    async def _verify_assertion(
+        self, found: ConnectionOfOrganization, login: login_store.StoredLogin, encoded: str
+    ) -> Assertion:
         """What the signature covers, verified in a thread. Raises LoginRefused."""
         texts = connection_store.certificates_of(self.secret_box, found.connection)
         expected = ExpectedResponse(
@@ -221,7 +221,9 @@ class ProviderResponses:
         )
         return await self.completion.complete(request, found, login, state, vouched, query.ending)
 
-    async def _use_login(self, request: web.Request, found: ConnectionOfOrganization, state: str) -> StoredLogin:
+    async def _use_login(
+        self, request: web.Request, found: ConnectionOfOrganization, state: str
+    ) -> login_store.StoredLogin:
         """The login that this browser has begun; from here on it is used, whatever follows. Raises LoginRefused."""
         missing = "The request has no state of ours: the login was not begun here."
         async with self.context.database.write() as connection:
@@ -287,7 +289,7 @@ class ProviderResponses:
 
 async def _find_login(
     connection: AsyncConnection, request: web.Request, stored: StoredConnection, state: str, missing: str
-) -> StoredLogin:
+) -> login_store.StoredLogin:
     """The login that this browser has begun. `missing`: why a text is no state. Raises LoginRefused."""
     if not browser.is_secret(state):
         raise LoginRefused("state_missing", missing)

@@ -25,11 +25,8 @@ from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
 from control.identity import user_repository
 from control.identity.sso import connection_store
-from control.identity.sso.connection_store import ConnectionOfOrganization, StoredConnection
 from control.identity.sso.login import browser, login_store
-from control.identity.sso.login.browser import NO_STORE, ORG_SLUG, SsoUrls
 from control.identity.sso.login.completion import Completion, require_unchanged
-from control.identity.sso.login.login_store import FINISH_WITHIN, LOGIN_LIFETIME
 from control.identity.sso.oidc import code_flow
 from control.identity.sso.oidc.provider import Providers
 from control.identity.sso.refusal import LoginRefused
@@ -67,7 +64,7 @@ _begins: Final = partial(
     route,
     "GET",
     access=anonymous(),
-    parameters=(ORG_SLUG, RELAY_STATE, LINK),
+    parameters=(browser.ORG_SLUG, RELAY_STATE, LINK),
     responses=(ResponseSpec("To the identity provider.", status=303, headers={"Location": "The provider's address."}),),
     only_errors=browser.ERROR_STATUSES,
     answers_head=False,
@@ -79,7 +76,7 @@ class Start:
     """Handlers of logins that begin, of links and metadata, and their dependencies."""
 
     context: HandlerContext
-    urls: SsoUrls
+    urls: browser.SsoUrls
     providers: Providers
     completion: Completion
     unfinished_per_minute: int
@@ -123,7 +120,7 @@ class Start:
             {each.protocol.value: f"{self.urls.start(each.protocol, caller.org_slug)}?link=true" for each in enabled},
             format_time(expires_at),
         )
-        response = json_response(body, status=201, headers=NO_STORE)
+        response = json_response(body, status=201, headers=browser.NO_STORE)
         browser.set_link_secret(response, secret)
         return response
 
@@ -131,7 +128,7 @@ class Start:
         "GET",
         "/sso/saml/{orgSlug}/metadata",
         anonymous(),
-        parameters=(ORG_SLUG,),
+        parameters=(browser.ORG_SLUG,),
         responses=(ResponseSpec("The metadata (SAML metadata 2.0).", {_METADATA: None}),),
         errors=(404,),
     )
@@ -195,7 +192,9 @@ class Start:
         browser.set_binding(response, protocol, state, binding)
         return response
 
-    def _saml_location(self, found: ConnectionOfOrganization, state: str, request_id: str, now: datetime) -> str:
+    def _saml_location(
+        self, found: connection_store.ConnectionOfOrganization, state: str, request_id: str, now: datetime
+    ) -> str:
         return service_provider.redirect_url(
             _required(found.connection.idp_sso_url),
             request_id=request_id,
@@ -205,8 +204,8 @@ class Start:
             relay_state=state,
         )
 
-    async def _oidc_location(self, found: ConnectionOfOrganization, state: str, binding: str) -> str:
-        stored: StoredConnection = found.connection
+    async def _oidc_location(self, found: connection_store.ConnectionOfOrganization, state: str, binding: str) -> str:
+        stored: connection_store.StoredConnection = found.connection
         metadata = await self.providers.metadata(_required(stored.oidc_issuer), account=stored.org_id)
         return code_flow.authorization_url(
             metadata,
@@ -220,11 +219,11 @@ class Start:
 
     def _check_unfinished(self, unfinished: int) -> None:
         """Raises RateLimited for an address that begins logins and does not finish them."""
-        most = self.unfinished_per_minute * int(LOGIN_LIFETIME / FINISH_WITHIN)
+        most = self.unfinished_per_minute * int(login_store.LOGIN_LIFETIME / login_store.FINISH_WITHIN)
         if most and unfinished >= most:
             raise RateLimited(
                 f"Too many unfinished single sign-ons from this address: {unfinished} in ten minutes.",
-                int(FINISH_WITHIN.total_seconds()),
+                int(login_store.FINISH_WITHIN.total_seconds()),
             )
 
 

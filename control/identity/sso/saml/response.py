@@ -12,7 +12,6 @@ from typing import Final
 from lxml import etree
 
 from control.identity.sso.refusal import LoginRefused
-from control.identity.sso.saml import document
 from control.identity.sso.saml.certificates import MAX_CERTIFICATES, IdpCertificate
 from control.identity.sso.saml.document import (
     BEARER,
@@ -24,8 +23,10 @@ from control.identity.sso.saml.document import (
     STATUS_SUCCESS,
     VERSION,
     XSI,
+    decode,
     instant_of,
     only_child,
+    parse,
     quote,
     text_of,
     trimmed_text_of,
@@ -86,7 +87,7 @@ def verify_response(encoded: str, expected: ExpectedResponse) -> Assertion:
     """The assertion of a response, from the form field `SAMLResponse`. Raises LoginRefused for anything but a response
     of the expected provider to the expected request, signed with one of the keys, and valid now.
     """
-    root = document.parse(document.decode(encoded))
+    root = parse(decode(encoded))
     _check_status(root)
     response, assertion = _verify_signatures(root, _find_assertion(root), expected.certificates)
     _check_issuers(response, assertion, expected.idp_entity_id)
