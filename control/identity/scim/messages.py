@@ -16,6 +16,7 @@ from aiohttp import web
 from chassis.errors import ApiError, envelope
 from chassis.http.body import read_body
 from chassis.http.media_type import require_media_type
+from chassis.http.operation import ErrorSpec
 from control.http.context import HandlerContext
 from proto.errors import ErrorCode
 
@@ -87,6 +88,19 @@ def decode_object(raw: bytes) -> dict[str, Any]:
     if not isinstance(decoded, dict):
         raise ScimError("The body must be a JSON object.", "invalidSyntax")
     return decoded
+
+
+class ScimErrorBody(msgspec.Struct, rename="camel"):
+    """Why a request was refused: the object of RFC 7644 3.12, with the `error` of all other endpoints."""
+
+    schemas: list[str]
+    status: str
+    detail: str
+    error: dict[str, Any]
+    scim_type: str | msgspec.UnsetType = msgspec.UNSET
+
+
+ERROR_SPEC: Final = ErrorSpec("Scim", {SCIM_TYPE: ScimErrorBody})
 
 
 def render_error(_request: web.Request, error: ApiError, request_id: str) -> web.Response:

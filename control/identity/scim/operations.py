@@ -3,15 +3,13 @@ later (`control.identity.scim.routes`), so the operations of the API's document 
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import msgspec
 from aiohttp import web
 
 from chassis.http.access import Handler
-from chassis.http.operation import Body, Content, ErrorSpec, Operation, Parameter, ResponseSpec, Tag
-from control.identity.scim.messages import DEFAULT_COUNT, MAX_COUNT, PATCH_SCHEMA, SCIM_TYPE
+from chassis.http.operation import Body, Content, Operation, Parameter, ResponseSpec, Tag
+from control.identity.scim.messages import DEFAULT_COUNT, ERROR_SPEC, MAX_COUNT, PATCH_SCHEMA, SCIM_TYPE
 
 if TYPE_CHECKING:
     from control.identity.scim.protocol.handlers import ScimHandlers
@@ -22,17 +20,6 @@ TAG: Final = Tag(
 )
 
 
-class ScimErrorBody(msgspec.Struct, rename="camel"):
-    """Why a request was refused: the object of RFC 7644 3.12, with the `error` of all other endpoints."""
-
-    schemas: list[str]
-    status: str
-    detail: str
-    error: dict[str, Any]
-    scim_type: str | msgspec.UnsetType = msgspec.UNSET
-
-
-ERROR_SPEC: Final = ErrorSpec("Scim", {SCIM_TYPE: ScimErrorBody})
 RESOURCE: Final[Content] = {SCIM_TYPE: dict[str, Any]}
 ID: Final = Parameter("id", "path", str, "The resource.")
 PROJECTION_PARAMETERS: Final = (
@@ -86,6 +73,10 @@ def operation(
     )
 
 
+def _patch(operation: dict[str, Any]) -> Body:
+    return Body(RESOURCE, example={"schemas": [PATCH_SCHEMA], "Operations": [operation]})
+
+
 class ScimRoute(NamedTuple):
     """A route below an organization's SCIM endpoint. `handler` chooses it of those that are imported later."""
 
@@ -95,6 +86,8 @@ class ScimRoute(NamedTuple):
     operation: Operation | None = None
 
 
+_TYPE_ID: Final = Parameter("name", "path", str, "The resource type.")
+_SCHEMA_ID: Final = Parameter("uri", "path", str, "The schema.")
 _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 # Paths that begin with none of these; a path that does, with a method that it does not have, is 405.
 _ELSEWHERE: Final = "/{rest:(?!(?:Users|Groups|ServiceProviderConfig|Schemas|ResourceTypes|Me|Bulk)(?:/|$)).*}"
@@ -138,7 +131,7 @@ account. The role is that of the groups. 409 `uniqueness` for a `userName` or an
             "The user.",
             status=201,
             parameters=PROJECTION_PARAMETERS,
-            body=replace(BODY, example={"userName": "ada@example.com", "emails": [{"value": "ada@example.com"}]}),
+            body=Body(RESOURCE, example={"userName": "ada@example.com", "emails": [{"value": "ada@example.com"}]}),
             error_statuses=(409,),
         ),
     ),
@@ -184,13 +177,7 @@ membership, and nothing else. 409 for an owner, and for the last administrator.
 """,
             "The user.",
             parameters=(ID, IF_MATCH, *PROJECTION_PARAMETERS),
-            body=replace(
-                BODY,
-                example={
-                    "schemas": [PATCH_SCHEMA],
-                    "Operations": [{"op": "replace", "path": "active", "value": False}],
-                },
-            ),
+            body=_patch({"op": "replace", "path": "active", "value": False}),
             error_statuses=(409, 412),
         ),
     ),
@@ -249,7 +236,7 @@ group. Members are users; a group in a group is 400.
             "The group.",
             status=201,
             parameters=PROJECTION_PARAMETERS,
-            body=replace(BODY, example={"displayName": "platform-team", "members": []}),
+            body=Body(RESOURCE, example={"displayName": "platform-team", "members": []}),
             error_statuses=(409,),
         ),
     ),
@@ -290,15 +277,7 @@ Members who are added to or removed from it get the role of their groups within 
 """,
             "The group.",
             parameters=(ID, IF_MATCH, *PROJECTION_PARAMETERS),
-            body=replace(
-                BODY,
-                example={
-                    "schemas": [PATCH_SCHEMA],
-                    "Operations": [
-                        {"op": "add", "path": "members", "value": [{"value": "scu_01jq3v5d0n8k2m4p6r8t0w2y4z"}]}
-                    ],
-                },
-            ),
+            body=_patch({"op": "add", "path": "members", "value": [{"value": "scu_01jq3v5d0n8k2m4p6r8t0w2y4z"}]}),
             error_statuses=(409, 412),
         ),
     ),
@@ -337,7 +316,7 @@ Members who are added to or removed from it get the role of their groups within 
             "showScimSchema",
             "Show a schema.",
             "The schema.",
-            parameters=(Parameter("uri", "path", str, "The schema."),),
+            parameters=(_SCHEMA_ID,),
         ),
     ),
     ScimRoute(
@@ -354,7 +333,7 @@ Members who are added to or removed from it get the role of their groups within 
             "showScimResourceType",
             "Show a resource type.",
             "The resource type.",
-            parameters=(Parameter("name", "path", str, "The resource type."),),
+            parameters=(_TYPE_ID,),
         ),
     ),
     *(ScimRoute(method, "/Me", lambda one: one.discovery.me) for method in _METHODS),

@@ -2,16 +2,16 @@
 
 A login, step by step (`login/`):
 
-    start        `Start` stores the hash of a state, binds the login to the browser by a cookie, and sends the browser to
-                 the provider (404 without an enabled connection; 429 for an address that finishes no login)
+    start        `Start` stores the hash of a state, binds the login to the browser by a cookie, and sends the browser
+                 to the provider (404 without an enabled connection; 429 for an address that finishes no login)
     responses    `ProviderResponses` gets what the provider answers. SAML: the browser posts the response, which
                  `saml.response.verify_response` verifies. OpenID Connect: the browser returns with a code, which `oidc`
                  exchanges for a verified ID token
     mapping      `read_profile`: attributes or claims become address, name and groups; `is_mfa_asserted`: whether they
                  assert a second factor
-    completion   `Completion.complete`: one transaction in which login and assertion are used, `accounts` finds, links or
-                 creates the account and admits it with its role; then the session (`format=json`) or a one-time code
-                 (303 to `/sso/complete`)
+    completion   `Completion.complete`: one transaction in which login and assertion are used, `accounts` finds, links
+                 or creates the account and admits it with its role; then the session (`format=json`) or a one-time
+                 code (303 to `/sso/complete`)
     handoff      `Handoffs`: the code becomes the session; a page does that in a browser
 
 What fails on the way raises `refusal.LoginRefused` with a reason. `Completion.refuse` writes it to the audit log of the

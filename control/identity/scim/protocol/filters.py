@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
 from functools import partial
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -64,10 +65,6 @@ class CompiledFilter(NamedTuple):
 _Within = Callable[[CompiledFilter], Condition]
 
 
-def _here(found: CompiledFilter) -> Condition:
-    return found.condition
-
-
 @dataclass(frozen=True, slots=True)
 class _Attribute:
     """A column that filters compare. `within`: makes a condition on a row of another table one on the resource.
@@ -76,7 +73,7 @@ class _Attribute:
 
     column: sa.ColumnElement[Any]
     kind: _Kind
-    within: _Within = _here
+    within: _Within = attrgetter("condition")
     is_selective: bool = False
 
 
@@ -201,7 +198,7 @@ class _Compiler:
         if isinstance(node, LogicalExpr):
             return _join(node, [self.compile(term) for term in node.terms])
         if isinstance(node, Not):
-            return _negated(self.compile(node.expr))
+            return CompiledFilter(sa.not_(self.compile(node.expr).condition), selects_few=False)
         if isinstance(node, ValuePath):
             return self._of_value_path(node)
         self._count()
@@ -235,7 +232,8 @@ class _Compiler:
         if isinstance(node, LogicalExpr):
             return _join(node, [self._of_value(term, parent, attributes) for term in node.terms])
         if isinstance(node, Not):
-            return _negated(self._of_value(node.expr, parent, attributes))
+            negated = self._of_value(node.expr, parent, attributes)
+            return CompiledFilter(sa.not_(negated.condition), selects_few=False)
         self._count()
         if not isinstance(node, Comparison | Present):
             raise invalid_filter("The filter is not supported.")
@@ -282,10 +280,6 @@ def _join(node: LogicalExpr, terms: list[CompiledFilter]) -> CompiledFilter:
     if node.op is LogicalOperator.and_:
         return CompiledFilter(sa.and_(*conditions), any(few))
     return CompiledFilter(sa.or_(*conditions), all(few))
-
-
-def _negated(found: CompiledFilter) -> CompiledFilter:
-    return CompiledFilter(sa.not_(found.condition), selects_few=False)
 
 
 def _present(attribute: _Attribute) -> CompiledFilter:
