@@ -15,7 +15,7 @@ from control.code.issue_links.api import LINKS
 from control.code.source_maps.api import MAPS
 from control.export.tables import warehouse_sinks
 from control.governance.tenants.project_keys import KEYS
-from control.identity.chat_links.tables import chat_links
+from control.identity.chat_links import chat_links
 from control.identity.directory.tables import scim_tokens
 from control.identity.sso.tables import sso_domains, sso_identities
 from control.inbound.integrations.tables import inbound_deliveries, integrations

@@ -21,7 +21,7 @@ from chassis.db.database import Database
 from chassis.http.serve import bind, bind_health, serve
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
-from control.identity.bootstrap import bootstrap
+from control.identity.organizations.bootstrap import bootstrap
 from sluice import bootstrap_audit, bootstrap_file, data_dir, data_marker, grpc_port, process, supervisor
 from sluice.app_builder import ALL_SERVICES, compose_app, open_clickhouse
 from sluice.quickstart import open_command, quickstart_text

@@ -2,8 +2,9 @@
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from control.identity import member_repository, organization_repository, project_key_repository, token_repository
-from control.identity.bootstrap import Bootstrap
+from control.identity.members import member_store, tokens
+from control.identity.organizations import organization_store, project_key_store
+from control.identity.organizations.bootstrap import Bootstrap
 
 
 async def record_bootstrap(connection: AsyncConnection, bootstrap: Bootstrap) -> None:
@@ -13,7 +14,7 @@ async def record_bootstrap(connection: AsyncConnection, bootstrap: Bootstrap) ->
     """
     from control.audit.record import COMMAND_REQUEST_ID, Actor, record
 
-    organization = await organization_repository.find_organization(connection, bootstrap.org_slug)
+    organization = await organization_store.find_organization(connection, bootstrap.org_slug)
     if organization is None:
         raise LookupError(f"the transaction has no organization {bootstrap.org_slug}")
     org_id = organization.id
@@ -22,10 +23,10 @@ async def record_bootstrap(connection: AsyncConnection, bootstrap: Bootstrap) ->
         await record(connection, Actor(org_id), action, object_id, data, COMMAND_REQUEST_ID)
 
     await add_event("organization.create", org_id, slug=bootstrap.org_slug, monthlyItems=organization.monthly_items)
-    for owner in await member_repository.list_members(connection, org_id, "", 1):
+    for owner in await member_store.list_members(connection, org_id, "", 1):
         await add_event("principal.create", owner.id, kind=owner.kind.value, name=owner.name, role=owner.role.value)
-        for token in await token_repository.list_tokens(connection, org_id, owner.id, None, 1):
+        for token in await tokens.list_tokens(connection, org_id, owner.id, None, 1):
             await add_event("token.create", token.id, holder=owner.id, name=token.name, scopes=[], expiresAt="")
     await add_event("project.create", bootstrap.project_id, slug=bootstrap.project_slug)
-    for key in await project_key_repository.list_project_keys(connection, int(bootstrap.project_id), None, 1):
+    for key in await project_key_store.list_project_keys(connection, int(bootstrap.project_id), None, 1):
         await add_event("key.create", key.id, name=key.name, projectId=bootstrap.project_id)

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from chassis.errors import StartupError
-from control.identity.bootstrap import Bootstrap
+from control.identity.organizations.bootstrap import Bootstrap
 
 FILE_NAME: Final = "bootstrap.json"
 

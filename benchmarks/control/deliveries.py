@@ -21,7 +21,7 @@ from aiohttp import web
 from chassis.auth.tables import organizations, principals
 from chassis.db.database import Database, to_milliseconds
 from chassis.db.migrations import migrate
-from control.identity.bootstrap import provision
+from control.identity.organizations.bootstrap import provision
 from control.notify.channels import repository as channels
 from control.notify.channels.config import Kind, WebhookConfig
 from control.notify.channels.delivery_tables import deliveries

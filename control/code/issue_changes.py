@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.tables import projects
 from chassis.db.database import to_milliseconds
 from chassis.issues.tables import IssueStatus, issues
-from control.identity.organization_repository import ResolveOnMerge
+from control.identity.organizations.organization_store import ResolveOnMerge
 from control.issues.lifecycle import OPEN_STATE, activity_row
 from control.issues.model import IssueRecord
 from control.issues.references import IssueIndex, NamedIssue, References, ShortId

@@ -22,8 +22,8 @@ from chassis.errors import Conflict, ServiceUnavailable
 from chassis.http.web import RATE_LIMITS
 from chassis.limits.limiter import LimitClass
 from control.http.page_links import PageLinks
-from control.identity.invitation_repository import IssuedInvitation
-from control.identity.verification_repository import IssuedVerification
+from control.identity.account.verification_store import IssuedVerification
+from control.identity.members.invitation_store import IssuedInvitation
 from control.outbound.egress import Egress, EgressError
 from control.outbound.mail_server import MailServer
 from control.outbound.smtp import MAIL_POLICY, submit

@@ -6,25 +6,22 @@ from chassis.auth.jwt import JwtSigner
 from chassis.http.web import CleanupContext, Route
 from chassis.runtime.key_file import load_or_create_key
 from control.http.context import HandlerContext
-from control.identity.acceptance import Acceptances
-from control.identity.account import Accounts
-from control.identity.authentication import Authenticator
-from control.identity.invitations import Invitations
-from control.identity.login import Logins
-from control.identity.login_challenge import LoginChallenges
-from control.identity.login_link import LoginLink
-from control.identity.login_throttle import LoginThrottle
+from control.identity.account.api import Accounts, WhoamiHandler
+from control.identity.account.mfa import Mfa
+from control.identity.account.verification import EmailVerification
+from control.identity.login.acceptance import Acceptances
+from control.identity.login.api import Logins
+from control.identity.login.authentication import Authenticator, MfaSecrets
+from control.identity.login.challenge import LoginChallenges
+from control.identity.login.credentials import SessionIssuer
+from control.identity.login.link import LoginLink
+from control.identity.login.sessions import OrganizationSwitch
+from control.identity.login.throttle import LoginThrottle
 from control.identity.mail import AccountMailer
-from control.identity.members import Members
-from control.identity.mfa import Mfa
-from control.identity.mfa_secrets import MfaSecrets
-from control.identity.passwords import Passwords
-from control.identity.principals import Principals
-from control.identity.session_issuer import SessionIssuer
-from control.identity.switching import OrganizationSwitch
-from control.identity.tokens import AccessTokens
-from control.identity.verification import EmailVerification
-from control.identity.whoami import WhoamiHandler
+from control.identity.members.api import Members, Principals
+from control.identity.members.invitations import Invitations
+from control.identity.members.tokens import AccessTokens
+from control.identity.users.passwords import Passwords
 from control.secrets.secret_box import SecretBox
 
 

@@ -16,8 +16,8 @@ from chassis.errors import StartupError
 from chassis.runtime.settings import ChassisSettings
 from control.governance.billing import repository
 from control.governance.billing.repository import CustomerTaken
-from control.identity import organization_repository
-from control.identity.organization_repository import StoredOrganization
+from control.identity.organizations import organization_store
+from control.identity.organizations.organization_store import StoredOrganization
 from sluice import process
 from sluice.settings_sources import SettingsSources
 
@@ -63,7 +63,7 @@ async def _work(settings: ChassisSettings, arguments: argparse.Namespace) -> Org
 
 
 async def _find(connection: AsyncConnection, slug: str) -> StoredOrganization:
-    found = await organization_repository.find_organization(connection, slug)
+    found = await organization_store.find_organization(connection, slug)
     if found is None:
         raise StartupError(f"There is no organization {slug}.")
     return found

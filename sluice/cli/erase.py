@@ -20,7 +20,7 @@ from chassis.errors import StartupError
 from chassis.http.validation import Issues
 from chassis.runtime.settings import ChassisSettings
 from control.governance.erasures.schemas import erasure_body
-from control.identity import organization_repository
+from control.identity.organizations import organization_store
 from query.timestamps import TimestampError, parse_timestamp
 from sluice import process
 from sluice.erasure_filters import check_filter_text
@@ -99,11 +99,11 @@ async def _create(
 
 async def _find_project(
     connection: AsyncConnection, org_slug: str, project_slug: str
-) -> tuple[str, organization_repository.StoredProject]:
-    organization = await organization_repository.find_organization(connection, org_slug)
+) -> tuple[str, organization_store.StoredProject]:
+    organization = await organization_store.find_organization(connection, org_slug)
     if organization is None:
         raise StartupError(f"There is no organization {org_slug}.")
-    project = await organization_repository.find_project(connection, organization.id, project_slug)
+    project = await organization_store.find_project(connection, organization.id, project_slug)
     if project is None:
         raise StartupError(f"The organization {org_slug} has no project {project_slug}.")
     return organization.id, project

@@ -13,7 +13,7 @@ from chassis.db import migrations
 from chassis.db.database import Database
 from chassis.errors import StartupError
 from chassis.runtime.settings import ChassisSettings
-from control.identity.bootstrap import Bootstrap, provision
+from control.identity.organizations.bootstrap import Bootstrap, provision
 from proto.identity import is_slug
 from sluice import bootstrap_audit, bootstrap_file, data_dir, process
 from sluice.settings_sources import SettingsSources

@@ -16,8 +16,8 @@ from chassis.db import migrations
 from chassis.db.database import Database
 from chassis.errors import StartupError
 from chassis.runtime.settings import ChassisSettings
-from control.identity import organization_repository, project_key_repository
-from control.identity.organization_repository import StoredOrganization
+from control.identity.organizations import organization_store, project_key_store
+from control.identity.organizations.organization_store import StoredOrganization
 from sluice import process
 from sluice.settings_sources import SettingsSources
 
@@ -72,7 +72,7 @@ async def _work(settings: ChassisSettings, arguments: argparse.Namespace) -> Org
 
 
 async def _find(connection: AsyncConnection, slug: str) -> StoredOrganization:
-    found = await organization_repository.find_organization(connection, slug)
+    found = await organization_store.find_organization(connection, slug)
     if found is None:
         raise StartupError(f"There is no organization {slug}.")
     return found
@@ -83,12 +83,12 @@ async def _set(connection: AsyncConnection, organization: StoredOrganization, ar
 
     actor = Actor(organization.id)
     if arguments.quota is not None:
-        await organization_repository.set_quota(connection, organization.id, arguments.quota)
+        await organization_store.set_quota(connection, organization.id, arguments.quota)
         data = {"monthlyItems": arguments.quota, "before": organization.monthly_items}
         await record(connection, actor, "organization.update", organization.id, data, COMMAND_REQUEST_ID)
     if arguments.key is not None:
         rate = None if arguments.rate == "default" else arguments.rate
-        if await project_key_repository.set_key_rate(connection, organization.id, arguments.key, rate) is None:
+        if await project_key_store.set_key_rate(connection, organization.id, arguments.key, rate) is None:
             raise StartupError(f"The organization {organization.slug} has no key {arguments.key}.")
         await record(connection, actor, "key.update", arguments.key, {"rate": arguments.rate}, COMMAND_REQUEST_ID)
 
@@ -96,7 +96,7 @@ async def _set(connection: AsyncConnection, organization: StoredOrganization, ar
 async def _load_limits(connection: AsyncConnection, organization: StoredOrganization) -> OrganizationLimits:
     month = f"{datetime.now(UTC):%Y-%m}"
     used = await usage.read_usage(connection, month, [organization.id])
-    keys = await project_key_repository.list_keys_with_rate(connection, organization.id, MAX_KEYS)
+    keys = await project_key_store.list_keys_with_rate(connection, organization.id, MAX_KEYS)
     return OrganizationLimits(
         organization.slug,
         month,

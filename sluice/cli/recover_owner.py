@@ -13,7 +13,9 @@ from chassis.db import migrations
 from chassis.db.database import Database
 from chassis.errors import StartupError
 from chassis.runtime.settings import ChassisSettings
-from control.identity import enforcement, member_repository, organization_repository
+from control.identity.members import member_store
+from control.identity.organizations import organization_store
+from control.identity.users import session_store
 from sluice import bootstrap_file, data_dir, process
 from sluice.settings_sources import SettingsSources
 
@@ -61,18 +63,18 @@ async def _make(settings: ChassisSettings, org_slug: str, file: Path) -> Recover
 async def _token(connection: AsyncConnection, base_url: str, org_slug: str) -> RecoveredToken:
     from control.audit.record import COMMAND_REQUEST_ID, Actor, record
 
-    organization = await organization_repository.find_organization(connection, org_slug)
+    organization = await organization_store.find_organization(connection, org_slug)
     if organization is None:
         raise StartupError(f"There is no organization {org_slug}.")
-    owner_id = await member_repository.find_first_owner(connection, organization.id)
+    owner_id = await member_store.find_first_owner(connection, organization.id)
     if owner_id is None:
         raise StartupError(f"The organization {org_slug} has no owner.")
-    if await enforcement.blocks_user_tokens(connection, organization.id):
+    if await session_store.blocks_user_tokens(connection, organization.id):
         raise StartupError(
             f"The organization {org_slug} requires single sign-on, for tokens of users too; run "
             f"`sluice sso release --org {org_slug}` first."
         )
-    token = await organization_repository.create_token(connection, organization.id, owner_id, TOKEN_NAME)
+    token = await organization_store.create_token(connection, organization.id, owner_id, TOKEN_NAME)
     data = {"holder": owner_id, "name": TOKEN_NAME, "scopes": [], "expiresAt": ""}
     await record(connection, Actor(organization.id), "token.create", token.id, data, COMMAND_REQUEST_ID)
     return RecoveredToken(base_url, org_slug, owner_id, token.secret)

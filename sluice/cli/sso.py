@@ -13,8 +13,8 @@ from chassis.db import migrations
 from chassis.db.database import Database
 from chassis.errors import ApiError, StartupError
 from chassis.runtime.settings import ChassisSettings
-from control.identity import organization_repository
-from control.identity.organization_repository import StoredOrganization
+from control.identity.organizations import organization_store
+from control.identity.organizations.organization_store import StoredOrganization
 from sluice import process
 from sluice.settings_sources import SettingsSources
 
@@ -40,7 +40,7 @@ async def _work(settings: ChassisSettings, org_slug: str, domain: str) -> str:
     await database.start()
     try:
         async with database.write() as connection:
-            organization = await organization_repository.find_organization(connection, org_slug)
+            organization = await organization_store.find_organization(connection, org_slug)
             if organization is None:
                 raise StartupError(f"There is no organization {org_slug}.")
             if domain:

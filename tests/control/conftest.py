@@ -79,7 +79,7 @@ def patient_checks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def cheap_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
     """Passwords hashed in a moment."""
-    monkeypatch.setattr("control.identity.passwords.HASHER", CHEAP_HASHER)
+    monkeypatch.setattr("control.identity.users.passwords.HASHER", CHEAP_HASHER)
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ import msgspec
 
 import control
 from chassis.auth.tables import access_tokens
-from control.identity import organization_repository
+from control.identity.organizations import organization_store
 from proto.identity import Role
 from proto.proofs import dsse
 from tests.chassis.auth.tenants import new_member_token
@@ -154,7 +154,7 @@ async def test_token_revoked_during_the_request_changes_nothing(control: Control
 async def test_token_of_a_demoted_holder_changes_nothing(control: Control) -> None:
     async def demote(holder: str) -> None:
         async with control.checks.database.write() as connection:
-            await organization_repository.set_role(connection, control.acme.organization.id, holder, Role.BILLING)
+            await organization_store.set_role(connection, control.acme.organization.id, holder, Role.BILLING)
 
     assert await statuses(control, demote) == dict.fromkeys(CHANGES, 403)
 
@@ -162,6 +162,6 @@ async def test_token_of_a_demoted_holder_changes_nothing(control: Control) -> No
 async def test_token_of_a_removed_member_changes_nothing(control: Control) -> None:
     async def remove(holder: str) -> None:
         async with control.checks.database.write() as connection:
-            await organization_repository.remove_membership(connection, control.acme.organization.id, holder)
+            await organization_store.remove_membership(connection, control.acme.organization.id, holder)
 
     assert await statuses(control, remove) == dict.fromkeys(CHANGES, 404)

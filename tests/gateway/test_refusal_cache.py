@@ -16,7 +16,7 @@ from chassis.http.access import PROJECT
 from chassis.http.preparse import RequestPreview
 from chassis.limits.limiter import LimitResult
 from chassis.limits.rate_limits import LIMIT_RESULT
-from control.identity import organization_repository
+from control.identity.organizations import organization_store
 from gateway.admission import refusal_cache
 from gateway.admission.quota.quota import QuotaExceeded
 from gateway.admission.refusal_cache import MAX_AGE_NS, RefusalCache
@@ -147,9 +147,9 @@ def test_without_a_next_filter_there_is_always_a_slot(stand: Stand) -> None:
 async def used_up(start_gateway: StartGateway, checks: AuthGuards, monkeypatch: pytest.MonkeyPatch) -> Gateway:
     """A gateway where nothing is left of the month, which is remembered for an hour."""
     async with checks.database.write() as connection:
-        organization = await organization_repository.find_organization(connection, "acme")
+        organization = await organization_store.find_organization(connection, "acme")
         assert organization is not None
-        await organization_repository.set_quota(connection, organization.id, 1)
+        await organization_store.set_quota(connection, organization.id, 1)
     gateway = await start_gateway(RecordingStore(), durability="store")
     assert await gateway.statuses(traces(span())) == [200]
     monkeypatch.setattr(refusal_cache, "MAX_AGE_NS", 3_600 * 10**9)

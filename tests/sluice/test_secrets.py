@@ -13,9 +13,9 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 
 from chassis.db.database import Database, migration_engine
-from control.identity import user_repository
 from control.identity.sso import connection_repository
 from control.identity.sso.tables import Protocol
+from control.identity.users import user_store
 from control.notify.channels import repository
 from control.notify.channels.config import EmailConfig, Kind
 from control.notify.channels.tables import notification_channels
@@ -44,9 +44,9 @@ async def fill(url: str, sealer: SecretBox) -> str:
                 connection, sealer, org_id=tenant.organization.id, project_id=None, name="x", kind=Kind.EMAIL,
                 config=EmailConfig([f"a{number}@example.org"]), enabled=True, created_by=tenant.owner_id,
             )  # fmt: skip
-        user = await user_repository.create_user(connection, "ada@example.org", "Ada", "hash", home_org_id=None)
+        user = await user_store.create_user(connection, "ada@example.org", "Ada", "hash", home_org_id=None)
         sealed = sealer.encrypt(b"totp", table="users", row=user.id, org="", column="totp_secret")
-        await user_repository.enroll_factor(connection, user.id, sealed)
+        await user_store.enroll_factor(connection, user.id, sealed)
         now = datetime.now(UTC)
         new = connection_repository.new_connection(tenant.organization.id, Protocol.OIDC, now)
         secret = connection_repository.encrypt_field(sealer, new, "oidc_client_secret", "s3cret")

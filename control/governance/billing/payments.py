@@ -30,7 +30,7 @@ from control.governance.billing.events import CHECKOUT_COMPLETED, PaymentEvent, 
 from control.governance.billing.history import Outcome, SubscriptionEvent
 from control.governance.billing.repository import StoredSubscription
 from control.http.context import HandlerContext
-from control.identity import organization_repository
+from control.identity.organizations import organization_store
 from control.inbound.webhooks.metrics import DeliveryOutcome
 from control.inbound.webhooks.platform import PayloadError, header
 from control.inbound.webhooks.platform_events import EventResult, apply_once
@@ -207,7 +207,7 @@ async def _follow(
 ) -> None:
     """Set the quota when the plan's has changed, so that one the operator has set since stays until then; record it."""
     if after.monthly_items is not None and after.monthly_items != before.monthly_items:
-        await organization_repository.set_quota(connection, after.org_id, after.monthly_items)
+        await organization_store.set_quota(connection, after.org_id, after.monthly_items)
     if (after.plan, after.status, after.monthly_items) == (before.plan, before.status, before.monthly_items):
         return
     data = {

@@ -47,8 +47,7 @@ from control.export.tables import (
     warehouse_sinks,
 )
 from control.governance.billing.tables import subscriptions
-from control.identity.anonymization import anonymize_orphans
-from control.identity.chat_links.tables import chat_link_codes, chat_links
+from control.identity.chat_links import chat_link_codes, chat_links
 from control.identity.directory.tables import (
     scim_group_members,
     scim_groups,
@@ -57,7 +56,6 @@ from control.identity.directory.tables import (
     scim_user_emails,
     scim_users,
 )
-from control.identity.login_code_repository import login_codes
 from control.identity.sso.tables import (
     sso_assertions,
     sso_connections,
@@ -68,7 +66,8 @@ from control.identity.sso.tables import (
     sso_logins,
     sso_settings,
 )
-from control.identity.user_repository import leave_home
+from control.identity.users.login_store import login_codes
+from control.identity.users.user_store import anonymize_orphans, leave_home
 from control.inbound.chat.tables import chat_updates
 from control.inbound.integrations.tables import inbound_deliveries, integrations
 from control.inbound.webhooks.tables import platform_events

@@ -22,7 +22,7 @@ from control.governance.erasures import deletion
 from control.governance.erasures.schemas import Erasure, erasure_body
 from control.http.context import HandlerContext
 from control.http.field_types import Name, Slug, Timestamp
-from control.identity import organization_repository
+from control.identity.organizations import organization_store
 from control.routing.arguments import Transaction, begin, control_arguments
 from control.routing.resource import shown_as
 from proto.identity import Scope
@@ -102,7 +102,7 @@ class Organizations:
         Its slug stays, because URLs contain it. The operator sets its quota: `sluice limits`.
         """
         connection, caller = transaction.connection, transaction.caller
-        await organization_repository.rename_organization(connection, caller.org_id, body.name)
+        await organization_store.rename_organization(connection, caller.org_id, body.name)
         await transaction.record("organization.update", caller.org_id, {"name": body.name})
         return await _load_organization(connection, caller.org_slug)
 
@@ -131,7 +131,7 @@ class Organizations:
 
 
 async def _load_organization(connection: AsyncConnection, slug: str) -> Organization:
-    found = await organization_repository.find_organization(connection, slug)
+    found = await organization_store.find_organization(connection, slug)
     if found is None:
         raise NotFound
     used = await usage.read_usage(connection, f"{datetime.now(UTC):%Y-%m}", [found.id])

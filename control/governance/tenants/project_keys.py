@@ -22,8 +22,8 @@ from chassis.http.web import Route
 from control.http.context import HandlerContext
 from control.http.field_types import Name, Timestamp
 from control.http.path_ids import path_id
-from control.identity import project_key_repository as store
-from control.identity.project_key_repository import IssuedProjectKey, StoredProjectKey
+from control.identity.organizations import project_key_store as store
+from control.identity.organizations.project_key_store import IssuedProjectKey, StoredProjectKey
 from control.routing.arguments import Transaction, control_arguments
 from control.routing.resource import PageReader, Resource, ids, in_project, shown_as
 from proto.identity import MAX_KEY_RATE, Scope, format_dsn

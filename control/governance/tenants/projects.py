@@ -22,9 +22,9 @@ from control.governance.erasures.requests import accepted
 from control.governance.erasures.schemas import Erasure
 from control.http.context import HandlerContext
 from control.http.field_types import ExemptKey, Name, SensitiveWord, Slug, Timestamp
-from control.identity import organization_repository
-from control.identity.exempt_keys import MAX_EXEMPT_KEYS, find_exempt_key_faults
-from control.identity.organization_repository import MAX_SENSITIVE_WORDS, ResolveOnMerge, StoredProject
+from control.identity.organizations import organization_store
+from control.identity.organizations.organization_store import MAX_SENSITIVE_WORDS, ResolveOnMerge, StoredProject
+from control.identity.organizations.rules import MAX_EXEMPT_KEYS, find_exempt_key_faults
 from control.routing.arguments import Transaction, begin, control_arguments
 from control.routing.resource import PageReader, shown_as
 from proto.identity import Scope
@@ -126,7 +126,7 @@ class Projects:
         """List projects, by slug."""
 
         async def fetch(connection: AsyncConnection, after: str | None, limit: int) -> Sequence[StoredProject]:
-            return await organization_repository.list_projects(connection, caller.org_id, after or "", limit)
+            return await organization_store.list_projects(connection, caller.org_id, after or "", limit)
 
         return await page.read(("projects", caller.org_id), fetch, _shown, lambda one: one.slug)
 
@@ -137,7 +137,7 @@ class Projects:
         409 when the organization has a project with this slug.
         """
         org_id = transaction.caller.org_id
-        project = await organization_repository.create_project(
+        project = await organization_store.create_project(
             transaction.connection, org_id, body.slug, body.name, retention_days=body.retention_days
         )
         data = {"slug": project.slug, "name": project.name, "retentionDays": project.retention_days}
@@ -151,17 +151,15 @@ class Projects:
         self, project_slug: str, caller: AuthorizationContext, connection: AsyncConnection
     ) -> Project:
         """Show a project."""
-        return _shown(
-            _require_project(await organization_repository.find_project(connection, caller.org_id, project_slug))
-        )
+        return _shown(_require_project(await organization_store.find_project(connection, caller.org_id, project_slug)))
 
     @route("PATCH", ONE, _WRITE, example={"sensitiveWords": ["iban"]})
     async def change_project(self, project_slug: str, body: ProjectChange, transaction: Transaction) -> Project:
         """Change a project."""
         connection, org_id = transaction.connection, transaction.caller.org_id
-        before = _require_project(await organization_repository.find_project(connection, org_id, project_slug))
+        before = _require_project(await organization_store.find_project(connection, org_id, project_slug))
         changed = _require_project(
-            await organization_repository.change_project(
+            await organization_store.change_project(
                 connection,
                 org_id,
                 project_slug,

@@ -34,7 +34,7 @@ from scim2_models.path.resolution import coerce_value
 
 from chassis.db.database import to_milliseconds
 from control.identity.directory.tables import scim_group_members, scim_groups, scim_user_emails, scim_users
-from control.identity.directory.user_repository import fold
+from control.identity.directory.user_store import fold
 from control.identity.scim.errors import ScimError
 from control.identity.scim.library_errors import translated
 from control.identity.scim.models import Group, ScimResource, ScimUser

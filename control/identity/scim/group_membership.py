@@ -8,8 +8,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.db.database import to_milliseconds
 from control.audit.record import record
-from control.identity.directory import group_repository, user_repository
-from control.identity.directory.group_repository import ProvisionedGroup
+from control.identity.directory import group_store, user_store
+from control.identity.directory.group_store import ProvisionedGroup
 from control.identity.scim import roles
 from control.identity.scim.errors import Refused
 from control.identity.scim.members import MAX_MEMBERS, MemberChange, require_members
@@ -40,22 +40,22 @@ async def apply(
     one who is not, changes nothing. Raises InvalidValue for an unknown user, Refused for a limit.
     """
     added, removed = await _difference(connection, group, change)
-    require_members(added, await user_repository.find_existing(connection, call.org_id, added))
+    require_members(added, await user_store.find_existing(connection, call.org_id, added))
     affected = added | removed
     now = to_milliseconds(call.now)
-    await group_repository.remove_members(connection, group.id, removed)
-    await group_repository.add_members(connection, group, added)
+    await group_store.remove_members(connection, group.id, removed)
+    await group_store.add_members(connection, group, added)
     if added:
         await _require_bounds(connection, group, added)
     if affected and not renamed:
-        await group_repository.touch(connection, [group.id], now)
+        await group_store.touch(connection, [group.id], now)
     for action, ids in (("add", added), ("remove", removed)):
         await _record_members(connection, call, action, group, ids)
     if renamed:
-        affected |= await group_repository.list_member_ids(connection, group.id)
-    await user_repository.touch(connection, affected, now)
+        affected |= await group_store.list_member_ids(connection, group.id)
+    await user_store.touch(connection, affected, now)
     changed = bool(affected) and await roles.apply_roles(connection, call.actor, affected, call.request_id)
-    stored = await group_repository.find(connection, call.org_id, group.id)
+    stored = await group_store.find(connection, call.org_id, group.id)
     return AppliedChange(stored or group, changed)
 
 
@@ -70,18 +70,18 @@ async def _difference(
 ) -> tuple[set[str], set[str]]:
     """Who is to be added and who is to be removed."""
     if change.replaced is None:
-        known = await group_repository.find_members(connection, group.id, change.added | change.removed)
+        known = await group_store.find_members(connection, group.id, change.added | change.removed)
         return change.added - known, change.removed & known
-    known = await group_repository.list_member_ids(connection, group.id)
+    known = await group_store.list_member_ids(connection, group.id)
     wanted = (change.replaced | change.added) - change.removed
     return wanted - known, known - wanted
 
 
 async def _require_bounds(connection: AsyncConnection, group: ProvisionedGroup, added: Collection[str]) -> None:
     """Raises Refused."""
-    if (await group_repository.count_members(connection, [group.id]))[group.id] > MAX_MEMBERS:
+    if (await group_store.count_members(connection, [group.id]))[group.id] > MAX_MEMBERS:
         raise Refused(f"A group can have at most {MAX_MEMBERS} members.")
-    if max((await user_repository.count_groups_of(connection, sorted(added))).values()) > MAX_GROUPS_OF_USER:
+    if max((await user_store.count_groups_of(connection, sorted(added))).values()) > MAX_GROUPS_OF_USER:
         raise Refused(f"A user can be in at most {MAX_GROUPS_OF_USER} groups.")
 
 

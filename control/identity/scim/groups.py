@@ -13,8 +13,8 @@ from chassis.auth.model import DirectoryIdentity
 from chassis.db.database import to_milliseconds
 from chassis.errors import NotFound
 from chassis.http.access import directory_identity
-from control.identity.directory import group_repository as store
-from control.identity.directory.group_repository import ProvisionedGroup
+from control.identity.directory import group_store as store
+from control.identity.directory.group_store import ProvisionedGroup
 from control.identity.scim import group_membership
 from control.identity.scim.endpoint import (
     ScimEndpoint,

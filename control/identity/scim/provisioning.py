@@ -29,19 +29,20 @@ from chassis.errors import Conflict
 from control.approvals import repository as approvals
 from control.audit.record import Actor, record
 from control.audit.tables import audit_heads
-from control.identity import invitation_repository, member_repository, organization_repository
-from control.identity import user_repository as account_repository
-from control.identity.directory import group_repository, user_repository
+from control.identity.directory import group_store, user_store
 from control.identity.directory.tables import MAX_TEXT_LENGTH
-from control.identity.directory.user_repository import ProvisionedEmail, ProvisionedUser, fold
-from control.identity.member_repository import StoredMember
+from control.identity.directory.user_store import ProvisionedEmail, ProvisionedUser, fold
+from control.identity.members import invitation_store, member_store
+from control.identity.members.member_store import StoredMember
+from control.identity.organizations import organization_store
 from control.identity.scim import roles, settings_repository
 from control.identity.scim.errors import InvalidValue, NotUnique, Refused
 from control.identity.scim.models import ScimUser
 from control.identity.scim.resources import count_values
 from control.identity.sso import login_repository
 from control.identity.sso.mapping import clean_name
-from control.identity.user_repository import EmailTaken
+from control.identity.users import user_store as account_repository
+from control.identity.users.user_store import EmailTaken
 from proto.identity import EMAIL_PATTERN, MAX_EMAIL_LENGTH, PrincipalKind, Role, normalize_email
 
 MAX_USERS: Final = 500_000  # of one directory
@@ -102,7 +103,7 @@ async def create(connection: AsyncConnection, call: DirectoryCall, resource: Sci
         **description.values,
     )
     try:
-        await user_repository.insert(connection, user, description.emails)
+        await user_store.insert(connection, user, description.emails)
     except exc.IntegrityError:
         raise _name_taken() from None
     provisioned = await _apply(connection, call, user, description)
@@ -120,7 +121,7 @@ async def change(
     user = replace(before, **description.values)
     if user != before:
         try:
-            user = await user_repository.update(connection, user, description.emails, to_milliseconds(call.now))
+            user = await user_store.update(connection, user, description.emails, to_milliseconds(call.now))
         except exc.IntegrityError:
             raise _name_taken() from None
     provisioned = await _apply(connection, call, user, description)
@@ -135,9 +136,9 @@ async def remove(connection: AsyncConnection, call: DirectoryCall, user: Provisi
     Raises Refused.
     """
     ended = await _take_out(connection, call, user)
-    groups = await group_repository.list_group_ids(connection, user.id)
-    await user_repository.delete(connection, user.id)
-    await group_repository.touch(connection, groups, to_milliseconds(call.now))
+    groups = await group_store.list_group_ids(connection, user.id)
+    await user_store.delete(connection, user.id)
+    await group_store.touch(connection, groups, to_milliseconds(call.now))
     if user.principal_id is not None and not await _is_member(connection, user):
         await account_repository.leave_home(connection, user.principal_id, call.org_id)
     await _record(connection, call, "scim.user.delete", user)
@@ -173,7 +174,7 @@ async def _with_account(
         return user
     existing = await account_repository.find_in_organization(connection, description.account_email, call.org_slug)
     if existing is not None:
-        if await user_repository.find_by_principal(connection, call.org_id, existing.id) is not None:
+        if await user_store.find_by_principal(connection, call.org_id, existing.id) is not None:
             raise NotUnique(f"Another user has the account with the address {description.account_email}.")
         principal_id, owns_account = existing.id, False
     else:
@@ -184,7 +185,7 @@ async def _with_account(
         except EmailTaken:
             raise _address_taken(description.account_email) from None
         principal_id, owns_account = made.id, True
-    await user_repository.set_principal(connection, user.id, principal_id, owns_account=owns_account)
+    await user_store.set_principal(connection, user.id, principal_id, owns_account=owns_account)
     return replace(user, principal_id=principal_id, owns_account=owns_account)
 
 
@@ -194,10 +195,10 @@ async def _update_account(connection: AsyncConnection, user: ProvisionedUser, de
     """
     if user.principal_id is None:
         return
-    member = await member_repository.find_member(connection, user.org_id, user.principal_id)
+    member = await member_store.find_member(connection, user.org_id, user.principal_id)
     if member is not None and member.role is Role.OWNER:
         return
-    if await member_repository.is_elsewhere(connection, user.org_id, user.principal_id):
+    if await member_store.is_elsewhere(connection, user.org_id, user.principal_id):
         return
     account = await account_repository.get_user(connection, user.principal_id)
     email = description.account_email
@@ -213,7 +214,7 @@ async def _update_account(connection: AsyncConnection, user: ProvisionedUser, de
 async def _admit(connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser) -> bool:
     """Make the user a member whom the directory manages, with the role of its groups. Whether that is new."""
     principal_id = user.principal_id or ""
-    member = await member_repository.find_member(connection, call.org_id, principal_id)
+    member = await member_store.find_member(connection, call.org_id, principal_id)
     if member is not None and member.role is Role.OWNER:
         return False
     if member is not None and member.managed:
@@ -221,7 +222,7 @@ async def _admit(connection: AsyncConnection, call: DirectoryCall, user: Provisi
     if member is None:
         await _add_member(connection, call, user)
         return True
-    await member_repository.set_managed(connection, call.org_id, principal_id, managed=True)
+    await member_store.set_managed(connection, call.org_id, principal_id, managed=True)
     await _record_admission(connection, call, user, member.role, existing=True)
     await roles.apply_roles(connection, call.actor, [user.id], call.request_id)
     return True
@@ -230,9 +231,7 @@ async def _admit(connection: AsyncConnection, call: DirectoryCall, user: Provisi
 async def _add_member(connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser) -> None:
     role = await roles.role_for(connection, call.org_id, user.id)
     try:
-        await organization_repository.add_membership(
-            connection, call.org_id, user.principal_id or "", role, managed=True
-        )
+        await organization_store.add_membership(connection, call.org_id, user.principal_id or "", role, managed=True)
     except Conflict as error:
         raise Refused(error.message) from error
     await _record_admission(connection, call, user, role, existing=False)
@@ -251,14 +250,14 @@ async def _take_out(connection: AsyncConnection, call: DirectoryCall, user: Prov
     """
     ended = await _suspend(connection, call, user)
     addresses = await _addresses(connection, user)
-    for one in await invitation_repository.revoke_addressed(connection, call.org_id, addresses, call.now):
+    for one in await invitation_store.revoke_addressed(connection, call.org_id, addresses, call.now):
         await record(connection, call.actor, "invitation.revoke", one, {"by": user.id}, call.request_id)
     return ended
 
 
 async def _addresses(connection: AsyncConnection, user: ProvisionedUser) -> list[str]:
     """All that an invitation of the user might be addressed to."""
-    found = [user.user_name, *await user_repository.list_addresses(connection, user.id)]
+    found = [user.user_name, *await user_store.list_addresses(connection, user.id)]
     if user.principal_id is not None:
         found.append((await account_repository.get_user(connection, user.principal_id)).email)
     return found
@@ -276,17 +275,17 @@ async def _suspend(connection: AsyncConnection, call: DirectoryCall, user: Provi
     """
     if user.principal_id is None:
         return False
-    member = await member_repository.find_member(connection, call.org_id, user.principal_id)
+    member = await member_store.find_member(connection, call.org_id, user.principal_id)
     if member is None:
         return False
     if member.role is Role.OWNER:
         raise Refused("The user is an owner of the organization: another owner has to change the role first.")
-    if not await member_repository.has_other_administrators(connection, call.org_id, member):
+    if not await member_store.has_other_administrators(connection, call.org_id, member):
         raise Refused("The user is the last administrator of the organization: another member has to become one first.")
     data = await _hand_over(connection, call, member)
     them = owned_principals(member.id)
     data["withdrawnApprovals"] = await approvals.withdraw_approvals(connection, call.org_id, them, call.now)
-    await member_repository.end_membership(connection, call.org_id, member.id, call.now)
+    await member_store.end_membership(connection, call.org_id, member.id, call.now)
     await login_repository.forget_links(connection, call.org_id, member.id)
     data |= {"role": member.role.value, "by": user.id}
     await record(connection, call.actor, "scim.member.suspend", member.id, data, call.request_id)
@@ -297,7 +296,7 @@ async def _hand_over(connection: AsyncConnection, call: DirectoryCall, member: S
     """Give the member's agents and services to the successor whom the organization has named, or retire them. Either
     way their credentials end. What was done, for the audit log.
     """
-    owned = await member_repository.list_owned(connection, call.org_id, member.id)
+    owned = await member_store.list_owned(connection, call.org_id, member.id)
     successor = await _find_successor(connection, call.org_id, member)
     given: list[str] = []
     if successor is not None:
@@ -305,13 +304,13 @@ async def _hand_over(connection: AsyncConnection, call: DirectoryCall, member: S
             if machine.owner_id != member.id:  # it goes with its owner
                 continue
             try:
-                await member_repository.transfer_ownership(connection, call.org_id, machine, successor, call.now)
+                await member_store.transfer_ownership(connection, call.org_id, machine, successor, call.now)
             except Conflict:  # the successor would own too many
                 break
             given.append(machine.id)
-    left = await member_repository.list_owned(connection, call.org_id, member.id)
+    left = await member_store.list_owned(connection, call.org_id, member.id)
     for machine in left:
-        await member_repository.retire_machine(connection, call.org_id, machine.id, call.now)
+        await member_store.retire_machine(connection, call.org_id, machine.id, call.now)
     data: dict[str, Any] = {"retired": [machine.id for machine in left]}
     if successor is not None:
         data |= {"successor": successor.id, "handedOver": given}
@@ -323,12 +322,12 @@ async def _find_successor(connection: AsyncConnection, org_id: str, member: Stor
     successor_id = await settings_repository.find_successor(connection, org_id)
     if successor_id is None or successor_id == member.id:
         return None
-    found = await member_repository.find_member(connection, org_id, successor_id)
+    found = await member_store.find_member(connection, org_id, successor_id)
     return found if found is not None and found.kind is PrincipalKind.USER else None
 
 
 async def _is_member(connection: AsyncConnection, user: ProvisionedUser) -> bool:
-    member = await member_repository.find_member(connection, user.org_id, user.principal_id or "")
+    member = await member_store.find_member(connection, user.org_id, user.principal_id or "")
     return member is not None
 
 
@@ -339,7 +338,7 @@ async def _require_room(connection: AsyncConnection, org_id: str) -> None:
     events = sa.select(audit_heads.c.seq).where(audit_heads.c.org_id == org_id)
     if (await connection.scalar(events) or 0) < MAX_USERS:
         return
-    if await user_repository.count(connection, org_id) >= MAX_USERS:
+    if await user_store.count(connection, org_id) >= MAX_USERS:
         raise Refused(f"A directory can have at most {MAX_USERS} users.")
 
 

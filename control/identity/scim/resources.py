@@ -15,8 +15,8 @@ from scim2_models import Context
 from scim2_models.messages.response_parameters import ResponseParameters
 
 from chassis.db.database import format_time
-from control.identity.directory.group_repository import ProvisionedGroup
-from control.identity.directory.user_repository import GroupOfUser, ProvisionedUser
+from control.identity.directory.group_store import ProvisionedGroup
+from control.identity.directory.user_store import GroupOfUser, ProvisionedUser
 from control.identity.scim.errors import InvalidValue, VersionMismatch
 from control.identity.scim.library_errors import translated
 from control.identity.scim.models import TOLERANT, Group, ScimResource, ScimUser

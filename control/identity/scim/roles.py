@@ -14,10 +14,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.tables import memberships
 from control.audit.record import Actor, record
-from control.identity import member_repository, organization_repository
-from control.identity.directory import user_repository
-from control.identity.directory.batches import batches
-from control.identity.directory.user_repository import GroupOfUser
+from control.identity.directory import user_store
+from control.identity.directory.user_store import GroupOfUser, batches
+from control.identity.members import member_store
+from control.identity.organizations import organization_store
 from control.identity.sso import connection_repository
 from control.identity.sso.mapping import role_of
 from proto.identity import Role
@@ -50,7 +50,7 @@ async def role_for(connection: AsyncConnection, org_id: str, user_id: str) -> Ro
     rule = await load_rule(connection, org_id)
     if not rule.mapping:
         return rule.default
-    groups = await user_repository.list_groups_of(connection, [user_id])
+    groups = await user_store.list_groups_of(connection, [user_id])
     return rule.role_for(groups[user_id])
 
 
@@ -64,8 +64,8 @@ async def apply_roles(
     rule = await load_rule(connection, org_id)
     if rule.mapping is None:
         return False
-    principal_of = dict(await user_repository.list_principals(connection, org_id, user_ids))
-    groups = await user_repository.list_groups_of(connection, principal_of)
+    principal_of = dict(await user_store.list_principals(connection, org_id, user_ids))
+    groups = await user_store.list_groups_of(connection, principal_of)
     current = await _managed_roles(connection, org_id, principal_of.values())
     changes: defaultdict[Role, list[str]] = defaultdict(list)
     for user_id, principal_id in principal_of.items():
@@ -116,7 +116,7 @@ async def _set_roles(
 
 async def _demote(connection: AsyncConnection, org_id: str, principal_id: str, role: Role) -> bool:
     """Take the role of an administrator away, one after the other: each may be the last one. False for that one."""
-    member = await member_repository.find_member(connection, org_id, principal_id)
-    if member is None or not await member_repository.has_other_administrators(connection, org_id, member):
+    member = await member_store.find_member(connection, org_id, principal_id)
+    if member is None or not await member_store.has_other_administrators(connection, org_id, member):
         return False
-    return await organization_repository.set_role(connection, org_id, principal_id, role)
+    return await organization_store.set_role(connection, org_id, principal_id, role)

@@ -17,9 +17,9 @@ from chassis.http.operation import Body, Operation, ResponseSpec, json_content
 from chassis.http.web import Route, json_response, request_id
 from control.audit.record import record
 from control.http.context import HandlerContext
-from control.identity import member_repository
-from control.identity.directory import directory_repository, group_repository, user_repository
-from control.identity.schemas import PRINCIPAL_ID
+from control.identity.bodies import PRINCIPAL_ID
+from control.identity.directory import group_store, user_store
+from control.identity.members import member_store
 from control.identity.scim import settings_repository
 from control.identity.scim.roles import load_rule
 from control.identity.scim.tokens import TAG
@@ -124,7 +124,7 @@ class ScimSettingsHandlers:
         require_user(authorization_context(request))
         async with self.context.write_transaction(request) as (connection, caller):
             require_user(caller)
-            removed = await directory_repository.delete(connection, caller.org_id, datetime.now(UTC))
+            removed = await group_store.delete_directory(connection, caller.org_id, datetime.now(UTC))
             data = {
                 "users": removed.users,
                 "groups": removed.groups,
@@ -140,8 +140,8 @@ class ScimSettingsHandlers:
         return ShownScimSettings(
             successor_principal_id=await settings_repository.find_successor(connection, org_id),
             endpoint=self.urls.base(org_slug),
-            users=await user_repository.count(connection, org_id),
-            groups=await group_repository.count(connection, org_id),
+            users=await user_store.count(connection, org_id),
+            groups=await group_store.count(connection, org_id),
             default_role=rule.default,
             role_mapping=mapping,
         )
@@ -152,6 +152,6 @@ async def _require_successor(connection: AsyncConnection, org_id: str, principal
     if principal_id is None:
         return
     is_id = PRINCIPAL_ID.fullmatch(principal_id) is not None  # a body may hold characters that no database column takes
-    member = await member_repository.find_member(connection, org_id, principal_id) if is_id else None
+    member = await member_store.find_member(connection, org_id, principal_id) if is_id else None
     if member is None or member.kind is not PrincipalKind.USER:
         raise Conflict("successorPrincipalId must be the principalId of a user who is a member of the organization.")

@@ -11,8 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.model import DirectoryIdentity
 from chassis.errors import NotFound
 from chassis.http.access import directory_identity
-from control.identity.directory import user_repository as store
-from control.identity.directory.user_repository import GroupOfUser, ProvisionedUser
+from control.identity.directory import user_store as store
+from control.identity.directory.user_store import GroupOfUser, ProvisionedUser
 from control.identity.scim import provisioning
 from control.identity.scim.endpoint import (
     ScimEndpoint,

@@ -16,6 +16,6 @@ the organization, and the browser gets the same 400 for every reason (`browser`)
 who the user is; which account that is, `identity_repository` alone knows, by connection and subject.
 
 What administrators see and change: `connections`, `settings`, `domains` (through `dns`), `identities`, `dry_run`. What
-users do: `links`. Whether a password is still a way in is decided at its login, by `control.identity.enforcement`.
+users do: `links`. Whether a password is still a way in is decided at its login, by `control.identity.users.session_store`.
 `routes` builds all of it; `*_repository` and `tables` store it, and `housekeeping` deletes what has expired.
 """

@@ -17,15 +17,17 @@ from datetime import datetime
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from control.identity import member_repository, organization_repository, user_repository
-from control.identity.directory import user_repository as provisioned_users
+from control.identity.directory import user_store as provisioned_users
+from control.identity.members import member_store
+from control.identity.organizations import organization_store
 from control.identity.sso import domain_repository, identity_repository, mapping
 from control.identity.sso.connection_repository import ConnectionOfOrganization, StoredConnection
 from control.identity.sso.identity_repository import StoredIdentity
 from control.identity.sso.mapping import Profile
 from control.identity.sso.refusal import LoginRefused
 from control.identity.sso.tables import Protocol
-from control.identity.user_repository import EmailTaken, User
+from control.identity.users import user_store
+from control.identity.users.user_store import EmailTaken, User
 from proto.identity import Role
 
 
@@ -64,17 +66,17 @@ async def find_account(
     if link_principal_id is not None:
         return await _find_requested(connection, found.connection, identity, link_principal_id)
     if identity is not None:
-        user = await user_repository.get_user(connection, identity.principal_id)
+        user = await user_store.get_user(connection, identity.principal_id)
         return FoundAccount(_require_active(user), identity)
     provisioned = await find_provisioned(connection, found.connection, subject, profile)
     if provisioned is not None:
         return FoundAccount(_require_active(provisioned))
-    existing = await user_repository.find_in_organization(connection, profile.email, found.org_slug)
+    existing = await user_store.find_in_organization(connection, profile.email, found.org_slug)
     if existing is not None:
         await require_linkable(connection, found.connection, existing, profile)
         return FoundAccount(_require_active(existing))
     try:
-        user = await user_repository.create_user(
+        user = await user_store.create_user(
             connection, profile.email, profile.name, None, home_org_id=found.connection.org_id
         )
     except EmailTaken:
@@ -90,22 +92,22 @@ async def apply_role(
     an administrator, who chooses it, could be one.
     """
     role = mapping.role_of(stored.role_mapping, stored.default_role, groups)
-    member = await member_repository.find_member(connection, stored.org_id, user.id)
+    member = await member_store.find_member(connection, stored.org_id, user.id)
     if member is not None and member.role is Role.OWNER and not stored.confirmed_by_owner:
         raise LoginRefused(
             "not_confirmed", "An owner has to confirm provider and certificates, by a PUT of the connection."
         )
     if member is None:
-        await organization_repository.add_membership(connection, stored.org_id, user.id, role)
+        await organization_store.add_membership(connection, stored.org_id, user.id, role)
         return AppliedRole(role, provisioned=True)
     if stored.role_mapping is None or member.role is role or member.managed:
         return AppliedRole(member.role, provisioned=False)
-    may_change = member.role is not Role.OWNER and await member_repository.has_other_administrators(
+    may_change = member.role is not Role.OWNER and await member_store.has_other_administrators(
         connection, stored.org_id, member, stays_admin=role is Role.ADMIN
     )
     if not may_change:
         return AppliedRole(member.role, provisioned=False, kept=role)
-    await organization_repository.set_role(connection, stored.org_id, user.id, role)
+    await organization_store.set_role(connection, stored.org_id, user.id, role)
     return AppliedRole(role, provisioned=False, before=member.role)
 
 
@@ -149,19 +151,19 @@ async def _require_directorys(connection: AsyncConnection, org_id: str, principa
     """The account that the directory has made. Raises LoginRefused if it is more by now than the directory's: whoever
     writes `externalId` chooses who logs in as it.
     """
-    member = await member_repository.find_member(connection, org_id, principal_id)
+    member = await member_store.find_member(connection, org_id, principal_id)
     if member is not None and member.role is Role.OWNER:
         raise LoginRefused("account_exists", "The user has become an owner, and has to link the account.")
-    if await member_repository.is_elsewhere(connection, org_id, principal_id):
+    if await member_store.is_elsewhere(connection, org_id, principal_id):
         raise LoginRefused("account_exists", "The user has joined other organizations, and has to link the account.")
-    return await user_repository.get_user(connection, principal_id)
+    return await user_store.get_user(connection, principal_id)
 
 
 async def require_linkable(
     connection: AsyncConnection, stored: StoredConnection, existing: User, profile: Profile
 ) -> None:
     """Raises LoginRefused unless the address alone suffices to link the account."""
-    member = await member_repository.find_member(connection, stored.org_id, existing.id)
+    member = await member_store.find_member(connection, stored.org_id, existing.id)
     proven = await domain_repository.is_verified(connection, stored.org_id, profile.email.rpartition("@")[2])
     verified = stored.protocol is Protocol.SAML or profile.email_verified
     if member is not None and member.role is Role.OWNER:
@@ -185,9 +187,9 @@ async def _find_requested(
     connection: AsyncConnection, stored: StoredConnection, identity: StoredIdentity | None, principal_id: str
 ) -> FoundAccount:
     """The account whose session has asked to be linked. Its address need not be that of the provider."""
-    if await member_repository.find_member(connection, stored.org_id, principal_id) is None:
+    if await member_store.find_member(connection, stored.org_id, principal_id) is None:
         raise LoginRefused("link_not_member", "The account that asked to be linked is no member any more.")
-    user = _require_active(await user_repository.get_user(connection, principal_id))
+    user = _require_active(await user_store.get_user(connection, principal_id))
     if identity is not None and identity.principal_id != principal_id:
         raise LoginRefused("link_taken", "The provider's user is linked to another account.")
     return FoundAccount(user, identity)

@@ -20,9 +20,7 @@ from chassis.http.web import RATE_LIMITS, json_response, request_id
 from chassis.limits.limiter import LimitClass
 from control.audit.record import Actor, record
 from control.http.context import HandlerContext
-from control.identity import session_repository
-from control.identity.session_issuer import SessionIssuer
-from control.identity.session_repository import IssuedSession
+from control.identity.login.credentials import SessionIssuer
 from control.identity.sso import (
     accounts,
     browser,
@@ -41,6 +39,8 @@ from control.identity.sso.refusal import LoginRefused
 from control.identity.sso.schemas import CompletedLogin, LoginUser
 from control.identity.sso.settings_repository import MFA
 from control.identity.sso.tables import MfaTrust, Protocol
+from control.identity.users import session_store
+from control.identity.users.session_store import IssuedSession
 from proto.identity import PrincipalKind
 
 log = structlog.get_logger(__name__)
@@ -159,7 +159,7 @@ class Completion:
         methods = await self._methods(connection, stored.org_id, vouched)
         await _record(connection, request, found, account, identity, applied, methods, tested=tested)
         if ending == "json":
-            session = await session_repository.start(
+            session = await session_store.start(
                 connection, stored.org_id, account.user.id, methods, now, expires_at=vouched.session_expires_at
             )
             await record_session(connection, request, session, stored.id)

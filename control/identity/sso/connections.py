@@ -20,7 +20,6 @@ from chassis.http.web import Route, json_response, request_id
 from control.audit.record import Actor, record
 from control.http.context import HandlerContext
 from control.http.url_input import check_url
-from control.identity.enforcement import find_break_glass
 from control.identity.sso import connection_repository as store
 from control.identity.sso import identity_repository, settings_repository
 from control.identity.sso.connection_repository import StoredConnection
@@ -28,6 +27,7 @@ from control.identity.sso.mapping import MAPPED
 from control.identity.sso.saml.certificates import IdpCertificate, parse_certificate
 from control.identity.sso.schemas import ConnectionChange, ConnectionList, Deleted, SsoConnection, connection_body
 from control.identity.sso.tables import Protocol
+from control.identity.users.session_store import find_break_glass
 from control.secrets.secret_box import SecretBox
 from proto.identity import PrincipalKind, Role, Scope
 

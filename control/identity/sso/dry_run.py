@@ -12,11 +12,12 @@ from chassis.http.access import authorization_context, bearer
 from chassis.http.operation import Body, Operation, ResponseSpec, json_content
 from chassis.http.web import Route, json_response
 from control.http.context import HandlerContext
-from control.identity import member_repository, user_repository
+from control.identity.members import member_store
 from control.identity.sso import accounts, connection_repository, identity_repository, mapping
 from control.identity.sso.connections import PROTOCOL, TAG, parse_protocol
 from control.identity.sso.refusal import LoginRefused
 from control.identity.sso.tables import MAX_SUBJECT_LENGTH, Protocol
+from control.identity.users import user_store
 from proto.identity import Role, Scope
 
 _Value = str | bool | float | None | list[str]
@@ -94,7 +95,7 @@ class ConnectionDryRuns:
             known = None
             if body.subject is not None:
                 known = await identity_repository.find(connection, stored.id, body.subject)
-            existing = await user_repository.find_in_organization(connection, profile.email, caller.org_slug)
+            existing = await user_store.find_in_organization(connection, profile.email, caller.org_slug)
             account: Literal["KNOWN", "LINKED", "CREATED"] = "CREATED" if known is None else "KNOWN"
             try:
                 provisioned = (
@@ -111,7 +112,7 @@ class ConnectionDryRuns:
             except LoginRefused as refusal:
                 return json_response(_refused(refusal, profile, role))
             principal_id = known.principal_id if known is not None else linked and linked.id
-            member = principal_id and await member_repository.find_member(connection, caller.org_id, principal_id)
+            member = principal_id and await member_store.find_member(connection, caller.org_id, principal_id)
             if member and member.managed:
                 role = member.role
         return json_response(

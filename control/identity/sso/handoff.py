@@ -17,16 +17,17 @@ from chassis.http.web import RATE_LIMITS, Route, json_response, request_id
 from chassis.limits.limiter import LimitClass
 from control.audit.record import Actor, record
 from control.http.context import HandlerContext
-from control.identity import refresh_cookie, session_repository, user_repository
-from control.identity.session_issuer import SessionIssuer, user_body
-from control.identity.session_repository import IssuedSession
+from control.identity.login import credentials
+from control.identity.login.credentials import SessionIssuer, user_body
 from control.identity.sso import browser, connection_repository, identity_repository, login_repository, return_path
 from control.identity.sso.browser import NO_STORE, REFUSED
 from control.identity.sso.completion import record_session
 from control.identity.sso.connections import TAG
 from control.identity.sso.login_repository import StoredCode
 from control.identity.sso.schemas import Handoff, HandoffCode
-from control.identity.user_repository import User
+from control.identity.users import session_store, user_store
+from control.identity.users.session_store import IssuedSession
+from control.identity.users.user_store import User
 from proto.identity import Role
 
 log = structlog.get_logger(__name__)
@@ -80,7 +81,7 @@ class Handoffs:
         await limits.check_address(request, LimitClass.FAILED_SSO)
         body = await self.context.read_body(request, HandoffCode)
         if body.cookie:
-            refresh_cookie.require_same_origin(request)
+            credentials.require_same_origin(request)
         await self.issuer.ensure_key_published()
         spent: _Spent | _Refused | None = None
         if browser.is_secret(body.code):
@@ -102,7 +103,7 @@ class Handoffs:
         )
         response = json_response(material, headers=NO_STORE)
         if body.cookie:
-            refresh_cookie.keep(response, tokens.refresh_token)
+            credentials.keep_refresh_token(response, tokens.refresh_token)
         return response
 
     async def _spend(self, connection: AsyncConnection, request: web.Request, secret: str) -> _Spent | _Refused | None:
@@ -116,8 +117,8 @@ class Handoffs:
         role = await _current_role(connection, code)
         if role is None:
             return _Refused(code, "access_removed")
-        user = await user_repository.get_user(connection, code.principal_id)
-        session = await session_repository.start(
+        user = await user_store.get_user(connection, code.principal_id)
+        session = await session_store.start(
             connection, code.org_id, user.id, code.methods, now, expires_at=code.session_expires_at
         )
         await record_session(connection, request, session, code.connection_id)

@@ -18,7 +18,7 @@ from control.audit.record import record
 from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
 from control.http.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
-from control.identity.schemas import Email
+from control.identity.bodies import Email
 from control.identity.sso import identity_repository as store
 from control.identity.sso import settings_repository
 from control.identity.sso.connections import TAG, require_user

@@ -18,11 +18,11 @@ from chassis.http.web import Route, json_response, request_id
 from control.audit.record import Actor, record
 from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
-from control.identity import user_repository
 from control.identity.sso import browser, connection_repository, login_repository
 from control.identity.sso.browser import NO_STORE
 from control.identity.sso.connections import TAG
 from control.identity.sso.urls import SsoUrls
+from control.identity.users import user_store
 from proto.identity import PrincipalKind, Role
 
 
@@ -86,6 +86,6 @@ async def _require_own_credential(connection: AsyncConnection, caller: Authentic
     """
     if not caller.is_federated:
         return
-    user = await user_repository.get_user(connection, caller.principal_id)
+    user = await user_store.get_user(connection, caller.principal_id)
     if caller.role is Role.OWNER or user.password_hash is not None:
         raise Forbidden("Log in with your password to link the account.")

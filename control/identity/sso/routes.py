@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 from chassis.http.access import BearerAuth
 from chassis.http.web import CleanupContext, Route
 from control.http.context import HandlerContext
-from control.identity.session_issuer import SessionIssuer
+from control.identity.login.credentials import SessionIssuer
 from control.identity.sso.acs import AssertionConsumer
 from control.identity.sso.browser import check_org_slug
 from control.identity.sso.callback import Callback

@@ -7,8 +7,8 @@ from msgspec import UNSET, Meta, UnsetType
 
 from chassis.db.database import format_time
 from control.http.field_types import Timestamp
-from control.identity.schemas import Email, InCookie
-from control.identity.session_issuer import SessionUser, Tokens
+from control.identity.bodies import Email, InCookie
+from control.identity.login.credentials import SessionUser, Tokens
 from control.identity.sso.connection_repository import StoredConnection
 from control.identity.sso.tables import MAX_CLIENT_ID_LENGTH, MAX_ENTITY_ID_LENGTH, MfaTrust, Protocol
 from proto.identity import MAX_URL_LENGTH, Role

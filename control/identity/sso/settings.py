@@ -13,13 +13,14 @@ from chassis.http.operation import Body, Operation, ResponseSpec, json_content
 from chassis.http.web import Route, json_response, request_id
 from control.audit.record import record
 from control.http.context import HandlerContext
-from control.identity import member_repository, user_repository
-from control.identity.enforcement import find_break_glass, is_enforced
-from control.identity.schemas import PRINCIPAL_ID
+from control.identity.bodies import PRINCIPAL_ID
+from control.identity.members import member_store
 from control.identity.sso import connection_repository, settings_repository
 from control.identity.sso.connections import TAG, require_user
 from control.identity.sso.schemas import ShownSettings, SsoSettings
 from control.identity.sso.settings_repository import StoredSettings
+from control.identity.users import user_store
+from control.identity.users.session_store import find_break_glass, requires_sso
 from proto.identity import Role, Scope
 
 _CONTENT: Final = json_content(ShownSettings)
@@ -81,8 +82,8 @@ async def _require_break_glass(connection: AsyncConnection, org_id: str, princip
     if principal_id is None:
         return
     is_id = PRINCIPAL_ID.fullmatch(principal_id) is not None  # a body may hold characters that no database column takes
-    member = await member_repository.find_member(connection, org_id, principal_id) if is_id else None
-    user = None if member is None else await user_repository.find_user(connection, principal_id)
+    member = await member_store.find_member(connection, org_id, principal_id) if is_id else None
+    user = None if member is None else await user_store.find_user(connection, principal_id)
     if member is None or member.role is not Role.OWNER or user is None or user.password_hash is None:
         raise Conflict("breakGlassPrincipalId must be an owner of the organization who has a password.")
 
@@ -94,7 +95,7 @@ async def _shown(connection: AsyncConnection, org_id: str) -> ShownSettings:
         mfa_trust=settings.mfa_trust,
         personal_tokens=settings.personal_tokens,
         break_glass_principal_id=settings.break_glass_id,
-        enforced=await is_enforced(connection, org_id),
+        enforced=await requires_sso(connection, org_id),
         effective_break_glass_principal_id=await find_break_glass(connection, org_id),
         tested_protocols=[each.protocol for each in found if each.tested_at is not None],
         confirmed_by_owner=[each.protocol for each in found if each.confirmed_by_owner],

@@ -12,8 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.grants import FEDERATED
 from chassis.auth.tables import organizations, sessions
 from chassis.db.database import to_milliseconds
-from control.identity.enforcement import find_break_glass
 from control.identity.sso.tables import MfaTrust, sso_connections, sso_identities, sso_settings
+from control.identity.users.session_store import find_break_glass
 
 MFA: Final = "mfa"  # RFC 8176
 

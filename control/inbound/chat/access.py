@@ -9,9 +9,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.membership_status import any_disabled, common_scopes, load_membership_statuses
 from chassis.auth.model import AuthorizationContext
 from chassis.errors import Forbidden
-from control.identity import enforcement
-from control.identity.chat_links import repository as link_repository
-from control.identity.chat_links.model import ChatUser, StoredChatLink
+from control.identity import chat_links as link_repository
+from control.identity.chat_links import ChatUser, StoredChatLink
+from control.identity.users import session_store
 from proto.identity import PrincipalKind, Scope
 
 LEFT: Final = "You are no longer a member of the organization that your chat user is linked with."
@@ -57,6 +57,6 @@ def require_scope(access: AuthorizationContext, *wanted: Scope) -> None:
 
 async def _permits(connection: AsyncConnection, link: StoredChatLink) -> bool:
     """The same as `enforcement.permits` for a session."""
-    if link.is_federated or not await enforcement.is_enforced(connection, link.org_id):
+    if link.is_federated or not await session_store.requires_sso(connection, link.org_id):
         return True
-    return await enforcement.find_break_glass(connection, link.org_id) == link.principal_id
+    return await session_store.find_break_glass(connection, link.org_id) == link.principal_id

@@ -25,8 +25,8 @@ from control.approvals.model import RequestRecord, Status
 from control.approvals.notifications import LinkBuilder, involved_principals, resolved_message
 from control.approvals.tables import approval_requests
 from control.audit.record import Actor, record
-from control.identity.chat_links import repository as link_repository
-from control.identity.chat_links.model import ChatUser, StoredChatLink
+from control.identity import chat_links as link_repository
+from control.identity.chat_links import ChatUser, StoredChatLink
 from control.inbound.chat import commands, update_queue
 from control.inbound.chat.access import AccessLost, find_access, load_access
 from control.inbound.chat.commands import Caller, Command

@@ -13,7 +13,7 @@ from chassis.http.access import public
 from chassis.http.operation import Operation, ResponseSpec, Tag, json_content
 from chassis.http.web import RATE_LIMITS, Route, json_response
 from chassis.limits.limiter import LimitClass
-from control.identity.chat_links.tables import ChatPlatform
+from control.identity.chat_links import ChatPlatform
 from control.inbound.chat import commands, payloads
 from control.inbound.chat.actor import ChatActor, PressResult, Surface
 from control.inbound.chat.replies import CHAT_A_MARKUP, chat_a_reply

@@ -16,7 +16,7 @@ from chassis.http.access import public
 from chassis.http.operation import Operation, ResponseSpec, json_content
 from chassis.http.web import RATE_LIMITS, Route, json_response
 from chassis.limits.limiter import LimitClass
-from control.identity.chat_links.tables import ChatPlatform
+from control.identity.chat_links import ChatPlatform
 from control.inbound.chat.actor import ChatActor, PressResult, Surface
 from control.inbound.chat.chat_a import TAG
 from control.inbound.chat.payloads import CommandCall, UnhandledInteraction, parse_interaction

@@ -21,9 +21,8 @@ from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
 from control.http.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
 from control.http.path_ids import path_id
-from control.identity.chat_links import repository as link_repository
-from control.identity.chat_links.model import StoredChatLink
-from control.identity.chat_links.tables import ChatPlatform
+from control.identity import chat_links as link_repository
+from control.identity.chat_links import ChatPlatform, StoredChatLink
 from control.inbound.chat.actor import record_removal
 from control.inbound.chat.chat_a import TAG
 from proto.identity import Scope

@@ -5,7 +5,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter
 
-from control.identity.chat_links.tables import ChatPlatform
+from control.identity.chat_links import ChatPlatform
 
 
 class UpdateOutcome(StrEnum):

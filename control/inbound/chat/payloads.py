@@ -15,8 +15,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from msgspec import Meta
 
-from control.identity.chat_links.model import ChatUser
-from control.identity.chat_links.tables import MAX_PLATFORM_ID_LENGTH, ChatPlatform
+from control.identity.chat_links import MAX_PLATFORM_ID_LENGTH, ChatPlatform, ChatUser
 from control.inbound.chat.commands import Command, parse_command
 from control.inbound.webhooks.platform import PayloadError, convert, decode
 from control.notify.deliveries.platforms.chat_a import APPROVE_ACTION

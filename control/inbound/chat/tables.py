@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from chassis.auth.tables import metadata
 from chassis.db.database import UtcTime, enum_check, text
-from control.identity.chat_links.tables import ChatPlatform
+from control.identity.chat_links import ChatPlatform
 
 # Sent after the answer, through a URL that the platform gave with the request.
 chat_updates: Final = sa.Table(

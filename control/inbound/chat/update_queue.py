@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.id_generation import new_id
 from chassis.db.database import to_milliseconds
-from control.identity.chat_links.tables import ChatPlatform
+from control.identity.chat_links import ChatPlatform
 from control.inbound.chat.tables import chat_updates
 from control.secrets.secret_box import DecryptionError, SecretBox
 

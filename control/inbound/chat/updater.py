@@ -16,8 +16,8 @@ from aiohttp import web
 
 from chassis.db.database import Database
 from chassis.runtime.periodic import FailureLog, PeriodicTask
-from control.identity.chat_links import repository as link_repository
-from control.identity.chat_links.tables import ChatPlatform
+from control.identity import chat_links as link_repository
+from control.identity.chat_links import ChatPlatform
 from control.inbound.chat import update_queue
 from control.inbound.chat.metrics import ChatMetrics, UpdateOutcome
 from control.inbound.chat.update_queue import MAX_ATTEMPTS, ClaimedUpdate

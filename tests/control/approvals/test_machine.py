@@ -44,7 +44,7 @@ from control.approvals.voting import VoteRequest
 from control.audit.record import Actor, record
 from control.audit.tables import audit_events
 from control.audit.verify import verify_stored
-from control.identity import organization_repository
+from control.identity.organizations import organization_store
 from proto.identity import PrincipalKind, Role
 from tests.control.approvals.office import POLICY, context
 from tests.selection import scaled
@@ -172,7 +172,7 @@ class Machine(RuleBasedStateMachine):
     async def _begin(self) -> None:
         async with self.database.write() as connection:
             slug = f"org-{next(self.numbers)}"
-            self.org = await organization_repository.create_organization(connection, slug, slug)
+            self.org = await organization_store.create_organization(connection, slug, slug)
             await record(connection, Actor(self.org.id), "organization.create", self.org.id, {}, "r")
             self.everyone = [await self._new(connection, None) for _ in range(4)]
             self.everyone += [await self._new(connection, self.everyone[n]) for n in (0, 0, 1)]
@@ -182,10 +182,8 @@ class Machine(RuleBasedStateMachine):
 
     async def _new(self, connection: Any, owner: Person | None) -> Person:
         kind = PrincipalKind.USER if owner is None else PrincipalKind.AGENT
-        made = await organization_repository.create_principal(
-            connection, kind, "x", None if owner is None else owner.id
-        )
-        await organization_repository.add_membership(connection, self.org.id, made.id, Role.MEMBER)
+        made = await organization_store.create_principal(connection, kind, "x", None if owner is None else owner.id)
+        await organization_store.add_membership(connection, self.org.id, made.id, Role.MEMBER)
         return Person(made.id, kind, owner)
 
     def _policy(self) -> dict[str, Any]:
@@ -216,12 +214,12 @@ class Machine(RuleBasedStateMachine):
     async def _upset(self, database: Database, person: Person, change: Any) -> None:
         async with database.write() as connection:
             if change == "disable":
-                await organization_repository.disable_principal(connection, person.id)
+                await organization_store.disable_principal(connection, person.id)
                 return
             where = (memberships.c.org_id == self.org.id) & (memberships.c.principal_id == person.id)
             await connection.execute(delete(memberships).where(where))
             if change is not None:
-                await organization_repository.add_membership(connection, self.org.id, person.id, change)
+                await organization_store.add_membership(connection, self.org.id, person.id, change)
 
     @rule(agent=st.integers(4, 7), owner=st.integers(0, 3), then=st.lists(st.booleans(), max_size=3), ballots=BALLOTS)
     def hand_over(self, agent: int, owner: int, then: list[bool], ballots: list[tuple[int, bool, bool]]) -> None:

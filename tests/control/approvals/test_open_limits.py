@@ -12,7 +12,7 @@ from control.approvals.model import Status
 from control.approvals.notifications import LinkBuilder
 from control.approvals.schemas import NewRequest
 from control.approvals.submission import Submission, submit
-from control.identity.member_repository import retire_machine
+from control.identity.members.member_store import retire_machine
 from control.settings import ControlSettings
 from proto.identity import PrincipalKind, Role
 from tests.chassis.auth.tenants import new_tenant

@@ -9,7 +9,7 @@ import pytest
 from chassis.auth.tables import delegations
 from chassis.db.database import format_time
 from control.approvals import repository, view_schemas
-from control.identity import organization_repository
+from control.identity.organizations import organization_store
 from proto.identity import PrincipalKind, Role, Scope
 from tests.control.approvals.office import REQUESTS, Member, Office, remove, set_role
 from tests.control.plans import Plans
@@ -89,7 +89,7 @@ async def acting(office: Office, agent: Member, owner: Member) -> Member:
     """The agent with a token that acts for its owner."""
     async with office.checks.database.write() as connection:
         org_id = office.acme.organization.id
-        made = await organization_repository.create_token(connection, org_id, agent.id, "for")
+        made = await organization_store.create_token(connection, org_id, agent.id, "for")
         row = {"token_id": made.id, "org_id": org_id, "subject_id": owner.id, "chain": [agent.id]}
         await connection.execute(delegations.insert().values(row | {"created_at": office.now()}))
     return Member(agent.id, made.secret)

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from control.identity.chat_links.model import ChatUser
+from control.identity.chat_links import ChatUser
 from control.inbound.chat.commands import Command
 from control.inbound.chat.payloads import (
     CommandCall,

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from scim2_models import Context, PatchOp
 
-from control.identity.directory.group_repository import ProvisionedGroup
+from control.identity.directory.group_store import ProvisionedGroup
 from control.identity.scim.errors import ScimError
 from control.identity.scim.groups import READ_ONLY as READ_ONLY_OF_GROUP
 from control.identity.scim.groups import group_to_patch, patched_group

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from control.approvals.policies import repository
-from control.identity import organization_repository
+from control.identity.organizations import organization_store
 from proto.identity import PrincipalKind, Role
 from tests.control.approvals.office import ASKED, POLICIES, Office
 
@@ -178,8 +178,8 @@ async def test_machines_that_can_never_decide_are_not_listed(office: Office) -> 
     unable = [await office.machine(member, role=Role.VIEWER), await office.machine(viewer), await office.machine(gone)]
     unable.append(await office.machine(member))
     async with office.checks.database.write() as connection:
-        await organization_repository.remove_membership(connection, office.acme.organization.id, gone.id)
-        await organization_repository.disable_principal(connection, unable[-1].id)
+        await organization_store.remove_membership(connection, office.acme.organization.id, gone.id)
+        await organization_store.disable_principal(connection, unable[-1].id)
     listed = [able.id, *(one.id for one in unable)]
     made = await office.policy(machineApproverIds=[able.id])
     path = f"{POLICIES}/{made['id']}"

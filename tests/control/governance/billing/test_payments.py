@@ -14,7 +14,7 @@ from control.audit.tables import audit_events
 from control.governance.billing import repository
 from control.governance.billing.history import MAX_SUBSCRIPTIONS
 from control.governance.billing.tables import subscriptions
-from control.identity import organization_repository
+from control.identity.organizations import organization_store
 from control.inbound.webhooks.tables import platform_events
 from control.plans import Plans
 from control.settings import ControlSettings
@@ -227,7 +227,7 @@ async def test_the_last_state_prevails_in_any_order_over_http(control: Control) 
         events = processor.events[:16]
         async with control.checks.database.write() as connection:
             await repository.unlink(connection, control.acme.organization.id)
-            await organization_repository.set_quota(connection, control.acme.organization.id, 777)
+            await organization_store.set_quota(connection, control.acme.organization.id, 777)
         await link(control, customer)
         delivered = [*events, *random.choices(events, k=6)]
         random.shuffle(delivered)
@@ -356,7 +356,7 @@ async def test_a_quota_of_the_operator_stays_until_the_plan_changes(control: Con
     await link(control)
     await deliver(control, event(CREATED, subscription(), at=AT, name="evt_1"))
     async with control.checks.database.write() as connection:
-        await organization_repository.set_quota(connection, control.acme.organization.id, 2_000)
+        await organization_store.set_quota(connection, control.acme.organization.id, 2_000)
     await deliver(control, event(UPDATED, subscription(period_end=1_794_000_000), at=AT + 1, name="evt_2"))
     assert await quota(control) == 2_000
     await deliver(control, event(UPDATED, subscription(prices=[price("price_business")]), at=AT + 2, name="evt_3"))

@@ -22,9 +22,9 @@ from control.audit.record import Actor, ChainSealed, record
 from control.audit.tables import audit_events
 from control.audit.verify import iter_chains, verify_stored
 from control.governance.erasures.deletion import delete_organization
-from control.identity import organization_repository
-from control.identity.bootstrap import bootstrap
-from control.identity.organization_repository import SlugTaken, StoredOrganization
+from control.identity.organizations import organization_store
+from control.identity.organizations.bootstrap import bootstrap
+from control.identity.organizations.organization_store import SlugTaken, StoredOrganization
 from control.identity.sso import (
     connection_repository,
     domain_repository,
@@ -336,11 +336,11 @@ async def test_its_slug_is_not_given_again(control: Control) -> None:
     for _ in range(2):
         with pytest.raises(SlugTaken):
             async with control.checks.database.write() as connection:
-                await organization_repository.create_organization(connection, "acme", "Anew")
+                await organization_store.create_organization(connection, "acme", "Anew")
         await purge(control.checks.database)
     async with control.checks.database.write() as connection:
-        assert await organization_repository.find_organization(connection, "acme") is None
-        await organization_repository.create_organization(connection, "acme-2", "Anew")
+        assert await organization_store.find_organization(connection, "acme") is None
+        await organization_store.create_organization(connection, "acme-2", "Anew")
 
 
 async def test_the_last_organization_can_be_deleted(control: Control) -> None:

@@ -16,6 +16,7 @@ from proto.identity import Role
 from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control
 from tests.control.identity.conftest import NewPerson, enrol
+from tests.control.identity.login.test_sessions import count_lookups
 from tests.control.identity.sso import saml_idp
 from tests.control.identity.sso.conftest import (
     PUBLIC,
@@ -29,7 +30,6 @@ from tests.control.identity.sso.conftest import (
     refusals,
     refused,
 )
-from tests.control.identity.test_cache_invalidation import count_lookups
 
 OWNER_KEYS: Final = {"id", "email", "name"}
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from aiohttp import web
 
 from control.approvals.tables import approval_votes
-from control.identity.chat_links.tables import ChatPlatform, chat_links
+from control.identity.chat_links import ChatPlatform, chat_links
 from control.inbound.chat import update_queue
 from control.inbound.chat.metrics import ChatMetrics
 from control.inbound.chat.tables import chat_updates

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.db.database import Database, DatabaseUnavailable
-from control.identity import organization_repository
+from control.identity.organizations import organization_store
 from gateway.admission.quota import db_sync
 from gateway.admission.quota.db_sync import MAX_WRITE_DELAY_S, UNLIMITED_INTERVAL_S
 from tests.gateway.admission.quota.conftest import NEXT_MONTH, Shared, month, recorded
@@ -174,7 +174,7 @@ async def test_many_organizations_are_told_in_several_transactions(
 ) -> None:
     monkeypatch.setattr(db_sync, "ACCOUNTS_PER_TRANSACTION", 3)
     async with shared.database.write() as connection:
-        orgs = [(await organization_repository.create_organization(connection, f"o{n}", f"O{n}")).id for n in range(8)]
+        orgs = [(await organization_store.create_organization(connection, f"o{n}", f"O{n}")).id for n in range(8)]
     process = shared.process()
     for items, org in enumerate(orgs, 1):
         process.accept(org, items)

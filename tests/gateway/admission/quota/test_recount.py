@@ -7,7 +7,7 @@ import pytest
 
 from chassis.clickhouse import ClickHouse, StoreUnavailable
 from chassis.db.database import Database
-from control.identity import organization_repository
+from control.identity.organizations import organization_store
 from gateway.admission.quota import recount
 from gateway.admission.quota.recount import RECOUNT_INTERVAL, RECOUNT_LAG_S, Recounter
 from gateway.outcomes import OutcomeCounts, outcome_block
@@ -26,9 +26,9 @@ def migrated_url(migrated_file: Path, tmp_path: Path) -> str:
 async def projects(database: Database, org: str) -> list[int]:
     """Two of the organization, and one of another."""
     async with database.write() as connection:
-        other = await organization_repository.create_organization(connection, "globex", "Globex")
+        other = await organization_store.create_organization(connection, "globex", "Globex")
         return [
-            (await organization_repository.create_project(connection, owner, slug, slug.title())).id
+            (await organization_store.create_project(connection, owner, slug, slug.title())).id
             for owner, slug in ((org, "shop"), (org, "app"), (other.id, "shop"))
         ]
 

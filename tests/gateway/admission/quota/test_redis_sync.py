@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from chassis.auth.tables import metadata
 from chassis.db.database import Database
 from chassis.redis import open_redis
-from control.identity import organization_repository
+from control.identity.organizations import organization_store
 from gateway.admission.quota import redis_sync
 from tests.gateway.admission.quota.conftest import MONTH, Clock, Connect, Process, Shared, month, process, recorded
 from tests.redis_server import RedisServer
@@ -125,7 +125,7 @@ def test_nobody_ever_counts_more_than_was_accepted_and_in_the_end_all_count_it(
         async with database.write() as connection:
             for table in reversed(metadata.sorted_tables):
                 await connection.execute(table.delete())
-            org = (await organization_repository.create_organization(connection, "acme", "Acme")).id
+            org = (await organization_store.create_organization(connection, "acme", "Acme")).id
         clock, accepted = Clock(), 0
         processes = [process(database, clock, redis) for _ in range(3)]
         for what, number, items in steps:

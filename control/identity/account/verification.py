@@ -1,0 +1,125 @@
+"""`/auth/email/verification`: verify the address of the caller's account with a secret that is mailed to it."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from chassis.auth.model import AuthenticatedCredential
+from chassis.errors import Conflict
+from chassis.http.access import session
+from chassis.http.declaration import declared_routes, route
+from chassis.http.web import Route
+from control.http.context import HandlerContext
+from control.http.field_types import Timestamp
+from control.identity.account import verification_store as store
+from control.identity.account.api import record_change
+from control.identity.bodies import Email, NewPassword, SecretInput
+from control.identity.login.api import TAG
+from control.identity.login.credentials import SessionUser, user_body
+from control.identity.login.throttle import LoginThrottle, ReauthenticationFailed
+from control.identity.mail import AccountMailer, require_mail_rate
+from control.identity.users import session_store, user_store
+from control.identity.users.passwords import Passwords
+from control.identity.users.user_store import EmailTaken, User
+from control.routing.arguments import SessionTransaction, begin_session, control_arguments
+from control.routing.resource import shown_as
+
+PATH: Final = "/auth/email/verification"
+_TAKEN: Final = (
+    "Another account has verified this e-mail address. To use that account in this organization, ask an administrator "
+    "to remove this one and to invite the address again, then accept with existingAccount."
+)
+
+
+class RequestedVerification(msgspec.Struct, frozen=True, rename="camel"):
+    """The address that the secret was mailed to, and until when it is valid."""
+
+    email: Email
+    expires_at: Timestamp
+
+
+class VerificationConfirmation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The secret in the mail, and the password of the account from now on."""
+
+    token: SecretInput
+    password: NewPassword
+
+
+@dataclass(frozen=True, slots=True)
+class EmailVerification:
+    """Handlers of address verification, and their dependencies."""
+
+    context: HandlerContext
+    throttle: LoginThrottle
+    passwords: Passwords
+    mailer: AccountMailer
+
+    def routes(self) -> list[Route]:
+        """Every route of this resource."""
+        return declared_routes(self, TAG, control_arguments(self.context))
+
+    @route("POST", PATH, session(), status=202, errors=(409,))
+    async def request_email_verification(
+        self, caller: AuthenticatedCredential, request: web.Request
+    ) -> RequestedVerification:
+        """Mail a secret that verifies the address of the account.
+
+        It is valid for 30 minutes, once, in sessions of this account, and replaces an earlier one, also if the mail
+        fails. 409 if the address is verified already, without a mail server (`SLUICE_CONTROL_SMTP_URL`), and if it
+        rejects the mail; 503 if it is unavailable. The response does not depend on other accounts with the same
+        address.
+        """
+        self.mailer.require_server()
+        await require_mail_rate(request, caller.org_id, caller.principal_id)
+        async with begin_session(self.context, request) as transaction:
+            user = await user_store.get_user(transaction.connection, caller.principal_id)
+            _require_unverified(user)
+            issued = await store.request(transaction.connection, user, datetime.now(UTC))
+            await record_change(transaction, "email_verification.request", {"email": user.email})
+        await self.mailer.send_verification(issued, transaction.caller.org_slug)
+        return shown_as(RequestedVerification, issued.verification)
+
+    @route("POST", PATH + "/confirm", session(), errors=(409,))
+    async def confirm_email_verification(
+        self, body: VerificationConfirmation, caller: AuthenticatedCredential, request: web.Request
+    ) -> SessionUser:
+        """Verify the address of the account.
+
+        From then on the account may join other organizations. It gets the password in the request, because whoever
+        accepted its invitation may have set the one before, and its other sessions end. 409 if another account has
+        verified the address first.
+        """
+        async with self.context.database.read() as connection:
+            user = await user_store.get_user(connection, caller.principal_id)
+        _require_unverified(user)  # before the password is hashed: this failure does not count
+        async with self.throttle.account(request, caller):
+            hashed = await self.passwords.hash(body.password, salted_like=user.password_hash)
+            async with begin_session(self.context, request) as transaction:
+                user = await _verify(transaction, body.token, hashed)
+        self.context.guards.invalidate_sessions(caller.principal_id)
+        return user_body(user)
+
+
+async def _verify(transaction: SessionTransaction, secret: str, hashed: str) -> User:
+    """Verify the address of the caller's account, and set its password. Raises ReauthenticationFailed, Conflict."""
+    connection, caller = transaction.connection, transaction.caller
+    user = await user_store.get_user(connection, caller.principal_id)
+    _require_unverified(user)
+    if not await store.consume(connection, user, secret, datetime.now(UTC)):
+        raise ReauthenticationFailed("The token is not valid.")
+    try:
+        await user_store.verify_email(connection, user)
+    except EmailTaken:
+        raise Conflict(_TAKEN) from None
+    await user_store.set_password(connection, user.id, hashed)
+    await session_store.end_all(connection, user.id, datetime.now(UTC), except_session_id=caller.token_id)
+    await record_change(transaction, "email_verification.confirm", {"email": user.email})
+    return await user_store.get_user(connection, user.id)
+
+
+def _require_unverified(user: User) -> None:
+    if user.email_verified:
+        raise Conflict("The e-mail address is verified already.")

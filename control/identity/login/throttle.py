@@ -1,0 +1,209 @@
+"""Limits login attempts: one at a time per account and address, and none for a while after several failures. Passwords
+that are tried from new addresses count for all of these together, and beyond that limit cost a proof of work.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from aiohttp import web
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.model import AuthenticatedCredential
+from chassis.db.database import Database
+from chassis.errors import Forbidden, RateLimited, Unauthorized
+from chassis.http.web import RATE_LIMITS
+from chassis.limits.limiter import LimitClass
+from chassis.limits.rate_limits import LIMIT_RESULT
+from control.identity.login.challenge import ChallengeRequired, LoginChallenges
+from control.identity.users import login_store
+from control.identity.users.user_store import User
+from proto.identity import normalize_email
+
+ListAccounts = Callable[[str, str | None], Awaitable[Sequence[User]]]  # by e-mail address and slug of an organization
+
+
+class InvalidCredentials(Unauthorized):
+    """401: the password or second factor is wrong, or there is no such account."""
+
+
+class ReauthenticationFailed(Forbidden):
+    """403: the session is valid, but the password or code that was to confirm the user's presence is wrong."""
+
+
+@dataclass
+class _AccountLock:
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    waiting: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LoginAttempt:
+    """What a login names, and what lifts the limit of new addresses: a solved challenge, or the secret of a mailed link
+    in the browser that asked for it.
+    """
+
+    email: str
+    org_slug: str | None
+    challenge: str | None = None
+    proof: str | None = None
+    link_secret: str | None = None
+    browser: str = ""
+
+
+class LoginThrottle:
+    """Shared by all routes that verify a password or a code.
+
+    A login names an e-mail address and perhaps an organization; its failures count for what it named and the client's
+    address, whether there is such an account or not. So failures of a stranger lock nobody out elsewhere. All else is
+    done in a session, or after the password was right, and counts for the account, whatever the client's address. So
+    failures with one account never lock another one with the same e-mail address.
+    """
+
+    def __init__(self, database: Database, challenges: LoginChallenges) -> None:
+        self._database = database
+        self._challenges = challenges
+        self._locks: dict[str, _AccountLock] = {}
+
+    @asynccontextmanager
+    async def login(
+        self, request: web.Request, attempt: LoginAttempt, list_accounts: ListAccounts
+    ) -> AsyncIterator[Sequence[User]]:
+        """Surrounds one attempt to log in; InvalidCredentials raised inside counts as a failure. Yields the accounts
+        that it is about, verified ones first; a refused attempt does not look for them. Raises RateLimited after too
+        many failures of what is named from the client's address, or of the address; ChallengeRequired.
+        """
+        account = _at_address(request, _named(attempt.email, attempt.org_slug))
+        async with self._attempt(request, account, LimitClass.FAILED_LOGIN):
+            accounts = await list_accounts(attempt.email, attempt.org_slug)
+            if await self._is_known(accounts, request.app[RATE_LIMITS].address_key(request)):
+                yield accounts
+            else:
+                async with self._from_new_address(request, attempt):
+                    yield accounts
+
+    async def remember_address(self, connection: AsyncConnection, request: web.Request, user_id: str) -> None:
+        """Store that the account has logged in from the client's address, by credentials of its own."""
+        address = self._challenges.hash_address(user_id, request.app[RATE_LIMITS].address_key(request))
+        await login_store.remember_address(connection, user_id, address, datetime.now(UTC))
+
+    def acceptance(self, request: web.Request, email: str, org_id: str) -> AbstractAsyncContextManager[None]:
+        """The same for one attempt to accept an invitation of the organization with an existing account. It counts
+        apart from logins: who accepts cannot name another organization when strangers have tried the address in vain.
+        """
+        return self._attempt(request, _named(email, org_id))
+
+    async def count_match(self, request: web.Request, email: str, password_hash: str) -> None:
+        """Count a right password of an unverified account in a login that names no organization as a failure, but not
+        again and again: it was tried at all accounts of the address, and whoever has one of them can set its password
+        to whatever is to be tried at the others. Raises RateLimited.
+        """
+        limits, account = request.app[RATE_LIMITS], _at_address(request, _named(email))
+        await limits.record_attempt(request, LimitClass.FAILED_LOGIN, account, _digest(f"{account}\0{password_hash}"))
+        with suppress(RateLimited):  # beyond it, each attempt has cost a proof of work
+            holder = _digest(f"{_named(email)}\0{password_hash}")
+            await limits.record_attempt(request, LimitClass.NEW_ADDRESS, _named(email), holder)
+
+    def account(self, request: web.Request, caller: AuthenticatedCredential) -> AbstractAsyncContextManager[None]:
+        """Surrounds one attempt to confirm the password or a code in a session; InvalidCredentials and
+        ReauthenticationFailed raised inside count as failures. Those of a session that an identity provider has vouched
+        for count for the account in its organization: whoever controls the provider must not lock the account out of
+        others. Raises RateLimited.
+        """
+        user_id = caller.principal_id
+        return self._attempt(request, f"{user_id}:{caller.org_id}" if caller.is_federated else user_id)
+
+    def code(self, request: web.Request, user_id: str) -> AbstractAsyncContextManager[None]:
+        """The same for the code in an attempt to log in, which counts for the client's address itself."""
+        return self._attempt(request, user_id, of_address=False)
+
+    @asynccontextmanager
+    async def _attempt(
+        self,
+        request: web.Request,
+        account: str,
+        limit: LimitClass = LimitClass.FAILED_CODE,
+        *,
+        of_address: bool = True,
+    ) -> AsyncIterator[None]:
+        """Attempts of one account run one at a time, so that parallel requests get no additional guesses."""
+        rate_limits = request.app[RATE_LIMITS]
+        async with self._account_lock(account):
+            await rate_limits.check_address(request, LimitClass.FAILED_BEARER)
+            await rate_limits.check_account(request, limit, account)
+            try:
+                yield
+            except (InvalidCredentials, ReauthenticationFailed):
+                await rate_limits.record_account_failure(request, limit, account)
+                if of_address:
+                    await rate_limits.record_address_failure(request, LimitClass.FAILED_BEARER)
+                raise
+
+    @asynccontextmanager
+    async def _from_new_address(self, request: web.Request, attempt: LoginAttempt) -> AsyncIterator[None]:
+        """Counts a failure for the account, one attempt at a time. Raises ChallengeRequired."""
+        limits, account = request.app[RATE_LIMITS], _named(attempt.email)
+        async with self._account_lock(account):
+            shown = request.get(LIMIT_RESULT)
+            try:
+                await limits.check_account(request, LimitClass.NEW_ADDRESS, account)
+            except RateLimited as refused:
+                address = limits.address_key(request)
+                if not await self._is_excepted(request, attempt, address):
+                    challenge = self._challenges.new_challenge(attempt.email, address)
+                    raise ChallengeRequired(challenge, refused.retry_after or 1) from refused
+                if shown is not None:
+                    request[LIMIT_RESULT] = shown
+            try:
+                yield
+            except InvalidCredentials:
+                await limits.admits(LimitClass.NEW_ADDRESS, account)
+                raise
+
+    async def _is_known(self, accounts: Sequence[User], address: str) -> bool:
+        """Whether the account whose password is guessed has logged in from there: the verified one, else each of them.
+        Otherwise the owner of another account with the e-mail address could log in to it first.
+        """
+        verified = [user.id for user in accounts if user.email_verified]
+        ids = verified or [user.id for user in accounts]
+        hashed = {user_id: self._challenges.hash_address(user_id, address) for user_id in ids}
+        async with self._database.read() as connection:
+            return await login_store.are_known_addresses(connection, hashed, datetime.now(UTC))
+
+    async def _is_excepted(self, request: web.Request, attempt: LoginAttempt, address: str) -> bool:
+        if attempt.link_secret is not None and self._challenges.is_link_secret(
+            attempt.link_secret, attempt.email, attempt.browser
+        ):
+            return True
+        if attempt.challenge is None or attempt.proof is None:
+            return False
+        if not self._challenges.is_solved(attempt.challenge, attempt.proof, attempt.email, address):
+            return False
+        return await request.app[RATE_LIMITS].admits(LimitClass.LOGIN_PROOF_OF_WORK, _digest(attempt.challenge))
+
+    @asynccontextmanager
+    async def _account_lock(self, account: str) -> AsyncIterator[None]:
+        entry = self._locks.setdefault(account, _AccountLock())
+        entry.waiting += 1
+        try:
+            async with entry.lock:
+                yield
+        finally:
+            entry.waiting -= 1
+            if not entry.waiting:
+                del self._locks[account]
+
+
+def _at_address(request: web.Request, account: str) -> str:
+    return _digest(f"{account}\0{request.app[RATE_LIMITS].address_key(request)}")
+
+
+def _named(email: str, org_slug: str | None = None) -> str:
+    return _digest(f"{normalize_email(email)}\0{org_slug or ''}")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
