@@ -1,12 +1,15 @@
-"""String types of identity bodies, with their bounds; and id patterns for paths."""
+"""What bodies of several resources share: types of texts with their bounds, the pattern of ids; and the tag of `/auth`."""
 
 import re
 from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
+from chassis.http.operation import Tag
 from control.identity.users.passwords import MAX_LENGTH, MIN_LENGTH
 from proto.identity import EMAIL_PATTERN, LOCALE_PATTERN, MAX_EMAIL_LENGTH, MAX_LOCALE_LENGTH, MAX_URL_LENGTH
+
+AUTH: Final = Tag("auth", "User sessions: login, second factor, account.")
 
 Email = Annotated[
     str,

@@ -23,8 +23,8 @@ from chassis.http.web import Route
 from control.audit.record import Actor, record
 from control.http.context import HandlerContext
 from control.http.field_types import Name, Slug
-from control.identity.bodies import AvatarUrl, Locale, NewPassword, PasswordInput, ThemeName
-from control.identity.login.api import MAX_ORGANIZATIONS, TAG
+from control.identity.bodies import AUTH, AvatarUrl, Locale, NewPassword, PasswordInput, ThemeName
+from control.identity.login.api import MAX_ORGANIZATIONS
 from control.identity.login.credentials import SessionUser, user_body
 from control.identity.login.throttle import LoginThrottle, ReauthenticationFailed
 from control.identity.members import member_store
@@ -113,7 +113,7 @@ class Accounts:
 
     def routes(self) -> list[Route]:
         """Every route of the account."""
-        return declared_routes(self, TAG, control_arguments(self.context))
+        return declared_routes(self, AUTH, control_arguments(self.context))
 
     @route("GET", "/auth/user", session())
     async def show_user(self, caller: AuthenticatedCredential, connection: AsyncConnection) -> SessionUser:
@@ -248,7 +248,7 @@ class WhoamiHandler:
 
     def routes(self) -> list[Route]:
         """The route of this resource."""
-        return declared_routes(self, TAG, control_arguments(self.context))
+        return declared_routes(self, AUTH, control_arguments(self.context))
 
     @route("GET", "/auth/whoami", any_credential(), errors=(401,))
     async def whoami(self, caller: AuthenticatedCredential, connection: AsyncConnection) -> Whoami:

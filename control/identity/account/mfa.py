@@ -17,8 +17,7 @@ from chassis.http.web import Route
 from control.audit.record import record
 from control.http.context import HandlerContext
 from control.identity.account.api import record_change, session_actor
-from control.identity.bodies import InCookie, MfaCodeInput, PasswordInput
-from control.identity.login.api import TAG
+from control.identity.bodies import AUTH, InCookie, MfaCodeInput, PasswordInput
 from control.identity.login.authentication import OTP, MfaSecrets
 from control.identity.login.credentials import SessionIssuer, SessionMaterial, require_same_origin, session_response
 from control.identity.login.throttle import InvalidCredentials, LoginThrottle, ReauthenticationFailed
@@ -88,7 +87,7 @@ class Mfa:
 
     def routes(self) -> list[Route]:
         """Every route of this resource."""
-        return declared_routes(self, TAG, control_arguments(self.context))
+        return declared_routes(self, AUTH, control_arguments(self.context))
 
     @route("POST", PATH, session(), status=201, errors=(409,))
     async def propose_totp(self, body: Confirmation, caller: AuthenticatedCredential, request: web.Request) -> Proposal:

@@ -16,11 +16,11 @@ from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
 from control.identity.account import verification_store as store
 from control.identity.account.api import record_change
-from control.identity.bodies import Email, NewPassword, SecretInput
-from control.identity.login.api import TAG
+from control.identity.account.verification_store import IssuedVerification
+from control.identity.bodies import AUTH, Email, NewPassword, SecretInput
 from control.identity.login.credentials import SessionUser, user_body
 from control.identity.login.throttle import LoginThrottle, ReauthenticationFailed
-from control.identity.mail import AccountMailer, require_mail_rate
+from control.identity.mail import AccountMailer, minute, require_mail_rate
 from control.identity.users import session_store, user_store
 from control.identity.users.passwords import Passwords
 from control.identity.users.user_store import EmailTaken, User
@@ -59,7 +59,7 @@ class EmailVerification:
 
     def routes(self) -> list[Route]:
         """Every route of this resource."""
-        return declared_routes(self, TAG, control_arguments(self.context))
+        return declared_routes(self, AUTH, control_arguments(self.context))
 
     @route("POST", PATH, session(), status=202, errors=(409,))
     async def request_email_verification(
@@ -79,7 +79,7 @@ class EmailVerification:
             _require_unverified(user)
             issued = await store.request(transaction.connection, user, datetime.now(UTC))
             await record_change(transaction, "email_verification.request", {"email": user.email})
-        await self.mailer.send_verification(issued, transaction.caller.org_slug)
+        await _mail(self.mailer, issued, transaction.caller.org_slug)
         return shown_as(RequestedVerification, issued.verification)
 
     @route("POST", PATH + "/confirm", session(), errors=(409,))
@@ -118,6 +118,37 @@ async def _verify(transaction: SessionTransaction, secret: str, hashed: str) -> 
     await session_store.end_all(connection, user.id, datetime.now(UTC), except_session_id=caller.token_id)
     await record_change(transaction, "email_verification.confirm", {"email": user.email})
     return await user_store.get_user(connection, user.id)
+
+
+async def _mail(mailer: AccountMailer, issued: IssuedVerification, org_slug: str) -> None:
+    """Mail a secret that verifies the address of an account. Raises Conflict, ServiceUnavailable."""
+    verification = issued.verification
+    lines = [
+        f"Somebody who is logged in to the organization {org_slug} at {mailer.base_url}",
+        "with this e-mail address asked to verify it. If it was you, use this token there:",
+        "",
+        f"    {issued.secret}",
+        "",
+        *_how_to_verify(mailer, issued.secret, org_slug),
+        "",
+        f"The token is valid until {minute(verification.expires_at)}, once, and only for the account that asked.",
+        "If it was not you, ignore this mail and do not pass on the token: somebody has created an account with",
+        "your address, which cannot leave that organization without the token.",
+    ]
+    subject = "Verify your e-mail address"
+    await mailer.send("verification", verification.email, subject, lines, verification.created_at, issued.mail_id)
+
+
+def _how_to_verify(mailer: AccountMailer, secret: str, org_slug: str) -> list[str]:
+    if (link := mailer.pages.verification(org_slug, secret)) is not None:
+        return ["or open", "", f"    {link}"]
+    return [
+        "With the access token of your session, and the password that the account is to have from now on:",
+        "",
+        "    curl -H \"Authorization: Bearer $TOKEN\" -H 'Content-Type: application/json' \\",
+        f"      {mailer.base_url}/auth/email/verification/confirm \\",
+        f"""      -d '{{"token": "{secret}", "password": "YOUR PASSWORD"}}'""",
+    ]
 
 
 def _require_unverified(user: User) -> None:

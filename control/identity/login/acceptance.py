@@ -18,8 +18,7 @@ from chassis.limits.limiter import LimitClass
 from control.audit.record import Actor, record
 from control.http.context import HandlerContext
 from control.http.field_types import Name
-from control.identity.bodies import InCookie, MfaCodeInput, PasswordInput, SecretInput
-from control.identity.login.api import TAG
+from control.identity.bodies import AUTH, InCookie, MfaCodeInput, PasswordInput, SecretInput
 from control.identity.login.authentication import Authenticator
 from control.identity.login.credentials import SessionIssuer, SessionMaterial, require_same_origin, session_response
 from control.identity.login.throttle import InvalidCredentials, LoginThrottle
@@ -86,7 +85,7 @@ class Acceptances:
 
     def routes(self) -> list[Route]:
         """The route of this resource."""
-        return declared_routes(self, TAG, control_arguments(self.context))
+        return declared_routes(self, AUTH, control_arguments(self.context))
 
     @route("POST", PATH, anonymous(), errors=(401, 403, 409), example=EXAMPLE, responses=(ACCEPTED,))
     async def accept_invitation(self, body: Acceptance, request: web.Request) -> web.StreamResponse:

@@ -14,13 +14,13 @@ from chassis.auth.membership_status import any_disabled, common_scopes, load_mem
 from chassis.errors import BadRequest, Forbidden, Issue, Unauthorized
 from chassis.http.access import anonymous
 from chassis.http.declaration import declared_routes, route
-from chassis.http.operation import ResponseSpec, Tag, json_content
+from chassis.http.operation import ResponseSpec, json_content
 from chassis.http.web import RATE_LIMITS, Route, json_response, request_id
 from chassis.limits.limiter import LimitClass
 from control.audit.record import Actor, record
 from control.http.context import HandlerContext
 from control.http.field_types import Slug
-from control.identity.bodies import Email, InCookie, MfaCodeInput, PasswordInput, SecretInput
+from control.identity.bodies import AUTH, Email, InCookie, MfaCodeInput, PasswordInput, SecretInput
 from control.identity.login import credentials, link_cookie
 from control.identity.login.authentication import INVALID_CREDENTIALS, Authenticator, select_organization_error
 from control.identity.login.challenge import MAX_PROOF_LENGTH, ChallengeError
@@ -94,7 +94,6 @@ class KeySet(msgspec.Struct, frozen=True):
     keys: Annotated[list[Jwk], Meta(max_length=100)]
 
 
-TAG: Final = Tag("auth", "User sessions: login, second factor, account.")
 SESSION: Final = ResponseSpec("A session.", json_content(SessionMaterial))
 CHALLENGED: Final = ResponseSpec(
     "Too many attempts; see `Retry-After`, or solve the challenge.", json_content(ChallengeError), 429
@@ -116,7 +115,7 @@ class Logins:
 
     def routes(self) -> list[Route]:
         """Every route of this resource."""
-        return declared_routes(self, TAG, replace(control_arguments(self.context), read_body=self.read_body))
+        return declared_routes(self, AUTH, replace(control_arguments(self.context), read_body=self.read_body))
 
     @route("POST", "/auth/login", anonymous(), errors=(401, 403), example=LOGIN, responses=(SESSION, CHALLENGED))
     async def login(self, body: Login, request: web.Request) -> web.StreamResponse:

@@ -20,9 +20,8 @@ from chassis.http.web import RATE_LIMITS, Route, json_response
 from chassis.limits.limiter import LimitClass
 from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
-from control.identity.bodies import Email
+from control.identity.bodies import AUTH, Email
 from control.identity.login import link_cookie
-from control.identity.login.api import TAG
 from control.identity.login.challenge import LINK_LIFETIME, LoginChallenges
 from control.identity.mail import AccountMailer
 from control.identity.users import user_store
@@ -60,7 +59,7 @@ class LoginLink:
 
     def routes(self) -> list[Route]:
         """The route of this resource."""
-        return declared_routes(self, TAG, control_arguments(self.context))
+        return declared_routes(self, AUTH, control_arguments(self.context))
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
         """Ends what is still being sent with the process."""
@@ -106,6 +105,23 @@ class LoginLink:
                 accounts = await user_store.list_accounts(connection, email)
             if any(user.disabled_at is None and user.password_hash is not None for user in accounts):
                 secret = self.challenges.new_link_secret(email, browser)
-                await self.mailer.send_login_link(accounts[0].email, secret, datetime.now(UTC))
+                await self._send(accounts[0].email, secret)
         except ApiError as error:  # no response waits for it, and the mailer has counted it
             log.warning("login link not sent", error=error.code.value)
+
+    async def _send(self, address: str, secret: str) -> None:
+        link = self.mailer.pages.login_link(secret)
+        how = ["open this link in the same browser:", "", f"    {link}"]
+        if link is None:
+            how = ["send this with the e-mail address and the password, as `linkSecret`:", "", f"    {secret}"]
+        lines = [
+            f"Someone is logging in to {self.mailer.base_url} with this e-mail address.",
+            "Many wrong passwords were entered for it from other places.",
+            f"If this is you, {how[0]}",
+            *how[1:],
+            "",
+            "It is valid for 30 minutes, only in the browser that asked for it. You need your password and your",
+            "second factor as usual. If this is not you, ignore this mail. The link alone is not enough to log in.",
+        ]
+        mail_id = hashlib.sha256(secret.encode()).hexdigest()[:32]
+        await self.mailer.send("login_link", address, "Log in to Sluice", lines, datetime.now(UTC), mail_id)

@@ -16,9 +16,8 @@ from chassis.http.operation import ResponseSpec, json_content
 from chassis.http.web import RATE_LIMITS, Route
 from chassis.limits.limiter import LimitClass
 from control.http.field_types import Slug
-from control.identity.bodies import InCookie, SecretInput
+from control.identity.bodies import AUTH, InCookie, SecretInput
 from control.identity.login.api import (
-    TAG,
     Logins,
     given_refresh_token,
     record_session_audit,
@@ -57,7 +56,7 @@ class OrganizationSwitch:
     def routes(self) -> list[Route]:
         """The route of this resource."""
         arguments = control_arguments(self.logins.context)
-        return declared_routes(self, TAG, replace(arguments, read_body=self.logins.read_body))
+        return declared_routes(self, AUTH, replace(arguments, read_body=self.logins.read_body))
 
     @route("POST", "/auth/switch", anonymous(), errors=(401, 403), responses=(SWITCHED,))
     async def switch_organization(self, body: Switch, request: web.Request) -> web.StreamResponse:

@@ -17,7 +17,7 @@ from chassis.auth.model import AuthorizationContext
 from chassis.auth.tables import invitations, memberships, organizations, users
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict, Forbidden
-from control.identity.organizations.revocation import issuing_token
+from control.identity.organizations.revocation import is_open_invitation, issuing_token
 from proto.identity import (
     INVITATION_PREFIX,
     ROLE_SCOPES,
@@ -76,7 +76,7 @@ async def invite(
     """
     now = to_milliseconds(datetime.now(UTC))
     address = normalize_email(email)
-    same_address = (invitations.c.org_id == by.org_id) & (invitations.c.email == address) & _is_open(now)
+    same_address = (invitations.c.org_id == by.org_id) & (invitations.c.email == address) & is_open_invitation(now)
     replaced = tuple((await connection.execute(sa.select(invitations.c.id).where(same_address))).scalars())
     await connection.execute(invitations.update().where(same_address).values(revoked_at=now))
     invitation = StoredInvitation(
@@ -136,22 +136,13 @@ async def revoke(connection: AsyncConnection, org_id: str, invitation_id: str) -
     return None if await connection.scalar(sa.select(invitations.c.id).where(where)) is None else False
 
 
-async def revoke_created_by(
-    connection: AsyncConnection, org_id: str, creator_ids: sa.Select[tuple[str]], now: datetime
-) -> None:
-    """Revoke the open invitations that one of these principals created."""
-    open_in_org = (invitations.c.org_id == org_id) & _is_open(now)
-    revoked = invitations.update().where(open_in_org, invitations.c.created_by.in_(creator_ids)).values(revoked_at=now)
-    await connection.execute(revoked)
-
-
 async def revoke_addressed(
     connection: AsyncConnection, org_id: str, emails: Collection[str], now: datetime
 ) -> list[str]:
     """Revoke the open invitations to these addresses; their ids."""
     now = to_milliseconds(now)
     addresses = [normalize_email(email) for email in emails]
-    where = (invitations.c.org_id == org_id) & invitations.c.email.in_(addresses) & _is_open(now)
+    where = (invitations.c.org_id == org_id) & invitations.c.email.in_(addresses) & is_open_invitation(now)
     found = (await connection.scalars(sa.select(invitations.c.id).where(where).order_by(invitations.c.id))).all()
     await connection.execute(invitations.update().where(where).values(revoked_at=now))
     return list(found)
@@ -164,7 +155,7 @@ async def find_open(connection: AsyncConnection, secret: str, now: datetime) -> 
     found = (
         sa.select(invitations)
         .join_from(invitations, organizations, organizations.c.id == invitations.c.org_id)
-        .where(invitations.c.hash == hash_secret(secret), _is_open(now), organizations.c.deleted_at.is_(None))
+        .where(invitations.c.hash == hash_secret(secret), is_open_invitation(now), organizations.c.deleted_at.is_(None))
     )
     row = (await connection.execute(found)).mappings().one_or_none()
     invitation = None if row is None else _invitation(row)
@@ -175,7 +166,7 @@ async def accept(connection: AsyncConnection, invitation_id: str, principal_id: 
     """Accept the invitation, once; False when it is no longer open."""
     accepted = (
         invitations.update()
-        .where(invitations.c.id == invitation_id, _is_open(now))
+        .where(invitations.c.id == invitation_id, is_open_invitation(now))
         .values(accepted_at=to_milliseconds(now), accepted_by=principal_id)
     )
     return (await connection.execute(accepted)).rowcount == 1
@@ -187,11 +178,6 @@ async def _inviter_still_entitled(connection: AsyncConnection, invitation: Store
     if scopes is None or any_disabled(found) or inviter.kind is not PrincipalKind.USER:
         return False
     return ROLE_SCOPES[invitation.role] <= scopes and (invitation.role is not Role.OWNER or inviter.role is Role.OWNER)
-
-
-def _is_open(now: datetime) -> sa.ColumnElement[bool]:
-    unused = invitations.c.accepted_at.is_(None) & invitations.c.revoked_at.is_(None)
-    return unused & (invitations.c.expires_at > now)
 
 
 def _invitation(row: sa.RowMapping) -> StoredInvitation:

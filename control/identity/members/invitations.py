@@ -20,7 +20,7 @@ from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
 from control.identity.bodies import Email
 from control.identity.directory.user_store import find_for_login
-from control.identity.mail import AccountMailer, require_mail_rate
+from control.identity.mail import AccountMailer, minute, require_mail_rate
 from control.identity.members import invitation_store as store
 from control.identity.members import member_store
 from control.identity.members.invitation_store import IssuedInvitation, StoredInvitation
@@ -118,7 +118,7 @@ class Invitations:
         async with begin(self.context, request) as transaction:
             issued = await _invite(transaction, body)
         if body.send_mail:
-            await self.mailer.send_invitation(issued, transaction.caller.org_slug)
+            await _mail(self.mailer, issued, transaction.caller.org_slug)
         invitation, secret = issued.invitation, None if body.send_mail else issued.secret
         return shown_as(MadeInvitation, invitation, invite_token=secret, **_computed(invitation))
 
@@ -164,6 +164,35 @@ async def _invite(transaction: Transaction, body: NewInvitation) -> IssuedInvita
     data = {"email": issued.invitation.email, "role": body.role.value, "mailed": body.send_mail}
     await transaction.record("invitation.create", issued.invitation.id, data)
     return issued
+
+
+async def _mail(mailer: AccountMailer, issued: IssuedInvitation, org_slug: str) -> None:
+    """Mail the secret of an invitation to its address. Raises Conflict, ServiceUnavailable."""
+    invitation = issued.invitation
+    lines = [
+        f"You are invited to the organization {org_slug} at {mailer.base_url}, with the role {invitation.role}.",
+        "",
+        *_how_to_accept(mailer, issued.secret),
+        "",
+        f"The invitation is valid until {minute(invitation.expires_at)}. If you do not expect it, ignore this",
+        "mail. Do not pass on the token: whoever has it can join with your address.",
+    ]
+    subject = f"Invitation to the organization {org_slug}"
+    await mailer.send("invitation", invitation.email, subject, lines, invitation.created_at, invitation.id)
+
+
+def _how_to_accept(mailer: AccountMailer, secret: str) -> list[str]:
+    if (link := mailer.pages.invitation(secret)) is not None:
+        return ["Accept it at", "", f"    {link}"]
+    return [
+        "Accept it with this command. A new account gets the name and the password (at least 12 characters)",
+        "in it. If you have verified this address before, use the password of that account, and add its",
+        'second factor as "totp" if it has one.',
+        "",
+        f"    curl -H 'Content-Type: application/json' {mailer.base_url}/auth/invitations/accept -d '{{",
+        f'      "inviteToken": "{secret}",',
+        """      "name": "YOUR NAME", "password": "YOUR PASSWORD"}'""",
+    ]
 
 
 async def _require_not_taken_out(connection: AsyncConnection, org_id: str, email: str) -> None:

@@ -17,9 +17,9 @@ from chassis.auth.tables import access_tokens, memberships, organizations, princ
 from chassis.errors import Conflict, Forbidden
 from control.identity.chat_links import end_access
 from control.identity.directory.user_store import find_by_principal
-from control.identity.members import invitation_store
 from control.identity.organizations import organization_store
 from control.identity.organizations.organization_store import StoredOrganization
+from control.identity.organizations.revocation import revoke_credentials
 from control.identity.users import session_store, user_store
 from control.issues.lifecycle import unassign_everything
 from control.saved_views import api as saved_view_repository
@@ -250,7 +250,7 @@ async def transfer_ownership(
         count = await _count_machines(connection, org_id, owned_principals(machine.id))
         await _check_machine_limit(connection, org_id, owning_user(owner.id, found), count)
     await connection.execute(principals.update().where(principals.c.id == machine.id).values(owner_id=owner.id))
-    await _revoke_credentials(connection, org_id, owned_principals(machine.id), now)
+    await revoke_credentials(connection, org_id, owned_principals(machine.id), now)
 
 
 async def retire_machine(connection: AsyncConnection, org_id: str, machine_id: str, now: datetime) -> None:
@@ -265,7 +265,7 @@ async def end_membership(connection: AsyncConnection, org_id: str, principal_id:
     The account stays open, so that it can become a member again. The caller checks who may be removed.
     """
     await organization_store.remove_membership(connection, org_id, principal_id)
-    await _revoke_credentials(connection, org_id, owned_principals(principal_id), now)
+    await revoke_credentials(connection, org_id, owned_principals(principal_id), now)
     await session_store.end_all(connection, principal_id, now, org_id=org_id)
     await end_access(connection, org_id, [principal_id])
     await unassign_everything(connection, org_id, principal_id, now=now)
@@ -286,16 +286,6 @@ async def list_owned(connection: AsyncConnection, org_id: str, owner_id: str) ->
 async def _remove_member(connection: AsyncConnection, org_id: str, principal_id: str, now: datetime) -> None:
     await end_membership(connection, org_id, principal_id, now)
     await user_store.leave_home(connection, principal_id, org_id)
-
-
-async def _revoke_credentials(
-    connection: AsyncConnection, org_id: str, principal_ids: sa.Select[tuple[str]], now: datetime
-) -> None:
-    """Revoke the principals' tokens in the organization, and the open invitations that they created."""
-    live = (access_tokens.c.org_id == org_id) & access_tokens.c.revoked_at.is_(None)
-    revoked = access_tokens.update().where(live, access_tokens.c.principal_id.in_(principal_ids)).values(revoked_at=now)
-    await connection.execute(revoked)
-    await invitation_store.revoke_created_by(connection, org_id, principal_ids, now)
 
 
 async def _check_machine_limit(connection: AsyncConnection, org_id: str, owning_user_id: str, more: int) -> None:

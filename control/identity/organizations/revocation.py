@@ -33,16 +33,27 @@ async def revoke_tree(connection: AsyncConnection, org_id: str, token_id: str, n
     """Revoke the token, everything created with it, and so on; what was revoked before stays as it is."""
     tree = _token_tree(org_id, token_id)
     valid = access_tokens.c.id.in_(tree) & access_tokens.c.revoked_at.is_(None)
-    open_invitations = (
-        invitations.c.minted_with.in_(tree)
-        & invitations.c.accepted_at.is_(None)
-        & invitations.c.revoked_at.is_(None)
-        & (invitations.c.expires_at > now)
-    )
     other_tokens = await _revoke(connection, access_tokens, valid & (access_tokens.c.id != token_id), now)
-    revoked_invitations = await _revoke(connection, invitations, open_invitations, now)
+    created = invitations.c.minted_with.in_(tree) & is_open_invitation(now)
+    revoked_invitations = await _revoke(connection, invitations, created, now)
     await _revoke(connection, access_tokens, valid, now)
     return RevokedCounts(other_tokens, revoked_invitations)
+
+
+async def revoke_credentials(
+    connection: AsyncConnection, org_id: str, principal_ids: sa.Select[tuple[str]], now: datetime
+) -> None:
+    """Revoke the principals' tokens in the organization, and the open invitations that they created."""
+    tokens = access_tokens.c.principal_id.in_(principal_ids) & access_tokens.c.revoked_at.is_(None)
+    created = invitations.c.created_by.in_(principal_ids) & is_open_invitation(now)
+    for table, where in ((access_tokens, tokens), (invitations, created)):
+        await connection.execute(table.update().where(table.c.org_id == org_id, where).values(revoked_at=now))
+
+
+def is_open_invitation(now: datetime) -> sa.ColumnElement[bool]:
+    """Condition: an invitation that can be accepted."""
+    unused = invitations.c.accepted_at.is_(None) & invitations.c.revoked_at.is_(None)
+    return unused & (invitations.c.expires_at > now)
 
 
 async def _revoke(
