@@ -12,9 +12,8 @@ from control.identity.account.verification import EmailVerification
 from control.identity.login.acceptance import Acceptances
 from control.identity.login.api import Logins
 from control.identity.login.authentication import Authenticator, MfaSecrets
-from control.identity.login.challenge import LoginChallenges
+from control.identity.login.challenge import LoginChallenges, LoginLink
 from control.identity.login.credentials import SessionIssuer
-from control.identity.login.link import LoginLink
 from control.identity.login.sessions import OrganizationSwitch
 from control.identity.login.throttle import LoginThrottle
 from control.identity.mail import AccountMailer

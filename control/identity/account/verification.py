@@ -1,22 +1,29 @@
-"""`/auth/email/verification`: verify the address of the caller's account with a secret that is mailed to it."""
+"""`/auth/email/verification`: verify the address of the caller's account with a secret that is mailed to it.
 
-from dataclasses import dataclass
-from datetime import UTC, datetime
+The secret alone is worth nothing: it counts only in a session of the account that asked for it. Otherwise somebody who
+has created an account with another person's address would only have to make that person open a link. The database holds
+the SHA-256 of the secret.
+"""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import msgspec
 from aiohttp import web
+from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.auth.id_generation import new_email_verification, new_id
 from chassis.auth.model import AuthenticatedCredential
+from chassis.auth.tables import email_verifications
+from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict
 from chassis.http.access import session
 from chassis.http.declaration import declared_routes, route
 from chassis.http.web import Route
 from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
-from control.identity.account import verification_store as store
 from control.identity.account.api import record_change
-from control.identity.account.verification_store import IssuedVerification
 from control.identity.bodies import AUTH, Email, NewPassword, SecretInput
 from control.identity.login.credentials import SessionUser, user_body
 from control.identity.login.throttle import LoginThrottle, ReauthenticationFailed
@@ -26,6 +33,58 @@ from control.identity.users.passwords import Passwords
 from control.identity.users.user_store import EmailTaken, User
 from control.routing.arguments import SessionTransaction, begin_session, control_arguments
 from control.routing.resource import shown_as
+from proto.identity import EMAIL_VERIFICATION_PREFIX, hash_secret, is_token
+
+LIFETIME: Final = timedelta(minutes=30)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVerification:
+    """Requested by an account for `email`, which was its address at that time."""
+
+    principal_id: str
+    email: str
+    created_at: datetime
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedVerification:
+    """A verification and, only here, its secret. `mail_id` identifies the mail."""
+
+    verification: StoredVerification
+    secret: str = field(repr=False)
+    mail_id: str
+
+
+async def issue_verification(connection: AsyncConnection, user: User, now: datetime) -> IssuedVerification:
+    """Generate a secret for the account's address; it replaces the one before."""
+    now = to_milliseconds(now)
+    verification = StoredVerification(user.id, user.email, now, now + LIFETIME)
+    secret = new_email_verification()
+    await _cancel(connection, user.id)
+    row = {name: getattr(verification, name) for name in StoredVerification.__slots__}
+    await connection.execute(email_verifications.insert().values(**row, hash=hash_secret(secret)))
+    return IssuedVerification(verification, secret, new_id("emv"))
+
+
+async def consume_verification(connection: AsyncConnection, user: User, secret: str, now: datetime) -> bool:
+    """Use a secret, once; False unless it was mailed to the present address of this account and has not expired."""
+    if not is_token(secret, EMAIL_VERIFICATION_PREFIX):
+        return False
+    found = (
+        (email_verifications.c.principal_id == user.id)
+        & (email_verifications.c.hash == hash_secret(secret))
+        & (email_verifications.c.email == user.email)
+        & (email_verifications.c.expires_at > now)
+    )
+    return (await connection.execute(email_verifications.delete().where(found))).rowcount == 1
+
+
+async def _cancel(connection: AsyncConnection, user_id: str) -> None:
+    """Delete the account's secret, if there is one."""
+    await connection.execute(email_verifications.delete().where(email_verifications.c.principal_id == user_id))
+
 
 PATH: Final = "/auth/email/verification"
 _TAKEN: Final = (
@@ -77,7 +136,7 @@ class EmailVerification:
         async with begin_session(self.context, request) as transaction:
             user = await user_store.get_user(transaction.connection, caller.principal_id)
             _require_unverified(user)
-            issued = await store.request(transaction.connection, user, datetime.now(UTC))
+            issued = await issue_verification(transaction.connection, user, datetime.now(UTC))
             await record_change(transaction, "email_verification.request", {"email": user.email})
         await _mail(self.mailer, issued, transaction.caller.org_slug)
         return shown_as(RequestedVerification, issued.verification)
@@ -108,7 +167,7 @@ async def _verify(transaction: SessionTransaction, secret: str, hashed: str) -> 
     connection, caller = transaction.connection, transaction.caller
     user = await user_store.get_user(connection, caller.principal_id)
     _require_unverified(user)
-    if not await store.consume(connection, user, secret, datetime.now(UTC)):
+    if not await consume_verification(connection, user, secret, datetime.now(UTC)):
         raise ReauthenticationFailed("The token is not valid.")
     try:
         await user_store.verify_email(connection, user)

@@ -22,8 +22,8 @@ from control.identity.bodies import AUTH, InCookie, MfaCodeInput, PasswordInput,
 from control.identity.login.authentication import Authenticator
 from control.identity.login.credentials import SessionIssuer, SessionMaterial, require_same_origin, session_response
 from control.identity.login.throttle import InvalidCredentials, LoginThrottle
-from control.identity.members import invitation_store as store
-from control.identity.members.invitation_store import StoredInvitation
+from control.identity.members import invitations as store
+from control.identity.members.invitations import StoredInvitation
 from control.identity.organizations import organization_store
 from control.identity.users import session_store, user_store
 from control.identity.users.passwords import MIN_LENGTH, Passwords, same_salt
@@ -102,7 +102,7 @@ class Acceptances:
             require_same_origin(request)
         await self.issuer.ensure_key_published()
         async with self.context.database.read() as connection:
-            found = await store.find_open(connection, body.invite_token, datetime.now(UTC))
+            found = await store.find_open_invitation(connection, body.invite_token, datetime.now(UTC))
             verified = found is not None and found.mailed and await _is_verified(connection, found.email)
         if found is None:
             await request.app[RATE_LIMITS].record_address_failure(request, LimitClass.FAILED_BEARER)
@@ -182,7 +182,7 @@ class Acceptances:
         if await requires_sso(connection, invitation.org_id):
             raise SsoRequired
         now = datetime.now(UTC)
-        if not await store.accept(connection, invitation.id, user.id, now):
+        if not await store.accept_invitation(connection, invitation.id, user.id, now):
             raise Unauthorized(_INVALID_INVITATION)
         await organization_store.add_membership(connection, invitation.org_id, user.id, invitation.role)
         issued = await session_store.start(connection, invitation.org_id, user.id, methods, now)
@@ -201,7 +201,7 @@ async def _find_acceptable(connection: AsyncConnection, secret: str) -> StoredIn
     """The invitation, if it can be accepted as of this transaction. Raises Unauthorized; Conflict if the organization
     has a member with the address.
     """
-    invitation = await store.find_open(connection, secret, datetime.now(UTC))
+    invitation = await store.find_open_invitation(connection, secret, datetime.now(UTC))
     if invitation is None:
         raise Unauthorized(_INVALID_INVITATION)
     await store.require_no_member(connection, invitation.org_id, invitation.email)

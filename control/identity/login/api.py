@@ -21,7 +21,7 @@ from control.audit.record import Actor, record
 from control.http.context import HandlerContext
 from control.http.field_types import Slug
 from control.identity.bodies import AUTH, Email, InCookie, MfaCodeInput, PasswordInput, SecretInput
-from control.identity.login import credentials, link_cookie
+from control.identity.login import challenge, credentials
 from control.identity.login.authentication import INVALID_CREDENTIALS, Authenticator, select_organization_error
 from control.identity.login.challenge import MAX_PROOF_LENGTH, ChallengeError
 from control.identity.login.credentials import KeyWithdrawn, SessionIssuer, SessionMaterial, session_response
@@ -135,7 +135,7 @@ class Logins:
             challenge=body.challenge,
             proof=body.proof,
             link_secret=body.link_secret,
-            browser=link_cookie.read(request),
+            browser=challenge.read_browser_secret(request),
         )
         async with self.throttle.login(request, attempt, self.authenticator.list_accounts) as accounts:
             user = await self.authenticator.find_account(request, attempt, accounts, body.password)

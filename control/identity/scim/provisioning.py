@@ -32,7 +32,7 @@ from control.audit.tables import audit_heads
 from control.identity.directory import group_store, user_store
 from control.identity.directory.tables import MAX_TEXT_LENGTH
 from control.identity.directory.user_store import ProvisionedEmail, ProvisionedUser, fold
-from control.identity.members import invitation_store, member_store
+from control.identity.members import invitations, member_store
 from control.identity.members.member_store import StoredMember
 from control.identity.organizations import organization_store
 from control.identity.scim import roles, settings_repository
@@ -250,7 +250,7 @@ async def _take_out(connection: AsyncConnection, call: DirectoryCall, user: Prov
     """
     ended = await _suspend(connection, call, user)
     addresses = await _addresses(connection, user)
-    for one in await invitation_store.revoke_addressed(connection, call.org_id, addresses, call.now):
+    for one in await invitations.revoke_addressed(connection, call.org_id, addresses, call.now):
         await record(connection, call.actor, "invitation.revoke", one, {"by": user.id}, call.request_id)
     return ended
 

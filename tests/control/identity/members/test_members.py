@@ -11,7 +11,7 @@ from argon2 import PasswordHasher
 from chassis.auth.model import AuthorizationContext
 from chassis.auth.tables import access_tokens, invitations, principals, users
 from chassis.errors import Forbidden
-from control.identity.members.invitation_store import require_can_invite
+from control.identity.members.invitations import require_can_invite
 from control.identity.organizations import organization_store
 from control.identity.users.passwords import Passwords
 from proto.identity import PrincipalKind, Role, Scope
