@@ -24,16 +24,17 @@ from control.audit.record import Actor, record
 from control.http.context import HandlerContext
 from control.http.field_types import Name, Slug
 from control.identity.bodies import AUTH, AvatarUrl, Locale, NewPassword, PasswordInput, ThemeName
-from control.identity.login.api import MAX_ORGANIZATIONS
+from control.identity.login.authentication import MAX_ORGANIZATIONS, Authenticator
 from control.identity.login.credentials import SessionUser, user_body
-from control.identity.login.throttle import LoginThrottle, ReauthenticationFailed
+from control.identity.login.throttle import ReauthenticationFailed
 from control.identity.members import member_store
 from control.identity.organizations import organization_store
 from control.identity.users import session_store, user_store
-from control.identity.users.passwords import Passwords
 from control.identity.users.user_store import User
 from control.routing.arguments import SessionTransaction, begin_session, control_arguments
 from proto.identity import PrincipalKind, Role, Scope
+
+MAX_PROJECTS: Final = 1_000
 
 
 def session_actor(caller: AuthenticatedCredential, org_id: str) -> Actor:
@@ -103,13 +104,56 @@ class OwnOrganizations(msgspec.Struct, frozen=True):
     data: Annotated[list[OwnOrganization], Meta(max_length=MAX_ORGANIZATIONS)]
 
 
+class WhoamiPrincipal(msgspec.Struct, frozen=True, rename="camel"):
+    """The caller. `email` is absent while the session owes its second factor."""
+
+    id: str
+    kind: PrincipalKind
+    name: Name
+    email: str | UnsetType | None = UNSET
+
+
+class WhoamiOrganization(msgspec.Struct, frozen=True, rename="camel"):
+    """The organization of the credential."""
+
+    id: str
+    slug: Slug
+    name: Name
+
+
+class WhoamiProject(msgspec.Struct, frozen=True, rename="camel"):
+    """A project that the caller may see."""
+
+    id: str
+    slug: Slug
+    name: Name
+
+
+class Whoami(msgspec.Struct, frozen=True, rename="camel"):
+    """Who the caller is and what the credential permits. A session that owes its second factor (`mfaPending`) has only
+    `principal`, `session` and `mfaPending`. `POST /auth/totp/verify` accepts the code.
+    """
+
+    principal: WhoamiPrincipal
+    session: Annotated[bool, Meta(description="Whether the credential is a session.")]
+    mfa_pending: Annotated[bool, Meta(description="Whether the session owes its second factor.")]
+    role: Annotated[Role | None, Meta(description="Null: the caller is no member of the organization any more.")] | (
+        UnsetType
+    ) = UNSET
+    scopes: Annotated[list[Scope], Meta(description="What the credential permits.", max_length=200)] | UnsetType = UNSET
+    organization: WhoamiOrganization | UnsetType = UNSET
+    projects: Annotated[list[WhoamiProject], Meta(description="By slug.", max_length=MAX_PROJECTS)] | UnsetType = UNSET
+    password_set: (
+        Annotated[bool | None, Meta(description="Whether the user has a password; null for others.")] | UnsetType
+    ) = UNSET
+
+
 @dataclass(frozen=True, slots=True)
 class Accounts:
     """Handlers of the caller's own account, and their dependencies."""
 
     context: HandlerContext
-    throttle: LoginThrottle
-    passwords: Passwords
+    authenticator: Authenticator
 
     def routes(self) -> list[Route]:
         """Every route of the account."""
@@ -163,10 +207,10 @@ class Accounts:
         """
         async with self.context.database.read() as connection:
             user = await user_store.get_user(connection, caller.principal_id)
-        async with self.throttle.account(request, caller):
+        async with self.authenticator.throttle.account(request, caller):
             if not await self._confirms(caller, user, body.current):
                 raise ReauthenticationFailed("The password is not valid.")
-        hashed = await self.passwords.hash(body.password, salted_like=user.password_hash)
+        hashed = await self.authenticator.passwords.hash(body.password, salted_like=user.password_hash)
         async with begin_session(self.context, request) as transaction:
             connection, current = transaction.connection, transaction.caller.token_id
             if await user_store.reload_if_unchanged(connection, user) is None:
@@ -176,13 +220,21 @@ class Accounts:
             await record_change(transaction, "user.password", {})
         self.context.guards.invalidate_sessions(caller.principal_id)
 
+    @route("GET", "/auth/whoami", any_credential(), errors=(401,))
+    async def whoami(self, caller: AuthenticatedCredential, connection: AsyncConnection) -> Whoami:
+        """Show who calls, in which organization, and what the credential permits.
+
+        A session that owes its second factor gets the user's own name, and nothing of the organization.
+        """
+        return await _describe(connection, caller)
+
     async def _confirms(self, caller: AuthenticatedCredential, user: User, current: str | None) -> bool:
         """Whether the current password is right. An account without one that no identity provider vouches for has a
         session only by a code of the operator.
         """
         if current is None:
             return user.password_hash is None and not caller.is_federated
-        return await self.passwords.matches(user.password_hash, current)
+        return await self.authenticator.passwords.matches(user.password_hash, current)
 
 
 async def _require_own(connection: AsyncConnection, caller: AuthenticatedCredential) -> None:
@@ -191,72 +243,6 @@ async def _require_own(connection: AsyncConnection, caller: AuthenticatedCredent
     """
     if caller.is_federated and len(await member_store.list_organizations(connection, caller.principal_id, 2)) > 1:
         raise Forbidden("The account is a member of other organizations, too; log in with its password to change it.")
-
-
-MAX_PROJECTS: Final = 1_000
-
-
-class WhoamiPrincipal(msgspec.Struct, frozen=True, rename="camel"):
-    """The caller. `email` is absent while the session owes its second factor."""
-
-    id: str
-    kind: PrincipalKind
-    name: Name
-    email: str | UnsetType | None = UNSET
-
-
-class WhoamiOrganization(msgspec.Struct, frozen=True, rename="camel"):
-    """The organization of the credential."""
-
-    id: str
-    slug: Slug
-    name: Name
-
-
-class WhoamiProject(msgspec.Struct, frozen=True, rename="camel"):
-    """A project that the caller may see."""
-
-    id: str
-    slug: Slug
-    name: Name
-
-
-class Whoami(msgspec.Struct, frozen=True, rename="camel"):
-    """Who the caller is and what the credential permits. A session that owes its second factor (`mfaPending`) has only
-    `principal`, `session` and `mfaPending`. `POST /auth/totp/verify` accepts the code.
-    """
-
-    principal: WhoamiPrincipal
-    session: Annotated[bool, Meta(description="Whether the credential is a session.")]
-    mfa_pending: Annotated[bool, Meta(description="Whether the session owes its second factor.")]
-    role: Annotated[Role | None, Meta(description="Null: the caller is no member of the organization any more.")] | (
-        UnsetType
-    ) = UNSET
-    scopes: Annotated[list[Scope], Meta(description="What the credential permits.", max_length=200)] | UnsetType = UNSET
-    organization: WhoamiOrganization | UnsetType = UNSET
-    projects: Annotated[list[WhoamiProject], Meta(description="By slug.", max_length=MAX_PROJECTS)] | UnsetType = UNSET
-    password_set: (
-        Annotated[bool | None, Meta(description="Whether the user has a password; null for others.")] | UnsetType
-    ) = UNSET
-
-
-@dataclass(frozen=True, slots=True)
-class WhoamiHandler:
-    """The handler, and its dependencies."""
-
-    context: HandlerContext
-
-    def routes(self) -> list[Route]:
-        """The route of this resource."""
-        return declared_routes(self, AUTH, control_arguments(self.context))
-
-    @route("GET", "/auth/whoami", any_credential(), errors=(401,))
-    async def whoami(self, caller: AuthenticatedCredential, connection: AsyncConnection) -> Whoami:
-        """Show who calls, in which organization, and what the credential permits.
-
-        A session that owes its second factor gets the user's own name, and nothing of the organization.
-        """
-        return await _describe(connection, caller)
 
 
 _NAMES: Final = (

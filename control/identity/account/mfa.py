@@ -18,19 +18,17 @@ from control.audit.record import record
 from control.http.context import HandlerContext
 from control.identity.account.api import record_change, session_actor
 from control.identity.bodies import AUTH, InCookie, MfaCodeInput, PasswordInput
-from control.identity.login.authentication import OTP, MfaSecrets
-from control.identity.login.credentials import SessionIssuer, SessionMaterial, require_same_origin, session_response
-from control.identity.login.throttle import InvalidCredentials, LoginThrottle, ReauthenticationFailed
+from control.identity.login.authentication import OTP, Authenticator
+from control.identity.login.credentials import SessionIssuer, SessionMaterial, session_arguments
+from control.identity.login.throttle import InvalidCredentials, ReauthenticationFailed
 from control.identity.users import session_store, user_store
-from control.identity.users.passwords import Passwords
 from control.identity.users.user_store import User
-from control.routing.arguments import begin_session, control_arguments
+from control.routing.arguments import begin_session
 from proto.totp import RECOVERY_CODES, base32, otpauth_uri
 
 ISSUER: Final = "Sluice"
 PATH: Final = "/auth/totp"
 CODE: Final = {"code": "123456"}
-_PENDING: Final = session(allows_pending_mfa=True)
 
 
 class Confirmation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -80,14 +78,12 @@ class Mfa:
     """Handlers of the second factor, and their dependencies."""
 
     context: HandlerContext
-    throttle: LoginThrottle
-    passwords: Passwords
-    mfa_secrets: MfaSecrets
+    authenticator: Authenticator
     issuer: SessionIssuer
 
     def routes(self) -> list[Route]:
         """Every route of this resource."""
-        return declared_routes(self, AUTH, control_arguments(self.context))
+        return declared_routes(self, AUTH, session_arguments(self.context))
 
     @route("POST", PATH, session(), status=201, errors=(409,))
     async def propose_totp(self, body: Confirmation, caller: AuthenticatedCredential, request: web.Request) -> Proposal:
@@ -97,12 +93,12 @@ class Mfa:
         """
         user = await self._load_user(caller)
         _require(not user.has_factor, "The account already has a second factor.")
-        async with self.throttle.account(request, caller):
+        async with self.authenticator.throttle.account(request, caller):
             await self._require_password(user, body.password)
-        secret = self.mfa_secrets.new_secret()
+        secret = self.authenticator.mfa_secrets.new_secret()
         async with begin_session(self.context, request) as transaction:
             proposed = await user_store.enroll_factor(
-                transaction.connection, user.id, self.mfa_secrets.encrypt_secret(user.id, secret)
+                transaction.connection, user.id, self.authenticator.mfa_secrets.encrypt_secret(user.id, secret)
             )
             _require(proposed, "The account already has a second factor.")
             await record_change(transaction, "second_factor.propose", {})
@@ -114,17 +110,20 @@ class Mfa:
 
         Later logins require a code; this session counts as verified.
         """
-        async with self.throttle.account(request, caller), begin_session(self.context, request) as transaction:
+        async with (
+            self.authenticator.throttle.account(request, caller),
+            begin_session(self.context, request) as transaction,
+        ):
             connection, caller = transaction.connection, transaction.caller
             user = await user_store.get_user(connection, caller.principal_id)
             _require(not user.has_factor, "The account already has a second factor.")
             _require(user.totp_secret is not None, "No second factor is proposed. Call POST /auth/totp first.")
             now = datetime.now(UTC)
-            step = self.mfa_secrets.matching_step(user, body.code, now)
+            step = self.authenticator.mfa_secrets.matching_step(user, body.code, now)
             if step is None:
                 raise ReauthenticationFailed("The code is not valid.")
             await user_store.confirm_factor(connection, user.id, step, now)
-            codes = await self.mfa_secrets.new_recovery_codes(connection, user.id)
+            codes = await self.authenticator.mfa_secrets.new_recovery_codes(connection, user.id)
             await session_store.add_method(connection, caller.token_id, OTP)
             await record_change(transaction, "second_factor.enable", {})
         self.context.guards.invalidate_sessions(caller.principal_id)
@@ -140,24 +139,25 @@ class Mfa:
 
         The session's earlier tokens stop working: the response has its new ones.
         """
-        if body.cookie:
-            require_same_origin(request)
         _require(caller.mfa_pending, "The session does not need a second factor.")
         await self.issuer.ensure_key_published()
-        async with self.throttle.account(request, caller), begin_session(self.context, request) as transaction:
+        async with (
+            self.authenticator.throttle.account(request, caller),
+            begin_session(self.context, request) as transaction,
+        ):
             connection, caller = transaction.connection, transaction.caller
             user = await user_store.get_user(connection, caller.principal_id)
-            method = await self.mfa_secrets.consume_code(connection, user, body.code, datetime.now(UTC))
+            method = await self.authenticator.mfa_secrets.consume_code(connection, user, body.code, datetime.now(UTC))
             if method is None:
                 raise InvalidCredentials("The code is not valid.")
             issued = await session_store.replace(connection, caller.token_id, method, datetime.now(UTC))
             if not caller.is_federated:
-                await self.throttle.remember_address(connection, request, user.id)
+                await self.authenticator.throttle.remember_address(connection, request, user.id)
             data = {"method": method, "session": issued.session.id}
             by = session_actor(caller, caller.org_id)
             await record(connection, by, "session.verify", caller.token_id, data, transaction.request_id)
         self.context.guards.invalidate_sessions(caller.principal_id)
-        return session_response(self.issuer.issue(issued, user), in_cookie=body.cookie)
+        return self.issuer.respond(issued, user, in_cookie=body.cookie)
 
     @route("POST", PATH + "/disable", session(), errors=(409,))
     async def disable_totp(self, body: Removal, caller: AuthenticatedCredential, request: web.Request) -> None:
@@ -167,12 +167,15 @@ class Mfa:
         """
         user = await self._load_user(caller)
         _require(user.has_factor, "The account has no second factor.")
-        async with self.throttle.account(request, caller):
+        async with self.authenticator.throttle.account(request, caller):
             await self._require_password(user, body.password)
             async with begin_session(self.context, request) as transaction:
                 connection = transaction.connection
                 user = await user_store.get_user(connection, caller.principal_id)
-                if await self.mfa_secrets.consume_code(connection, user, body.code, datetime.now(UTC)) is None:
+                if (
+                    await self.authenticator.mfa_secrets.consume_code(connection, user, body.code, datetime.now(UTC))
+                    is None
+                ):
                     raise ReauthenticationFailed("The code is not valid.")
                 await user_store.remove_factor(connection, user.id)
                 await record_change(transaction, "second_factor.disable", {})
@@ -183,7 +186,7 @@ class Mfa:
             return await user_store.get_user(connection, caller.principal_id)
 
     async def _require_password(self, user: User, password: str) -> None:
-        if not await self.passwords.matches(user.password_hash, password):
+        if not await self.authenticator.passwords.matches(user.password_hash, password):
             raise ReauthenticationFailed("The password is not valid.")
 
 

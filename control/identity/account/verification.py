@@ -25,11 +25,11 @@ from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
 from control.identity.account.api import record_change
 from control.identity.bodies import AUTH, Email, NewPassword, SecretInput
+from control.identity.login.authentication import Authenticator
 from control.identity.login.credentials import SessionUser, user_body
-from control.identity.login.throttle import LoginThrottle, ReauthenticationFailed
+from control.identity.login.throttle import ReauthenticationFailed
 from control.identity.mail import AccountMailer, minute, require_mail_rate
 from control.identity.users import session_store, user_store
-from control.identity.users.passwords import Passwords
 from control.identity.users.user_store import EmailTaken, User
 from control.routing.arguments import SessionTransaction, begin_session, control_arguments
 from control.routing.resource import shown_as
@@ -112,8 +112,7 @@ class EmailVerification:
     """Handlers of address verification, and their dependencies."""
 
     context: HandlerContext
-    throttle: LoginThrottle
-    passwords: Passwords
+    authenticator: Authenticator
     mailer: AccountMailer
 
     def routes(self) -> list[Route]:
@@ -154,8 +153,8 @@ class EmailVerification:
         async with self.context.database.read() as connection:
             user = await user_store.get_user(connection, caller.principal_id)
         _require_unverified(user)  # before the password is hashed: this failure does not count
-        async with self.throttle.account(request, caller):
-            hashed = await self.passwords.hash(body.password, salted_like=user.password_hash)
+        async with self.authenticator.throttle.account(request, caller):
+            hashed = await self.authenticator.passwords.hash(body.password, salted_like=user.password_hash)
             async with begin_session(self.context, request) as transaction:
                 user = await _verify(transaction, body.token, hashed)
         self.context.guards.invalidate_sessions(caller.principal_id)

@@ -20,16 +20,15 @@ from control.http.context import HandlerContext
 from control.http.field_types import Name
 from control.identity.bodies import AUTH, InCookie, MfaCodeInput, PasswordInput, SecretInput
 from control.identity.login.authentication import Authenticator
-from control.identity.login.credentials import SessionIssuer, SessionMaterial, require_same_origin, session_response
-from control.identity.login.throttle import InvalidCredentials, LoginThrottle
+from control.identity.login.credentials import SessionIssuer, SessionMaterial, session_arguments
+from control.identity.login.throttle import InvalidCredentials
 from control.identity.members import invitations as store
 from control.identity.members.invitations import StoredInvitation
 from control.identity.organizations import organization_store
 from control.identity.users import session_store, user_store
-from control.identity.users.passwords import MIN_LENGTH, Passwords, same_salt
+from control.identity.users.passwords import MIN_LENGTH, same_salt
 from control.identity.users.session_store import IssuedSession, SsoRequired, requires_sso
 from control.identity.users.user_store import User
-from control.routing.arguments import control_arguments
 from proto.identity import PrincipalKind
 
 PATH: Final = "/auth/invitations/accept"
@@ -78,14 +77,12 @@ class Acceptances:
     """Handlers of acceptances, and their dependencies."""
 
     context: HandlerContext
-    throttle: LoginThrottle
-    passwords: Passwords
     authenticator: Authenticator
     issuer: SessionIssuer
 
     def routes(self) -> list[Route]:
         """The route of this resource."""
-        return declared_routes(self, AUTH, control_arguments(self.context))
+        return declared_routes(self, AUTH, session_arguments(self.context))
 
     @route("POST", PATH, anonymous(), errors=(401, 403, 409), example=EXAMPLE, responses=(ACCEPTED,))
     async def accept_invitation(self, body: Acceptance, request: web.Request) -> web.StreamResponse:
@@ -98,8 +95,6 @@ class Acceptances:
         organization has influence on the response to a request without `existingAccount`. 409 if the organization has
         a member with the address. 403 while the organization requires single sign-on, which makes members by itself.
         """
-        if body.cookie:
-            require_same_origin(request)
         await self.issuer.ensure_key_published()
         async with self.context.database.read() as connection:
             found = await store.find_open_invitation(connection, body.invite_token, datetime.now(UTC))
@@ -110,7 +105,7 @@ class Acceptances:
         accept = self._join if body.existing_account or verified else self._create_account
         issued, user = await accept(request, found, body)
         self.context.guards.invalidate_bearers(found.org_id)
-        return session_response(self.issuer.issue(issued, user), in_cookie=body.cookie, status=201)
+        return self.issuer.respond(issued, user, in_cookie=body.cookie, status=201)
 
     async def _join(
         self, request: web.Request, invitation: StoredInvitation, body: Acceptance
@@ -118,7 +113,7 @@ class Acceptances:
         """Make the account that has verified the address a member. Failed passwords count for the address and the
         organization that invites it. Raises InvalidCredentials, MfaRequired, Unauthorized, Conflict.
         """
-        async with self.throttle.acceptance(request, invitation.email, invitation.org_id):
+        async with self.authenticator.throttle.acceptance(request, invitation.email, invitation.org_id):
             try:
                 user = await self.authenticator.find_verified_account(invitation.email, body.password)
                 return await self._add_verified_account(request, user, body)
@@ -151,13 +146,13 @@ class Acceptances:
             raise BadRequest("The request body is not valid.", [issue])
         async with self.context.database.read() as connection:
             existing = await user_store.find_password_hash(connection, invitation.email)
-        hashed = await self.passwords.hash(body.password, salted_like=existing)
+        hashed = await self.authenticator.passwords.hash(body.password, salted_like=existing)
         async with self.context.database.write() as connection:
             existing = await user_store.find_password_hash(connection, invitation.email)
             if same_salt(existing, hashed):
                 return await self._add_new_account(connection, request, body, hashed)
         # The first account with the address was created meanwhile, and its salt stays.
-        hashed = await self.passwords.hash(body.password, salted_like=existing)
+        hashed = await self.authenticator.passwords.hash(body.password, salted_like=existing)
         async with self.context.database.write() as connection:
             return await self._add_new_account(connection, request, body, hashed)
 
@@ -186,7 +181,7 @@ class Acceptances:
             raise Unauthorized(_INVALID_INVITATION)
         await organization_store.add_membership(connection, invitation.org_id, user.id, invitation.role)
         issued = await session_store.start(connection, invitation.org_id, user.id, methods, now)
-        await self.throttle.remember_address(connection, request, user.id)
+        await self.authenticator.throttle.remember_address(connection, request, user.id)
         actor = Actor(invitation.org_id, user.id, PrincipalKind.USER, token_id=issued.session.id)
         data = {"role": invitation.role.value, "invitedBy": invitation.created_by, "emailVerified": user.email_verified}
         await record(connection, actor, "invitation.accept", invitation.id, data, request_id(request))

@@ -13,7 +13,7 @@ from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.db.database import Database
-from chassis.errors import BadRequest, Issue
+from chassis.errors import BadRequest, Forbidden, Issue
 from control.identity.login.throttle import InvalidCredentials, LoginAttempt, LoginThrottle
 from control.identity.members import member_store
 from control.identity.users import user_store
@@ -73,6 +73,7 @@ class MfaSecrets:
         return codes
 
 
+MAX_ORGANIZATIONS: Final = 1_000  # that one user is a member of
 MAX_NAMED_ORGANIZATIONS: Final = 20  # listed in an error message
 INVALID_CREDENTIALS: Final = "The e-mail address, the password, the second factor or the organization is not valid."
 
@@ -86,16 +87,6 @@ class Authenticator:
     passwords: Passwords
     mfa_secrets: MfaSecrets
 
-    async def list_accounts(self, email: str, org_slug: str | None) -> Sequence[User]:
-        """The accounts that a login is about: the one with this address in the organization; without one, all with the
-        address, the verified one first.
-        """
-        async with self.database.read() as connection:
-            if org_slug is None:
-                return await user_store.list_accounts(connection, email)
-            found = await user_store.find_in_organization(connection, email, org_slug)
-            return [] if found is None else [found]
-
     async def find_account(
         self, request: web.Request, attempt: LoginAttempt, accounts: Sequence[User], password: str
     ) -> User:
@@ -104,12 +95,11 @@ class Authenticator:
 
         `user_repository.reload_if_unchanged` checks later that the password still matches.
         """
-        org_slug = attempt.org_slug
         matching = await self._find_matching(accounts, password)
-        if org_slug is None and not matching[0].email_verified:
+        if attempt.org_slug is None and not matching[0].email_verified:
             await self.throttle.count_match(request, attempt.email, matching[0].password_hash or "")
         if len(matching) > 1 and not matching[0].email_verified:
-            raise select_organization_error(await self._organizations_of(matching))
+            raise _select_organization_error(await self._organizations_of(matching))
         return await self._renew_hash(matching[0], password)
 
     async def find_verified_account(self, email: str, password: str) -> User:
@@ -174,8 +164,25 @@ class Authenticator:
         return ("pwd", method)
 
 
-def select_organization_error(slugs: Sequence[str]) -> BadRequest:
+def _select_organization_error(slugs: Sequence[str]) -> BadRequest:
     """The error of a login that could be to several organizations; it lists `slugs`."""
     named = f": {', '.join(slugs[:MAX_NAMED_ORGANIZATIONS])}" if slugs else ""
     issue = Issue("body.orgSlug", f"Must be the slug of one of your organizations{named}.", "missing")
     return BadRequest("You are a member of several organizations. Select one with orgSlug.", [issue])
+
+
+async def select_organization(connection: AsyncConnection, user: User, org_slug: str | None, *, naming: bool) -> str:
+    """The organization to log in to. Raises Forbidden for a user who is not a member of it, BadRequest for a user of
+    several organizations who named none; with `naming`, the error lists them, which only a fully authenticated user may
+    see.
+    """
+    found = await member_store.list_organizations(connection, user.id, MAX_ORGANIZATIONS)
+    slugs = {organization.slug: organization.id for organization, _ in found}
+    if org_slug is None and len(slugs) > 1:
+        raise _select_organization_error(list(slugs) if naming else [])
+    org_id = next(iter(slugs.values()), None) if org_slug is None else slugs.get(org_slug)
+    if org_id is None:
+        raise Forbidden(
+            "You are not a member of that organization." if org_slug else "You are not a member of any organization."
+        )
+    return org_id

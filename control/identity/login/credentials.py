@@ -8,29 +8,35 @@ sends, and `Sec-Fetch-Site: same-origin`, which no page can forge (Fetch Metadat
 import math
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 import structlog
 from aiohttp import hdrs, web
 from msgspec import Meta
-from msgspec.structs import replace
 
 from chassis.auth.bearer import FRESH_S
 from chassis.auth.jwt import LIFETIME, JwtSigner, PublicKey
 from chassis.auth.signing_keys import PUBLISH_INTERVAL, find_key, list_trusted_keys, publish_key
 from chassis.db.database import Database
 from chassis.errors import Forbidden, ServiceUnavailable
+from chassis.http.declaration import Arguments
 from chassis.http.operation import JSON_TYPE
 from chassis.http.web import json_response
 from chassis.runtime.periodic import PeriodicTask
+from control.http.context import HandlerContext
 from control.http.field_types import Name, Timestamp
 from control.identity.bodies import Email, Locale, ThemeName
 from control.identity.users.session_store import ABSOLUTE_TIMEOUT, IssuedSession
 from control.identity.users.user_store import User
+from control.routing.arguments import control_arguments
 from control.routing.resource import shown_as
+
+REFRESH_COOKIE: Final = "__Secure-sluice"
+_COOKIE_PATH: Final = "/auth"
+_CROSS_SITE: Final = "A request with `cookie` must come from the page of this origin."
 
 log = structlog.get_logger(__name__)
 
@@ -65,10 +71,6 @@ class SessionMaterial(msgspec.Struct, frozen=True, rename="camel"):
 
     tokens: Tokens
     user: SessionUser
-
-    def without_refresh_token(self) -> "SessionMaterial":
-        """For a browser that keeps it in a cookie."""
-        return replace(self, tokens=replace(self.tokens, refresh_token=""))
 
 
 class KeyWithdrawn(ServiceUnavailable):
@@ -139,6 +141,14 @@ class SessionIssuer:
             self._trusted_keys_until = now + FRESH_S
         return self._trusted_keys
 
+    def respond(self, issued: IssuedSession, user: User, *, in_cookie: bool, status: int = 200) -> web.Response:
+        """The response for a new or refreshed session, its refresh token in the body or in the cookie."""
+        shown = replace(issued, refresh_token="") if in_cookie else issued
+        response = json_response(self.issue(shown, user), status=status)
+        if in_cookie:
+            keep_refresh_token(response, issued.refresh_token)
+        return response
+
     def issue(self, issued: IssuedSession, user: User) -> SessionMaterial:
         """The response for a new or refreshed session."""
         session = issued.session
@@ -154,11 +164,6 @@ def user_body(user: User) -> SessionUser:
     return shown_as(SessionUser, user, mfa_enabled=user.has_factor)
 
 
-REFRESH_COOKIE: Final = "__Secure-sluice"
-_COOKIE_PATH: Final = "/auth"
-_CROSS_SITE: Final = "A request with `cookie` must come from the page of this origin."
-
-
 def require_same_origin(request: web.Request) -> None:
     """Raises Forbidden for a request that another page may have caused, and for one that is not of a browser."""
     if request.headers.get("Sec-Fetch-Site") != "same-origin" or request.content_type != JSON_TYPE:
@@ -168,15 +173,6 @@ def require_same_origin(request: web.Request) -> None:
 def read_refresh_token(request: web.Request) -> str:
     """The refresh token; empty without one."""
     return request.cookies.get(REFRESH_COOKIE, "")
-
-
-def session_response(material: SessionMaterial, *, in_cookie: bool, status: int = 200) -> web.Response:
-    """A session, its refresh token in the body or in the cookie."""
-    if not in_cookie:
-        return json_response(material, status=status)
-    response = json_response(material.without_refresh_token(), status=status)
-    keep_refresh_token(response, material.tokens.refresh_token)
-    return response
 
 
 def keep_refresh_token(response: web.Response, token: str) -> None:
@@ -201,3 +197,15 @@ def clear_refresh_token(response: web.Response) -> None:
     """Remove the cookie from the browser."""
     response.del_cookie(REFRESH_COOKIE, path=_COOKIE_PATH, secure=True, httponly=True, samesite="Strict")
     response.headers[hdrs.CACHE_CONTROL] = "no-store"
+
+
+def session_arguments(context: HandlerContext) -> Arguments:
+    """What handlers get that make sessions. A body with `cookie` is taken only from the page itself."""
+
+    async def read_body(request: web.Request, type_: type[Any]) -> Any:
+        body = await context.read_body(request, type_)
+        if getattr(body, "cookie", False):
+            require_same_origin(request)
+        return body
+
+    return replace(control_arguments(context), read_body=read_body)

@@ -4,12 +4,15 @@ that are tried from new addresses count for all of these together, and beyond th
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Annotated
 
+import msgspec
 from aiohttp import web
+from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthenticatedCredential
@@ -18,12 +21,12 @@ from chassis.errors import Forbidden, RateLimited, Unauthorized
 from chassis.http.web import RATE_LIMITS
 from chassis.limits.limiter import LimitClass
 from chassis.limits.rate_limits import LIMIT_RESULT
-from control.identity.login.challenge import ChallengeRequired, LoginChallenges
-from control.identity.users import login_store
+from control.http.field_types import Slug
+from control.identity.bodies import Email, SecretInput
+from control.identity.login.challenge import MAX_PROOF_LENGTH, ChallengeRequired, LoginChallenges, read_browser_secret
+from control.identity.users import login_store, user_store
 from control.identity.users.user_store import User
 from proto.identity import normalize_email
-
-ListAccounts = Callable[[str, str | None], Awaitable[Sequence[User]]]  # by e-mail address and slug of an organization
 
 
 class InvalidCredentials(Unauthorized):
@@ -40,18 +43,26 @@ class _AccountLock:
     waiting: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class LoginAttempt:
+class LoginAttempt(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """What a login names, and what lifts the limit of new addresses: a solved challenge, or the secret of a mailed link
     in the browser that asked for it.
     """
 
-    email: str
-    org_slug: str | None
-    challenge: str | None = None
-    proof: str | None = None
-    link_secret: str | None = None
-    browser: str = ""
+    email: Email
+    org_slug: Slug | None = None
+    challenge: Annotated[
+        SecretInput | None, Meta(description="The challenge of a 429 to an earlier attempt; `proof` solves it.")
+    ] = None
+    proof: Annotated[
+        Annotated[str, Meta(max_length=MAX_PROOF_LENGTH)] | None,
+        Meta(
+            description="SHA-256 of the challenge followed directly by the proof (UTF-8) must begin with `bits` zero "
+            "bits."
+        ),
+    ] = None
+    link_secret: Annotated[
+        SecretInput | None, Meta(description="The secret of a link that `POST /auth/login/link` has mailed.")
+    ] = None
 
 
 class LoginThrottle:
@@ -69,21 +80,18 @@ class LoginThrottle:
         self._locks: dict[str, _AccountLock] = {}
 
     @asynccontextmanager
-    async def login(
-        self, request: web.Request, attempt: LoginAttempt, list_accounts: ListAccounts
-    ) -> AsyncIterator[Sequence[User]]:
+    async def login(self, request: web.Request, attempt: LoginAttempt) -> AsyncIterator[Sequence[User]]:
         """Surrounds one attempt to log in; InvalidCredentials raised inside counts as a failure. Yields the accounts
         that it is about, verified ones first; a refused attempt does not look for them. Raises RateLimited after too
         many failures of what is named from the client's address, or of the address; ChallengeRequired.
         """
         account = _at_address(request, _named(attempt.email, attempt.org_slug))
         async with self._attempt(request, account, LimitClass.FAILED_LOGIN):
-            accounts = await list_accounts(attempt.email, attempt.org_slug)
-            if await self._is_known(accounts, request.app[RATE_LIMITS].address_key(request)):
+            async with self._database.read() as connection:
+                accounts = await _list_accounts(connection, attempt)
+                is_known = await self._is_known(connection, accounts, request.app[RATE_LIMITS].address_key(request))
+            async with nullcontext() if is_known else self._from_new_address(request, attempt):
                 yield accounts
-            else:
-                async with self._from_new_address(request, attempt):
-                    yield accounts
 
     async def remember_address(self, connection: AsyncConnection, request: web.Request, user_id: str) -> None:
         """Store that the account has logged in from the client's address, by credentials of its own."""
@@ -163,26 +171,24 @@ class LoginThrottle:
                 await limits.admits(LimitClass.NEW_ADDRESS, account)
                 raise
 
-    async def _is_known(self, accounts: Sequence[User], address: str) -> bool:
+    async def _is_known(self, connection: AsyncConnection, accounts: Sequence[User], address: str) -> bool:
         """Whether the account whose password is guessed has logged in from there: the verified one, else each of them.
         Otherwise the owner of another account with the e-mail address could log in to it first.
         """
-        verified = [user.id for user in accounts if user.email_verified]
-        ids = verified or [user.id for user in accounts]
-        hashed = {user_id: self._challenges.hash_address(user_id, address) for user_id in ids}
-        async with self._database.read() as connection:
-            return await login_store.are_known_addresses(connection, hashed, datetime.now(UTC))
+        guessed = [user for user in accounts if user.email_verified] or accounts
+        hashed = {user.id: self._challenges.hash_address(user.id, address) for user in guessed}
+        return await login_store.are_known_addresses(connection, hashed, datetime.now(UTC))
 
     async def _is_excepted(self, request: web.Request, attempt: LoginAttempt, address: str) -> bool:
-        if attempt.link_secret is not None and self._challenges.is_link_secret(
-            attempt.link_secret, attempt.email, attempt.browser
-        ):
+        challenge, proof, link_secret = attempt.challenge, attempt.proof, attempt.link_secret
+        browser = read_browser_secret(request)
+        if link_secret is not None and self._challenges.is_link_secret(link_secret, attempt.email, browser):
             return True
-        if attempt.challenge is None or attempt.proof is None:
+        if challenge is None or proof is None:
             return False
-        if not self._challenges.is_solved(attempt.challenge, attempt.proof, attempt.email, address):
+        if not self._challenges.is_solved(challenge, proof, attempt.email, address):
             return False
-        return await request.app[RATE_LIMITS].admits(LimitClass.LOGIN_PROOF_OF_WORK, _digest(attempt.challenge))
+        return await request.app[RATE_LIMITS].admits(LimitClass.LOGIN_PROOF_OF_WORK, _digest(challenge))
 
     @asynccontextmanager
     async def _account_lock(self, account: str) -> AsyncIterator[None]:
@@ -195,6 +201,14 @@ class LoginThrottle:
             entry.waiting -= 1
             if not entry.waiting:
                 del self._locks[account]
+
+
+async def _list_accounts(connection: AsyncConnection, attempt: LoginAttempt) -> Sequence[User]:
+    """The account with this address in the organization; without one, all with the address, the verified one first."""
+    if attempt.org_slug is None:
+        return await user_store.list_accounts(connection, attempt.email)
+    found = await user_store.find_in_organization(connection, attempt.email, attempt.org_slug)
+    return [] if found is None else [found]
 
 
 def _at_address(request: web.Request, account: str) -> str:

@@ -1,16 +1,15 @@
 """Dashboard sessions: families of refresh tokens, each of which can be used once.
 
     start     a session and its first refresh token
-    refresh   consumes a refresh token and returns the next one; a token that was consumed before is reported as REUSED
-              for the caller to end the session, since one of its two holders stole it. Within REUSE_GRACE it is
-              accepted: a browser repeats a request whose response it did not receive
+    refresh   consumes a refresh token and returns the next one; for a token that was consumed before, the caller ends
+              the session, since one of its two holders stole it. Within REUSE_GRACE it is accepted: a browser repeats
+              a request whose response it did not receive
 
 Every function runs in the caller's transaction; after a session has ended the caller notifies the guards.
 """
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from enum import Enum, auto
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -49,13 +48,6 @@ class IssuedSession:
     refresh_token: str = field(repr=False)
 
 
-class RefreshFailure(Enum):
-    """Why a refresh token is not accepted."""
-
-    UNKNOWN = auto()  # or expired, or its session has ended
-    REUSED = auto()  # the caller ends its session
-
-
 async def start(
     connection: AsyncConnection,
     org_id: str,
@@ -81,45 +73,39 @@ async def start(
     return IssuedSession(session, await _next_token(connection, session, now))
 
 
-async def refresh(
-    connection: AsyncConnection, refresh_token: str, now: datetime
-) -> IssuedSession | tuple[RefreshFailure, Session | None]:
-    """The session with its next token; else the failure, and the session if known. The caller commits either way."""
+async def refresh(connection: AsyncConnection, refresh_token: str, now: datetime) -> IssuedSession | Session | None:
+    """The session with its next token; the session alone if the token was used before, for the caller to end; None for
+    a token that is unknown or has expired, and for one whose session has ended. The caller commits in any case.
+    """
     now = to_milliseconds(now)
     row = await _token(connection, refresh_token)
     if row is None or row.revoked_at is not None or min(row.expires_at, row.session_expires_at) <= now:
-        return RefreshFailure.UNKNOWN, None
-    session = Session(row.id, row.org_id, row.principal_id, tuple(row.methods))
+        return None
     if row.used_at is not None and now - row.used_at > REUSE_GRACE:
-        return RefreshFailure.REUSED, session
+        return _session(row)
     unused = (refresh_tokens.c.hash == hash_secret(refresh_token)) & refresh_tokens.c.used_at.is_(None)
     await connection.execute(refresh_tokens.update().where(unused).values(used_at=now))
-    return IssuedSession(session, await _next_token(connection, session, now))
+    return IssuedSession(_session(row), await _next_token(connection, _session(row), now))
 
 
 async def find_by_token(connection: AsyncConnection, refresh_token: str) -> Session | None:
     """The session of a refresh token, in whatever state either is."""
     row = await _token(connection, refresh_token)
-    return None if row is None else Session(row.id, row.org_id, row.principal_id, tuple(row.methods))
+    return None if row is None else _session(row)
 
 
 async def replace(connection: AsyncConnection, session_id: str, method: str, now: datetime) -> IssuedSession:
     """Replace the session by one with one more authentication method. The old one ends: another holder of its tokens
     has not shown that factor. The new one ends no later than the old one would have.
     """
-    row = (await connection.execute(sa.select(sessions).where(sessions.c.id == session_id))).one()
-    await end(connection, session_id, now)
-    methods = tuple(dict.fromkeys((*row.methods, method)))
-    return await start(connection, row.org_id, row.principal_id, methods, now, expires_at=row.expires_at)
+    return await _replace(connection, session_id, now, method=method)
 
 
 async def move(connection: AsyncConnection, session_id: str, org_id: str, now: datetime) -> IssuedSession:
     """Replace the session by one of another organization, of which its principal is a member. The old one ends; the new
     one ends no later than the old one would have.
     """
-    row = (await connection.execute(sa.select(sessions).where(sessions.c.id == session_id))).one()
-    await end(connection, session_id, now)
-    return await start(connection, org_id, row.principal_id, tuple(row.methods), now, expires_at=row.expires_at)
+    return await _replace(connection, session_id, now, org_id=org_id)
 
 
 async def add_method(connection: AsyncConnection, session_id: str, method: str) -> None:
@@ -154,6 +140,15 @@ async def end_all(
     await connection.execute(sessions.update().where(live).values(revoked_at=now))
 
 
+async def _replace(
+    connection: AsyncConnection, session_id: str, now: datetime, *, org_id: str = "", method: str | None = None
+) -> IssuedSession:
+    row = (await connection.execute(sa.select(sessions).where(sessions.c.id == session_id))).one()
+    await end(connection, session_id, now)
+    methods = tuple(dict.fromkeys((*row.methods, *([method] if method else []))))
+    return await start(connection, org_id or row.org_id, row.principal_id, methods, now, expires_at=row.expires_at)
+
+
 async def _token(connection: AsyncConnection, refresh_token: str) -> sa.Row[*tuple[Any, ...]] | None:
     if not is_token(refresh_token, REFRESH_PREFIX):
         return None
@@ -172,6 +167,10 @@ async def _token(connection: AsyncConnection, refresh_token: str) -> sa.Row[*tup
         .where(refresh_tokens.c.hash == hash_secret(refresh_token))
     )
     return (await connection.execute(found)).one_or_none()
+
+
+def _session(row: sa.Row[*tuple[Any, ...]]) -> Session:
+    return Session(row.id, row.org_id, row.principal_id, tuple(row.methods))
 
 
 async def _next_token(connection: AsyncConnection, session: Session, now: datetime) -> str:
