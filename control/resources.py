@@ -4,7 +4,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from chassis.auth.tables import access_tokens, invitations, memberships
+from chassis.auth.tables import memberships
 from chassis.erasures.tables import erasures
 from chassis.issues.tables import issues
 from control.approvals.policies.api import POLICIES
@@ -17,6 +17,8 @@ from control.export.tables import warehouse_sinks
 from control.governance.tenants.project_keys import KEYS
 from control.identity.chat_links import chat_links
 from control.identity.directory.tables import scim_tokens
+from control.identity.members.invitations import INVITATIONS
+from control.identity.members.tokens import TOKENS
 from control.identity.sso.tables import sso_domains, sso_identities
 from control.inbound.integrations.tables import inbound_deliveries, integrations
 from control.issues.releases.tables import releases
@@ -28,16 +30,9 @@ from proto.identity import Scope
 from proto.proofs.primitives import IDENTIFIER_PATTERN
 
 RESOURCES: Final[tuple[Identified, ...]] = (
-    Identified(
-        "tokenId",
-        ids("tok"),
-        Scope.TOKENS_WRITE,
-        access_tokens.c.id,
-        (in_organization(access_tokens))
-        & (access_tokens.c.principal_id == sa.bindparam("principalId")),  # without one in the path, the caller
-    ),
+    TOKENS,
     Identified("principalId", ids("prn"), Scope.MEMBERS_READ, memberships.c.principal_id, in_organization(memberships)),
-    Identified("invitationId", ids("inv"), Scope.MEMBERS_READ, invitations.c.id, in_organization(invitations)),
+    INVITATIONS,
     Identified(
         "requestId", ids("apr"), Scope.APPROVALS_READ, approval_requests.c.id, in_organization(approval_requests)
     ),

@@ -1,8 +1,10 @@
 """The first audit events of an organization that a command creates."""
 
+import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from control.identity.members import member_store, tokens
+from chassis.auth.tables import access_tokens
+from control.identity.members import member_store
 from control.identity.organizations import organization_store, project_key_store
 from control.identity.organizations.bootstrap import Bootstrap
 
@@ -25,7 +27,8 @@ async def record_bootstrap(connection: AsyncConnection, bootstrap: Bootstrap) ->
     await add_event("organization.create", org_id, slug=bootstrap.org_slug, monthlyItems=organization.monthly_items)
     for owner in await member_store.list_members(connection, org_id, "", 1):
         await add_event("principal.create", owner.id, kind=owner.kind.value, name=owner.name, role=owner.role.value)
-        for token in await tokens.list_tokens(connection, org_id, owner.id, None, 1):
+        found = sa.select(access_tokens.c.id, access_tokens.c.name).where(access_tokens.c.principal_id == owner.id)
+        for token in await connection.execute(found):
             await add_event("token.create", token.id, holder=owner.id, name=token.name, scopes=[], expiresAt="")
     await add_event("project.create", bootstrap.project_id, slug=bootstrap.project_slug)
     for key in await project_key_store.list_project_keys(connection, int(bootstrap.project_id), None, 1):

@@ -150,7 +150,8 @@ def _shown(value: Any) -> Any:
 
 
 def _values(caller: AuthorizationContext) -> dict[str, Any]:
-    return {"org_id": caller.org_id, "projectSlug": caller.project_slug, "caller_id": caller.principal_id}
+    principal = {"caller_id": caller.principal_id, "principalId": caller.principal_id}  # a path may name another one
+    return {"org_id": caller.org_id, "projectSlug": caller.project_slug, **principal}
 
 
 def with_existence_checks(database: Database, routes: Iterable[Route], resources: Iterable[Identified]) -> list[Route]:

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
+import sqlalchemy as sa
 from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -23,13 +24,12 @@ from control.identity.login.authentication import Authenticator
 from control.identity.login.credentials import SessionIssuer, SessionMaterial, session_arguments
 from control.identity.login.throttle import InvalidCredentials
 from control.identity.members import invitations as store
-from control.identity.members.invitations import StoredInvitation
 from control.identity.organizations import organization_store
 from control.identity.users import session_store, user_store
 from control.identity.users.passwords import MIN_LENGTH, same_salt
 from control.identity.users.session_store import IssuedSession, SsoRequired, requires_sso
 from control.identity.users.user_store import User
-from proto.identity import PrincipalKind
+from proto.identity import PrincipalKind, Role
 
 PATH: Final = "/auth/invitations/accept"
 _INVALID_INVITATION: Final = "The invitation is not valid."
@@ -108,7 +108,7 @@ class Acceptances:
         return self.issuer.respond(issued, user, in_cookie=body.cookie, status=201)
 
     async def _join(
-        self, request: web.Request, invitation: StoredInvitation, body: Acceptance
+        self, request: web.Request, invitation: sa.Row[Any], body: Acceptance
     ) -> tuple[IssuedSession, User]:
         """Make the account that has verified the address a member. Failed passwords count for the address and the
         organization that invites it. Raises InvalidCredentials, MfaRequired, Unauthorized, Conflict.
@@ -138,7 +138,7 @@ class Acceptances:
             return await self._add_member(connection, request, invitation, user, methods), user
 
     async def _create_account(
-        self, request: web.Request, invitation: StoredInvitation, body: Acceptance
+        self, request: web.Request, invitation: sa.Row[Any], body: Acceptance
     ) -> tuple[IssuedSession, User]:
         """Make a new account a member. Raises BadRequest for a password that is too short, Unauthorized, Conflict."""
         if len(body.password) < MIN_LENGTH:
@@ -169,7 +169,7 @@ class Acceptances:
         self,
         connection: AsyncConnection,
         request: web.Request,
-        invitation: StoredInvitation,
+        invitation: sa.Row[Any],
         user: User,
         methods: tuple[str, ...],
     ) -> IssuedSession:
@@ -179,11 +179,11 @@ class Acceptances:
         now = datetime.now(UTC)
         if not await store.accept_invitation(connection, invitation.id, user.id, now):
             raise Unauthorized(_INVALID_INVITATION)
-        await organization_store.add_membership(connection, invitation.org_id, user.id, invitation.role)
+        await organization_store.add_membership(connection, invitation.org_id, user.id, Role(invitation.role))
         issued = await session_store.start(connection, invitation.org_id, user.id, methods, now)
         await self.authenticator.throttle.remember_address(connection, request, user.id)
         actor = Actor(invitation.org_id, user.id, PrincipalKind.USER, token_id=issued.session.id)
-        data = {"role": invitation.role.value, "invitedBy": invitation.created_by, "emailVerified": user.email_verified}
+        data = {"role": invitation.role, "invitedBy": invitation.created_by, "emailVerified": user.email_verified}
         await record(connection, actor, "invitation.accept", invitation.id, data, request_id(request))
         return issued
 
@@ -192,7 +192,7 @@ async def _is_verified(connection: AsyncConnection, email: str) -> bool:
     return await user_store.find_verified(connection, email) is not None
 
 
-async def _find_acceptable(connection: AsyncConnection, secret: str) -> StoredInvitation:
+async def _find_acceptable(connection: AsyncConnection, secret: str) -> sa.Row[Any]:
     """The invitation, if it can be accepted as of this transaction. Raises Unauthorized; Conflict if the organization
     has a member with the address.
     """

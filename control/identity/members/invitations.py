@@ -4,8 +4,8 @@ expires (`login.acceptance`).
 The secret is returned once, or mailed to the address; the database holds its SHA-256.
 """
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final, Literal
 
@@ -20,7 +20,7 @@ from chassis.auth.membership_status import any_disabled, common_scopes, load_mem
 from chassis.auth.model import AuthorizationContext
 from chassis.auth.tables import invitations, memberships, organizations, users
 from chassis.db.database import to_milliseconds
-from chassis.errors import Conflict, Forbidden, NotFound
+from chassis.errors import Conflict, Forbidden
 from chassis.http.access import authorization_context, bearer
 from chassis.http.declaration import PageOf, declared_routes, route
 from chassis.http.operation import Body, Tag, json_content
@@ -34,7 +34,7 @@ from control.identity.members import member_store
 from control.identity.organizations.revocation import is_open_invitation, issuing_token
 from control.identity.users import session_store
 from control.routing.arguments import Transaction, begin, control_arguments
-from control.routing.resource import PageReader, ids, shown_as
+from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
 from proto.identity import (
     INVITATION_PREFIX,
     ROLE_SCOPES,
@@ -46,166 +46,12 @@ from proto.identity import (
     normalize_email,
 )
 
-LIFETIME: Final = timedelta(days=7)
-
-
-@dataclass(frozen=True, slots=True)
-class StoredInvitation:
-    """An invitation. It is open until `expires_at`, unless `accepted_at` or `revoked_at` is set. `mailed`: its secret
-    was sent to the address and shown to nobody, so whoever presents it has the mailbox.
-    """
-
-    id: str
-    org_id: str
-    email: str
-    role: Role
-    created_by: str
-    created_at: datetime
-    expires_at: datetime
-    accepted_at: datetime | None
-    revoked_at: datetime | None
-    mailed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class IssuedInvitation:
-    """An invitation and, only here, its secret. `replaced`: ids of the invitations that it replaces."""
-
-    invitation: StoredInvitation
-    secret: str = field(repr=False)
-    replaced: tuple[str, ...] = ()
-
-
-def require_can_invite(by: AuthorizationContext) -> None:
-    """Raises Forbidden unless `by` is a user acting for itself. Otherwise an agent could invite a user who then
-    approves the agent's own requests.
-    """
-    if by.kind is not PrincipalKind.USER or by.on_behalf_of is not None:
-        raise Forbidden(
-            "Only users can invite members: not agents, services, or tokens that act on behalf of another principal."
-        )
-
-
-async def invite(
-    connection: AsyncConnection, by: AuthorizationContext, email: str, role: Role, *, mailed: bool
-) -> IssuedInvitation:
-    """Create an invitation; open ones to the same address are revoked. With `mailed` the caller sends the secret to the
-    address, and shows it to nobody.
-    """
-    now = to_milliseconds(datetime.now(UTC))
-    address = normalize_email(email)
-    same_address = (invitations.c.org_id == by.org_id) & (invitations.c.email == address) & is_open_invitation(now)
-    replaced = tuple((await connection.execute(sa.select(invitations.c.id).where(same_address))).scalars())
-    await connection.execute(invitations.update().where(same_address).values(revoked_at=now))
-    invitation = StoredInvitation(
-        id=new_id("inv"),
-        org_id=by.org_id,
-        email=address,
-        role=role,
-        created_by=by.principal_id,
-        created_at=now,
-        expires_at=now + LIFETIME,
-        accepted_at=None,
-        revoked_at=None,
-        mailed=mailed,
-    )
-    secret = new_invitation()
-    token = await issuing_token(connection, by)
-    row = {name: getattr(invitation, name) for name in StoredInvitation.__slots__} | {"role": role.value}
-    row["minted_with"] = None if token is None else token.id
-    await connection.execute(invitations.insert().values(**row, hash=hash_secret(secret)))
-    return IssuedInvitation(invitation, secret, replaced)
-
-
-async def is_member(connection: AsyncConnection, org_id: str, email: str) -> bool:
-    """Whether the organization has a user with this address."""
-    found = (
-        sa.select(users.c.principal_id)
-        .join_from(users, memberships, memberships.c.principal_id == users.c.principal_id)
-        .where(users.c.email == normalize_email(email), memberships.c.org_id == org_id)
-    )
-    return await connection.scalar(found) is not None
-
-
-async def require_no_member(connection: AsyncConnection, org_id: str, email: str) -> None:
-    """Raises Conflict if a user of the organization has this address: at most one has."""
-    if await is_member(connection, org_id, email):
-        raise Conflict("The organization already has a member with this e-mail address.")
-
-
-async def list_invitations(
-    connection: AsyncConnection, org_id: str, before_id: str | None, limit: int
-) -> list[StoredInvitation]:
-    """At most `limit` invitations, newest first, starting with the first one older than `before_id`."""
-    page = sa.select(invitations).where(invitations.c.org_id == org_id).order_by(invitations.c.id.desc())
-    if before_id is not None:
-        page = page.where(invitations.c.id < before_id)
-    return [_invitation(row) for row in (await connection.execute(page.limit(limit))).mappings()]
-
-
-async def revoke_invitation(connection: AsyncConnection, org_id: str, invitation_id: str) -> bool | None:
-    """Revoke an invitation. False when it was revoked or accepted before; None when there is none with this id."""
-    where = (invitations.c.org_id == org_id) & (invitations.c.id == invitation_id)
-    now = to_milliseconds(datetime.now(UTC))
-    unused = invitations.c.revoked_at.is_(None) & invitations.c.accepted_at.is_(None)
-    revoked = await connection.execute(invitations.update().where(where, unused).values(revoked_at=now))
-    if revoked.rowcount == 1:
-        return True
-    return None if await connection.scalar(sa.select(invitations.c.id).where(where)) is None else False
-
-
-async def revoke_addressed(
-    connection: AsyncConnection, org_id: str, emails: Collection[str], now: datetime
-) -> list[str]:
-    """Revoke the open invitations to these addresses; their ids."""
-    now = to_milliseconds(now)
-    addresses = [normalize_email(email) for email in emails]
-    where = (invitations.c.org_id == org_id) & invitations.c.email.in_(addresses) & is_open_invitation(now)
-    found = (await connection.scalars(sa.select(invitations.c.id).where(where).order_by(invitations.c.id))).all()
-    await connection.execute(invitations.update().where(where).values(revoked_at=now))
-    return list(found)
-
-
-async def find_open_invitation(connection: AsyncConnection, secret: str, now: datetime) -> StoredInvitation | None:
-    """The invitation with this secret, if it can be accepted: it is open, and its inviter may still grant its role."""
-    if not is_token(secret, INVITATION_PREFIX):
-        return None
-    found = (
-        sa.select(invitations)
-        .join_from(invitations, organizations, organizations.c.id == invitations.c.org_id)
-        .where(invitations.c.hash == hash_secret(secret), is_open_invitation(now), organizations.c.deleted_at.is_(None))
-    )
-    row = (await connection.execute(found)).mappings().one_or_none()
-    invitation = None if row is None else _invitation(row)
-    return invitation if invitation is not None and await _inviter_still_entitled(connection, invitation) else None
-
-
-async def accept_invitation(connection: AsyncConnection, invitation_id: str, principal_id: str, now: datetime) -> bool:
-    """Accept the invitation, once; False when it is no longer open."""
-    accepted = (
-        invitations.update()
-        .where(invitations.c.id == invitation_id, is_open_invitation(now))
-        .values(accepted_at=to_milliseconds(now), accepted_by=principal_id)
-    )
-    return (await connection.execute(accepted)).rowcount == 1
-
-
-async def _inviter_still_entitled(connection: AsyncConnection, invitation: StoredInvitation) -> bool:
-    found = await load_membership_statuses(connection, invitation.org_id, [invitation.created_by])
-    scopes, inviter = common_scopes(found, None), found[invitation.created_by]
-    if scopes is None or any_disabled(found) or inviter.kind is not PrincipalKind.USER:
-        return False
-    return ROLE_SCOPES[invitation.role] <= scopes and (invitation.role is not Role.OWNER or inviter.role is Role.OWNER)
-
-
-def _invitation(row: sa.RowMapping) -> StoredInvitation:
-    return StoredInvitation(**{name: row[name] for name in StoredInvitation.__slots__} | {"role": Role(row["role"])})
-
-
 TAG: Final = Tag("members", "Members of an organization, and invitations.")
 PATH: Final = "/orgs/{orgSlug}/invitations"
+LIFETIME: Final = timedelta(days=7)
 _WRITE: Final = bearer(Scope.MEMBERS_WRITE)
 InvitationState = Literal["OPEN", "ACCEPTED", "REVOKED", "EXPIRED"]
+Row = sa.Row[Any]
 
 
 class NewInvitation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -246,7 +92,28 @@ class MadeInvitation(Invitation, frozen=True, rename="camel"):
     ]
 
 
+def _state(row: Row) -> InvitationState:
+    if row.accepted_at is not None:
+        return "ACCEPTED"
+    if row.revoked_at is not None:
+        return "REVOKED"
+    return "EXPIRED" if row.expires_at <= datetime.now(UTC) else "OPEN"
+
+
+def _shown(row: Row, _caller: AuthorizationContext) -> Invitation:
+    return shown_as(Invitation, row, state=_state(row), invited_by_principal_id=row.created_by)
+
+
 NEW: Final = Body(json_content(NewInvitation), example={"email": "ada@example.org", "role": "MEMBER"})
+INVITATIONS: Final = Resource(
+    "invitationId",
+    ids("inv"),
+    Scope.MEMBERS_READ,
+    invitations.c.id,
+    in_organization(invitations),
+    sa.select(invitations),
+    _shown,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,13 +130,7 @@ class Invitations:
     @route("GET", PATH, bearer(Scope.MEMBERS_READ))
     async def list_invitations(self, caller: AuthorizationContext, page: PageReader) -> PageOf[Invitation]:
         """List invitations, newest first, in every state."""
-
-        async def fetch(connection: AsyncConnection, before: str | None, limit: int) -> Sequence[StoredInvitation]:
-            return await list_invitations(connection, caller.org_id, before, limit)
-
-        return await page.read(
-            ("invitations", caller.org_id), fetch, lambda one: shown_as(Invitation, one, **_computed(one))
-        )
+        return await page.of(INVITATIONS, caller)
 
     @route("POST", PATH, _WRITE, status=201, errors=(409,), body=NEW)
     async def create_invitation(self, request: web.Request) -> MadeInvitation:
@@ -289,11 +150,11 @@ class Invitations:
             self.mailer.require_server()
             await require_mail_rate(request, authorization_context(request).org_id, normalize_email(body.email))
         async with begin(self.context, request) as transaction:
-            issued = await _invite(transaction, body)
+            row, secret = await _invite(transaction, body)
         if body.send_mail:
-            await _mail(self.mailer, issued, transaction.caller.org_slug)
-        invitation, secret = issued.invitation, None if body.send_mail else issued.secret
-        return shown_as(MadeInvitation, invitation, invite_token=secret, **_computed(invitation))
+            await _mail(self.mailer, row, secret, transaction.caller.org_slug)
+        shown = _shown(row, transaction.caller)
+        return MadeInvitation(**msgspec.structs.asdict(shown), invite_token=None if body.send_mail else secret)
 
     @route("DELETE", PATH + "/{invitationId}", _WRITE)
     async def revoke_invitation(self, invitation_id: str, transaction: Transaction) -> None:
@@ -301,57 +162,91 @@ class Invitations:
 
         If it was revoked or accepted before, the response is the same and nothing changes.
         """
-        revoked = await revoke_invitation(transaction.connection, transaction.caller.org_id, invitation_id)
-        if revoked is None:
-            raise NotFound
-        if revoked:
+        shown = await INVITATIONS.show(transaction.connection, transaction.caller, invitation_id)
+        if shown.state in ("OPEN", "EXPIRED"):
+            now = to_milliseconds(datetime.now(UTC))
+            revoked = invitations.update().where(invitations.c.id == invitation_id).values(revoked_at=now)
+            await transaction.connection.execute(revoked)
             await transaction.record("invitation.revoke", invitation_id, {})
 
 
-def _computed(invitation: StoredInvitation) -> dict[str, Any]:
-    """What is shown of an invitation besides its columns."""
-    state = _invitation_state(invitation, datetime.now(UTC))
-    return {"state": state, "invited_by_principal_id": invitation.created_by}
+def require_can_invite(by: AuthorizationContext) -> None:
+    """Raises Forbidden unless `by` is a user acting for itself. Otherwise an agent could invite a user who then
+    approves the agent's own requests.
+    """
+    if by.kind is not PrincipalKind.USER or by.on_behalf_of is not None:
+        raise Forbidden(
+            "Only users can invite members: not agents, services, or tokens that act on behalf of another principal."
+        )
 
 
-def _invitation_state(invitation: StoredInvitation, now: datetime) -> InvitationState:
-    if invitation.accepted_at is not None:
-        return "ACCEPTED"
-    if invitation.revoked_at is not None:
-        return "REVOKED"
-    return "EXPIRED" if invitation.expires_at <= now else "OPEN"
-
-
-async def _invite(transaction: Transaction, body: NewInvitation) -> IssuedInvitation:
-    """Raises Forbidden, Conflict."""
+async def _invite(transaction: Transaction, body: NewInvitation) -> tuple[Row, str]:
+    """Create an invitation, and revoke open ones to the same address; the new one and its secret. Raises Forbidden,
+    Conflict.
+    """
     connection, caller = transaction.connection, transaction.caller
+    await _require_invitable(connection, caller, body)
+    token, now = await issuing_token(connection, caller), to_milliseconds(datetime.now(UTC))
+    made, secret = new_id("inv"), new_invitation()
+    for replaced in await revoke_addressed(connection, caller.org_id, [body.email], now):
+        await transaction.record("invitation.revoke", replaced, {"replacedBy": made})
+    row = {
+        "id": made,
+        "org_id": caller.org_id,
+        "email": normalize_email(body.email),
+        "role": body.role.value,
+        "mailed": body.send_mail,
+        "hash": hash_secret(secret),
+        "minted_with": None if token is None else token.id,
+        "created_by": caller.principal_id,
+        "created_at": now,
+        "expires_at": now + LIFETIME,
+    }
+    await connection.execute(invitations.insert().values(row))
+    data = {"email": row["email"], "role": body.role.value, "mailed": body.send_mail}
+    await transaction.record("invitation.create", made, data)
+    return (await connection.execute(sa.select(invitations).where(invitations.c.id == made))).one(), secret
+
+
+async def _require_invitable(connection: AsyncConnection, caller: AuthorizationContext, body: NewInvitation) -> None:
+    """Raises Forbidden if the caller may not invite with this role; Conflict if the address cannot be invited: of a
+    member, or of a user whom the organization's directory has deactivated, and while single sign-on is required.
+    """
     require_can_invite(caller)
     member_store.require_grantable(caller, body.role)
     await require_no_member(connection, caller.org_id, body.email)
-    await _require_not_taken_out(connection, caller.org_id, body.email)
+    found = await find_for_login(connection, caller.org_id, "", body.email)
+    if found is not None and not found.active:
+        raise Conflict(
+            "The organization's directory has deactivated the user with this address: activate the user there."
+        )
     if await session_store.requires_sso(connection, caller.org_id):
         raise Conflict(f"{session_store.SSO_REQUIRED} Its provider makes members; nobody could accept an invitation.")
-    issued = await invite(connection, caller, body.email, body.role, mailed=body.send_mail)
-    for replaced in issued.replaced:
-        await transaction.record("invitation.revoke", replaced, {"replacedBy": issued.invitation.id})
-    data = {"email": issued.invitation.email, "role": body.role.value, "mailed": body.send_mail}
-    await transaction.record("invitation.create", issued.invitation.id, data)
-    return issued
 
 
-async def _mail(mailer: AccountMailer, issued: IssuedInvitation, org_slug: str) -> None:
+async def require_no_member(connection: AsyncConnection, org_id: str, email: str) -> None:
+    """Raises Conflict if a user of the organization has this address: at most one has."""
+    found = (
+        sa.select(users.c.principal_id)
+        .join_from(users, memberships, memberships.c.principal_id == users.c.principal_id)
+        .where(users.c.email == normalize_email(email), memberships.c.org_id == org_id)
+    )
+    if await connection.scalar(found) is not None:
+        raise Conflict("The organization already has a member with this e-mail address.")
+
+
+async def _mail(mailer: AccountMailer, row: Row, secret: str, org_slug: str) -> None:
     """Mail the secret of an invitation to its address. Raises Conflict, ServiceUnavailable."""
-    invitation = issued.invitation
     lines = [
-        f"You are invited to the organization {org_slug} at {mailer.base_url}, with the role {invitation.role}.",
+        f"You are invited to the organization {org_slug} at {mailer.base_url}, with the role {row.role}.",
         "",
-        *_how_to_accept(mailer, issued.secret),
+        *_how_to_accept(mailer, secret),
         "",
-        f"The invitation is valid until {minute(invitation.expires_at)}. If you do not expect it, ignore this",
+        f"The invitation is valid until {minute(row.expires_at)}. If you do not expect it, ignore this",
         "mail. Do not pass on the token: whoever has it can join with your address.",
     ]
     subject = f"Invitation to the organization {org_slug}"
-    await mailer.send("invitation", invitation.email, subject, lines, invitation.created_at, invitation.id)
+    await mailer.send("invitation", row.email, subject, lines, row.created_at, row.id)
 
 
 def _how_to_accept(mailer: AccountMailer, secret: str) -> list[str]:
@@ -368,10 +263,45 @@ def _how_to_accept(mailer: AccountMailer, secret: str) -> list[str]:
     ]
 
 
-async def _require_not_taken_out(connection: AsyncConnection, org_id: str, email: str) -> None:
-    """Raises Conflict for an address of somebody whom the organization's directory has deactivated."""
-    found = await find_for_login(connection, org_id, "", email)
-    if found is not None and not found.active:
-        raise Conflict(
-            "The organization's directory has deactivated the user with this address: activate the user there."
-        )
+async def revoke_addressed(
+    connection: AsyncConnection, org_id: str, emails: Collection[str], now: datetime
+) -> list[str]:
+    """Revoke the open invitations to these addresses; their ids."""
+    now = to_milliseconds(now)
+    addresses = [normalize_email(email) for email in emails]
+    where = (invitations.c.org_id == org_id) & invitations.c.email.in_(addresses) & is_open_invitation(now)
+    found = (await connection.scalars(sa.select(invitations.c.id).where(where).order_by(invitations.c.id))).all()
+    await connection.execute(invitations.update().where(where).values(revoked_at=now))
+    return list(found)
+
+
+async def find_open_invitation(connection: AsyncConnection, secret: str, now: datetime) -> Row | None:
+    """The invitation with this secret, if it can be accepted: it is open, and its inviter may still grant its role."""
+    if not is_token(secret, INVITATION_PREFIX):
+        return None
+    found = (
+        sa.select(invitations)
+        .join_from(invitations, organizations, organizations.c.id == invitations.c.org_id)
+        .where(invitations.c.hash == hash_secret(secret), is_open_invitation(now), organizations.c.deleted_at.is_(None))
+    )
+    row = (await connection.execute(found)).one_or_none()
+    return row if row is not None and await _inviter_still_entitled(connection, row) else None
+
+
+async def accept_invitation(connection: AsyncConnection, invitation_id: str, principal_id: str, now: datetime) -> bool:
+    """Accept the invitation, once; False when it is no longer open."""
+    accepted = (
+        invitations.update()
+        .where(invitations.c.id == invitation_id, is_open_invitation(now))
+        .values(accepted_at=to_milliseconds(now), accepted_by=principal_id)
+    )
+    return (await connection.execute(accepted)).rowcount == 1
+
+
+async def _inviter_still_entitled(connection: AsyncConnection, invitation: Row) -> bool:
+    found = await load_membership_statuses(connection, invitation.org_id, [invitation.created_by])
+    scopes, inviter = common_scopes(found, None), found[invitation.created_by]
+    if scopes is None or any_disabled(found) or inviter.kind is not PrincipalKind.USER:
+        return False
+    role = Role(invitation.role)
+    return ROLE_SCOPES[role] <= scopes and (role is not Role.OWNER or inviter.role is Role.OWNER)

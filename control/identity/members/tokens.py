@@ -9,11 +9,11 @@ somebody.
 Every function runs in the caller's transaction.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 import msgspec
 import sqlalchemy as sa
@@ -23,8 +23,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthorizationContext
 from chassis.auth.tables import access_tokens, delegations
-from chassis.db.database import to_milliseconds
-from chassis.errors import Conflict, Forbidden, NotFound
+from chassis.errors import Conflict, Forbidden
 from chassis.http.access import authorization_context, bearer
 from chassis.http.declaration import Argument, PageOf, declared_routes, route
 from chassis.http.web import Route
@@ -37,145 +36,10 @@ from control.identity.organizations import organization_store
 from control.identity.organizations.organization_store import IssuedToken
 from control.identity.organizations.revocation import RevokedCounts, issuing_token
 from control.routing.arguments import Transaction, control_arguments
-from control.routing.resource import PageReader, ids, shown_as
+from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
 from proto.identity import MAX_ACT_CHAIN, PrincipalKind, Role, Scope
 
 MAX_TOKENS: Final = 100  # valid ones, of one principal in one organization
-
-
-class Delegation(NamedTuple):
-    """On whose behalf a token acts, and its actors: the holder first, the direct actor for the subject last."""
-
-    subject_id: str
-    chain: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class StoredToken:
-    """A token without its secret; `hint` is the secret's end. `scopes` None: all scopes of the holder's role."""
-
-    id: str
-    principal_id: str
-    name: str
-    hint: str
-    scopes: tuple[str, ...] | None
-    subject_id: str | None
-    chain: tuple[str, ...]
-    expires_at: datetime | None
-    last_used_at: datetime | None
-    revoked_at: datetime | None
-    created_at: datetime
-
-
-_TOKENS: Final = sa.select(
-    *(access_tokens.c[name] for name in StoredToken.__slots__ if name not in ("subject_id", "chain")),
-    delegations.c.subject_id,
-    delegations.c.chain,
-).outerjoin_from(access_tokens, delegations, delegations.c.token_id == access_tokens.c.id)
-
-
-async def issue_token(
-    connection: AsyncConnection,
-    by: AuthorizationContext,
-    holder: StoredMember,
-    name: str,
-    scopes: Iterable[Scope] | None,
-    expires_at: datetime | None,
-) -> IssuedToken:
-    """A token for `holder`. Raises Forbidden for the tokens of another principal and for scopes that `by` lacks;
-    Conflict beyond MAX_TOKENS, and for an actor chain longer than MAX_ACT_CHAIN.
-    """
-    require_can_issue(by, holder)
-    delegation = delegation_for(by, holder)
-    own = await issuing_token(connection, by)
-    granted = _granted_scopes(by, scopes, unrestricted=own is None or own.scopes is None)
-    if own is not None and own.expires_at is not None:
-        expires_at = own.expires_at if expires_at is None else min(expires_at, own.expires_at)
-    await _check_token_limit(connection, by.org_id, holder.id)
-    token = await organization_store.create_token(
-        connection,
-        by.org_id,
-        holder.id,
-        name,
-        scopes=granted,
-        expires_at=expires_at,
-        minted_with=None if own is None else own.id,
-    )
-    if delegation is not None:
-        row = {"token_id": token.id, "org_id": by.org_id, "created_at": _now()}
-        row |= {"subject_id": delegation.subject_id, "chain": list(delegation.chain)}
-        await connection.execute(delegations.insert().values(row))
-    return token
-
-
-def require_can_issue(by: AuthorizationContext, holder: StoredMember) -> None:
-    """Raises Forbidden unless the holder is `by` or is owned by it."""
-    if by.principal_id not in (holder.id, holder.owner_id):
-        raise Forbidden("You can create tokens only for yourself and for agents and services that you own.")
-
-
-def delegation_for(by: AuthorizationContext, holder: StoredMember) -> Delegation | None:
-    """The delegation of a token that `by` issues for `holder`, or None. Raises Conflict beyond MAX_ACT_CHAIN."""
-    if by.on_behalf_of is not None:
-        chain = by.act_chain if holder.id == by.principal_id else (holder.id, *by.act_chain)
-        if len(chain) > MAX_ACT_CHAIN:
-            raise Conflict(f"A delegation chain can have at most {MAX_ACT_CHAIN} principals.")
-        return Delegation(by.on_behalf_of, chain)
-    if holder.kind is PrincipalKind.AGENT and holder.id != by.principal_id:
-        return Delegation(by.principal_id, (holder.id,))
-    return None
-
-
-async def list_tokens(
-    connection: AsyncConnection, org_id: str, principal_id: str, before_id: str | None, limit: int
-) -> list[StoredToken]:
-    """At most `limit` tokens of the principal including revoked and expired ones, newest first."""
-    page = _TOKENS.where(access_tokens.c.org_id == org_id, access_tokens.c.principal_id == principal_id)
-    if before_id is not None:
-        page = page.where(access_tokens.c.id < before_id)
-    rows = await connection.execute(page.order_by(access_tokens.c.id.desc()).limit(limit))
-    return [_token(row) for row in rows.mappings()]
-
-
-async def find_token(connection: AsyncConnection, org_id: str, principal_id: str, token_id: str) -> StoredToken | None:
-    """The principal's token with this id."""
-    of_principal = (access_tokens.c.org_id == org_id) & (access_tokens.c.principal_id == principal_id)
-    row = (
-        (await connection.execute(_TOKENS.where(of_principal, access_tokens.c.id == token_id))).mappings().one_or_none()
-    )
-    return None if row is None else _token(row)
-
-
-def _granted_scopes(
-    by: AuthorizationContext, scopes: Iterable[Scope] | None, *, unrestricted: bool
-) -> frozenset[Scope] | None:
-    if scopes is None:
-        return None if unrestricted else by.scopes
-    requested = frozenset(scopes)
-    missing = sorted(requested - by.scopes)
-    if missing:
-        raise Forbidden(f"A token cannot have scopes that your credential lacks: {', '.join(missing)}.")
-    return requested
-
-
-async def _check_token_limit(connection: AsyncConnection, org_id: str, principal_id: str) -> None:
-    now = _now()
-    valid = access_tokens.c.revoked_at.is_(None) & (
-        access_tokens.c.expires_at.is_(None) | (access_tokens.c.expires_at > now)
-    )
-    of_principal = (access_tokens.c.org_id == org_id) & (access_tokens.c.principal_id == principal_id)
-    if (await connection.scalar(sa.select(sa.func.count()).where(of_principal, valid)) or 0) >= MAX_TOKENS:
-        raise Conflict(f"A principal can have at most {MAX_TOKENS} valid tokens. Revoke some first.")
-
-
-def _token(row: sa.RowMapping) -> StoredToken:
-    found = {name: row[name] for name in StoredToken.__slots__}
-    found["scopes"] = None if row["scopes"] is None else tuple(row["scopes"])
-    return StoredToken(**found | {"chain": tuple(row["chain"] or ())})
-
-
-def _now() -> datetime:
-    return to_milliseconds(datetime.now(UTC))
 
 
 MAX_DAYS: Final = 3_650
@@ -217,6 +81,24 @@ class MadeToken(Token, frozen=True, rename="camel"):
     token: Annotated[str, Meta(description="The secret, for `Authorization: Bearer`. Returned only in this response.")]
 
 
+def _shown(row: sa.Row[Any], _caller: AuthorizationContext) -> Token:
+    return shown_as(Token, row, on_behalf_of_principal_id=row.subject_id, act_chain=row.chain or [])
+
+
+# Of the principal in the path; without one, of the caller.
+TOKENS: Final = Resource(
+    "tokenId",
+    ids("tok"),
+    Scope.TOKENS_WRITE,
+    access_tokens.c.id,
+    in_organization(access_tokens) & (access_tokens.c.principal_id == sa.bindparam("principalId")),
+    sa.select(access_tokens, delegations.c.subject_id, delegations.c.chain).outerjoin_from(
+        access_tokens, delegations, delegations.c.token_id == access_tokens.c.id
+    ),
+    _shown,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class AccessTokens:
     """Handlers of access tokens, and their dependencies. Without a principal in the path they act on the caller's."""
@@ -231,7 +113,7 @@ class AccessTokens:
     @route("GET", PATH, _WRITE)
     async def list_tokens(self, caller: AuthorizationContext, page: PageReader) -> PageOf[Token]:
         """List the caller's tokens, newest first, including revoked and expired ones."""
-        return await self._list(caller, caller.principal_id, page)
+        return await page.of(TOKENS, caller)
 
     @route("POST", PATH, _WRITE, status=201, errors=(409,), example=NEW)
     async def create_token(self, holder: StoredMember, body: NewToken, transaction: Transaction) -> MadeToken:
@@ -260,7 +142,9 @@ class AccessTokens:
 
         The caller must own the principal, or have the scope `members:read`.
         """
-        return await self._list(caller, principal_id, page)
+        async with self.context.database.read() as connection:
+            await get_visible_member(connection, caller, principal_id)
+        return await page.of(TOKENS, caller)
 
     @route("POST", OF_PRINCIPAL, _WRITE, status=201, errors=(409,), example=NEW)
     async def create_token_of_principal(
@@ -289,24 +173,13 @@ class AccessTokens:
         principal_id = caller.principal_id if is_own else path_id(request, "principalId")
         async with self.context.database.read() as connection:
             holder = await get_visible_member(connection, caller, principal_id)
-        require_can_issue(caller, holder)
+        _require_can_issue(caller, holder)
         return holder
-
-    async def _list(self, caller: AuthorizationContext, principal_id: str, page: PageReader) -> PageOf[Token]:
-        async with self.context.database.read() as connection:
-            holder = await get_visible_member(connection, caller, principal_id)
-
-        async def fetch(connection: AsyncConnection, before: str | None, limit: int) -> Sequence[StoredToken]:
-            return await list_tokens(connection, caller.org_id, holder.id, before, limit)
-
-        return await page.read(("tokens", caller.org_id, holder.id), fetch, _shown)
 
     async def _revoke(self, transaction: Transaction, principal_id: str, token_id: str) -> None:
         connection, caller = transaction.connection, transaction.caller
         holder = await get_visible_member(connection, caller, principal_id)
-        token = await find_token(connection, caller.org_id, holder.id, token_id)
-        if token is None:
-            raise NotFound
+        token = await _show(connection, caller, holder, token_id)
         _require_revoker(caller, holder)
         if token.revoked_at is None:
             revoked = await organization_store.revoke_token(connection, caller.org_id, token_id)
@@ -318,11 +191,8 @@ async def _create(transaction: Transaction, holder_id: str, body: NewToken) -> M
     connection, caller, days = transaction.connection, transaction.caller, body.expires_in_days
     expires_at = None if days is None else datetime.now(UTC) + timedelta(days=days)
     holder = await get_visible_member(connection, caller, holder_id)
-    issued = await issue_token(connection, caller, holder, body.name, body.scopes, expires_at)
-    found = await find_token(connection, caller.org_id, holder.id, issued.id)
-    if found is None:
-        raise LookupError(f"the new token {issued.id} was not found")
-    token = _shown(found)
+    issued = await _issue(connection, caller, holder, body.name, body.scopes, expires_at)
+    token = await _show(connection, caller, holder, issued.id)
     data = {
         "holder": holder.id,
         "name": body.name,
@@ -333,11 +203,85 @@ async def _create(transaction: Transaction, holder_id: str, body: NewToken) -> M
     return MadeToken(**msgspec.structs.asdict(token), token=issued.secret)
 
 
-def _shown(token: StoredToken) -> Token:
-    scopes = None if token.scopes is None else list(token.scopes)
-    return shown_as(
-        Token, token, scopes=scopes, on_behalf_of_principal_id=token.subject_id, act_chain=list(token.chain)
+async def _show(
+    connection: AsyncConnection, caller: AuthorizationContext, holder: StoredMember, token_id: str
+) -> Token:
+    of_holder = in_organization(access_tokens) & (access_tokens.c.principal_id == holder.id)
+    return await TOKENS.show(connection, caller, token_id, of_holder)
+
+
+async def _issue(
+    connection: AsyncConnection,
+    by: AuthorizationContext,
+    holder: StoredMember,
+    name: str,
+    scopes: Iterable[Scope] | None,
+    expires_at: datetime | None,
+) -> IssuedToken:
+    """A token for `holder`. Raises Forbidden for the tokens of another principal and for scopes that `by` lacks;
+    Conflict beyond MAX_TOKENS, and for an actor chain longer than MAX_ACT_CHAIN.
+    """
+    _require_can_issue(by, holder)
+    delegation = _delegation_for(by, holder)
+    own = await issuing_token(connection, by)
+    granted = _granted_scopes(by, scopes, unrestricted=own is None or own.scopes is None)
+    if own is not None and own.expires_at is not None:
+        expires_at = own.expires_at if expires_at is None else min(expires_at, own.expires_at)
+    await _check_token_limit(connection, by.org_id, holder.id)
+    token = await organization_store.create_token(
+        connection,
+        by.org_id,
+        holder.id,
+        name,
+        scopes=granted,
+        expires_at=expires_at,
+        minted_with=None if own is None else own.id,
     )
+    if delegation is not None:
+        row = {"token_id": token.id, "org_id": by.org_id, "created_at": organization_store.now()}
+        subject_id, chain = delegation
+        await connection.execute(delegations.insert().values(row | {"subject_id": subject_id, "chain": list(chain)}))
+    return token
+
+
+def _require_can_issue(by: AuthorizationContext, holder: StoredMember) -> None:
+    """Raises Forbidden unless the holder is `by` or is owned by it."""
+    if by.principal_id not in (holder.id, holder.owner_id):
+        raise Forbidden("You can create tokens only for yourself and for agents and services that you own.")
+
+
+def _delegation_for(by: AuthorizationContext, holder: StoredMember) -> tuple[str, tuple[str, ...]] | None:
+    """On whose behalf a token acts that `by` issues for `holder`, and its actors: the holder first, the direct actor for
+    the subject last. None if it acts for the holder itself. Raises Conflict beyond MAX_ACT_CHAIN.
+    """
+    if by.on_behalf_of is not None:
+        chain = by.act_chain if holder.id == by.principal_id else (holder.id, *by.act_chain)
+        if len(chain) > MAX_ACT_CHAIN:
+            raise Conflict(f"A delegation chain can have at most {MAX_ACT_CHAIN} principals.")
+        return by.on_behalf_of, chain
+    if holder.kind is PrincipalKind.AGENT and holder.id != by.principal_id:
+        return by.principal_id, (holder.id,)
+    return None
+
+
+def _granted_scopes(
+    by: AuthorizationContext, scopes: Iterable[Scope] | None, *, unrestricted: bool
+) -> frozenset[Scope] | None:
+    if scopes is None:
+        return None if unrestricted else by.scopes
+    requested = frozenset(scopes)
+    missing = sorted(requested - by.scopes)
+    if missing:
+        raise Forbidden(f"A token cannot have scopes that your credential lacks: {', '.join(missing)}.")
+    return requested
+
+
+async def _check_token_limit(connection: AsyncConnection, org_id: str, principal_id: str) -> None:
+    unexpired = access_tokens.c.expires_at.is_(None) | (access_tokens.c.expires_at > organization_store.now())
+    valid = access_tokens.c.revoked_at.is_(None) & unexpired
+    of_principal = (access_tokens.c.org_id == org_id) & (access_tokens.c.principal_id == principal_id)
+    if (await connection.scalar(sa.select(sa.func.count()).where(of_principal, valid)) or 0) >= MAX_TOKENS:
+        raise Conflict(f"A principal can have at most {MAX_TOKENS} valid tokens. Revoke some first.")
 
 
 def _require_revoker(caller: AuthorizationContext, holder: StoredMember) -> None:
