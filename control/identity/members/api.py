@@ -1,6 +1,6 @@
 """`/orgs/{orgSlug}/members`, and `/orgs/{orgSlug}/principals`: agents and services."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,7 +23,8 @@ from control.http.path_ids import path_id
 from control.identity.bodies import PRINCIPAL_ID, Email, PrincipalId
 from control.identity.members import member_store as store
 from control.identity.members.invitations import TAG
-from control.identity.members.member_store import StoredMember
+from control.identity.members.member_store import StoredMember, get_member
+from control.identity.users import user_store
 from control.routing.arguments import Transaction, control_arguments
 from control.routing.resource import PageReader, shown_as
 from proto.identity import PrincipalKind, Role, Scope
@@ -68,22 +69,22 @@ class Members:
 
     def routes(self) -> list[Route]:
         """Every route of this resource."""
-        own = {StoredMember: Argument(self._changeable)}
+        own = {StoredMember: member_argument(self.context, _find_changeable)}
         return declared_routes(self, TAG, control_arguments(self.context, own))
 
     @route("GET", MEMBERS, _READ)
     async def list_members(self, caller: AuthorizationContext, page: PageReader) -> PageOf[Member]:
         """List members: users, agents and services."""
-
-        async def fetch(connection: AsyncConnection, after: str | None, limit: int) -> Sequence[StoredMember]:
-            return await store.list_members(connection, caller.org_id, after or "", limit)
-
-        return await page.read(("members", caller.org_id), fetch, member_body)
+        return await page.read(
+            ("members", caller.org_id),
+            lambda connection, after, limit: store.list_members(connection, caller.org_id, after or "", limit),
+            _shown,
+        )
 
     @route("GET", MEMBER, _READ)
     async def show_member(self, principal_id: str, caller: AuthorizationContext, connection: AsyncConnection) -> Member:
         """Show a member."""
-        return member_body(await get_member(connection, caller.org_id, principal_id))
+        return _shown(await get_member(connection, caller.org_id, principal_id))
 
     @route("PATCH", MEMBER, _WRITE, errors=(409,), example={"role": "ADMIN"})
     async def change_member(self, member: StoredMember, body: RoleChange, transaction: Transaction) -> Member:
@@ -97,7 +98,7 @@ class Members:
         await store.change_role(connection, caller, member, body.role)
         await transaction.record("member.update", member.id, {"role": body.role.value, "before": member.role.value})
         transaction.after_commit(self.context.guards.invalidate_bearers, caller.org_id)
-        return member_body(await get_member(connection, caller.org_id, member.id))
+        return _shown(await get_member(connection, caller.org_id, member.id))
 
     @route("DELETE", MEMBER, _WRITE, errors=(409,))
     async def remove_member(self, principal_id: str, transaction: Transaction) -> None:
@@ -114,24 +115,33 @@ class Members:
         await transaction.record("member.remove", member.id, {"role": member.role.value, "kind": member.kind.value})
         transaction.after_commit(self.context.guards.invalidate_bearers, caller.org_id)
 
-    async def _changeable(self, request: web.Request, _stack: AsyncExitStack) -> StoredMember:
-        """The member in the path, before the body is read. Raises NotFound, Forbidden."""
+
+def member_argument(
+    context: HandlerContext, find: Callable[[AsyncConnection, AuthorizationContext, str], Awaitable[StoredMember]]
+) -> Argument:
+    """The member in the path, without one the caller, as `find` finds it. It is found, or refused, before the body is
+    read.
+    """
+
+    async def provide(request: web.Request, _stack: AsyncExitStack) -> StoredMember:
         caller = authorization_context(request)
-        async with self.context.database.read() as connection:
-            member = await get_member(connection, caller.org_id, path_id(request, "principalId"))
-        store.require_changeable(caller, member)
-        return member
+        is_own = "principalId" not in request.match_info
+        async with context.database.read() as connection:
+            return await find(connection, caller, caller.principal_id if is_own else path_id(request, "principalId"))
+
+    return Argument(provide)
 
 
-async def get_member(connection: AsyncConnection, org_id: str, principal_id: str) -> StoredMember:
-    """The member with this id. Raises NotFound."""
-    found = await store.find_member(connection, org_id, principal_id)
-    if found is None:
-        raise NotFound
-    return found
+async def _find_changeable(
+    connection: AsyncConnection, caller: AuthorizationContext, principal_id: str
+) -> StoredMember:
+    """Raises NotFound; Forbidden for an owner unless the caller is one."""
+    member = await get_member(connection, caller.org_id, principal_id)
+    store.require_changeable(caller, member)
+    return member
 
 
-def member_body(member: StoredMember) -> Member:
+def _shown(member: StoredMember) -> Member:
     """What is shown of a member."""
     return shown_as(
         Member, member, principal_id=member.id, owner_principal_id=member.owner_id, mfa_enabled=member.has_factor
@@ -169,7 +179,7 @@ class Principals:
 
     def routes(self) -> list[Route]:
         """Every route of this resource."""
-        own = {StoredMember: Argument(self._manageable)}
+        own = {StoredMember: member_argument(self.context, _find_manageable)}
         return declared_routes(self, PRINCIPALS_TAG, control_arguments(self.context, own))
 
     @route("GET", PRINCIPALS, _MANAGE)
@@ -179,11 +189,13 @@ class Principals:
         Lists those that the caller owns; with the scope `members:read`, all of the organization.
         """
         owner_id = None if Scope.MEMBERS_READ in caller.scopes else caller.principal_id
-
-        async def fetch(connection: AsyncConnection, after: str | None, limit: int) -> Sequence[StoredMember]:
-            return await store.list_machines(connection, caller.org_id, owner_id, after or "", limit)
-
-        return await page.read(("principals", caller.org_id, owner_id), fetch, member_body)
+        return await page.read(
+            ("principals", caller.org_id, owner_id),
+            lambda connection, after, limit: store.list_machines(
+                connection, caller.org_id, owner_id, after or "", limit
+            ),
+            _shown,
+        )
 
     @route("POST", PRINCIPALS, _MANAGE, status=201, errors=(409,), example={"kind": "agent", "name": "Release bot"})
     async def create_principal(self, body: NewPrincipal, transaction: Transaction) -> Member:
@@ -196,14 +208,14 @@ class Principals:
         )
         data = {"kind": body.kind, "name": body.name, "role": body.role}
         await transaction.record("principal.create", machine.id, data)
-        return member_body(machine)
+        return _shown(machine)
 
     @route("GET", PRINCIPAL, _MANAGE)
     async def show_principal(
         self, principal_id: str, caller: AuthorizationContext, connection: AsyncConnection
     ) -> Member:
         """Show an agent or service."""
-        return member_body(await get_visible_machine(connection, caller, principal_id))
+        return _shown(await get_visible_machine(connection, caller, principal_id))
 
     @route("PATCH", PRINCIPAL, _MANAGE, errors=(409,), example={"name": "EU release bot"})
     async def change_principal(self, machine: StoredMember, body: PrincipalChange, transaction: Transaction) -> Member:
@@ -213,11 +225,11 @@ class Principals:
         owner revokes its tokens and those of all principals that it owns; the new owner creates others.
         """
         connection, caller = transaction.connection, transaction.caller
-        machine = await get_visible_machine(connection, caller, machine.id)
-        data = await _apply_change(connection, caller, machine, body)
+        machine = await _find_manageable(connection, caller, machine.id)
+        data = await _change(connection, caller, machine, body)
         await transaction.record("principal.update", machine.id, data)
         transaction.after_commit(self.context.guards.invalidate_bearers, caller.org_id)
-        return member_body(await get_member(connection, caller.org_id, machine.id))
+        return _shown(await get_member(connection, caller.org_id, machine.id))
 
     @route("DELETE", PRINCIPAL, _MANAGE)
     async def retire_principal(self, principal_id: str, transaction: Transaction) -> None:
@@ -226,19 +238,10 @@ class Principals:
         Its tokens are revoked, and what it owns stops working. This cannot be undone.
         """
         connection, caller = transaction.connection, transaction.caller
-        machine = await get_visible_machine(connection, caller, principal_id)
-        _require_manager(caller, machine)
+        machine = await _find_manageable(connection, caller, principal_id)
         await store.retire_machine(connection, caller.org_id, machine.id, datetime.now(UTC))
         await transaction.record("principal.retire", machine.id, {"name": machine.name})
         transaction.after_commit(self.context.guards.invalidate_bearers, caller.org_id)
-
-    async def _manageable(self, request: web.Request, _stack: AsyncExitStack) -> StoredMember:
-        """The agent or service in the path, before the body is read. Raises NotFound, Forbidden."""
-        caller = authorization_context(request)
-        async with self.context.database.read() as connection:
-            machine = await get_visible_machine(connection, caller, path_id(request, "principalId"))
-        _require_manager(caller, machine)
-        return machine
 
 
 async def get_visible_member(
@@ -261,21 +264,25 @@ async def get_visible_machine(
     return found
 
 
-def _require_manager(caller: AuthorizationContext, machine: StoredMember) -> None:
+async def _find_manageable(
+    connection: AsyncConnection, caller: AuthorizationContext, principal_id: str
+) -> StoredMember:
+    """Like `get_visible_machine`. Raises NotFound; Forbidden unless the caller owns it or has `members:write`."""
+    machine = await get_visible_machine(connection, caller, principal_id)
     if machine.owner_id != caller.principal_id and Scope.MEMBERS_WRITE not in caller.scopes:
         raise Forbidden(
             f"Only the owner or a caller with the scope {Scope.MEMBERS_WRITE} can change or retire this principal."
         )
+    return machine
 
 
-async def _apply_change(
+async def _change(
     connection: AsyncConnection, caller: AuthorizationContext, machine: StoredMember, body: PrincipalChange
 ) -> dict[str, Any]:
-    """Apply the change; returns the audit data. Raises Forbidden, BadRequest, Conflict."""
-    _require_manager(caller, machine)
+    """Change an agent or service; returns the audit data. Raises Forbidden, BadRequest, Conflict."""
     data: dict[str, Any] = {}
     if body.name is not msgspec.UNSET:
-        await store.rename_machine(connection, machine.id, body.name)
+        await user_store.rename(connection, machine.id, body.name)
         data["name"] = body.name
     if body.owner_principal_id is not msgspec.UNSET:
         owner = await _find_new_owner(connection, caller, body.owner_principal_id)

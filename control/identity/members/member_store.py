@@ -6,15 +6,15 @@ keeps an owner who can log in.
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.membership_status import load_membership_statuses, owned_principals, owning_user
-from chassis.auth.model import AuthorizationContext, Principal
+from chassis.auth.model import AuthorizationContext
 from chassis.auth.tables import access_tokens, memberships, organizations, principals, users
-from chassis.errors import Conflict, Forbidden
+from chassis.errors import Conflict, Forbidden, NotFound
 from control.identity.chat_links import end_access
 from control.identity.directory.user_store import find_by_principal
 from control.identity.organizations import organization_store
@@ -54,61 +54,65 @@ _MEMBERS: Final = (
         principals.c.name,
         principals.c.owner_id,
         users.c.email,
-        users.c.email_verified,
-        users.c.totp_confirmed_at,
+        sa.func.coalesce(users.c.email_verified, sa.false()).label("email_verified"),
+        users.c.totp_confirmed_at.is_not(None).label("has_factor"),
         memberships.c.role,
         memberships.c.managed,
         memberships.c.created_at,
     )
     .join_from(memberships, principals, principals.c.id == memberships.c.principal_id)
     .outerjoin(users, users.c.principal_id == principals.c.id)
+    .order_by(memberships.c.principal_id)
 )
 
 
 async def list_members(connection: AsyncConnection, org_id: str, after_id: str, limit: int) -> list[StoredMember]:
     """At most `limit` members of every kind, by id, starting after `after_id`."""
-    page = _MEMBERS.where(memberships.c.org_id == org_id, memberships.c.principal_id > after_id)
-    rows = await connection.execute(page.order_by(memberships.c.principal_id).limit(limit))
-    return [_member(row) for row in rows.mappings()]
+    return await _list(connection, org_id, _MEMBERS.where(memberships.c.principal_id > after_id).limit(limit))
 
 
 async def list_machines(
     connection: AsyncConnection, org_id: str, owner_id: str | None, after_id: str, limit: int
 ) -> list[StoredMember]:
     """At most `limit` agents and services of one owner (None: of all), by id, starting after `after_id`."""
-    page = _MEMBERS.where(
-        memberships.c.org_id == org_id,
-        memberships.c.principal_id > after_id,
-        principals.c.kind != PrincipalKind.USER.value,
-    )
+    page = _MEMBERS.where(memberships.c.principal_id > after_id, principals.c.kind != PrincipalKind.USER.value)
     if owner_id is not None:
         page = page.where(principals.c.owner_id == owner_id)
-    rows = await connection.execute(page.order_by(memberships.c.principal_id).limit(limit))
-    return [_member(row) for row in rows.mappings()]
+    return await _list(connection, org_id, page.limit(limit))
+
+
+async def list_owned(connection: AsyncConnection, org_id: str, owner_id: str) -> list[StoredMember]:
+    """The agents and services that the principal owns in the organization, directly or indirectly, by id."""
+    owned = memberships.c.principal_id.in_(owned_principals(owner_id)) & (memberships.c.principal_id != owner_id)
+    return await _list(connection, org_id, _MEMBERS.where(owned))
 
 
 async def find_member(connection: AsyncConnection, org_id: str, principal_id: str) -> StoredMember | None:
     """The member with this id."""
-    found = _MEMBERS.where(memberships.c.org_id == org_id, memberships.c.principal_id == principal_id)
-    row = (await connection.execute(found)).mappings().one_or_none()
-    return None if row is None else _member(row)
+    found = await _list(connection, org_id, _MEMBERS.where(memberships.c.principal_id == principal_id))
+    return found[0] if found else None
+
+
+async def get_member(connection: AsyncConnection, org_id: str, principal_id: str) -> StoredMember:
+    """The member with this id. Raises NotFound."""
+    found = await find_member(connection, org_id, principal_id)
+    if found is None:
+        raise NotFound
+    return found
+
+
+async def _list(connection: AsyncConnection, org_id: str, found: sa.Select[Any]) -> list[StoredMember]:
+    rows = (await connection.execute(found.where(memberships.c.org_id == org_id))).mappings()
+    return [StoredMember(**{**row, "kind": PrincipalKind(row["kind"]), "role": Role(row["role"])}) for row in rows]
 
 
 async def find_first_owner(connection: AsyncConnection, org_id: str) -> str | None:
     """The id of the owner with the oldest membership, among users that are not disabled."""
-    query = (
-        sa.select(principals.c.id)
-        .join_from(memberships, principals, principals.c.id == memberships.c.principal_id)
-        .where(
-            memberships.c.org_id == org_id,
-            memberships.c.role == Role.OWNER.value,
-            principals.c.kind == PrincipalKind.USER.value,
-            principals.c.disabled_at.is_(None),
-        )
-        .order_by(memberships.c.created_at, principals.c.id)
-        .limit(1)
-    )
-    return await connection.scalar(query)
+    is_owner = (memberships.c.role == Role.OWNER.value) & (principals.c.kind == PrincipalKind.USER.value)
+    owners = _MEMBERS.where(is_owner, principals.c.disabled_at.is_(None))
+    oldest = owners.order_by(None).order_by(memberships.c.created_at, memberships.c.principal_id)
+    found = await _list(connection, org_id, oldest.limit(1))
+    return found[0].id if found else None
 
 
 async def list_organizations(
@@ -198,21 +202,18 @@ async def remove(connection: AsyncConnection, by: AuthorizationContext, member: 
     require_changeable(by, member)
     await require_unmanaged(connection, by.org_id, member)
     await _require_other_administrators(connection, by.org_id, member)
-    if member.kind is PrincipalKind.USER:
-        await _remove_member(connection, by.org_id, member.id, now)
-    else:
-        await retire_machine(connection, by.org_id, member.id, now)
+    if member.kind is not PrincipalKind.USER:
+        await organization_store.disable_principal(connection, member.id)
+    await _remove_member(connection, by.org_id, member.id, now)
 
 
 async def create_machine(
     connection: AsyncConnection, by: AuthorizationContext, kind: PrincipalKind, name: str, role: Role
 ) -> StoredMember:
-    """An agent or service owned by the caller. Raises Forbidden; Conflict beyond MAX_OWNED, MAX_MACHINES, or a chain of
+    """An agent or service owned by the caller; never with the role OWNER. Raises Forbidden; Conflict beyond MAX_OWNED, MAX_MACHINES, or a chain of
     owners longer than MAX_ACT_CHAIN.
     """
     require_grantable(by, role)
-    if role is Role.OWNER:
-        raise Conflict("Agents and services cannot be owners.")
     owners = await load_membership_statuses(connection, by.org_id, [by.principal_id])
     await _check_machine_limit(connection, by.org_id, owning_user(by.principal_id, owners), 1)
     if await _count_machines(connection, by.org_id) >= MAX_MACHINES:
@@ -221,20 +222,7 @@ async def create_machine(
         raise Conflict(f"A chain of owners can have at most {MAX_ACT_CHAIN} principals.")
     machine = await organization_store.create_principal(connection, kind, name, by.principal_id)
     await organization_store.add_membership(connection, by.org_id, machine.id, role)
-    return await get_member(connection, by.org_id, machine)
-
-
-async def get_member(connection: AsyncConnection, org_id: str, principal: Principal) -> StoredMember:
-    """The membership of a principal that is known to be in the organization. Raises LookupError."""
-    found = await find_member(connection, org_id, principal.id)
-    if found is None:
-        raise LookupError(f"{principal.id} is not in {org_id}")
-    return found
-
-
-async def rename_machine(connection: AsyncConnection, machine_id: str, name: str) -> None:
-    """Rename an agent or service."""
-    await connection.execute(principals.update().where(principals.c.id == machine_id).values(name=name))
+    return await get_member(connection, by.org_id, machine.id)
 
 
 async def transfer_ownership(
@@ -270,17 +258,6 @@ async def end_membership(connection: AsyncConnection, org_id: str, principal_id:
     await end_access(connection, org_id, [principal_id])
     await unassign_everything(connection, org_id, principal_id, now=now)
     await saved_view_repository.delete_private(connection, org_id, principal_id)
-
-
-async def list_owned(connection: AsyncConnection, org_id: str, owner_id: str) -> list[StoredMember]:
-    """The agents and services that the principal owns in the organization, directly or indirectly, by id."""
-    owned = _MEMBERS.where(
-        memberships.c.org_id == org_id,
-        memberships.c.principal_id.in_(owned_principals(owner_id)),
-        memberships.c.principal_id != owner_id,
-    )
-    rows = await connection.execute(owned.order_by(memberships.c.principal_id))
-    return [_member(row) for row in rows.mappings()]
 
 
 async def _remove_member(connection: AsyncConnection, org_id: str, principal_id: str, now: datetime) -> None:
@@ -371,18 +348,3 @@ def _can_authenticate(org_id: str, now: datetime) -> sa.ColumnElement[bool]:
         manages_members,
     )
     return token | sa.exists().where(users.c.principal_id == principals.c.id, users.c.password_hash.is_not(None))
-
-
-def _member(row: sa.RowMapping) -> StoredMember:
-    return StoredMember(
-        id=row["id"],
-        kind=PrincipalKind(row["kind"]),
-        name=row["name"],
-        email=row["email"],
-        email_verified=bool(row["email_verified"]),
-        role=Role(row["role"]),
-        owner_id=row["owner_id"],
-        has_factor=row["totp_confirmed_at"] is not None,
-        managed=bool(row["managed"]),
-        created_at=row["created_at"],
-    )

@@ -10,27 +10,24 @@ Every function runs in the caller's transaction.
 """
 
 from collections.abc import Iterable
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final
 
 import msgspec
 import sqlalchemy as sa
-from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthorizationContext
 from chassis.auth.tables import access_tokens, delegations
 from chassis.errors import Conflict, Forbidden
-from chassis.http.access import authorization_context, bearer
-from chassis.http.declaration import Argument, PageOf, declared_routes, route
+from chassis.http.access import bearer
+from chassis.http.declaration import PageOf, declared_routes, route
 from chassis.http.web import Route
 from control.http.context import HandlerContext
 from control.http.field_types import Name, Timestamp
-from control.http.path_ids import path_id
-from control.identity.members.api import PRINCIPALS_TAG, get_visible_member
+from control.identity.members.api import PRINCIPALS_TAG, get_visible_member, member_argument
 from control.identity.members.member_store import StoredMember
 from control.identity.organizations import organization_store
 from control.identity.organizations.organization_store import IssuedToken
@@ -107,7 +104,7 @@ class AccessTokens:
 
     def routes(self) -> list[Route]:
         """Every route of this resource."""
-        own = {StoredMember: Argument(self._holder)}
+        own = {StoredMember: member_argument(self.context, _find_holder)}
         return declared_routes(self, PRINCIPALS_TAG, control_arguments(self.context, own))
 
     @route("GET", PATH, _WRITE)
@@ -166,16 +163,6 @@ class AccessTokens:
         """
         await self._revoke(transaction, principal_id, token_id)
 
-    async def _holder(self, request: web.Request, _stack: AsyncExitStack) -> StoredMember:
-        """Of a token to create, before the body is read. Raises NotFound, Forbidden."""
-        caller = authorization_context(request)
-        is_own = "principalId" not in request.match_info
-        principal_id = caller.principal_id if is_own else path_id(request, "principalId")
-        async with self.context.database.read() as connection:
-            holder = await get_visible_member(connection, caller, principal_id)
-        _require_can_issue(caller, holder)
-        return holder
-
     async def _revoke(self, transaction: Transaction, principal_id: str, token_id: str) -> None:
         connection, caller = transaction.connection, transaction.caller
         holder = await get_visible_member(connection, caller, principal_id)
@@ -190,7 +177,7 @@ class AccessTokens:
 async def _create(transaction: Transaction, holder_id: str, body: NewToken) -> MadeToken:
     connection, caller, days = transaction.connection, transaction.caller, body.expires_in_days
     expires_at = None if days is None else datetime.now(UTC) + timedelta(days=days)
-    holder = await get_visible_member(connection, caller, holder_id)
+    holder = await _find_holder(connection, caller, holder_id)
     issued = await _issue(connection, caller, holder, body.name, body.scopes, expires_at)
     token = await _show(connection, caller, holder, issued.id)
     data = {
@@ -218,10 +205,9 @@ async def _issue(
     scopes: Iterable[Scope] | None,
     expires_at: datetime | None,
 ) -> IssuedToken:
-    """A token for `holder`. Raises Forbidden for the tokens of another principal and for scopes that `by` lacks;
-    Conflict beyond MAX_TOKENS, and for an actor chain longer than MAX_ACT_CHAIN.
+    """A token for `holder`, for whom `by` may issue tokens. Raises Forbidden for scopes that `by` lacks; Conflict beyond
+    MAX_TOKENS, and for an actor chain longer than MAX_ACT_CHAIN.
     """
-    _require_can_issue(by, holder)
     delegation = _delegation_for(by, holder)
     own = await issuing_token(connection, by)
     granted = _granted_scopes(by, scopes, unrestricted=own is None or own.scopes is None)
@@ -244,10 +230,12 @@ async def _issue(
     return token
 
 
-def _require_can_issue(by: AuthorizationContext, holder: StoredMember) -> None:
-    """Raises Forbidden unless the holder is `by` or is owned by it."""
-    if by.principal_id not in (holder.id, holder.owner_id):
+async def _find_holder(connection: AsyncConnection, caller: AuthorizationContext, principal_id: str) -> StoredMember:
+    """A member for whom the caller may issue tokens: itself, or one that it owns. Raises NotFound, Forbidden."""
+    holder = await get_visible_member(connection, caller, principal_id)
+    if caller.principal_id not in (holder.id, holder.owner_id):
         raise Forbidden("You can create tokens only for yourself and for agents and services that you own.")
+    return holder
 
 
 def _delegation_for(by: AuthorizationContext, holder: StoredMember) -> tuple[str, tuple[str, ...]] | None:

@@ -88,33 +88,25 @@ async def create_user(
     name.
     """
     principal = await organization_store.create_principal(connection, PrincipalKind.USER, name)
-    row = {
-        "principal_id": principal.id,
-        "email": normalize_email(email),
-        "email_verified": home_org_id is None,
-        "home_org_id": home_org_id,
-        "password_hash": password_hash,
-        "locale": DEFAULT_LOCALE,
-        "theme": DEFAULT_THEME,
-        "created_at": to_milliseconds(datetime.now(UTC)),
-    }
-    try:
-        await connection.execute(users.insert().values(row))
-    except exc.IntegrityError as error:
-        raise EmailTaken from error
-    return await get_user(connection, principal.id)
+    return await _insert(connection, principal.id, email, password_hash=password_hash, home_org_id=home_org_id)
 
 
 async def create_account(connection: AsyncConnection, principal_id: str, email: str, org_id: str) -> User:
     """An account without password for a user who has none: the first owner. It is confined to the organization. Raises
     EmailTaken.
     """
+    return await _insert(connection, principal_id, email, password_hash=None, home_org_id=org_id)
+
+
+async def _insert(
+    connection: AsyncConnection, principal_id: str, email: str, *, password_hash: str | None, home_org_id: str | None
+) -> User:
     row = {
         "principal_id": principal_id,
         "email": normalize_email(email),
-        "email_verified": False,
-        "home_org_id": org_id,
-        "password_hash": None,
+        "email_verified": home_org_id is None,
+        "home_org_id": home_org_id,
+        "password_hash": password_hash,
         "locale": DEFAULT_LOCALE,
         "theme": DEFAULT_THEME,
         "created_at": to_milliseconds(datetime.now(UTC)),
@@ -176,13 +168,17 @@ async def get_user(connection: AsyncConnection, user_id: str) -> User:
     return found
 
 
+async def rename(connection: AsyncConnection, principal_id: str, name: str) -> None:
+    """Set the name of a user, an agent or a service."""
+    await connection.execute(principals.update().where(principals.c.id == principal_id).values(name=name))
+
+
 async def change_user(
     connection: AsyncConnection, user_id: str, *, name: str | None = None, values: dict[str, Any]
 ) -> None:
     """Set the name of the user's principal, and columns of `users` by name."""
     if name is not None:
-        renamed = principals.update().where(principals.c.id == user_id).values(name=name)
-        await connection.execute(renamed)
+        await rename(connection, user_id, name)
     if values:
         await connection.execute(users.update().where(users.c.principal_id == user_id).values(values))
 
