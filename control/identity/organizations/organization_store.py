@@ -24,24 +24,19 @@ from chassis.auth.tables import access_tokens, memberships, organizations, princ
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict
 from control.identity.organizations.revocation import RevokedCounts, revoke_tree
-from control.identity.organizations.rules import validate_exempt_keys
+from control.identity.organizations.rules import bounded_int, validate_exempt_keys, validate_name, validate_slug
 from proto.identity import (
     MAX_MONTHLY_ITEMS,
-    MAX_NAME_LENGTH,
-    MAX_SLUG_LENGTH,
-    NAME_PATTERN,
     SENSITIVE_WORD_PATTERN,
     PrincipalKind,
     Role,
     Scope,
     hash_secret,
-    is_slug,
     secret_hint,
 )
 
 MAX_SENSITIVE_WORDS: Final = 100
 
-_NAME: Final = re.compile(NAME_PATTERN)
 _SENSITIVE_WORD: Final = re.compile(SENSITIVE_WORD_PATTERN)
 
 
@@ -109,7 +104,7 @@ async def create_organization(
 ) -> StoredOrganization:
     """Raises SlugTaken, also for the slug of a deleted organization; ValueError for an invalid slug, name or quota."""
     organization = StoredOrganization(
-        new_id("org"), _validate_slug(slug), validate_name(name), bounded_int(MAX_MONTHLY_ITEMS, monthly_items), now()
+        new_id("org"), validate_slug(slug), validate_name(name), bounded_int(MAX_MONTHLY_ITEMS, monthly_items), now()
     )
     retired = sa.select(organizations.c.id).where(organizations.c.retired_slug == hash_secret(slug))
     if await connection.scalar(retired) is not None:
@@ -120,16 +115,17 @@ async def create_organization(
 
 async def find_organization(connection: AsyncConnection, slug: str) -> StoredOrganization | None:
     """The organization with this slug."""
-    columns = [organizations.c[name] for name in StoredOrganization.__slots__]
-    found = sa.select(*columns).where(organizations.c.slug == slug, organizations.c.deleted_at.is_(None))
-    row = (await connection.execute(found)).mappings().one_or_none()
-    return None if row is None else StoredOrganization(**row)
+    return await _find_organization(connection, organizations.c.slug == slug)
 
 
 async def find_first_organization(connection: AsyncConnection) -> StoredOrganization | None:
     """The oldest organization that is not deleted."""
+    return await _find_organization(connection, sa.true())
+
+
+async def _find_organization(connection: AsyncConnection, where: sa.ColumnElement[bool]) -> StoredOrganization | None:
     columns = [organizations.c[name] for name in StoredOrganization.__slots__]
-    found = sa.select(*columns).where(organizations.c.deleted_at.is_(None))
+    found = sa.select(*columns).where(where, organizations.c.deleted_at.is_(None))
     row = (await connection.execute(found.order_by(organizations.c.created_at).limit(1))).mappings().one_or_none()
     return None if row is None else StoredOrganization(**row)
 
@@ -158,26 +154,17 @@ async def create_project(
     retention_days: int | None = None,
 ) -> StoredProject:
     """Raises SlugTaken; ValueError for an invalid slug, name or word. The caller checks the bounds of the retention."""
-    project = StoredProject(
-        new_project_id(),
-        org_id,
-        _validate_slug(slug),
-        validate_name(name),
-        _validate_sensitive_words(sensitive_words),
-        now(),
-        retention_days,
-    )
-    row = {
-        "id": project.id,
+    row: dict[str, Any] = {
+        "id": new_project_id(),
         "org_id": org_id,
-        "slug": project.slug,
-        "name": project.name,
-        "sensitive_words": list(project.sensitive_words),
-        "created_at": project.created_at,
+        "slug": validate_slug(slug),
+        "name": validate_name(name),
+        "sensitive_words": _validate_sensitive_words(sensitive_words),
+        "created_at": now(),
         "retention_days": retention_days,
     }
-    await _insert_slug(connection, projects, row)
-    return project
+    await _insert_slug(connection, projects, row | {"sensitive_words": list(row["sensitive_words"])})
+    return StoredProject(**row)
 
 
 async def find_project(connection: AsyncConnection, org_id: str, slug: str) -> StoredProject | None:
@@ -212,17 +199,15 @@ async def change_project(
     """Set the given values (`retention_days` None: as the settings say). Returns the changed project, None when there
     is none. ValueError for an invalid name, word or key.
     """
-    values: dict[str, Any] = {}
-    if name is not None:
-        values["name"] = validate_name(name)
-    if sensitive_words is not None:
-        values["sensitive_words"] = list(_validate_sensitive_words(sensitive_words))
+    given = {
+        "name": None if name is None else validate_name(name),
+        "sensitive_words": None if sensitive_words is None else list(_validate_sensitive_words(sensitive_words)),
+        "resolve_on_merge": None if resolve_on_merge is None else resolve_on_merge.value,
+        "exempt_keys": None if exempt_keys is None else validate_exempt_keys(exempt_keys),
+    }
+    values: dict[str, Any] = {column: value for column, value in given.items() if value is not None}
     if retention_days is not UNSET:
         values["retention_days"] = retention_days
-    if resolve_on_merge is not None:
-        values["resolve_on_merge"] = resolve_on_merge.value
-    if exempt_keys is not None:
-        values["exempt_keys"] = validate_exempt_keys(exempt_keys)
     if values:
         where = _live_project(org_id) & (projects.c.slug == slug)
         await connection.execute(projects.update().where(where).values(values))
@@ -344,30 +329,6 @@ def _project(row: sa.RowMapping) -> StoredProject:
         "exempt_keys": tuple(row["exempt_keys"]),
     }
     return StoredProject(**{**row, **typed})
-
-
-def _validate_slug(text: str) -> str:
-    if not is_slug(text):
-        raise ValueError(
-            f"a slug must have 1 to {MAX_SLUG_LENGTH} lowercase letters, digits and inner hyphens: {text!r}"
-        )
-    return text
-
-
-def validate_name(text: str) -> str:
-    """The text, if it is a valid name; else ValueError."""
-    if not 1 <= len(text) <= MAX_NAME_LENGTH or _NAME.search(text) is None:
-        raise ValueError(
-            f"a name must have 1 to {MAX_NAME_LENGTH} printable characters, without outer spaces: {text!r}"
-        )
-    return text
-
-
-def bounded_int(limit: int, number: int) -> int:
-    """The number, if it is from 0 to `limit`; else ValueError."""
-    if not 0 <= number <= limit:
-        raise ValueError(f"must be from 0 to {limit}: {number}")
-    return number
 
 
 def _validate_sensitive_words(words: Sequence[str]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ generates it; the database holds its SHA-256. After a change the caller notifies
 (`AuthGuards.invalidate_key`).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -15,7 +15,8 @@ from chassis.auth.id_generation import new_id, new_project_key
 from chassis.auth.tables import project_keys
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict
-from control.identity.organizations.organization_store import bounded_int, now, validate_name
+from control.identity.organizations.organization_store import now
+from control.identity.organizations.rules import bounded_int, validate_name
 from proto.identity import MAX_KEY_RATE, hash_secret, secret_hint
 
 
@@ -53,20 +54,10 @@ async def create_project_key(
 ) -> IssuedProjectKey:
     """A new, enabled key of the project. Raises ValueError for an invalid name or rate."""
     secret = new_project_key()
-    rate = None if rate is None else bounded_int(MAX_KEY_RATE, rate)
-    key = StoredProjectKey(new_id("key"), project_id, validate_name(name), secret_hint(secret), True, None, now(), rate)
-    row = {
-        "id": key.id,
-        "org_id": org_id,
-        "project_id": project_id,
-        "name": key.name,
-        "hash": hash_secret(secret),
-        "hint": key.hint,
-        "enabled": True,
-        "created_at": key.created_at,
-        "created_by": created_by,
-        "rate": rate,
-    }
+    key = StoredProjectKey(
+        new_id("key"), project_id, validate_name(name), secret_hint(secret), True, None, now(), _validate_rate(rate)
+    )
+    row = asdict(key) | {"org_id": org_id, "hash": hash_secret(secret), "created_by": created_by}
     await connection.execute(project_keys.insert().values(row))
     return IssuedProjectKey(key, secret)
 
@@ -75,11 +66,9 @@ async def list_project_keys(
     connection: AsyncConnection, project_id: int, before_id: str | None, limit: int
 ) -> list[StoredProjectKey]:
     """At most `limit` keys including revoked ones, newest first, starting with the first one older than `before_id`."""
-    columns = [project_keys.c[name] for name in StoredProjectKey.__slots__]
-    page = sa.select(*columns).where(project_keys.c.project_id == project_id).order_by(project_keys.c.id.desc())
-    if before_id is not None:
-        page = page.where(project_keys.c.id < before_id)
-    return [StoredProjectKey(**row) for row in (await connection.execute(page.limit(limit))).mappings()]
+    of_project = project_keys.c.project_id == project_id
+    older = of_project if before_id is None else of_project & (project_keys.c.id < before_id)
+    return await _list(connection, older, limit)
 
 
 async def rename_project_key(connection: AsyncConnection, project_id: int, key_id: str, name: str) -> None:
@@ -113,7 +102,7 @@ async def set_key_rate(connection: AsyncConnection, org_id: str, key_id: str, ra
     guards; None when the organization has no such key. Raises ValueError for an invalid rate.
     """
     where = (project_keys.c.org_id == org_id) & (project_keys.c.id == key_id)
-    values = {"rate": None if rate is None else bounded_int(MAX_KEY_RATE, rate)}
+    values = {"rate": _validate_rate(rate)}
     await connection.execute(project_keys.update().where(where).values(values))
     return await connection.scalar(sa.select(project_keys.c.hash).where(where))
 
@@ -127,14 +116,18 @@ async def check_key_limit(connection: AsyncConnection, project_id: int, max_keys
 
 async def list_keys_with_rate(connection: AsyncConnection, org_id: str, limit: int) -> list[StoredProjectKey]:
     """At most `limit` active keys of the organization that have their own rate, newest first."""
+    with_rate = (project_keys.c.org_id == org_id) & project_keys.c.rate.is_not(None)
+    return await _list(connection, with_rate & active_at(now()), limit)
+
+
+async def _list(connection: AsyncConnection, where: sa.ColumnElement[bool], limit: int) -> list[StoredProjectKey]:
     columns = [project_keys.c[name] for name in StoredProjectKey.__slots__]
-    found = (
-        sa.select(*columns)
-        .where(project_keys.c.org_id == org_id, project_keys.c.rate.is_not(None), active_at(now()))
-        .order_by(project_keys.c.id.desc())
-        .limit(limit)
-    )
+    found = sa.select(*columns).where(where).order_by(project_keys.c.id.desc()).limit(limit)
     return [StoredProjectKey(**row) for row in (await connection.execute(found)).mappings()]
+
+
+def _validate_rate(rate: int | None) -> int | None:
+    return None if rate is None else bounded_int(MAX_KEY_RATE, rate)
 
 
 def active_at(moment: datetime) -> sa.ColumnElement[bool]:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from scim2_models import Context
 
 from control.identity.directory.tables import scim_user_emails, scim_users
-from control.identity.organizations.organization_store import validate_name
+from control.identity.organizations.rules import validate_name
 from control.identity.scim.errors import ScimError
 from control.identity.scim.library_errors import MAX_DETAIL_LENGTH
 from control.identity.scim.listing import decode_object
