@@ -12,14 +12,13 @@ from chassis.auth.model import AuthenticatedCredential
 from chassis.errors import Conflict
 from chassis.http.access import session
 from chassis.http.declaration import declared_routes, route
-from chassis.http.operation import ResponseSpec, json_content
 from chassis.http.web import Route
 from control.audit.record import record
 from control.http.context import HandlerContext
 from control.identity.account.api import record_change, session_actor
 from control.identity.bodies import AUTH, InCookie, MfaCodeInput, PasswordInput
 from control.identity.login.authentication import OTP, Authenticator
-from control.identity.login.credentials import SessionIssuer, SessionMaterial, session_arguments
+from control.identity.login.credentials import SESSION, SessionIssuer, session_arguments
 from control.identity.login.throttle import InvalidCredentials, ReauthenticationFailed
 from control.identity.users import session_store, user_store
 from control.identity.users.user_store import User
@@ -68,9 +67,6 @@ class RecoveryCodes(msgspec.Struct, frozen=True, rename="camel"):
     """Recovery codes of the second factor, which is enabled. Each replaces a code once. They are shown only here."""
 
     recovery_codes: Annotated[list[str], Meta(min_length=RECOVERY_CODES, max_length=RECOVERY_CODES)]
-
-
-VERIFIED: Final = ResponseSpec("The verified session, with new tokens.", json_content(SessionMaterial))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +126,7 @@ class Mfa:
         return RecoveryCodes(codes)
 
     @route(
-        "POST", PATH + "/verify", session(allows_pending_mfa=True), errors=(409,), example=CODE, responses=(VERIFIED,)
+        "POST", PATH + "/verify", session(allows_pending_mfa=True), errors=(409,), example=CODE, responses=(SESSION,)
     )
     async def verify_totp(
         self, body: SessionVerification, caller: AuthenticatedCredential, request: web.Request

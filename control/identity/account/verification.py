@@ -5,7 +5,7 @@ has created an account with another person's address would only have to make tha
 the SHA-256 of the secret.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.id_generation import new_email_verification, new_id
 from chassis.auth.model import AuthenticatedCredential
 from chassis.auth.tables import email_verifications
-from chassis.db.database import to_milliseconds
+from chassis.db.database import format_time, to_milliseconds
 from chassis.errors import Conflict
 from chassis.http.access import session
 from chassis.http.declaration import declared_routes, route
@@ -32,58 +32,9 @@ from control.identity.mail import AccountMailer, minute, require_mail_rate
 from control.identity.users import session_store, user_store
 from control.identity.users.user_store import EmailTaken, User
 from control.routing.arguments import SessionTransaction, begin_session, control_arguments
-from control.routing.resource import shown_as
 from proto.identity import EMAIL_VERIFICATION_PREFIX, hash_secret, is_token
 
 LIFETIME: Final = timedelta(minutes=30)
-
-
-@dataclass(frozen=True, slots=True)
-class StoredVerification:
-    """Requested by an account for `email`, which was its address at that time."""
-
-    principal_id: str
-    email: str
-    created_at: datetime
-    expires_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class IssuedVerification:
-    """A verification and, only here, its secret. `mail_id` identifies the mail."""
-
-    verification: StoredVerification
-    secret: str = field(repr=False)
-    mail_id: str
-
-
-async def issue_verification(connection: AsyncConnection, user: User, now: datetime) -> IssuedVerification:
-    """Generate a secret for the account's address; it replaces the one before."""
-    now = to_milliseconds(now)
-    verification = StoredVerification(user.id, user.email, now, now + LIFETIME)
-    secret = new_email_verification()
-    await _cancel(connection, user.id)
-    row = {name: getattr(verification, name) for name in StoredVerification.__slots__}
-    await connection.execute(email_verifications.insert().values(**row, hash=hash_secret(secret)))
-    return IssuedVerification(verification, secret, new_id("emv"))
-
-
-async def consume_verification(connection: AsyncConnection, user: User, secret: str, now: datetime) -> bool:
-    """Use a secret, once; False unless it was mailed to the present address of this account and has not expired."""
-    if not is_token(secret, EMAIL_VERIFICATION_PREFIX):
-        return False
-    found = (
-        (email_verifications.c.principal_id == user.id)
-        & (email_verifications.c.hash == hash_secret(secret))
-        & (email_verifications.c.email == user.email)
-        & (email_verifications.c.expires_at > now)
-    )
-    return (await connection.execute(email_verifications.delete().where(found))).rowcount == 1
-
-
-async def _cancel(connection: AsyncConnection, user_id: str) -> None:
-    """Delete the account's secret, if there is one."""
-    await connection.execute(email_verifications.delete().where(email_verifications.c.principal_id == user_id))
 
 
 PATH: Final = "/auth/email/verification"
@@ -132,13 +83,14 @@ class EmailVerification:
         """
         self.mailer.require_server()
         await require_mail_rate(request, caller.org_id, caller.principal_id)
+        secret, now = new_email_verification(), to_milliseconds(datetime.now(UTC))
         async with begin_session(self.context, request) as transaction:
             user = await user_store.get_user(transaction.connection, caller.principal_id)
             _require_unverified(user)
-            issued = await issue_verification(transaction.connection, user, datetime.now(UTC))
+            await _store_secret(transaction.connection, user, secret, now)
             await record_change(transaction, "email_verification.request", {"email": user.email})
-        await _mail(self.mailer, issued, transaction.caller.org_slug)
-        return shown_as(RequestedVerification, issued.verification)
+        await _mail(self.mailer, user.email, secret, now, transaction.caller.org_slug)
+        return RequestedVerification(user.email, format_time(now + LIFETIME))
 
     @route("POST", PATH + "/confirm", session(), errors=(409,))
     async def confirm_email_verification(
@@ -161,12 +113,32 @@ class EmailVerification:
         return user_body(user)
 
 
+async def _store_secret(connection: AsyncConnection, user: User, secret: str, now: datetime) -> None:
+    """Store a secret for the account's address; it replaces the one before."""
+    row = {"principal_id": user.id, "email": user.email, "created_at": now, "expires_at": now + LIFETIME}
+    await connection.execute(email_verifications.delete().where(email_verifications.c.principal_id == user.id))
+    await connection.execute(email_verifications.insert().values(row | {"hash": hash_secret(secret)}))
+
+
+async def _consume(connection: AsyncConnection, user: User, secret: str, now: datetime) -> bool:
+    """Use a secret, once; False unless it was mailed to the present address of this account and has not expired."""
+    if not is_token(secret, EMAIL_VERIFICATION_PREFIX):
+        return False
+    found = (
+        (email_verifications.c.principal_id == user.id)
+        & (email_verifications.c.hash == hash_secret(secret))
+        & (email_verifications.c.email == user.email)
+        & (email_verifications.c.expires_at > now)
+    )
+    return (await connection.execute(email_verifications.delete().where(found))).rowcount == 1
+
+
 async def _verify(transaction: SessionTransaction, secret: str, hashed: str) -> User:
     """Verify the address of the caller's account, and set its password. Raises ReauthenticationFailed, Conflict."""
     connection, caller = transaction.connection, transaction.caller
     user = await user_store.get_user(connection, caller.principal_id)
     _require_unverified(user)
-    if not await consume_verification(connection, user, secret, datetime.now(UTC)):
+    if not await _consume(connection, user, secret, datetime.now(UTC)):
         raise ReauthenticationFailed("The token is not valid.")
     try:
         await user_store.verify_email(connection, user)
@@ -178,23 +150,21 @@ async def _verify(transaction: SessionTransaction, secret: str, hashed: str) -> 
     return await user_store.get_user(connection, user.id)
 
 
-async def _mail(mailer: AccountMailer, issued: IssuedVerification, org_slug: str) -> None:
+async def _mail(mailer: AccountMailer, email: str, secret: str, now: datetime, org_slug: str) -> None:
     """Mail a secret that verifies the address of an account. Raises Conflict, ServiceUnavailable."""
-    verification = issued.verification
     lines = [
         f"Somebody who is logged in to the organization {org_slug} at {mailer.base_url}",
         "with this e-mail address asked to verify it. If it was you, use this token there:",
         "",
-        f"    {issued.secret}",
+        f"    {secret}",
         "",
-        *_how_to_verify(mailer, issued.secret, org_slug),
+        *_how_to_verify(mailer, secret, org_slug),
         "",
-        f"The token is valid until {minute(verification.expires_at)}, once, and only for the account that asked.",
+        f"The token is valid until {minute(now + LIFETIME)}, once, and only for the account that asked.",
         "If it was not you, ignore this mail and do not pass on the token: somebody has created an account with",
         "your address, which cannot leave that organization without the token.",
     ]
-    subject = "Verify your e-mail address"
-    await mailer.send("verification", verification.email, subject, lines, verification.created_at, issued.mail_id)
+    await mailer.send("verification", email, "Verify your e-mail address", lines, now, new_id("emv"))
 
 
 def _how_to_verify(mailer: AccountMailer, secret: str, org_slug: str) -> list[str]:

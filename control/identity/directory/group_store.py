@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.tables import memberships, users
 from chassis.db.database import to_milliseconds
 from control.identity.directory.tables import scim_group_members, scim_groups, scim_tokens, scim_users
-from control.identity.directory.user_store import batches, fold
+from control.identity.directory.user_store import batches, fold, rows_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,7 @@ async def count(connection: AsyncConnection, org_id: str, where: sa.ColumnElemen
 async def list_groups(connection: AsyncConnection, page: sa.Select[Any]) -> list[ProvisionedGroup]:
     """The groups that a statement over `scim_groups.c.id` selects, in its order."""
     ids = list((await connection.scalars(page)).all())
-    rows = [
-        row
-        for part in batches(ids)
-        for row in (await connection.execute(_GROUPS.where(scim_groups.c.id.in_(part)))).mappings()
-    ]
-    found = {row["id"]: ProvisionedGroup(**row) for row in rows}
+    found = {row.id: ProvisionedGroup(*row) for row in await rows_of(connection, _GROUPS, scim_groups.c.id, ids)}
     return [found[one] for one in ids]
 
 
@@ -82,26 +77,16 @@ async def list_member_ids(connection: AsyncConnection, group_id: str) -> set[str
 
 async def count_members(connection: AsyncConnection, group_ids: Sequence[str]) -> dict[str, int]:
     """How many users are in each of these groups."""
-    counts = dict.fromkeys(group_ids, 0)
-    for part in batches(group_ids):
-        found = (
-            sa.select(scim_group_members.c.group_id, sa.func.count().label("members"))
-            .where(scim_group_members.c.group_id.in_(part))
-            .group_by(scim_group_members.c.group_id)
-        )
-        counts |= {row.group_id: row.members for row in await connection.execute(found)}
-    return counts
+    members = scim_group_members.c
+    counted = sa.select(members.group_id, sa.func.count().label("members")).group_by(members.group_id)
+    found = await rows_of(connection, counted, members.group_id, group_ids)
+    return dict.fromkeys(group_ids, 0) | {row.group_id: row.members for row in found}
 
 
 async def find_members(connection: AsyncConnection, group_id: str, user_ids: Collection[str]) -> set[str]:
     """Which of these users are in the group."""
-    found: set[str] = set()
-    for part in batches(sorted(user_ids)):
-        known = sa.select(scim_group_members.c.user_id).where(
-            scim_group_members.c.group_id == group_id, scim_group_members.c.user_id.in_(part)
-        )
-        found.update((await connection.scalars(known)).all())
-    return found
+    known = sa.select(scim_group_members.c.user_id).where(scim_group_members.c.group_id == group_id)
+    return {row.user_id for row in await rows_of(connection, known, scim_group_members.c.user_id, user_ids)}
 
 
 async def add_members(connection: AsyncConnection, group: ProvisionedGroup, user_ids: Collection[str]) -> None:

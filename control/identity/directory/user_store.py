@@ -108,13 +108,17 @@ async def find_for_login(
     return None
 
 
+async def rows_of(
+    connection: AsyncConnection, found: sa.Select[Any], column: sa.Column[str], ids: Collection[str]
+) -> list[sa.Row[*tuple[Any, ...]]]:
+    """What a statement finds where the column is one of these ids, in batches."""
+    return [row for part in batches(sorted(ids)) for row in await connection.execute(found.where(column.in_(part)))]
+
+
 async def find_existing(connection: AsyncConnection, org_id: str, user_ids: Collection[str]) -> set[str]:
     """Which of these ids users of the organization have."""
-    found: set[str] = set()
-    for part in batches(sorted(user_ids)):
-        known = sa.select(scim_users.c.id).where(scim_users.c.org_id == org_id, scim_users.c.id.in_(part))
-        found.update((await connection.scalars(known)).all())
-    return found
+    known = sa.select(scim_users.c.id).where(scim_users.c.org_id == org_id)
+    return {row.id for row in await rows_of(connection, known, scim_users.c.id, user_ids)}
 
 
 async def count(connection: AsyncConnection, org_id: str, where: sa.ColumnElement[bool] | None = None) -> int:
@@ -131,16 +135,13 @@ async def list_ids(connection: AsyncConnection, page: sa.Select[Any]) -> list[st
 async def document_sizes(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, int]:
     """How long the documents of these users are, in characters of JSON."""
     length = sa.func.length(sa.cast(scim_users.c.document, sa.Text)).label("length")
-    return {
-        row.id: row.length
-        for part in batches(ids)
-        for row in await connection.execute(sa.select(scim_users.c.id, length).where(scim_users.c.id.in_(part)))
-    }
+    found = await rows_of(connection, sa.select(scim_users.c.id, length), scim_users.c.id, ids)
+    return {row.id: row.length for row in found}
 
 
 async def list_users(connection: AsyncConnection, ids: Sequence[str]) -> list[ProvisionedUser]:
     """The users with these ids, which are known to exist, in the same order."""
-    found = {row["id"]: ProvisionedUser(**row) for row in await _by_ids(connection, ids)}
+    found = {row.id: ProvisionedUser(*row) for row in await rows_of(connection, _USERS, scim_users.c.id, ids)}
     return [found[one] for one in ids]
 
 
@@ -151,13 +152,9 @@ async def list_principals(
     of_org = sa.select(scim_users.c.id, scim_users.c.principal_id).where(
         scim_users.c.org_id == org_id, scim_users.c.principal_id.is_not(None), scim_users.c.active
     )
-    if user_ids is None:
-        return [(row.id, row.principal_id) for row in await connection.execute(of_org.order_by(scim_users.c.id))]
-    found: list[tuple[str, str]] = []
-    for part in batches(sorted(user_ids)):
-        rows = await connection.execute(of_org.where(scim_users.c.id.in_(part)))
-        found += [(row.id, row.principal_id) for row in rows]
-    return found
+    if user_ids is not None:
+        return [(row.id, row.principal_id) for row in await rows_of(connection, of_org, scim_users.c.id, user_ids)]
+    return [(row.id, row.principal_id) for row in await connection.execute(of_org.order_by(scim_users.c.id))]
 
 
 async def insert(connection: AsyncConnection, user: ProvisionedUser, emails: Sequence[ProvisionedEmail]) -> None:
@@ -207,45 +204,29 @@ async def touch(connection: AsyncConnection, user_ids: Collection[str], now: dat
 
 async def count_groups_of(connection: AsyncConnection, user_ids: Sequence[str]) -> dict[str, int]:
     """How many groups each of these users is in."""
-    counts = dict.fromkeys(user_ids, 0)
-    for part in batches(sorted(user_ids)):
-        found = (
-            sa.select(scim_group_members.c.user_id, sa.func.count().label("groups"))
-            .where(scim_group_members.c.user_id.in_(part))
-            .group_by(scim_group_members.c.user_id)
-        )
-        counts |= {row.user_id: row.groups for row in await connection.execute(found)}
-    return counts
+    members = scim_group_members.c
+    counted = sa.select(members.user_id, sa.func.count().label("groups")).group_by(members.user_id)
+    found = await rows_of(connection, counted, members.user_id, user_ids)
+    return dict.fromkeys(user_ids, 0) | {row.user_id: row.groups for row in found}
 
 
 async def list_groups_of(connection: AsyncConnection, user_ids: Collection[str]) -> dict[str, list[GroupOfUser]]:
     """The groups of these users, by user, each in the order of their creation."""
-    found: dict[str, list[GroupOfUser]] = {one: [] for one in user_ids}
-    for part in batches(sorted(user_ids)):
-        statement = (
-            sa.select(
-                scim_group_members.c.user_id, scim_groups.c.id, scim_groups.c.display_name, scim_groups.c.external_id
-            )
-            .join(scim_groups, scim_groups.c.id == scim_group_members.c.group_id)
-            .where(scim_group_members.c.user_id.in_(part))
-            .order_by(scim_group_members.c.user_id, scim_groups.c.id)
-        )
-        for row in await connection.execute(statement):
-            found[row.user_id].append(GroupOfUser(row.id, row.display_name, row.external_id))
-    return found
+    groups: dict[str, list[GroupOfUser]] = {one: [] for one in user_ids}
+    columns = (scim_groups.c.id, scim_groups.c.display_name, scim_groups.c.external_id)
+    found = (
+        sa.select(*columns, scim_group_members.c.user_id)
+        .join(scim_groups, scim_groups.c.id == scim_group_members.c.group_id)
+        .order_by(scim_group_members.c.user_id, scim_groups.c.id)
+    )
+    for row in await rows_of(connection, found, scim_group_members.c.user_id, user_ids):
+        groups[row.user_id].append(GroupOfUser(row.id, row.display_name, row.external_id))
+    return groups
 
 
 async def _find(connection: AsyncConnection, where: sa.ColumnElement[bool]) -> ProvisionedUser | None:
     row = (await connection.execute(_USERS.where(where))).mappings().one_or_none()
     return None if row is None else ProvisionedUser(**row)
-
-
-async def _by_ids(connection: AsyncConnection, ids: Sequence[str]) -> list[sa.RowMapping]:
-    return [
-        row
-        for part in batches(ids)
-        for row in (await connection.execute(_USERS.where(scim_users.c.id.in_(part)))).mappings()
-    ]
 
 
 async def _insert_emails(

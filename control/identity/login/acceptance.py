@@ -98,7 +98,8 @@ class Acceptances:
         await self.issuer.ensure_key_published()
         async with self.context.database.read() as connection:
             found = await store.find_open_invitation(connection, body.invite_token, datetime.now(UTC))
-            verified = found is not None and found.mailed and await _is_verified(connection, found.email)
+            mailed_to = found.email if found is not None and found.mailed else None
+            verified = mailed_to is not None and await user_store.find_verified(connection, mailed_to) is not None
         if found is None:
             await request.app[RATE_LIMITS].record_address_failure(request, LimitClass.FAILED_BEARER)
             raise Unauthorized(_INVALID_INVITATION)
@@ -186,10 +187,6 @@ class Acceptances:
         data = {"role": invitation.role, "invitedBy": invitation.created_by, "emailVerified": user.email_verified}
         await record(connection, actor, "invitation.accept", invitation.id, data, request_id(request))
         return issued
-
-
-async def _is_verified(connection: AsyncConnection, email: str) -> bool:
-    return await user_store.find_verified(connection, email) is not None
 
 
 async def _find_acceptable(connection: AsyncConnection, secret: str) -> sa.Row[Any]:

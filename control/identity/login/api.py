@@ -20,7 +20,7 @@ from control.http.context import HandlerContext
 from control.identity.bodies import AUTH, InCookie, MfaCodeInput, PasswordInput, SecretInput
 from control.identity.login.authentication import INVALID_CREDENTIALS, Authenticator, select_organization
 from control.identity.login.challenge import ChallengeError
-from control.identity.login.credentials import KeyWithdrawn, SessionIssuer, SessionMaterial, session_arguments
+from control.identity.login.credentials import SESSION, KeyWithdrawn, SessionIssuer, session_arguments
 from control.identity.login.sessions import is_active_member, record_start
 from control.identity.login.throttle import InvalidCredentials, LoginAttempt
 from control.identity.users import login_store, session_store, user_store
@@ -65,7 +65,6 @@ class KeySet(msgspec.Struct, frozen=True):
     keys: Annotated[list[Jwk], Meta(max_length=100)]
 
 
-SESSION: Final = ResponseSpec("A session.", json_content(SessionMaterial))
 CHALLENGED: Final = ResponseSpec(
     "Too many attempts; see `Retry-After`, or solve the challenge.", json_content(ChallengeError), 429
 )

@@ -23,7 +23,7 @@ from chassis.auth.signing_keys import PUBLISH_INTERVAL, find_key, list_trusted_k
 from chassis.db.database import Database
 from chassis.errors import Forbidden, ServiceUnavailable
 from chassis.http.declaration import Arguments
-from chassis.http.operation import JSON_TYPE
+from chassis.http.operation import JSON_TYPE, ResponseSpec, json_content
 from chassis.http.web import json_response
 from chassis.runtime.periodic import PeriodicTask
 from control.http.context import HandlerContext
@@ -71,6 +71,9 @@ class SessionMaterial(msgspec.Struct, frozen=True, rename="camel"):
 
     tokens: Tokens
     user: SessionUser
+
+
+SESSION: Final = ResponseSpec("A session: its credentials and its user.", json_content(SessionMaterial))
 
 
 class KeyWithdrawn(ServiceUnavailable):

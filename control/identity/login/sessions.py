@@ -14,7 +14,7 @@ from chassis.auth.membership_status import any_disabled, common_scopes, load_mem
 from chassis.errors import BadRequest, Forbidden, Issue, MfaRequired, Unauthorized
 from chassis.http.access import anonymous
 from chassis.http.declaration import declared_routes, route
-from chassis.http.operation import ResponseSpec, json_content
+from chassis.http.operation import ResponseSpec
 from chassis.http.web import RATE_LIMITS, Route, request_id
 from chassis.limits.limiter import LimitClass
 from control.audit.record import Actor, record
@@ -23,7 +23,7 @@ from control.http.field_types import Slug
 from control.identity.bodies import AUTH, InCookie, SecretInput
 from control.identity.login import credentials
 from control.identity.login.authentication import select_organization
-from control.identity.login.credentials import SessionIssuer, SessionMaterial, session_arguments
+from control.identity.login.credentials import SESSION, SessionIssuer, session_arguments
 from control.identity.users import session_store, user_store
 from control.identity.users.session_store import IssuedSession, Session
 from control.identity.users.user_store import User
@@ -50,8 +50,6 @@ class Switch(Refresh, frozen=True, forbid_unknown_fields=True, rename="camel", k
     org_slug: Slug
 
 
-REFRESHED: Final = ResponseSpec("A session.", json_content(SessionMaterial))
-SWITCHED: Final = ResponseSpec("The session in the other organization.", json_content(SessionMaterial))
 ENDED: Final = ResponseSpec("The session has ended.", status=204)
 
 
@@ -66,7 +64,7 @@ class Sessions:
         """Every route of this resource."""
         return declared_routes(self, AUTH, session_arguments(self.context))
 
-    @route("POST", "/auth/refresh", anonymous(), errors=(401, 403), responses=(REFRESHED,))
+    @route("POST", "/auth/refresh", anonymous(), errors=(401, 403), responses=(SESSION,))
     async def refresh_session(self, body: Refresh, request: web.Request) -> web.StreamResponse:
         """Refresh a session.
 
@@ -85,7 +83,7 @@ class Sessions:
         await request.app[RATE_LIMITS].record_address_failure(request, LimitClass.FAILED_BEARER)
         raise Unauthorized("The refresh token is not valid.")
 
-    @route("POST", "/auth/switch", anonymous(), errors=(401, 403), responses=(SWITCHED,))
+    @route("POST", "/auth/switch", anonymous(), errors=(401, 403), responses=(SESSION,))
     async def switch_organization(self, body: Switch, request: web.Request) -> web.StreamResponse:
         """Go on in another organization.
 

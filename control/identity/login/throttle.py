@@ -6,9 +6,9 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated
+from weakref import WeakValueDictionary
 
 import msgspec
 from aiohttp import web
@@ -35,12 +35,6 @@ class InvalidCredentials(Unauthorized):
 
 class ReauthenticationFailed(Forbidden):
     """403: the session is valid, but the password or code that was to confirm the user's presence is wrong."""
-
-
-@dataclass
-class _AccountLock:
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    waiting: int = 0
 
 
 class LoginAttempt(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -77,7 +71,7 @@ class LoginThrottle:
     def __init__(self, database: Database, challenges: LoginChallenges) -> None:
         self._database = database
         self._challenges = challenges
-        self._locks: dict[str, _AccountLock] = {}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager
     async def login(self, request: web.Request, attempt: LoginAttempt) -> AsyncIterator[Sequence[User]]:
@@ -190,17 +184,9 @@ class LoginThrottle:
             return False
         return await request.app[RATE_LIMITS].admits(LimitClass.LOGIN_PROOF_OF_WORK, _digest(challenge))
 
-    @asynccontextmanager
-    async def _account_lock(self, account: str) -> AsyncIterator[None]:
-        entry = self._locks.setdefault(account, _AccountLock())
-        entry.waiting += 1
-        try:
-            async with entry.lock:
-                yield
-        finally:
-            entry.waiting -= 1
-            if not entry.waiting:
-                del self._locks[account]
+    def _account_lock(self, account: str) -> asyncio.Lock:
+        """The lock of an account, which is kept while an attempt holds it or waits for it."""
+        return self._locks.setdefault(account, asyncio.Lock())
 
 
 async def _list_accounts(connection: AsyncConnection, attempt: LoginAttempt) -> Sequence[User]:

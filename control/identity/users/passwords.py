@@ -58,7 +58,7 @@ class Passwords:
             if _salt(encoded) is not None:
                 groups.setdefault(encoded.rpartition("$")[0], []).append(encoded)
         if not groups:
-            await self._compute_dummy(password)
+            await self._run_limited(self._hasher, _normalize(password), bytes(self._hasher.salt_len))
         matching: list[str] = []
         for encodings in list(groups.values())[:MAX_COMPUTATIONS]:
             matching += await self._matching_of_group(encodings, password)
@@ -73,9 +73,6 @@ class Passwords:
         hasher = PasswordHasher.from_parameters(extract_parameters(encodings[0]))
         computed = await self._run_limited(hasher, _normalize(password), _salt(encodings[0]) or b"")
         return [encoded for encoded in encodings if hmac.compare_digest(computed, encoded)]
-
-    async def _compute_dummy(self, password: str) -> None:
-        await self._run_limited(self._hasher, _normalize(password), bytes(self._hasher.salt_len))
 
     async def _run_limited(self, hasher: PasswordHasher, password: str, salt: bytes) -> str:
         if self._waiting >= MAX_WAITING:

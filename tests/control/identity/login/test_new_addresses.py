@@ -19,7 +19,7 @@ from chassis.limits.local import LocalLimiter
 from chassis.limits.redis import RedisLimiter
 from chassis.redis import open_redis
 from chassis.runtime.settings import ChassisSettings
-from control.identity.login import challenge
+from control.identity.login import challenge as module
 from control.identity.users import login_store, user_store
 from control.identity.users.login_store import KEPT_FOR, MAX_ADDRESSES, login_addresses
 from control.identity.users.user_store import User, anonymize_orphans
@@ -54,7 +54,7 @@ def control_settings(office: Office) -> ControlSettings:
 @pytest.fixture
 def easy(monkeypatch: pytest.MonkeyPatch) -> None:
     """A proof takes a moment."""
-    monkeypatch.setattr(challenge, "BITS", 8)
+    monkeypatch.setattr(module, "BITS", 8)
 
 
 def strangers() -> Iterator[str]:
@@ -188,7 +188,7 @@ async def test_a_proof_is_good_once_for_its_account_and_address(
         details(await log_in(control, new, **altered))
     assert (await log_in(control, new, challenge=challenge, proof="0" * 65))[0] == 400
     with monkeypatch.context() as patched:
-        patched.setattr(challenge, "CHALLENGE_LIFETIME", timedelta(seconds=-1))
+        patched.setattr(module, "CHALLENGE_LIFETIME", timedelta(seconds=-1))
         late = solution(await log_in(control, new))
     details(await log_in(control, new, **late))
     assert (await log_in(control, new, **foreign))[0] == 200, "what was refused has not used it"
@@ -196,7 +196,7 @@ async def test_a_proof_is_good_once_for_its_account_and_address(
 
 def test_what_is_allowed_by_default() -> None:
     assert ChassisSettings().new_address_login_rate == 50
-    assert (challenge.BITS, challenge.CHALLENGE_LIFETIME) == (20, timedelta(minutes=5))
+    assert (module.BITS, module.CHALLENGE_LIFETIME) == (20, timedelta(minutes=5))
 
 
 async def test_twenty_bits_are_solved(control: Control, person: NewPerson) -> None:
@@ -358,7 +358,7 @@ async def test_a_request_for_a_link_tells_nothing_and_is_bounded(
 async def test_limits_are_shared_through_redis_and_no_login_passes_without(
     control: Control, person: NewPerson, own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(challenge, "BITS", 8)
+    monkeypatch.setattr(module, "BITS", 8)
     await person(verified=True)
     assert (await log_in(control, HOME))[0] == 200
     redis = open_redis(own_redis.url, 10.0)
