@@ -1,4 +1,4 @@
-"""What bodies of several resources share: types of texts with their bounds, the pattern of ids; and the tag of `/auth`."""
+"""What bodies of several resources share: types of texts with their bounds, patterns of ids; and the tag of `/auth`."""
 
 import re
 from typing import Annotated, Final, Literal

@@ -1,5 +1,6 @@
-"""Groups that a directory has provisioned, and their members; deletes a directory as a whole. Every function runs in the
-caller's transaction and sees one organization.
+"""Groups that a directory has provisioned, and their members; deletes a directory as a whole.
+
+Every function runs in the caller's transaction and sees one organization.
 """
 
 from collections.abc import Collection, Sequence

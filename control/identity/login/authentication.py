@@ -93,7 +93,7 @@ class Authenticator:
         """The account that has verified the address, else the only unverified one with this password.
         Raises InvalidCredentials, BadRequest, RateLimited.
 
-        `user_repository.reload_if_unchanged` checks later that the password still matches.
+        `user_store.reload_if_unchanged` checks later that the password still matches.
         """
         matching = await self._find_matching(accounts, password)
         if attempt.org_slug is None and not matching[0].email_verified:

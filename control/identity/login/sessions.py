@@ -1,4 +1,4 @@
-"""`/auth/refresh`, `/auth/switch` and `/auth/logout`: how a session continues, also in another organization, and ends."""
+"""`/auth/refresh`, `/auth/switch`, `/auth/logout`: how a session continues, also in another organization, and ends."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass

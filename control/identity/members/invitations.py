@@ -1,5 +1,5 @@
-"""`/orgs/{orgSlug}/invitations`: list, create, revoke. The holder of an invitation may become a member, once and until it
-expires (`login.acceptance`).
+"""`/orgs/{orgSlug}/invitations`: list, create, revoke. The holder of an invitation may become a member, once and until
+it expires (`login.acceptance`).
 
 The secret is returned once, or mailed to the address; the database holds its SHA-256.
 """

@@ -210,8 +210,8 @@ async def remove(connection: AsyncConnection, by: AuthorizationContext, member: 
 async def create_machine(
     connection: AsyncConnection, by: AuthorizationContext, kind: PrincipalKind, name: str, role: Role
 ) -> StoredMember:
-    """An agent or service owned by the caller; never with the role OWNER. Raises Forbidden; Conflict beyond MAX_OWNED, MAX_MACHINES, or a chain of
-    owners longer than MAX_ACT_CHAIN.
+    """An agent or service owned by the caller, never with the role OWNER. Raises Forbidden; Conflict beyond MAX_OWNED,
+    MAX_MACHINES, or a chain of owners longer than MAX_ACT_CHAIN.
     """
     require_grantable(by, role)
     owners = await load_membership_statuses(connection, by.org_id, [by.principal_id])

@@ -205,8 +205,8 @@ async def _issue(
     scopes: Iterable[Scope] | None,
     expires_at: datetime | None,
 ) -> IssuedToken:
-    """A token for `holder`, for whom `by` may issue tokens. Raises Forbidden for scopes that `by` lacks; Conflict beyond
-    MAX_TOKENS, and for an actor chain longer than MAX_ACT_CHAIN.
+    """A token for `holder`, for whom `by` may issue tokens. Raises Forbidden for scopes that `by` lacks; Conflict
+    beyond MAX_TOKENS, and for an actor chain longer than MAX_ACT_CHAIN.
     """
     delegation = _delegation_for(by, holder)
     own = await issuing_token(connection, by)
@@ -239,8 +239,8 @@ async def _find_holder(connection: AsyncConnection, caller: AuthorizationContext
 
 
 def _delegation_for(by: AuthorizationContext, holder: StoredMember) -> tuple[str, tuple[str, ...]] | None:
-    """On whose behalf a token acts that `by` issues for `holder`, and its actors: the holder first, the direct actor for
-    the subject last. None if it acts for the holder itself. Raises Conflict beyond MAX_ACT_CHAIN.
+    """On whose behalf a token acts that `by` issues for `holder`, and its actors: the holder first, the direct actor
+    for the subject last. None if it acts for the holder itself. Raises Conflict beyond MAX_ACT_CHAIN.
     """
     if by.on_behalf_of is not None:
         chain = by.act_chain if holder.id == by.principal_id else (holder.id, *by.act_chain)

@@ -1,4 +1,4 @@
-"""Accounts in the relational store: which addresses and organizations they may share, and how their passwords are hashed."""
+"""Accounts in the relational store: which addresses and organizations they may share; and how passwords are hashed."""
 
 from datetime import UTC, datetime
 from typing import Any
