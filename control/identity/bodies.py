@@ -3,6 +3,7 @@
 import re
 from typing import Annotated, Final, Literal
 
+import msgspec
 from msgspec import Meta
 
 from chassis.http.operation import Tag
@@ -51,3 +52,9 @@ InCookie = Annotated[
 
 PRINCIPAL_ID: Final = re.compile(r"prn_[0-9a-z]{26}")
 PrincipalId = Annotated[str, Meta(pattern=r"^prn_[0-9a-z]{26}(?!\n)$", description="Must be the id of a principal.")]
+
+
+class SessionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
+    """The body of a request whose response is a session."""
+
+    cookie: InCookie = False

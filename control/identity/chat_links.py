@@ -1,5 +1,6 @@
-"""Chat users and the principals that they act as: links, and the codes that make them. `control.inbound.chat` uses them;
-a link and its codes end with the membership. Every function runs in the caller's transaction.
+"""Chat users and the principals that they act as: links, and the codes that make them. A link and its
+codes end with the membership. `control.inbound.chat` uses them. Every function runs in the caller's
+transaction.
 
 A code is 140 random bits; stored is its SHA-256. It works once, for CODE_LIFETIME, and only as long as the session that
 made it could: one that has ended, or whose user has left, makes no link.

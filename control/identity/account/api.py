@@ -30,7 +30,6 @@ from control.identity.login.throttle import ReauthenticationFailed
 from control.identity.members import member_store
 from control.identity.organizations import organization_store
 from control.identity.users import session_store, user_store
-from control.identity.users.user_store import User
 from control.routing.arguments import SessionTransaction, begin_session, control_arguments
 from proto.identity import PrincipalKind, Role, Scope
 
@@ -88,12 +87,17 @@ class PasswordChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     current: PasswordInput | None = None
 
 
-class OwnOrganization(msgspec.Struct, frozen=True, rename="camel"):
-    """An organization that the user is a member of. `current`: the one that this session is in."""
+class Named(msgspec.Struct, frozen=True, rename="camel"):
+    """An organization, or a project."""
 
     id: str
     slug: Slug
     name: Name
+
+
+class OwnOrganization(Named, frozen=True):
+    """An organization that the user is a member of. `current`: the one that this session is in."""
+
     role: Role
     current: bool
 
@@ -113,20 +117,12 @@ class WhoamiPrincipal(msgspec.Struct, frozen=True, rename="camel"):
     email: str | UnsetType | None = UNSET
 
 
-class WhoamiOrganization(msgspec.Struct, frozen=True, rename="camel"):
+class WhoamiOrganization(Named, frozen=True):
     """The organization of the credential."""
 
-    id: str
-    slug: Slug
-    name: Name
 
-
-class WhoamiProject(msgspec.Struct, frozen=True, rename="camel"):
+class WhoamiProject(Named, frozen=True):
     """A project that the caller may see."""
-
-    id: str
-    slug: Slug
-    name: Name
 
 
 class Whoami(msgspec.Struct, frozen=True, rename="camel"):
@@ -205,8 +201,7 @@ class Accounts:
         A user who has none yet and has logged in with a one-time code sets it without `current`. All other sessions of
         the account end, in every organization.
         """
-        async with self.context.database.read() as connection:
-            user = await user_store.get_user(connection, caller.principal_id)
+        user = await self.authenticator.load_user(caller)
         async with self.authenticator.throttle.account(request, caller):
             if not await self._confirms(caller, user, body.current):
                 raise ReauthenticationFailed("The password is not valid.")
@@ -228,7 +223,7 @@ class Accounts:
         """
         return await _describe(connection, caller)
 
-    async def _confirms(self, caller: AuthenticatedCredential, user: User, current: str | None) -> bool:
+    async def _confirms(self, caller: AuthenticatedCredential, user: user_store.User, current: str | None) -> bool:
         """Whether the current password is right. An account without one that no identity provider vouches for has a
         session only by a code of the operator.
         """

@@ -16,16 +16,14 @@ from chassis.http.web import Route
 from control.audit.record import record
 from control.http.context import HandlerContext
 from control.identity.account.api import record_change, session_actor
-from control.identity.bodies import AUTH, InCookie, MfaCodeInput, PasswordInput
+from control.identity.bodies import AUTH, MfaCodeInput, PasswordInput, SessionRequest
 from control.identity.login.authentication import OTP, Authenticator
 from control.identity.login.credentials import SESSION, SessionIssuer, session_arguments
 from control.identity.login.throttle import InvalidCredentials, ReauthenticationFailed
 from control.identity.users import session_store, user_store
-from control.identity.users.user_store import User
 from control.routing.arguments import begin_session
 from proto.totp import RECOVERY_CODES, base32, otpauth_uri
 
-ISSUER: Final = "Sluice"
 PATH: Final = "/auth/totp"
 CODE: Final = {"code": "123456"}
 
@@ -42,17 +40,15 @@ class Code(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     code: MfaCodeInput
 
 
-class SessionVerification(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SessionVerification(SessionRequest, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A code of the second factor, and where the session's new refresh token goes."""
 
     code: MfaCodeInput
-    cookie: InCookie = False
 
 
-class Removal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Removal(Confirmation, frozen=True, forbid_unknown_fields=True):
     """The password and a code, to confirm that the user is present and has the device."""
 
-    password: PasswordInput
     code: MfaCodeInput
 
 
@@ -87,7 +83,7 @@ class Mfa:
 
         Logins need no code until `/auth/totp/confirm` has accepted one. Another proposal replaces the secret.
         """
-        user = await self._load_user(caller)
+        user = await self.authenticator.load_user(caller)
         _require(not user.has_factor, "The account already has a second factor.")
         async with self.authenticator.throttle.account(request, caller):
             await self._require_password(user, body.password)
@@ -98,7 +94,7 @@ class Mfa:
             )
             _require(proposed, "The account already has a second factor.")
             await record_change(transaction, "second_factor.propose", {})
-        return Proposal(base32(secret), otpauth_uri(secret, ISSUER, user.email))
+        return Proposal(base32(secret), otpauth_uri(secret, "Sluice", user.email))
 
     @route("POST", PATH + "/confirm", session(), errors=(409,), example=CODE)
     async def confirm_totp(self, body: Code, caller: AuthenticatedCredential, request: web.Request) -> RecoveryCodes:
@@ -146,7 +142,7 @@ class Mfa:
             method = await self.authenticator.mfa_secrets.consume_code(connection, user, body.code, datetime.now(UTC))
             if method is None:
                 raise InvalidCredentials("The code is not valid.")
-            issued = await session_store.replace(connection, caller.token_id, method, datetime.now(UTC))
+            issued = await session_store.replace(connection, caller.token_id, datetime.now(UTC), method=method)
             if not caller.is_federated:
                 await self.authenticator.throttle.remember_address(connection, request, user.id)
             data = {"method": method, "session": issued.session.id}
@@ -161,7 +157,7 @@ class Mfa:
 
         Its recovery codes are deleted.
         """
-        user = await self._load_user(caller)
+        user = await self.authenticator.load_user(caller)
         _require(user.has_factor, "The account has no second factor.")
         async with self.authenticator.throttle.account(request, caller):
             await self._require_password(user, body.password)
@@ -177,11 +173,7 @@ class Mfa:
                 await record_change(transaction, "second_factor.disable", {})
         self.context.guards.invalidate_sessions(caller.principal_id)
 
-    async def _load_user(self, caller: AuthenticatedCredential) -> User:
-        async with self.context.database.read() as connection:
-            return await user_store.get_user(connection, caller.principal_id)
-
-    async def _require_password(self, user: User, password: str) -> None:
+    async def _require_password(self, user: user_store.User, password: str) -> None:
         if not await self.authenticator.passwords.matches(user.password_hash, password):
             raise ReauthenticationFailed("The password is not valid.")
 

@@ -102,8 +102,7 @@ class EmailVerification:
         accepted its invitation may have set the one before, and its other sessions end. 409 if another account has
         verified the address first.
         """
-        async with self.context.database.read() as connection:
-            user = await user_store.get_user(connection, caller.principal_id)
+        user = await self.authenticator.load_user(caller)
         _require_unverified(user)  # before the password is hashed: this failure does not count
         async with self.authenticator.throttle.account(request, caller):
             hashed = await self.authenticator.passwords.hash(body.password, salted_like=user.password_hash)

@@ -72,11 +72,6 @@ async def find(connection: AsyncConnection, org_id: str, user_id: str) -> Provis
     return await _find(connection, (scim_users.c.org_id == org_id) & (scim_users.c.id == user_id))
 
 
-async def find_by_user_name(connection: AsyncConnection, org_id: str, user_name: str) -> ProvisionedUser | None:
-    """The user with this `userName`."""
-    return await _find(connection, (scim_users.c.org_id == org_id) & (scim_users.c.user_name == fold(user_name)))
-
-
 async def find_by_principal(connection: AsyncConnection, org_id: str, principal_id: str) -> ProvisionedUser | None:
     """The user who has this account."""
     where = (scim_users.c.org_id == org_id) & (scim_users.c.principal_id == principal_id)

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
-import msgspec
 import sqlalchemy as sa
 from aiohttp import web
 from msgspec import Meta
@@ -19,19 +18,17 @@ from chassis.limits.limiter import LimitClass
 from control.audit.record import Actor, record
 from control.http.context import HandlerContext
 from control.http.field_types import Name
-from control.identity.bodies import AUTH, InCookie, MfaCodeInput, PasswordInput, SecretInput
+from control.identity.bodies import AUTH, MfaCodeInput, PasswordInput, SecretInput, SessionRequest
 from control.identity.login.authentication import Authenticator
-from control.identity.login.credentials import SessionIssuer, SessionMaterial, session_arguments
+from control.identity.login.credentials import SessionIssuer, SessionMaterial, StartedSession, session_arguments
 from control.identity.login.throttle import InvalidCredentials
 from control.identity.members import invitations as store
 from control.identity.organizations import organization_store
 from control.identity.users import session_store, user_store
 from control.identity.users.passwords import MIN_LENGTH, same_salt
-from control.identity.users.session_store import IssuedSession, SsoRequired, requires_sso
-from control.identity.users.user_store import User
+from control.identity.users.session_store import SsoRequired, requires_sso
 from proto.identity import PrincipalKind, Role
 
-PATH: Final = "/auth/invitations/accept"
 _INVALID_INVITATION: Final = "The invitation is not valid."
 # The same whether there is such an account or not.
 _NO_SUCH_ACCOUNT: Final = (
@@ -40,7 +37,7 @@ _NO_SUCH_ACCOUNT: Final = (
 )
 
 
-class Acceptance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class Acceptance(SessionRequest, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
     """The new member: a new account, or the one that has verified the invited address."""
 
     invite_token: SecretInput
@@ -60,7 +57,6 @@ class Acceptance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
             "was mailed and there is such an account."
         ),
     ] = False
-    cookie: InCookie = False
 
 
 ACCEPTED: Final = ResponseSpec("A session for the new member.", json_content(SessionMaterial), 201)
@@ -84,7 +80,9 @@ class Acceptances:
         """The route of this resource."""
         return declared_routes(self, AUTH, session_arguments(self.context))
 
-    @route("POST", PATH, anonymous(), errors=(401, 403, 409), example=EXAMPLE, responses=(ACCEPTED,))
+    @route(
+        "POST", "/auth/invitations/accept", anonymous(), errors=(401, 403, 409), example=EXAMPLE, responses=(ACCEPTED,)
+    )
     async def accept_invitation(self, body: Acceptance, request: web.Request) -> web.StreamResponse:
         """Accept an invitation.
 
@@ -108,9 +106,7 @@ class Acceptances:
         self.context.guards.invalidate_bearers(found.org_id)
         return self.issuer.respond(issued, user, in_cookie=body.cookie, status=201)
 
-    async def _join(
-        self, request: web.Request, invitation: sa.Row[Any], body: Acceptance
-    ) -> tuple[IssuedSession, User]:
+    async def _join(self, request: web.Request, invitation: sa.Row[Any], body: Acceptance) -> StartedSession:
         """Make the account that has verified the address a member. Failed passwords count for the address and the
         organization that invites it. Raises InvalidCredentials, MfaRequired, Unauthorized, Conflict.
         """
@@ -122,8 +118,8 @@ class Acceptances:
                 raise InvalidCredentials(_NO_SUCH_ACCOUNT) from None
 
     async def _add_verified_account(
-        self, request: web.Request, authenticated: User, body: Acceptance
-    ) -> tuple[IssuedSession, User]:
+        self, request: web.Request, authenticated: user_store.User, body: Acceptance
+    ) -> StartedSession:
         """Verify the second factor, if there is one, and add the member in one transaction: a code is consumed only for
         an acceptance. Raises like `_join`.
         """
@@ -136,11 +132,9 @@ class Acceptances:
             if user.has_factor and len(methods) == 1:
                 raise MfaRequired("The account has a second factor; send its code as totp.")
             invitation = await _find_acceptable(connection, body.invite_token)
-            return await self._add_member(connection, request, invitation, user, methods), user
+            return await self._add_member(connection, request, invitation, user, methods)
 
-    async def _create_account(
-        self, request: web.Request, invitation: sa.Row[Any], body: Acceptance
-    ) -> tuple[IssuedSession, User]:
+    async def _create_account(self, request: web.Request, invitation: sa.Row[Any], body: Acceptance) -> StartedSession:
         """Make a new account a member. Raises BadRequest for a password that is too short, Unauthorized, Conflict."""
         if len(body.password) < MIN_LENGTH:
             issue = Issue("body.password", f"Must have at least {MIN_LENGTH} characters.", "too_short")
@@ -159,21 +153,21 @@ class Acceptances:
 
     async def _add_new_account(
         self, connection: AsyncConnection, request: web.Request, body: Acceptance, hashed: str
-    ) -> tuple[IssuedSession, User]:
+    ) -> StartedSession:
         """Raises Unauthorized; Conflict if another account has verified the address of a mailed invitation."""
         invitation = await _find_acceptable(connection, body.invite_token)
         home = None if invitation.mailed else invitation.org_id
         user = await user_store.create_user(connection, invitation.email, body.name, hashed, home_org_id=home)
-        return await self._add_member(connection, request, invitation, user, ("pwd",)), user
+        return await self._add_member(connection, request, invitation, user, ("pwd",))
 
     async def _add_member(
         self,
         connection: AsyncConnection,
         request: web.Request,
         invitation: sa.Row[Any],
-        user: User,
+        user: user_store.User,
         methods: tuple[str, ...],
-    ) -> IssuedSession:
+    ) -> StartedSession:
         """Add the user as a member, use up the invitation, and start a session. Raises Unauthorized, Conflict."""
         if await requires_sso(connection, invitation.org_id):
             raise SsoRequired
@@ -186,7 +180,7 @@ class Acceptances:
         actor = Actor(invitation.org_id, user.id, PrincipalKind.USER, token_id=issued.session.id)
         data = {"role": invitation.role, "invitedBy": invitation.created_by, "emailVerified": user.email_verified}
         await record(connection, actor, "invitation.accept", invitation.id, data, request_id(request))
-        return issued
+        return issued, user
 
 
 async def _find_acceptable(connection: AsyncConnection, secret: str) -> sa.Row[Any]:

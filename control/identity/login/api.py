@@ -3,9 +3,10 @@
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
+import sqlalchemy as sa
 from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -17,16 +18,13 @@ from chassis.http.operation import ResponseSpec, json_content
 from chassis.http.web import RATE_LIMITS, Route, json_response
 from chassis.limits.limiter import LimitClass
 from control.http.context import HandlerContext
-from control.identity.bodies import AUTH, InCookie, MfaCodeInput, PasswordInput, SecretInput
+from control.identity.bodies import AUTH, MfaCodeInput, PasswordInput, SecretInput, SessionRequest
 from control.identity.login.authentication import INVALID_CREDENTIALS, Authenticator, select_organization
 from control.identity.login.challenge import ChallengeError
-from control.identity.login.credentials import SESSION, KeyWithdrawn, SessionIssuer, session_arguments
+from control.identity.login.credentials import SESSION, KeyWithdrawn, SessionIssuer, StartedSession, session_arguments
 from control.identity.login.sessions import is_active_member, record_start
 from control.identity.login.throttle import InvalidCredentials, LoginAttempt
 from control.identity.users import login_store, session_store, user_store
-from control.identity.users.login_store import LoginCode
-from control.identity.users.session_store import IssuedSession
-from control.identity.users.user_store import User
 
 LOGIN_CODE: Final = "code"  # amr value of our own: a one-time code that an operator has created
 
@@ -38,14 +36,12 @@ class Login(LoginAttempt, frozen=True, forbid_unknown_fields=True, rename="camel
 
     password: PasswordInput
     totp: MfaCodeInput | None = None
-    cookie: InCookie = False
 
 
-class CodeExchange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class CodeExchange(SessionRequest, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A one-time code of `sluice open`."""
 
     code: SecretInput
-    cookie: InCookie = False
 
 
 class Jwk(msgspec.Struct, frozen=True):
@@ -70,7 +66,6 @@ CHALLENGED: Final = ResponseSpec(
 )
 CODE: Final = {"code": "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg"}
 LOGIN: Final = {"email": "ada@example.org", "password": "correct horse battery"}
-KEYS: Final = ResponseSpec("Public keys.", json_content(KeySet))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +116,7 @@ class Logins:
             raise Unauthorized("The code is unknown, was used, or has expired: `sluice open` creates another one.")
         return self.issuer.respond(*found, in_cookie=body.cookie)
 
-    @route("GET", "/auth/keys", anonymous(), responses=(KEYS,))
+    @route("GET", "/auth/keys", anonymous(), responses=(ResponseSpec("Public keys.", json_content(KeySet)),))
     async def list_signing_keys(self) -> web.StreamResponse:
         """List the public keys of access tokens."""
         with suppress(KeyWithdrawn):  # keys of other processes are still trusted
@@ -131,8 +126,8 @@ class Logins:
         return json_response({"keys": [key.jwk() for key in found]}, headers=headers)
 
     async def _start_session_by_code(
-        self, connection: AsyncConnection, request: web.Request, code: LoginCode, now: datetime
-    ) -> tuple[IssuedSession, User] | None:
+        self, connection: AsyncConnection, request: web.Request, code: sa.Row[*tuple[Any, ...]], now: datetime
+    ) -> StartedSession | None:
         """None if the user is no member any more. Raises SsoRequired."""
         if not await is_active_member(connection, code.org_id, code.principal_id):
             return None
@@ -145,8 +140,8 @@ class Logins:
         return issued, user
 
     async def _start_session(
-        self, connection: AsyncConnection, request: web.Request, authenticated: User, body: Login
-    ) -> tuple[IssuedSession, User]:
+        self, connection: AsyncConnection, request: web.Request, authenticated: user_store.User, body: Login
+    ) -> StartedSession:
         """Start a session of an authenticated user; returns it and the user as of this transaction. If no session is
         started, no code is consumed. Raises InvalidCredentials, Forbidden, BadRequest.
         """

@@ -12,6 +12,7 @@ from typing import Final
 from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.auth.model import AuthenticatedCredential
 from chassis.db.database import Database
 from chassis.errors import BadRequest, Forbidden, Issue
 from control.identity.login.throttle import InvalidCredentials, LoginAttempt, LoginThrottle
@@ -101,6 +102,11 @@ class Authenticator:
         if len(matching) > 1 and not matching[0].email_verified:
             raise _select_organization_error(await self._organizations_of(matching))
         return await self._renew_hash(matching[0], password)
+
+    async def load_user(self, caller: AuthenticatedCredential) -> User:
+        """The account of a session."""
+        async with self.database.read() as connection:
+            return await user_store.get_user(connection, caller.principal_id)
 
     async def find_verified_account(self, email: str, password: str) -> User:
         """The account that has verified the address, with the same later check. Raises InvalidCredentials."""

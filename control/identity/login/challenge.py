@@ -42,6 +42,12 @@ LINK_LIFETIME: Final = timedelta(minutes=30)
 BITS: Final = 20  # a million hashes on average: a second or two in a browser
 MAX_PROOF_LENGTH: Final = 64
 _NONCE_BYTES: Final = 24  # makes a challenge of 64 characters, one block of SHA-256
+LINK_COOKIE: Final = "__Secure-sluice-login-link"
+_LINK_PATH: Final = "/auth/login"
+_BROWSER_SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}")  # 256 bits in base64url
+MAX_WAITING: Final = 16  # mails of this process that wait; further ones are dropped
+
+log = structlog.get_logger(__name__)
 
 
 class Challenge(msgspec.Struct, frozen=True):
@@ -128,11 +134,6 @@ def _binding(purpose: str, email: str, holder: str) -> bytes:
     return b"login " + purpose.encode() + b"\0" + account + holder.encode("utf-8", "surrogatepass")
 
 
-LINK_COOKIE: Final = "__Secure-sluice-login-link"
-_LINK_PATH: Final = "/auth/login"
-_BROWSER_SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}")  # 256 bits in base64url
-
-
 def read_browser_secret(request: web.Request) -> str:
     """The secret; empty without one."""
     value = request.cookies.get(LINK_COOKIE, "")
@@ -155,11 +156,6 @@ def keep_browser_secret(response: web.StreamResponse, secret: str) -> None:
         httponly=True,
         samesite="Strict",
     )
-
-
-MAX_WAITING: Final = 16  # mails of this process that wait; further ones are dropped
-
-log = structlog.get_logger(__name__)
 
 
 class LoginLinkRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -213,9 +209,8 @@ class LoginLink:
         for holder in (f"address {limits.address_key(request)}", f"account {account}"):
             await limits.take_secondary(request, LimitClass.LOGIN_MAIL, holder)
         browser = browser_secret(request)
-        expires_at = datetime.now(UTC) + LINK_LIFETIME
         self._start_mail(body.email, browser)
-        response = json_response(RequestedLoginLink(format_time(expires_at)), status=202)
+        response = json_response(RequestedLoginLink(format_time(datetime.now(UTC) + LINK_LIFETIME)), status=202)
         keep_browser_secret(response, browser)
         return response
 
@@ -233,8 +228,7 @@ class LoginLink:
             async with self.context.database.read() as connection:
                 accounts = await user_store.list_accounts(connection, email)
             if any(user.disabled_at is None and user.password_hash is not None for user in accounts):
-                secret = self.challenges.new_link_secret(email, browser)
-                await self._send(accounts[0].email, secret)
+                await self._send(accounts[0].email, self.challenges.new_link_secret(email, browser))
         except ApiError as error:  # no response waits for it, and the mailer has counted it
             log.warning("login link not sent", error=error.code.value)
 
@@ -252,5 +246,5 @@ class LoginLink:
             "It is valid for 30 minutes, only in the browser that asked for it. You need your password and your",
             "second factor as usual. If this is not you, ignore this mail. The link alone is not enough to log in.",
         ]
-        mail_id = hashlib.sha256(secret.encode()).hexdigest()[:32]
-        await self.mailer.send("login_link", address, "Log in to Sluice", lines, datetime.now(UTC), mail_id)
+        subject, mail_id = "Log in to Sluice", hashlib.sha256(secret.encode()).hexdigest()[:32]
+        await self.mailer.send("login_link", address, subject, lines, datetime.now(UTC), mail_id)

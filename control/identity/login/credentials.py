@@ -28,7 +28,7 @@ from chassis.http.web import json_response
 from chassis.runtime.periodic import PeriodicTask
 from control.http.context import HandlerContext
 from control.http.field_types import Name, Timestamp
-from control.identity.bodies import Email, Locale, ThemeName
+from control.identity.bodies import Email, Locale, SessionRequest, ThemeName
 from control.identity.users.session_store import ABSOLUTE_TIMEOUT, IssuedSession
 from control.identity.users.user_store import User
 from control.routing.arguments import control_arguments
@@ -36,7 +36,8 @@ from control.routing.resource import shown_as
 
 REFRESH_COOKIE: Final = "__Secure-sluice"
 _COOKIE_PATH: Final = "/auth"
-_CROSS_SITE: Final = "A request with `cookie` must come from the page of this origin."
+
+StartedSession = tuple[IssuedSession, User]  # a session, and whose it is
 
 log = structlog.get_logger(__name__)
 
@@ -170,7 +171,7 @@ def user_body(user: User) -> SessionUser:
 def require_same_origin(request: web.Request) -> None:
     """Raises Forbidden for a request that another page may have caused, and for one that is not of a browser."""
     if request.headers.get("Sec-Fetch-Site") != "same-origin" or request.content_type != JSON_TYPE:
-        raise Forbidden(_CROSS_SITE)
+        raise Forbidden("A request with `cookie` must come from the page of this origin.")
 
 
 def read_refresh_token(request: web.Request) -> str:
@@ -207,7 +208,7 @@ def session_arguments(context: HandlerContext) -> Arguments:
 
     async def read_body(request: web.Request, type_: type[Any]) -> Any:
         body = await context.read_body(request, type_)
-        if getattr(body, "cookie", False):
+        if isinstance(body, SessionRequest) and body.cookie:
             require_same_origin(request)
         return body
 

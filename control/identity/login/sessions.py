@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-import msgspec
 from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -20,13 +19,12 @@ from chassis.limits.limiter import LimitClass
 from control.audit.record import Actor, record
 from control.http.context import HandlerContext
 from control.http.field_types import Slug
-from control.identity.bodies import AUTH, InCookie, SecretInput
+from control.identity.bodies import AUTH, SecretInput, SessionRequest
 from control.identity.login import credentials
 from control.identity.login.authentication import select_organization
-from control.identity.login.credentials import SESSION, SessionIssuer, session_arguments
+from control.identity.login.credentials import SESSION, SessionIssuer, StartedSession, session_arguments
 from control.identity.users import session_store, user_store
 from control.identity.users.session_store import IssuedSession, Session
-from control.identity.users.user_store import User
 from proto.identity import PrincipalKind
 
 FEDERATED_ELSEWHERE: Final = (
@@ -34,23 +32,17 @@ FEDERATED_ELSEWHERE: Final = (
     "organization."
 )
 
-Continued = tuple[IssuedSession, User]
 
-
-class Refresh(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class Refresh(SessionRequest, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """The refresh token of the session to refresh or to end; or `cookie`, which has it."""
 
     refresh_token: SecretInput | None = None
-    cookie: InCookie = False
 
 
 class Switch(Refresh, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
     """The organization to go on in, and the refresh token of the session; or `cookie`, which has it."""
 
     org_slug: Slug
-
-
-ENDED: Final = ResponseSpec("The session has ended.", status=204)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +64,7 @@ class Sessions:
         For ten seconds it is still accepted, because the response may have been lost.
         """
 
-        async def refreshed(connection: AsyncConnection, issued: IssuedSession) -> Continued:
+        async def refreshed(connection: AsyncConnection, issued: IssuedSession) -> StartedSession:
             return issued, await user_store.get_user(connection, issued.session.principal_id)
 
         continued = await self._continue(request, body, lambda session: session.id, refreshed)
@@ -93,7 +85,7 @@ class Sessions:
         nothing in another organization. After a refusal the session goes on, and its refresh token is still good.
         """
 
-        async def switched(connection: AsyncConnection, issued: IssuedSession) -> Continued:
+        async def switched(connection: AsyncConnection, issued: IssuedSession) -> StartedSession:
             return await _switch(connection, request, issued.session, body.org_slug)
 
         # Limited by user, because every switch makes another session.
@@ -105,7 +97,13 @@ class Sessions:
             await request.app[RATE_LIMITS].record_address_failure(request, LimitClass.FAILED_BEARER)
         raise Unauthorized("The refresh token is not valid.")
 
-    @route("POST", "/auth/logout", anonymous(), errors=(403,), responses=(ENDED,))
+    @route(
+        "POST",
+        "/auth/logout",
+        anonymous(),
+        errors=(403,),
+        responses=(ResponseSpec("The session has ended.", status=204),),
+    )
     async def logout(self, body: Refresh, request: web.Request) -> web.StreamResponse:
         """End a session.
 
@@ -130,8 +128,8 @@ class Sessions:
         request: web.Request,
         body: Refresh,
         limited_by: Callable[[Session], str],
-        make: Callable[[AsyncConnection, IssuedSession], Awaitable[Continued]],
-    ) -> Continued | None:
+        make: Callable[[AsyncConnection, IssuedSession], Awaitable[StartedSession]],
+    ) -> StartedSession | None:
         """What `make` makes of the session of the refresh token, which is consumed unless it raises; None if the token
         is not valid. A token that was used before, or whose user may not continue, ends its session. Raises
         BadRequest; RateLimited for a session that is refreshed too often.
@@ -180,7 +178,7 @@ async def is_active_member(connection: AsyncConnection, org_id: str, principal_i
     return not any_disabled(found) and common_scopes(found, None) is not None
 
 
-async def _switch(connection: AsyncConnection, request: web.Request, session: Session, org_slug: str) -> Continued:
+async def _switch(connection: AsyncConnection, request: web.Request, session: Session, org_slug: str) -> StartedSession:
     """The session in the other organization. Raises Forbidden, MfaRequired."""
     if FEDERATED in session.methods:
         raise Forbidden(FEDERATED_ELSEWHERE)
@@ -189,7 +187,7 @@ async def _switch(connection: AsyncConnection, request: web.Request, session: Se
         raise MfaRequired
     org_id = await select_organization(connection, user, org_slug, naming=False)
     break_glass = await session_store.check_password_login(connection, org_id, user.id)
-    moved = await session_store.move(connection, session.id, org_id, datetime.now(UTC))
+    moved = await session_store.replace(connection, session.id, datetime.now(UTC), org_id=org_id)
     await record_event(connection, request, session, "session.end", reason="switch")
     await record_start(connection, request, moved.session, break_glass=break_glass, switched=True)
     return moved, user

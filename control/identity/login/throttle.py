@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from typing import Annotated
 from weakref import WeakValueDictionary
 
-import msgspec
 from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -22,7 +21,7 @@ from chassis.http.web import RATE_LIMITS
 from chassis.limits.limiter import LimitClass
 from chassis.limits.rate_limits import LIMIT_RESULT
 from control.http.field_types import Slug
-from control.identity.bodies import Email, SecretInput
+from control.identity.bodies import Email, SecretInput, SessionRequest
 from control.identity.login.challenge import MAX_PROOF_LENGTH, ChallengeRequired, LoginChallenges, read_browser_secret
 from control.identity.users import login_store, user_store
 from control.identity.users.user_store import User
@@ -37,7 +36,7 @@ class ReauthenticationFailed(Forbidden):
     """403: the session is valid, but the password or code that was to confirm the user's presence is wrong."""
 
 
-class LoginAttempt(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class LoginAttempt(SessionRequest, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
     """What a login names, and what lifts the limit of new addresses: a solved challenge, or the secret of a mailed link
     in the browser that asked for it.
     """

@@ -31,6 +31,10 @@ from proto.identity import PrincipalKind, Role, Scope
 
 MEMBERS: Final = "/orgs/{orgSlug}/members"
 MEMBER: Final = MEMBERS + "/{principalId}"
+PRINCIPALS_TAG: Final = Tag("principals", "Agents and services, and the access tokens of principals.")
+PRINCIPALS: Final = "/orgs/{orgSlug}/principals"
+PRINCIPAL: Final = PRINCIPALS + "/{principalId}"
+_MANAGE: Final = bearer(Scope.TOKENS_WRITE)
 _READ: Final = bearer(Scope.MEMBERS_READ)
 _WRITE: Final = bearer(Scope.MEMBERS_WRITE)
 
@@ -146,12 +150,6 @@ def _shown(member: StoredMember) -> Member:
     return shown_as(
         Member, member, principal_id=member.id, owner_principal_id=member.owner_id, mfa_enabled=member.has_factor
     )
-
-
-PRINCIPALS_TAG: Final = Tag("principals", "Agents and services, and the access tokens of principals.")
-PRINCIPALS: Final = "/orgs/{orgSlug}/principals"
-PRINCIPAL: Final = PRINCIPALS + "/{principalId}"
-_MANAGE: Final = bearer(Scope.TOKENS_WRITE)
 
 
 class NewPrincipal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -175,11 +175,10 @@ async def change_role(connection: AsyncConnection, by: AuthorizationContext, mem
     """
     require_changeable(by, member)
     require_grantable(by, role)
-    if role is not Role.OWNER:
-        await require_unmanaged(connection, by.org_id, member)
     if role is Role.OWNER and member.kind is not PrincipalKind.USER:
         raise Conflict("Agents and services cannot be owners.")
     if role is not Role.OWNER:
+        await require_unmanaged(connection, by.org_id, member)
         await _require_other_administrators(connection, by.org_id, member, stays_admin=role is Role.ADMIN)
     await organization_store.set_role(connection, by.org_id, member.id, role)
     if Role.OWNER in (role, member.role):  # directories have no say over owners

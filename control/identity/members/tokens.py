@@ -30,8 +30,7 @@ from control.http.field_types import Name, Timestamp
 from control.identity.members.api import PRINCIPALS_TAG, get_visible_member, member_argument
 from control.identity.members.member_store import StoredMember
 from control.identity.organizations import organization_store
-from control.identity.organizations.organization_store import IssuedToken
-from control.identity.organizations.revocation import RevokedCounts, issuing_token
+from control.identity.organizations.revocation import issuing_token
 from control.routing.arguments import Transaction, control_arguments
 from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
 from proto.identity import MAX_ACT_CHAIN, PrincipalKind, Role, Scope
@@ -170,7 +169,8 @@ class AccessTokens:
         _require_revoker(caller, holder)
         if token.revoked_at is None:
             revoked = await organization_store.revoke_token(connection, caller.org_id, token_id)
-            await transaction.record("token.revoke", token_id, {"holder": holder.id, **_revoked_counts(revoked)})
+            counts = {} if revoked is None else {name: count for name, count in revoked._asdict().items() if count > 0}
+            await transaction.record("token.revoke", token_id, {"holder": holder.id, **counts})
         transaction.after_commit(self.context.guards.invalidate_bearers, caller.org_id)
 
 
@@ -204,7 +204,7 @@ async def _issue(
     name: str,
     scopes: Iterable[Scope] | None,
     expires_at: datetime | None,
-) -> IssuedToken:
+) -> organization_store.IssuedToken:
     """A token for `holder`, for whom `by` may issue tokens. Raises Forbidden for scopes that `by` lacks; Conflict
     beyond MAX_TOKENS, and for an actor chain longer than MAX_ACT_CHAIN.
     """
@@ -279,8 +279,3 @@ def _require_revoker(caller: AuthorizationContext, holder: StoredMember) -> None
         raise Forbidden("Only owners can revoke tokens of an owner.")
     if Scope.MEMBERS_WRITE not in caller.scopes:
         raise Forbidden(f"Revoking tokens of other principals requires the scope {Scope.MEMBERS_WRITE}.")
-
-
-def _revoked_counts(revoked: RevokedCounts | None) -> dict[str, int]:
-    """The non-zero counts, as audit data."""
-    return {} if revoked is None else {name: count for name, count in revoked._asdict().items() if count > 0}

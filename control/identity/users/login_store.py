@@ -8,7 +8,7 @@ Every function runs in the caller's transaction.
 import secrets
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import exc
@@ -36,13 +36,6 @@ login_codes: Final = sa.Table(
 )
 
 
-class LoginCode(NamedTuple):
-    """Whom a code logs in, and where."""
-
-    org_id: str
-    principal_id: str
-
-
 async def create_code(connection: AsyncConnection, org_id: str, principal_id: str, now: datetime) -> str:
     """A new code, in plain text; expired ones are deleted."""
     code, now = secrets.token_urlsafe(_ENTROPY_BYTES), to_milliseconds(now)
@@ -54,14 +47,16 @@ async def create_code(connection: AsyncConnection, org_id: str, principal_id: st
     return code
 
 
-async def spend_code(connection: AsyncConnection, code: str, now: datetime) -> LoginCode | None:
-    """Use the code, which is then gone; None unless it is there and has not expired. Of several at once one has it."""
+async def spend_code(connection: AsyncConnection, code: str, now: datetime) -> sa.Row[*tuple[Any, ...]] | None:
+    """Use the code, which is then deleted: `org_id` and `principal_id` of whom it logs in. None unless it is there and
+    has not expired. Of several requests at once, one has it.
+    """
     columns = login_codes.c
     usable = (columns.hash == hash_secret(code)) & (columns.expires_at > to_milliseconds(now))
     known = (await connection.execute(sa.select(columns.org_id, columns.principal_id).where(usable))).one_or_none()
     if known is None or (await connection.execute(login_codes.delete().where(usable))).rowcount != 1:
         return None
-    return LoginCode(known.org_id, known.principal_id)
+    return known
 
 
 KEPT_FOR: Final = timedelta(days=30)

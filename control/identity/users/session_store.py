@@ -94,18 +94,17 @@ async def find_by_token(connection: AsyncConnection, refresh_token: str) -> Sess
     return None if row is None else _session(row)
 
 
-async def replace(connection: AsyncConnection, session_id: str, method: str, now: datetime) -> IssuedSession:
-    """Replace the session by one with one more authentication method. The old one ends: another holder of its tokens
-    has not shown that factor. The new one ends no later than the old one would have.
+async def replace(
+    connection: AsyncConnection, session_id: str, now: datetime, *, org_id: str = "", method: str | None = None
+) -> IssuedSession:
+    """Replace the session by one of another organization, of which its principal is a member, or by one with one more
+    authentication method. The old one ends: another holder of its tokens has not shown that factor. The new one ends no
+    later than the old one would have.
     """
-    return await _replace(connection, session_id, now, method=method)
-
-
-async def move(connection: AsyncConnection, session_id: str, org_id: str, now: datetime) -> IssuedSession:
-    """Replace the session by one of another organization, of which its principal is a member. The old one ends; the new
-    one ends no later than the old one would have.
-    """
-    return await _replace(connection, session_id, now, org_id=org_id)
+    row = (await connection.execute(sa.select(sessions).where(sessions.c.id == session_id))).one()
+    await end(connection, session_id, now)
+    methods = tuple(dict.fromkeys((*row.methods, *([method] if method else []))))
+    return await start(connection, org_id or row.org_id, row.principal_id, methods, now, expires_at=row.expires_at)
 
 
 async def add_method(connection: AsyncConnection, session_id: str, method: str) -> None:
@@ -138,15 +137,6 @@ async def end_all(
     if except_session_id is not None:
         live &= sessions.c.id != except_session_id
     await connection.execute(sessions.update().where(live).values(revoked_at=now))
-
-
-async def _replace(
-    connection: AsyncConnection, session_id: str, now: datetime, *, org_id: str = "", method: str | None = None
-) -> IssuedSession:
-    row = (await connection.execute(sa.select(sessions).where(sessions.c.id == session_id))).one()
-    await end(connection, session_id, now)
-    methods = tuple(dict.fromkeys((*row.methods, *([method] if method else []))))
-    return await start(connection, org_id or row.org_id, row.principal_id, methods, now, expires_at=row.expires_at)
 
 
 async def _token(connection: AsyncConnection, refresh_token: str) -> sa.Row[*tuple[Any, ...]] | None:
