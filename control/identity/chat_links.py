@@ -69,7 +69,7 @@ chat_link_codes: Final = sa.Table(
 
 
 class ChatUser(NamedTuple):
-    """Somebody who writes in a chat. `team_id` is empty where the platform's users are global."""
+    """A user who writes in a chat. `team_id` is empty where the platform's users are global."""
 
     platform: ChatPlatform
     team_id: str
@@ -148,7 +148,7 @@ async def spend_code(connection: AsyncConnection, text: str, now: datetime) -> A
 
 
 async def has_code(connection: AsyncConnection, text: str) -> bool:
-    """Whether there is such a code, whatever its state: to refuse a wrong one without a write."""
+    """Whether there is such a code, valid or not: to refuse a wrong one without a write."""
     found = sa.select(chat_link_codes.c.hash).where(chat_link_codes.c.hash == _hash(text))
     return normalize_code(text) is not None and await connection.scalar(found) is not None
 

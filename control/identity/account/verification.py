@@ -1,8 +1,8 @@
 """`/auth/email/verification`: verify the address of the caller's account with a secret that is mailed to it.
 
-The secret alone is worth nothing: it counts only in a session of the account that asked for it. Otherwise somebody who
-has created an account with another person's address would only have to make that person open a link. The database holds
-the SHA-256 of the secret.
+The secret alone is worth nothing: it counts only in a session of the account that asked for it. Otherwise a stranger
+who has created an account with another person's address would only have to make that person open a link. The database
+holds the SHA-256 of the secret.
 """
 
 from dataclasses import dataclass

@@ -136,7 +136,7 @@ class DeletedDirectory(NamedTuple):
 
 async def delete_directory(connection: AsyncConnection, org_id: str, now: datetime) -> DeletedDirectory:
     """Delete users and groups, revoke the tokens, release the members. Closes the accounts of deactivated users
-    that are confined to the organization: nobody could let them in again.
+    that are confined to the organization: no invitation could let them in again.
     """
     now = to_milliseconds(now)
     is_unrevoked = (scim_tokens.c.org_id == org_id) & (

@@ -62,8 +62,8 @@ class LoginThrottle:
     """Shared by all routes that verify a password or a code.
 
     A login names an e-mail address and perhaps an organization; its failures count for what it named and the client's
-    address, whether there is such an account or not. So failures of a stranger lock nobody out elsewhere. All else is
-    done in a session, or after the password was right, and counts for the account, whatever the client's address. So
+    address, whether there is such an account or not. So failures of a stranger lock no user out elsewhere. Other
+    attempts are made in a session, or after the password was right, and count for the account from any address. So
     failures with one account never lock another one with the same e-mail address.
     """
 
@@ -99,8 +99,8 @@ class LoginThrottle:
 
     async def count_match(self, request: web.Request, email: str, password_hash: str) -> None:
         """Count a right password of an unverified account in a login that names no organization as a failure, but not
-        again and again: it was tried at all accounts of the address, and whoever has one of them can set its password
-        to whatever is to be tried at the others. Raises RateLimited.
+        again and again: it was tried at all accounts of the address, and the owner of one of them can set its password
+        to one that is to be tried at the others. Raises RateLimited.
         """
         limits, account = request.app[RATE_LIMITS], _at_address(request, _named(email))
         await limits.record_attempt(request, LimitClass.FAILED_LOGIN, account, _digest(f"{account}\0{password_hash}"))
@@ -110,8 +110,8 @@ class LoginThrottle:
 
     def account(self, request: web.Request, caller: AuthenticatedCredential) -> AbstractAsyncContextManager[None]:
         """Surrounds one attempt to confirm the password or a code in a session; InvalidCredentials and
-        ReauthenticationFailed raised inside count as failures. Those of a session that an identity provider has vouched
-        for count for the account in its organization: whoever controls the provider must not lock the account out of
+        ReauthenticationFailed raised inside count as failures. In a session that an identity provider has vouched for,
+        they count for the account in its organization: the owner of the provider must not lock the account out of
         others. Raises RateLimited.
         """
         user_id = caller.principal_id

@@ -227,8 +227,8 @@ async def create_machine(
 async def transfer_ownership(
     connection: AsyncConnection, org_id: str, machine: StoredMember, owner: StoredMember, now: datetime
 ) -> None:
-    """Transfer an agent or service to another owner. Revokes its credentials and those of all principals that it owns:
-    otherwise their holders would act in the name of the new owner. Raises Conflict beyond MAX_OWNED.
+    """Transfer an agent or service to another owner. Revokes its credentials, and the credentials of all principals
+    that it owns: otherwise their holders would act in the name of the new owner. Raises Conflict beyond MAX_OWNED.
     """
     if machine.owner_id == owner.id:
         return
@@ -248,7 +248,7 @@ async def retire_machine(connection: AsyncConnection, org_id: str, machine_id: s
 
 async def end_membership(connection: AsyncConnection, org_id: str, principal_id: str, now: datetime) -> None:
     """Remove a principal from the organization and revoke its credentials there, its chat links, and the credentials of
-    what it owns; its issues are assigned to nobody any more, and the views that it has saved for itself are deleted.
+    what it owns; its issues are not assigned any more, and the views that it has saved for itself are deleted.
     The account stays open, so that it can become a member again. The caller checks who may be removed.
     """
     await organization_store.remove_membership(connection, org_id, principal_id)

@@ -4,7 +4,7 @@ A principal issues tokens for itself, and for agents and services that it owns. 
 expiry than the token that it was issued with, and is revoked together with it. A token that a user issues for its agent
 acts on the user's behalf (RFC 8693): everything the agent does with it records this, and so do the tokens that the
 agent issues with it. A token for a service acts for the service alone, unless its issuer already acts on behalf of
-somebody.
+a principal.
 
 Every function runs in the caller's transaction.
 """

@@ -50,7 +50,7 @@ class Passwords:
         return bool(await self.find_matching([] if stored is None else [stored], password))
 
     async def find_matching(self, stored: Collection[str], password: str) -> frozenset[str]:
-        """Those of the stored hashes that the password matches. Hashes of one salt and the same parameters cost one
+        """The stored hashes that the password matches. Hashes of one salt and the same parameters cost one
         computation together; of several, the first MAX_COMPUTATIONS count. Without a hash, the check takes as long.
         """
         groups: dict[str, list[str]] = {}

@@ -89,7 +89,7 @@ async def refresh(connection: AsyncConnection, refresh_token: str, now: datetime
 
 
 async def find_by_token(connection: AsyncConnection, refresh_token: str) -> Session | None:
-    """The session of a refresh token, in whatever state either is."""
+    """The session of a refresh token, whether they are still valid or not."""
     row = await _token(connection, refresh_token)
     return None if row is None else _session(row)
 

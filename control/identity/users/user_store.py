@@ -47,7 +47,7 @@ class EmailTaken(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """`id` is that of its principal. `home_org_id`: the organization that an unverified account is confined to, None
+    """`id` is the id of its principal. `home_org_id`: the organization that an unverified account is confined to, None
     when it is closed. `totp_step`: the last accepted one.
     """
 
@@ -289,7 +289,7 @@ EMAIL_DOMAIN: Final = "deleted.invalid"  # RFC 2606: no mailbox
 
 
 async def anonymize_orphans(connection: AsyncConnection, ids: Collection[str], now: datetime) -> None:
-    """Anonymize those of the principals that are in no organization, deleted ones aside; idempotent. A user loses
+    """Anonymize the principals that are in no organization but deleted ones; idempotent. A user loses
     password, second factor and e-mail address; the address is free again.
     """
     is_member = (
