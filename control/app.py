@@ -11,11 +11,11 @@ from chassis.runtime.health import OptionalDependency
 from chassis.runtime.memory_trim import trim_task
 from chassis.runtime.settings import ChassisSettings
 from chassis.source_maps.resolver import SourceMaps
-from control.approvals.expiry import ExpiryTask
 from control.approvals.notifications import LinkBuilder
 from control.approvals.policies.api import Policies
-from control.approvals.proofs.routes import build_proof_routes
+from control.approvals.proofs.bundles import build_proof_routes
 from control.approvals.requests import ApprovalRequests
+from control.approvals.task import ExpiryTask
 from control.approvals.views import ApprovalViews
 from control.audit.events import Audit
 from control.code.changes.api import Changes

@@ -1,6 +1,6 @@
 """Human approval before an action: requests, votes on them, and their outcome.
 
-`requests.ApprovalRequests.create` calls `submission.submit`, which has `control.approvals.policies.evaluation` decide about the
+`requests.ApprovalRequests.create` calls `submission.submit`, which has `control.approvals.policies.rules` decide about the
 action. ALLOW and DENY are final. For ASK, `repository.create` inserts an open request (unless `repository.find_open`
 returns the same one; `open_limits` bounds their number), the outbox gets a message per channel in the same transaction,
 and after the commit deliveries are attempted for up to three seconds.

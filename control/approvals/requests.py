@@ -18,13 +18,8 @@ from chassis.http.validation import Issues, bounded_int, single_value
 from chassis.http.web import Route, json_response, request_id
 from chassis.limits.limiter import LimitClass
 from chassis.limits.rate_limits import LIMIT_RESULT
-from control.approvals import decisions, repository, voting
-from control.approvals.decisions import Vote
-from control.approvals.model import RequestRecord, Status
-from control.approvals.notifications import LinkBuilder, RequestLinks
-from control.approvals.open_limits import TooManyOpenRequests
-from control.approvals.policies.validation import resolve_project_id
-from control.approvals.schemas import (
+from control.approvals import store, voting
+from control.approvals.bodies import (
     REQUEST_ID_PATTERN,
     Approval,
     ApprovalRequest,
@@ -38,9 +33,11 @@ from control.approvals.schemas import (
     request_body,
     vote_body,
 )
-from control.approvals.submission import Submission, decision_body, submit
-from control.approvals.vote_rules import APPROVE_SCOPES, REJECT_SCOPES, require_right_to_reject
-from control.approvals.voting import VoteRequest
+from control.approvals.model import RequestRecord, Status
+from control.approvals.notifications import LinkBuilder, RequestLinks
+from control.approvals.policies.store import resolve_project_id
+from control.approvals.submission import Submission, TooManyOpenRequests, decision_body, submit
+from control.approvals.voting import APPROVE_SCOPES, REJECT_SCOPES, Vote, VoteRequest, require_right_to_reject
 from control.http.context import HandlerContext
 from control.notify.deliveries.outbox import ImmediateSender
 from proto.identity import Scope
@@ -133,9 +130,7 @@ class ApprovalRequests:
         issues.raise_if_any("The query is not valid.")
         now = self.now()
         async with self.context.database.read() as connection:
-            found = await repository.list_requests(
-                connection, authorization_context(request).org_id, status, now, limit
-            )
+            found = await store.list_requests(connection, authorization_context(request).org_id, status, now, limit)
         return json_response({"data": [request_body(one, now) for one in found]})
 
     async def create(self, request: web.Request) -> web.StreamResponse:
@@ -176,9 +171,7 @@ class ApprovalRequests:
         """
         found = await self._load_request(request)
         async with self.context.database.read() as connection:
-            require_right_to_reject(
-                authorization_context(request), await repository.with_current_owners(connection, found)
-            )
+            require_right_to_reject(authorization_context(request), await store.with_current_owners(connection, found))
         body = await self.context.read_body(request, Rejection)
         return await self._vote(request, found, reason_or_none(body), voting.reject)
 
@@ -208,7 +201,7 @@ class ApprovalRequests:
         async with self.context.write_transaction(request) as (connection, caller):
             now = self.now()  # after the wait for the write transaction: the request may expire meanwhile
             cast = VoteRequest(caller, found.id, reason, request_id(request), now)
-            outcome = await decisions.cast(connection, vote, cast, self._request_links(caller))
+            outcome = await voting.cast_vote(connection, vote, cast, self._request_links(caller))
         return json_response(vote_body(outcome.request, outcome.vote_count, outcome.idempotent, now))
 
     async def _load_request(self, request: web.Request) -> RequestRecord:
@@ -218,7 +211,7 @@ class ApprovalRequests:
         ):  # a path may hold characters that no database column accepts
             raise NotFound
         async with self.context.database.read() as connection:
-            found = await repository.find(connection, authorization_context(request).org_id, approval_request_id)
+            found = await store.find(connection, authorization_context(request).org_id, approval_request_id)
         if found is None:
             raise NotFound
         return found

@@ -1,28 +1,68 @@
-"""Decides about a requested action: evaluates the policies, and for ASK creates the open request."""
+"""Submits an action: evaluates the policies, and for ASK creates the open request, within the limits of open requests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
+import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.auth.membership_status import load_membership_statuses, owned_principals, owning_user
 from chassis.auth.model import AuthorizationContext
+from chassis.errors import ApiError
 from chassis.http.validation import Issues
-from control.approvals import notifications, repository
+from chassis.limits.limiter import LimitResult
+from control.approvals import notifications, store
+from control.approvals.bodies import ChannelNotification, Decision, NewRequest, request_body
 from control.approvals.model import RequestRecord
 from control.approvals.notifications import RequestLinks
-from control.approvals.open_limits import check_open_limit
-from control.approvals.policies import repository as policies
-from control.approvals.policies.evaluation import PolicyQuery, decide, reason, required_approvals
-from control.approvals.policies.model import Effect, Rule
-from control.approvals.policies.validation import resolve_project_id
-from control.approvals.repository import RequestDetails
-from control.approvals.schemas import ChannelNotification, Decision, NewRequest, request_body
+from control.approvals.policies import store as policies
+from control.approvals.policies.rules import Effect, PolicyQuery, Rule, decide, reason, required_approvals
+from control.approvals.policies.store import resolve_project_id
+from control.approvals.store import RequestDetails
+from control.approvals.tables import OPEN, approval_requests
 from control.audit.record import record
 from control.audit.tables import MAX_OBJECT_ID_LENGTH
 from control.notify.deliveries.outbox import AllChannels, ChannelIds, DeliveryResult, EnqueueResult
+from proto.errors import ErrorCode
+
+MAX_OPEN_PER_ORG: Final = 10_000  # per organization
+MAX_OPEN_PER_USER: Final = 1_000  # per user, including the machine principals that the user owns
+
+
+class TooManyOpenRequests(ApiError):
+    """429: the limit of open requests is reached; `seconds` until the first of them expires. `limit_result` is for the
+    headers.
+    """
+
+    def __init__(self, limit: int, scope: str, seconds: int, now: datetime) -> None:
+        message = f"The limit of {limit} open requests per {scope} is reached. Decide or withdraw some."
+        super().__init__(ErrorCode.QUOTA_EXCEEDED, message, retry_after=seconds)
+        self.limit_result = LimitResult(limit, 0, int(now.timestamp()) + seconds, seconds * 1_000_000_000)
+
+
+async def check_open_limit(connection: AsyncConnection, org_id: str, requester_id: str, now: datetime) -> None:
+    """Raises TooManyOpenRequests. A slot becomes free when a request is decided, at the latest when one expires.
+    Requests of agents and services count for their owning user, who may create any number of them.
+    """
+    columns = approval_requests.c
+    owning_user_id = owning_user(requester_id, await load_membership_statuses(connection, org_id, [requester_id]))
+    for limit, scope, condition in (
+        (
+            MAX_OPEN_PER_USER,
+            "user, with the agents and services that the user owns",
+            columns.requester_id.in_(owned_principals(owning_user_id)),
+        ),
+        (MAX_OPEN_PER_ORG, "organization", sa.true()),
+    ):
+        waiting = (columns.org_id == org_id, condition, OPEN, columns.expires_at > now)
+        found = sa.select(columns.expires_at).where(*waiting).limit(limit).subquery()
+        count = sa.select(sa.func.count(), sa.func.min(found.c.expires_at, type_=columns.expires_at.type))
+        number, soonest = (await connection.execute(count.select_from(found))).one()
+        if number >= limit:
+            raise TooManyOpenRequests(limit, scope, int((soonest - now).total_seconds()) + 1, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +100,14 @@ async def submit(connection: AsyncConnection, submission: Submission) -> SubmitR
         await _record_decision(connection, submission, rule)
         return SubmitResult(rule)
     details = RequestDetails(body.action, body.target_type, body.target_id, project_id, _payload(body, rule))
-    requester = await repository.load_participant(connection, caller)
-    existing = await repository.find_open(connection, caller.org_id, requester, details, submission.now)
+    requester = await store.load_participant(connection, caller)
+    existing = await store.find_open(connection, caller.org_id, requester, details, submission.now)
     if existing is not None:
         return SubmitResult(rule, existing, queued=await _notify_channels(connection, submission, existing))
     await check_open_limit(connection, caller.org_id, caller.principal_id, submission.now)
     ttl = rule.ttl_minutes if body.ttl_minutes is msgspec.UNSET else body.ttl_minutes
-    created = await repository.create(
-        connection, caller.org_id, requester, details, rule, repository.expiry_time(submission.now, ttl), submission.now
+    created = await store.create(
+        connection, caller.org_id, requester, details, rule, store.expiry_time(submission.now, ttl), submission.now
     )
     await record(
         connection, caller, "approval_request.create", created.id, _audit_data(body, rule), submission.trace_id

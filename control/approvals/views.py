@@ -1,4 +1,4 @@
-"""`/orgs/{orgSlug}/approval-requests/{requestId}/view` and `.../inbox`: requests for those who vote on them."""
+"""`/orgs/{orgSlug}/approval-requests/{requestId}/view` and `.../inbox`: requests with votes, names and the caller's rights."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,21 +11,138 @@ from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthorizationContext
+from chassis.db.database import format_time
 from chassis.errors import NotFound
 from chassis.http.access import authorization_context, bearer, reauthorize
 from chassis.http.cursor import CursorSigner
 from chassis.http.operation import Operation, Parameter, ResponseSpec, json_content
 from chassis.http.validation import Issues, bounded_int
 from chassis.http.web import Route, json_response
-from control.approvals import repository, vote_rules
-from control.approvals.model import RequestRecord, Status
+from control.approvals import store, voting
+from control.approvals.bodies import ApprovalRequest, request_body
+from control.approvals.model import RequestRecord, Status, StoredVote, Verdict
 from control.approvals.requests import TAG
-from control.approvals.view_schemas import ApprovalInbox, ApprovalView, involved_principals, view_body
+from control.approvals.voting import VoteCase, explain_approval, explain_rejection
 from control.http.context import HandlerContext
-from control.http.paging import DEFAULT_LIMIT, MAX_LIMIT, PAGE_PARAMETERS, open_cursor
+from control.http.field_types import Timestamp
+from control.http.paging import DEFAULT_LIMIT, MAX_LIMIT, PAGE_PARAMETERS, NextCursor, open_cursor
 from control.http.path_ids import path_id
 from control.http.query_filters import choice_filter
-from proto.identity import Scope
+from proto.identity import Role, Scope
+
+MAX_LISTED_VOTES: Final = 100  # of one request; votes of people who may no longer decide stay
+
+_PrincipalName = Annotated[str | None, Meta(description="Null: there is no such principal any more.")]
+
+
+class ApprovalVote(msgspec.Struct, frozen=True, rename="camel"):
+    """A vote. `approver` and `onBehalfOf` are ids of principals."""
+
+    approver: str
+    approver_name: _PrincipalName
+    on_behalf_of: Annotated[str | None, Meta(description="The principal that an agent has voted for.")]
+    on_behalf_of_name: str | None
+    decision: Verdict
+    reason: str | None
+    at: Timestamp
+    counts: Annotated[
+        bool | None,
+        Meta(
+            description="Whether this approval counts as of now: its voter may have lost the right to decide. Null for "
+            "a rejection, and once the request is decided."
+        ),
+    ]
+
+
+class ApprovalRefusals(msgspec.Struct, frozen=True):
+    """Why a vote of the caller would be refused, or would change nothing: one sentence each. Null: it would count."""
+
+    approve: str | None
+    reject: str | None
+
+
+class ApprovalViewer(msgspec.Struct, frozen=True, rename="camel"):
+    """What the caller may do, by the rules that are applied to a vote."""
+
+    may_approve: bool
+    may_reject: bool
+    withdraws: Annotated[bool, Meta(description="Whether a rejection by the caller withdraws the request.")]
+    why: ApprovalRefusals
+
+
+class ApprovalView(msgspec.Struct, frozen=True, rename="camel"):
+    """A request with its votes, with names, and with what the caller may do."""
+
+    request: ApprovalRequest
+    requester_name: _PrincipalName
+    on_behalf_of_name: str | None
+    decider_name: str | None
+    approver_roles: Annotated[list[Role], Meta(description="The roles that may decide.", max_length=len(Role))]
+    votes: Annotated[
+        list[ApprovalVote], Meta(description="Oldest first; the latest of more.", max_length=MAX_LISTED_VOTES)
+    ]
+    approvals: Annotated[
+        int, Meta(ge=0, description="Approvals that count; once the request is decided, those that did.")
+    ]
+    remaining: Annotated[int, Meta(ge=0, description="Approvals still required.")]
+    has_independent_approver: bool
+    viewer: ApprovalViewer
+
+
+class ApprovalInbox(msgspec.Struct, frozen=True, rename="camel"):
+    """A page of requests, and the number of pending ones."""
+
+    data: list[ApprovalView]
+    next_cursor: NextCursor
+    has_more: bool
+    pending_count: Annotated[
+        int, Meta(ge=0, description="Pending requests of the organization, whatever the filter is.")
+    ]
+
+
+def involved_principals(case: VoteCase) -> set[str]:
+    """The principals that a view names."""
+    request, votes = case.request, case.votes[-MAX_LISTED_VOTES:]
+    named = {request.requester_id, request.on_behalf_of, request.decider_id}
+    named |= {one for vote in votes for one in (vote.principal_id, vote.on_behalf_of)}
+    return {one for one in named if one is not None}
+
+
+def view_body(case: VoteCase, names: dict[str, str], now: datetime) -> ApprovalView:
+    """The API representation at that time. `names`: of the involved principals, by id."""
+    request, count = case.request, case.vote_count
+    return ApprovalView(
+        request=request_body(request, now),
+        requester_name=names.get(request.requester_id),
+        on_behalf_of_name=names.get(request.on_behalf_of or ""),
+        decider_name=names.get(request.decider_id or ""),
+        approver_roles=sorted(request.approver_roles),
+        votes=[_vote_body(case, vote, names, now) for vote in case.votes[-MAX_LISTED_VOTES:]],
+        approvals=count.approvals,
+        remaining=count.remaining,
+        has_independent_approver=count.has_independent_approver,
+        viewer=_viewer(case, now),
+    )
+
+
+def _vote_body(case: VoteCase, vote: StoredVote, names: dict[str, str], now: datetime) -> ApprovalVote:
+    is_open = case.request.status_at(now) is Status.PENDING and vote.verdict is Verdict.APPROVE
+    return ApprovalVote(
+        approver=vote.principal_id,
+        approver_name=names.get(vote.principal_id),
+        on_behalf_of=vote.on_behalf_of,
+        on_behalf_of_name=names.get(vote.on_behalf_of or ""),
+        decision=vote.verdict,
+        reason=vote.reason,
+        at=format_time(vote.voted_at),
+        counts=case.counts(vote.principal_id) if is_open else None,
+    )
+
+
+def _viewer(case: VoteCase, now: datetime) -> ApprovalViewer:
+    why = ApprovalRefusals(explain_approval(case, now), explain_rejection(case, now))
+    return ApprovalViewer(why.approve is None, why.reject is None, case.withdraws, why)
+
 
 _ENDED: Final = (Status.APPROVED, Status.REJECTED, Status.EXPIRED)
 _PARAMETERS: Final = (
@@ -77,7 +194,7 @@ class ApprovalViews:
         """
         async with self.context.database.read() as connection:
             caller = await reauthorize(request, connection, datetime.now(UTC))
-            found = await repository.find(connection, caller.org_id, path_id(request, "requestId"))
+            found = await store.find(connection, caller.org_id, path_id(request, "requestId"))
             if found is None:
                 raise NotFound
             (body,) = await _load_views(connection, caller, [found], self.now())
@@ -94,7 +211,7 @@ class ApprovalViews:
             now = self.now()
             found = await _list(connection, caller.org_id, query, now)
             bodies = await _load_views(connection, caller, found[: query.limit], now)
-            pending_count = await repository.count_pending(connection, caller.org_id, now)
+            pending_count = await store.count_pending(connection, caller.org_id, now)
         has_more = len(found) > query.limit
         last = _position(found[query.limit - 1], now) if has_more else None
         next_cursor = None if last is None else self.context.cursors.sign(last, query.binding)
@@ -119,11 +236,11 @@ async def _list(connection: AsyncConnection, org_id: str, query: _InboxQuery, no
     if query.status in (None, Status.PENDING) and (after is None or after.expires_ms is not None):
         expiry = None if after is None or after.expires_ms is None else _time(after.expires_ms)
         position = None if after is None or expiry is None else (expiry, after.id)
-        found = await repository.list_pending(connection, org_id, now, position, limit)
+        found = await store.list_pending(connection, org_id, now, position, limit)
     statuses = _ENDED if query.status is None else (query.status,)
     if query.status is not Status.PENDING and len(found) < limit:
         before = after.id if after is not None and after.expires_ms is None else None
-        found += await repository.list_ended(connection, org_id, statuses, now, before, limit - len(found))
+        found += await store.list_ended(connection, org_id, statuses, now, before, limit - len(found))
     return found
 
 
@@ -131,9 +248,9 @@ async def _load_views(
     connection: AsyncConnection, caller: AuthorizationContext, requests: Sequence[RequestRecord], now: datetime
 ) -> list[ApprovalView]:
     """In three statements, however many there are."""
-    cases = await vote_rules.load_cases(connection, caller, requests)
+    cases = await voting.load_cases(connection, caller, requests)
     named = set[str]().union(*(involved_principals(case) for case in cases))
-    names = await repository.principal_names(connection, named)
+    names = await store.principal_names(connection, named)
     return [view_body(case, names, now) for case in cases]
 
 

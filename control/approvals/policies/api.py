@@ -15,20 +15,25 @@ from chassis.http.declaration import PageOf, declared_routes, route
 from chassis.http.operation import Tag
 from chassis.http.validation import Issues
 from chassis.http.web import Route
-from control.approvals.policies import repository
-from control.approvals.policies.evaluation import PolicyQuery, rank_rules, reason, required_approvals
-from control.approvals.policies.model import (
+from control.approvals.policies import store
+from control.approvals.policies.rules import (
+    ACTION_GLOB_PATTERN,
+    ACTION_NAME_PATTERN,
     DEFAULT_TTL_MINUTES,
+    MAX_ACTION_LENGTH,
     MAX_APPROVERS,
     MAX_TTL_MINUTES,
     Effect,
+    PolicyQuery,
     RiskClass,
     Rule,
     Source,
+    rank_rules,
+    reason,
+    required_approvals,
 )
-from control.approvals.policies.pattern import ACTION_GLOB_PATTERN, ACTION_NAME_PATTERN, MAX_LENGTH
+from control.approvals.policies.store import check_deciders, check_machines, resolve_project_id
 from control.approvals.policies.tables import MAX_TARGET_TYPE_LENGTH, approval_policies
-from control.approvals.policies.validation import check_deciders, check_machines, resolve_project_id
 from control.http.context import HandlerContext
 from control.http.field_types import Name, Slug, Timestamp
 from control.routing.arguments import Transaction, control_arguments
@@ -53,7 +58,7 @@ B = TypeVar("B")
 ActionName = Annotated[
     str,
     Meta(
-        max_length=MAX_LENGTH,
+        max_length=MAX_ACTION_LENGTH,
         pattern=ACTION_NAME_PATTERN,
         description="Must be 2 to 8 lower-case segments joined by dots, such as `domain.verb`.",
     ),
@@ -61,7 +66,7 @@ ActionName = Annotated[
 ActionPattern = Annotated[
     str,
     Meta(
-        max_length=MAX_LENGTH,
+        max_length=MAX_ACTION_LENGTH,
         pattern=ACTION_GLOB_PATTERN,
         description="Must be an action; * matches one segment, a trailing ** one or more, ** alone every action.",
     ),
@@ -189,7 +194,7 @@ POLICIES: Final = Resource(
     Scope.POLICIES_READ,
     approval_policies.c.id,
     in_organization(approval_policies),
-    repository.SELECT_POLICIES,
+    store.SELECT_POLICIES,
     lambda row, _caller: shown_as(ApprovalPolicy, row),
 )
 
@@ -219,7 +224,7 @@ class Policies:
         project_id = await _run_check(transaction.connection, transaction.caller, body)
         values = msgspec.structs.asdict(body)
         del values["project_slug"]
-        policy_id = await repository.create(transaction.connection, transaction.caller.org_id, project_id, values)
+        policy_id = await store.create(transaction.connection, transaction.caller.org_id, project_id, values)
         return await _recorded(transaction, "policy.create", policy_id)
 
     @route("POST", PATH + "/dry-run", _READ, example={"action": "deploy.production", "targetType": "service"})
@@ -231,7 +236,7 @@ class Policies:
         Nothing is created and nobody is notified.
         """
         project_id = await _run_check(connection, caller, body)
-        rules = await repository.list_enabled_rules(connection, caller.org_id, project_id)
+        rules = await store.list_enabled_rules(connection, caller.org_id, project_id)
         return _result(rank_rules(rules, PolicyQuery(body.action, body.target_type)))
 
     @route("GET", PATH + "/{policyId}", _READ)
@@ -251,7 +256,7 @@ class Policies:
         """
         await _run_check(transaction.connection, transaction.caller, body, policy_id)
         values = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not UNSET}
-        await repository.change(transaction.connection, transaction.caller.org_id, policy_id, values)
+        await store.change(transaction.connection, transaction.caller.org_id, policy_id, values)
         return await _recorded(transaction, "policy.update", policy_id)
 
     @route("DELETE", PATH + "/{policyId}", _WRITE)

@@ -1,5 +1,5 @@
 """A submission as a bundle: its signature is verified before a byte of its payload is parsed. What is kept of a parsed
-bundle is small (`control.approvals.proofs.submitted`): parsed, 4 MiB take up to a hundred, and a submission may wait for the
+bundle is small (`control.approvals.proofs.references`): parsed, 4 MiB take up to a hundred, and a submission may wait for the
 database.
 """
 
@@ -20,13 +20,12 @@ from chassis.http.media_type import require_media_type
 from chassis.http.operation import JSON_TYPE
 from chassis.http.validation import MAX_EXPLAINED_BYTES, Issues, decode_json
 from control.approvals.proofs.model import IssuerKey, KeyStatus
-from control.approvals.proofs.submitted import PAYLOAD_PATH, SubmittedBundle, summarize
+from control.approvals.proofs.references import PAYLOAD_PATH, SubmittedBundle, summarize
 from proto.proofs import dsse, reading
 from proto.proofs.bundle import Issuer, ProofBundle, Statement
 from proto.proofs.dsse import InvalidEnvelope, PublicKey
-from proto.proofs.faults import find_faults
+from proto.proofs.reading import find_distrust, find_faults
 from proto.proofs.semantics import LEDGER, Finding, Severity, check_payload, most_severe, within
-from proto.proofs.trust import find_distrust
 from proto.rfc3339 import parse_rfc3339
 
 T = TypeVar("T")

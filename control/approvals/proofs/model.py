@@ -5,7 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from proto.proofs.trust import KeyValidity
+from proto.proofs.reading import KeyValidity
 
 PROOF_ID_PATTERN: Final = "^prf_[0-9a-z]{26}$"
 ISSUER_KEY_ID_PATTERN: Final = "^pik_[0-9a-z]{26}$"

@@ -1,4 +1,4 @@
-"""Hands bundles in: `POST .../proof-bundles` and `.../proof-bundles/validate`. The path is in `control.approvals.proofs`."""
+"""`POST .../proof-bundles` and `.../proof-bundles/validate`: submit a bundle, or check one."""
 
 import hashlib
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -13,12 +13,20 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.id_generation import new_id
 from chassis.auth.model import AuthorizationContext
 from chassis.db.database import to_milliseconds
-from chassis.errors import BadRequest, Issue
+from chassis.errors import BadRequest, Issue, NotFound
 from chassis.http.access import authorization_context, bearer
 from chassis.http.operation import JSON_TYPE, Body, Operation, ResponseSpec, Tag, json_content
 from chassis.http.validation import Issues
 from chassis.http.web import Route, json_response, request_id
-from control.approvals.proofs import cross_checks, examples, issue_lookup, issuer_repository, repository
+from control.approvals.proofs import examples, issuers, references, store
+from control.approvals.proofs.bodies import (
+    FindingBody,
+    ProofBundleRecord,
+    ValidationResult,
+    finding_bodies,
+    record_body,
+    signature_body,
+)
 from control.approvals.proofs.intake import (
     INVALID,
     MEDIA_TYPES,
@@ -28,16 +36,7 @@ from control.approvals.proofs.intake import (
     load_keys,
 )
 from control.approvals.proofs.model import IssuerKey, Link, Origin, StoredBundle
-from control.approvals.proofs.records import key_of, load_record, project_of
-from control.approvals.proofs.schemas import (
-    FindingBody,
-    ProofBundleRecord,
-    ValidationResult,
-    finding_bodies,
-    record_body,
-    signature_body,
-)
-from control.approvals.proofs.submitted import SubmittedBundle
+from control.approvals.proofs.references import SubmittedBundle
 from control.audit.record import record
 from control.http.context import HandlerContext
 from control.http.request_slots import RequestSlots
@@ -45,6 +44,28 @@ from proto.identity import Scope
 from proto.proofs import dsse
 from proto.proofs.bundle import ProofBundle, Statement
 from proto.proofs.semantics import Finding, Severity, most_severe, within
+
+
+def project_of(caller: AuthorizationContext) -> tuple[int, str]:
+    """Id and slug of the project in the path."""
+    if caller.project_id is None or caller.project_slug is None:
+        raise NotFound
+    return caller.project_id, caller.project_slug
+
+
+async def load_record(
+    connection: AsyncConnection, stored: StoredBundle, keys: Sequence[IssuerKey], now: datetime
+) -> ProofBundleRecord:
+    """The bundle with its findings and links. `keys`: of the organization."""
+    findings = await store.read_findings(connection, stored)
+    links = await store.list_links(connection, stored)
+    return record_body(stored, key_of(stored, keys), findings, links, now)
+
+
+def key_of(stored: StoredBundle, keys: Sequence[IssuerKey]) -> IssuerKey | None:
+    """The key that has signed the bundle."""
+    return next((one for one in keys if one.id == stored.issuer_key_id), None)
+
 
 TAG: Final = Tag("proof-bundles", "Signed records about code changes, with claims and evidence (specification 2.8).")
 _FORMS: Final = "At most 4 MiB. A bundle, an in-toto Statement with one, or a DSSE envelope with either of them."
@@ -117,8 +138,8 @@ class ProofSubmission:
         async with self._received(request, caller) as received:
             digest = hashlib.sha256(received.raw).digest()
             async with self.context.database.read() as connection:
-                keys = await issuer_repository.list_keys(connection, caller.org_id)
-                known = await repository.find_by_digest(connection, project_id, digest, received.media_type)
+                keys = await issuers.list_keys(connection, caller.org_id)
+                known = await store.find_by_digest(connection, project_id, digest, received.media_type)
                 if known is not None:
                     return json_response(await load_record(connection, known, keys, now))
             read = await self.intake.read(received, load_keys(keys), now)
@@ -139,7 +160,7 @@ class ProofSubmission:
         _, slug = project_of(caller)
         async with self._received(request, caller) as received:
             async with self.context.database.read() as connection:
-                keys = await issuer_repository.list_keys(connection, caller.org_id)
+                keys = await issuers.list_keys(connection, caller.org_id)
             try:
                 read = await self.intake.read(received, load_keys(keys), now)
                 _require_subject(read, caller.org_slug, slug)
@@ -163,11 +184,11 @@ class ProofSubmission:
     ) -> web.StreamResponse:
         now = origin.received_at
         async with self.context.write_transaction(request) as (connection, caller):
-            keys = await issuer_repository.list_keys(connection, caller.org_id)
+            keys = await issuers.list_keys(connection, caller.org_id)
             _require_signer(read, keys, now)
             found = await _find(connection, caller, read, now)
             stored = _stored(read, origin, found)
-            known = await repository.create(connection, stored, raw, found.findings, found.links, self.max_bytes)
+            known = await store.create(connection, stored, raw, found.findings, found.links, self.max_bytes)
             if known is not None:
                 return json_response(await load_record(connection, known, keys, now))
             await _record_audit(connection, request, caller, stored)
@@ -180,11 +201,11 @@ async def _find(
 ) -> _Findings:
     project_id, slug = project_of(caller)
     subject, links = read.subject, read.distinct_links
-    issue = await issue_lookup.find_subject(connection, project_id, slug, subject)
-    disagreements = cross_checks.check_issue(subject, issue, slug)
+    issue = await references.find_subject(connection, project_id, slug, subject)
+    disagreements = references.check_issue(subject, issue, slug)
     if Scope.APPROVALS_READ in caller.scopes:  # others learn nothing of approval requests
-        requests = await cross_checks.find_requests(connection, caller.org_id, links, now)
-        disagreements += cross_checks.check_approvals(read, requests)
+        requests = await references.find_requests(connection, caller.org_id, links, now)
+        disagreements += references.check_approvals(read, requests)
     findings = most_severe([*read.contradictions, *within(read.place, disagreements)])
     return _Findings(None if issue is None else issue.id, links, findings)
 

@@ -26,7 +26,7 @@ from chassis.auth.id_generation import new_id
 from chassis.auth.membership_status import owned_principals
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict
-from control.approvals import repository as approvals
+from control.approvals import store as approvals
 from control.audit.record import Actor, record
 from control.audit.tables import audit_heads
 from control.identity import invitation_repository, member_repository, organization_repository

@@ -20,7 +20,7 @@ from chassis.db.database import Database
 from chassis.errors import Conflict, Forbidden, NotFound, RateLimited
 from chassis.http.web import RATE_LIMITS, request_id
 from chassis.limits.limiter import LimitClass
-from control.approvals import repository
+from control.approvals import store
 from control.approvals.model import RequestRecord, Status
 from control.approvals.notifications import LinkBuilder, involved_principals, resolved_message
 from control.approvals.tables import approval_requests
@@ -278,7 +278,7 @@ async def _final_message(connection: AsyncConnection, caller: Caller, text: str)
     request: RequestRecord = await commands.find_request(connection, caller, text)
     if request.status_at(caller.now) is Status.PENDING:
         return None
-    names = await repository.principal_names(connection, involved_principals(request))
+    names = await store.principal_names(connection, involved_principals(request))
     return resolved_message(request, caller.links, names, caller.now)
 
 
@@ -300,7 +300,7 @@ def _holder(user: ChatUser) -> str:
 
 
 async def _name(connection: AsyncConnection, link: StoredChatLink) -> str:
-    names: Mapping[str, str] = await repository.principal_names(connection, [link.principal_id])
+    names: Mapping[str, str] = await store.principal_names(connection, [link.principal_id])
     return names[link.principal_id]
 
 

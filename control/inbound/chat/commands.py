@@ -15,13 +15,12 @@ from chassis.errors import Conflict, NotFound
 from chassis.http.validation import Issues
 from chassis.issues.states import short_id
 from chassis.issues.tables import IssueStatus, issues
-from control.approvals import decisions, repository, vote_rules, voting
-from control.approvals.decisions import Vote
+from control.approvals import store, voting
+from control.approvals.bodies import REQUEST_ID_PATTERN, check_prose
 from control.approvals.model import RequestRecord, Status
 from control.approvals.notifications import RequestLinks
-from control.approvals.schemas import REQUEST_ID_PATTERN, check_prose
 from control.approvals.tables import MAX_REASON_LENGTH
-from control.approvals.voting import VoteOutcome, VoteRequest
+from control.approvals.voting import Vote, VoteOutcome, VoteRequest
 from control.audit.record import record
 from control.inbound.chat.access import require_scope
 from control.inbound.chat.replies import Markup, Reply
@@ -99,7 +98,7 @@ async def status(connection: AsyncConnection, caller: Caller, command: Command) 
     require_scope(caller.access, Scope.APPROVALS_READ)
     if command.argument:
         return await _one_request(connection, caller, await find_request(connection, caller, command.argument))
-    found = await repository.list_requests(connection, caller.access.org_id, Status.PENDING, caller.now, MAX_LISTED)
+    found = await store.list_requests(connection, caller.access.org_id, Status.PENDING, caller.now, MAX_LISTED)
     if not found:
         return Reply((caller.markup.text("No open approval requests."),))
     return Reply(tuple(_request_line(caller, one) for one in found))
@@ -158,7 +157,7 @@ async def find_request(connection: AsyncConnection, caller: Caller, text: str) -
     request_id = text.lower()
     found = None
     if is_request_id(request_id):
-        found = await repository.find(connection, caller.access.org_id, request_id)
+        found = await store.find(connection, caller.access.org_id, request_id)
     if found is None:
         raise _Missing(NO_REQUEST)
     return found
@@ -180,11 +179,11 @@ class _Missing(NotFound):
 async def _vote(connection: AsyncConnection, caller: Caller, vote: Vote, text: str, reason: str | None) -> VoteOutcome:
     found = await find_request(connection, caller, text)
     request = VoteRequest(caller.access, found.id, reason, caller.trace_id, caller.now)
-    return await decisions.cast(connection, vote, request, caller.links)
+    return await voting.cast_vote(connection, vote, request, caller.links)
 
 
 async def _one_request(connection: AsyncConnection, caller: Caller, request: RequestRecord) -> Reply:
-    names = await repository.principal_names(connection, [request.requester_id])
+    names = await store.principal_names(connection, [request.requester_id])
     markup, state = caller.markup, request.status_at(caller.now)
     summary = request.payload.get("summary") if isinstance(request.payload, dict) else None
     requester = markup.text(names.get(request.requester_id, request.requester_id))
@@ -194,10 +193,10 @@ async def _one_request(connection: AsyncConnection, caller: Caller, request: Req
         f"Status: {state.value}. Requested by {requester}.",
         *([f"Reason: {markup.text(request.reason)}"] if request.reason else []),
     ]
-    (case,) = await vote_rules.load_cases(connection, caller.access, [request])
-    if not case.withdraws and vote_rules.explain_rejection(case, caller.now) is None:
+    (case,) = await voting.load_cases(connection, caller.access, [request])
+    if not case.withdraws and voting.explain_rejection(case, caller.now) is None:
         lines.append(f"To reject it: {markup.code(f'/sluice reject {request.id} REASON')}")
-    return Reply(tuple(lines), request.id if vote_rules.explain_approval(case, caller.now) is None else None)
+    return Reply(tuple(lines), request.id if voting.explain_approval(case, caller.now) is None else None)
 
 
 def _request_line(caller: Caller, request: RequestRecord) -> str:

@@ -9,7 +9,7 @@ from chassis.auth.id_generation import new_id
 from chassis.auth.model import AuthorizationContext
 from chassis.auth.tables import principals
 from chassis.db.database import Database
-from control.approvals.policies.model import DECIDING_ROLES, Effect, RiskClass
+from control.approvals.policies.rules import DECIDING_ROLES, Effect, RiskClass
 from control.identity import organization_repository
 from control.identity.organization_repository import StoredOrganization
 from control.notify.channels.tables import notification_channels

@@ -31,15 +31,15 @@ from chassis.auth.model import AuthorizationContext
 from chassis.auth.tables import memberships, principals
 from chassis.db.database import Database
 from chassis.errors import ApiError, NotFound
-from control.approvals import repository, vote_rules, voting
-from control.approvals.expiry import ExpiryTask
+from control.approvals import store, voting
+from control.approvals.bodies import NewRequest
 from control.approvals.model import RequestRecord, Status
 from control.approvals.notifications import LinkBuilder
-from control.approvals.policies import repository as policies
-from control.approvals.policies.model import DECIDING_ROLES
-from control.approvals.schemas import NewRequest
+from control.approvals.policies import store as policies
+from control.approvals.policies.rules import DECIDING_ROLES
 from control.approvals.submission import Submission, submit
 from control.approvals.tables import approval_requests, approval_votes
+from control.approvals.task import ExpiryTask
 from control.approvals.voting import VoteRequest
 from control.audit.record import Actor, record
 from control.audit.tables import audit_events
@@ -383,13 +383,13 @@ class Machine(RuleBasedStateMachine):
     ) -> tuple[voting.VoteOutcome | ApiError, str | None]:
         """The outcome, and what the rules say of the vote before it is cast."""
         vote, explain = (
-            (voting.approve, vote_rules.explain_approval) if approves else (voting.reject, vote_rules.explain_rejection)
+            (voting.approve, voting.explain_approval) if approves else (voting.reject, voting.explain_rejection)
         )
         foretold = None
         try:
             async with database.write() as connection:
-                request = await repository.get(connection, self.org.id, ballot.request_id)
-                (case,) = await vote_rules.load_cases(connection, ballot.caller, [request])
+                request = await store.get(connection, self.org.id, ballot.request_id)
+                (case,) = await voting.load_cases(connection, ballot.caller, [request])
                 foretold = explain(case, self.now)
                 return await vote(connection, ballot), foretold
         except ApiError as error:
@@ -439,7 +439,7 @@ class Machine(RuleBasedStateMachine):
         """Votes and end as the store has them. Rights count that were there before, or are there now."""
         now = [one.rights for one in self.everyone]
         async with self.database.read() as connection:
-            request = await repository.get(connection, self.org.id, asked.id)
+            request = await store.get(connection, self.org.id, asked.id)
             rows = await connection.execute(select(approval_votes).where(approval_votes.c.request_id == asked.id))
             found = {row.principal_id: row for row in rows}
         known = {one.id: one for one in self.everyone}
@@ -491,7 +491,7 @@ class Machine(RuleBasedStateMachine):
             ended = sorted((await connection.execute(ends)).scalars())
             assert ended == sorted(one.id for one in self.asked if one.ended is not None), "one transition each"
             for asked in self.asked:
-                self._compare(asked, await repository.get(connection, self.org.id, asked.id))
+                self._compare(asked, await store.get(connection, self.org.id, asked.id))
 
     def _compare(self, asked: Asked, request: RequestRecord) -> None:
         waits = Status.PENDING if asked.expires > self.now else Status.EXPIRED

@@ -9,10 +9,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from control.approvals.policies.api import DecidingRole
-from control.approvals.policies.builtin import BUILTIN, FALLBACK
-from control.approvals.policies.evaluation import PolicyQuery, decide, rank_rules, reason, required_approvals
-from control.approvals.policies.model import DECIDING_ROLES, Effect, RiskClass, Rule, Source
-from control.approvals.policies.pattern import ACTION_GLOB_PATTERN, ACTION_NAME_PATTERN, matches, specificity
+from control.approvals.policies.rules import (
+    ACTION_GLOB_PATTERN,
+    ACTION_NAME_PATTERN,
+    BUILTIN,
+    DECIDING_ROLES,
+    FALLBACK,
+    Effect,
+    PolicyQuery,
+    RiskClass,
+    Rule,
+    Source,
+    decide,
+    matches,
+    rank_rules,
+    reason,
+    required_approvals,
+    specificity,
+)
 from proto.identity import Role
 
 WORDS = ("deploy", "issue", "a", "b", "sso")

@@ -1,4 +1,4 @@
-"""Bundles that are found again: by what they are about, what they say, and what they speak of."""
+"""Bundles that are found again, by what they are about and refer to, and deleted with their project."""
 
 import json
 from collections.abc import Callable
@@ -10,10 +10,12 @@ import sqlalchemy as sa
 from chassis.auth.id_generation import new_id
 from chassis.issues.tables import issues
 from control.approvals.proofs.references import MAX_LINKS_OF_A_CLAIM
+from control.approvals.proofs.tables import proof_bundles, proof_issuer_keys, proof_links, proof_usage
 from proto.identity import Role, Scope
 from tests.chassis.auth.tenants import new_member_token
 from tests.control.approvals.proofs.made import BUNDLES, bundle, claim, get, register, signed, submit
 from tests.control.conftest import Control
+from tests.control.governance.erasures.conftest import purge
 from tests.control.issues.releases.stored import new_issue
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -93,7 +95,7 @@ async def test_lists_have_what_the_filters_ask_for(control: Control) -> None:
 
 async def test_filters_that_few_bundles_match_together(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page ends after so many rows, and the next one goes on behind them: each bundle is found once."""
-    monkeypatch.setattr("control.approvals.proofs.repository.MAX_SCANNED", 5)
+    monkeypatch.setattr("control.approvals.proofs.store.MAX_SCANNED", 5)
     of_trace = claim("model_attribution", "c-1", recheck=recheck(traceId=TRACE))
     made = [
         bundle(
@@ -245,3 +247,52 @@ async def test_links_are_bounded(control: Control) -> None:
     links = found["links"]
     assert len(links["approvalRequestIds"]) + len(links["traceIds"]) == 200 * MAX_LINKS_OF_A_CLAIM
     assert found["errorCount"] + found["warningCount"] == 100
+
+
+RECHECK: dict[str, Any] = {
+    "mechanism": "API",
+    "instruction": "x",
+    "expectation": "x",
+    "inputs": {"traceId": "0af7651916cd43dd8448eb211c80319c"},
+    "reproducibility": "DETERMINISTIC",
+    "notes": None,
+}
+
+
+async def counted(control: Control) -> tuple[int, ...]:
+    """Bundles, links, projects with bundles, keys."""
+    async with control.checks.database.read() as connection:
+        return tuple(
+            [
+                int(await connection.scalar(sa.select(sa.func.count()).select_from(table)) or 0)
+                for table in (proof_bundles, proof_links, proof_usage, proof_issuer_keys)
+            ]
+        )
+
+
+async def fill(control: Control) -> None:
+    """A key, and bundles of both projects of acme and of globex."""
+    await register(control)
+    assert (await control.call("POST", "/orgs/acme/projects", {"slug": "api", "name": "API"}))[0] == 201
+    linked = [claim("model_attribution", "c", recheck=RECHECK)]
+    for project in ("web", "api"):
+        path = BUNDLES.replace("web", project)
+        for _ in range(5):
+            made = signed(bundle(linked, {"projectSlug": project}))
+            assert (await submit(control, made, path=path))[0] == 201
+    other = bundle(subject={"orgSlug": "globex"})
+    path = BUNDLES.replace("acme", "globex")
+    assert (await submit(control, other, token=control.globex.token.secret, path=path))[0] == 201
+
+
+@pytest.mark.both_stores
+async def test_bundles_and_keys_go_with_their_project_and_organization(control: Control) -> None:
+    await fill(control)
+    assert await counted(control) == (11, 10, 3, 1)
+    assert (await control.call("DELETE", "/orgs/acme/projects/web"))[0] == 202
+    assert (await control.call("GET", BUNDLES))[0] == 404
+    await purge(control.checks.database)
+    assert await counted(control) == (6, 5, 2, 1)
+    assert (await control.call("DELETE", "/orgs/acme?confirm=acme"))[0] == 202
+    await purge(control.checks.database)
+    assert await counted(control) == (1, 0, 1, 0)

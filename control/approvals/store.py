@@ -15,8 +15,7 @@ from chassis.auth.tables import principals
 from chassis.db.database import to_milliseconds
 from chassis.errors import NotFound
 from control.approvals.model import Participant, RequestRecord, Status, StoredVote, Verdict, acting_ids
-from control.approvals.policies.evaluation import reason
-from control.approvals.policies.model import RiskClass, Rule, Source
+from control.approvals.policies.rules import RiskClass, Rule, Source, reason
 from control.approvals.tables import DECIDED, MARKED_EXPIRED, OPEN, approval_requests, approval_votes
 from proto.identity import PrincipalKind, Role
 
@@ -195,7 +194,7 @@ async def list_votes(connection: AsyncConnection, request_ids: Sequence[str]) ->
     return by_request
 
 
-async def cast_vote(
+async def save_vote(
     connection: AsyncConnection,
     request: RequestRecord,
     voter: Participant,

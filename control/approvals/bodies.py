@@ -11,7 +11,7 @@ from chassis.db.database import format_time
 from chassis.http.validation import Issues, check_length
 from control.approvals.model import RequestRecord, Status, VoteCount
 from control.approvals.policies.api import ActionName, TargetType, TtlMinutes
-from control.approvals.policies.model import Effect, RiskClass, Source
+from control.approvals.policies.rules import Effect, RiskClass, Source
 from control.approvals.tables import MAX_REASON_LENGTH, MAX_TARGET_ID_LENGTH
 from control.http.field_types import Slug, Timestamp
 from proto.identity import UNPRINTABLE, VISIBLE_PATTERN, ZERO_WIDTH

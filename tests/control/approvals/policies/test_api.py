@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from control.approvals.policies import repository
+from control.approvals.policies import store
 from control.identity import organization_repository
 from proto.identity import PrincipalKind, Role
 from tests.control.approvals.office import ASKED, POLICIES, Office
@@ -197,7 +197,7 @@ async def test_machines_that_can_never_decide_are_not_listed(office: Office) -> 
 
 
 async def test_the_number_of_policies_is_limited(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repository, "MAX_POLICIES", 2)
+    monkeypatch.setattr(store, "MAX_POLICIES", 2)
     for _ in range(2):
         await office.policy()
     status, answer, _ = await office.call("POST", POLICIES, NEW)

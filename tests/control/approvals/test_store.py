@@ -1,8 +1,10 @@
-"""Votes of two processes on one store: they take turns by what the database does, and by nothing in between."""
+"""The store alone, and votes of two processes on one store, whatever is checked before."""
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from sqlalchemy import func, select
@@ -10,20 +12,59 @@ from sqlalchemy import func, select
 from chassis.auth.model import AuthorizationContext
 from chassis.db.database import Database
 from chassis.errors import ApiError
-from control.approvals import repository, voting
+from control.approvals import store, voting
+from control.approvals.bodies import NewRequest
 from control.approvals.model import RequestRecord, Status
 from control.approvals.notifications import LinkBuilder
-from control.approvals.policies import repository as policies
-from control.approvals.schemas import NewRequest
+from control.approvals.policies import store as policies
+from control.approvals.policies.rules import FALLBACK
+from control.approvals.store import RequestDetails
 from control.approvals.submission import Submission, submit
 from control.approvals.tables import approval_votes
 from control.approvals.voting import VoteOutcome, VoteRequest
 from control.audit.tables import audit_events
 from control.audit.verify import verify_stored
+from proto.identity import PrincipalKind
 from tests.chassis.auth.tenants import Tenant, new_tenant
-from tests.control.approvals.office import POLICY, context, new_member
+from tests.control.approvals.office import POLICY, Office, context, new_member
 
 pytestmark = pytest.mark.both_stores
+
+
+async def stored(office: Office, asked: dict[str, Any]) -> RequestRecord:
+    async with office.checks.database.read() as connection:
+        return await store.get(connection, office.acme.organization.id, asked["id"])
+
+
+async def test_the_same_submission_through_other_principals_is_a_new_request(office: Office) -> None:
+    alice = await office.member()
+    agent, further = await office.machine(alice), await office.machine(alice)
+    caller = context(office.acme.organization, agent.id, PrincipalKind.AGENT, alice.id, alice.id)
+    now = office.now()
+    asked = RequestDetails("deploy.it", "service", "x", None, {})
+    async with office.checks.database.write() as connection:
+        party = await store.load_participant(connection, caller)
+        made = await store.create(connection, caller.org_id, party, asked, FALLBACK, now + timedelta(minutes=1), now)
+        assert await store.find_open(connection, caller.org_id, party, asked, now) == made
+        through = replace(party, act_chain=(agent.id, further.id))
+        assert await store.find_open(connection, caller.org_id, through, asked, now) is None
+
+
+async def test_closed_requests_accept_no_votes(office: Office) -> None:
+    voter = await office.member()
+    asked, late = await office.ask(), await office.ask(targetId="late", ttlMinutes=1)
+    await office.vote("reject", asked, voter)
+    values = {"status": "APPROVED", "decided_at": office.now(), "approvals": 1, "independent": True}
+    later = office.now() + timedelta(minutes=1)
+    for request, when, status in ((asked, office.now(), Status.REJECTED), (late, later, Status.PENDING)):
+        before = await stored(office, request)
+        async with office.checks.database.write() as connection:
+            assert not await store.decide(connection, before, values, when)
+        assert (await stored(office, request)).status is status
+    async with office.checks.database.write() as connection:  # and in time it is decided
+        waiting = await store.get(connection, office.acme.organization.id, late["id"])
+        assert await store.decide(connection, waiting, values, office.now())
+
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 
@@ -76,7 +117,7 @@ async def test_of_sixty_votes_through_two_processes_one_decides(
     assert [one.decided for one in good].count(True) == 1
     assert {one.status for one in outcomes if isinstance(one, ApiError)} == {409}
     async with databases[1].read() as connection:
-        final = await repository.get(connection, acme.organization.id, request.id)
+        final = await store.get(connection, acme.organization.id, request.id)
         votes = await connection.scalar(select(func.count()).select_from(approval_votes))
         ends = ("approval_request.approve", "approval_request.reject")
         told = await connection.scalar(

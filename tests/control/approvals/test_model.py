@@ -5,7 +5,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from control.approvals.independence import max_disjoint
+from control.approvals.model import max_disjoint
 
 circles = st.lists(st.frozensets(st.integers(0, 7).map(str), min_size=1, max_size=4), max_size=7)
 

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.tables import organizations
 from chassis.db.database import Database, DatabaseUnavailable, format_time
 from chassis.runtime.periodic import FailureLog, PeriodicTask
-from control.approvals import notifications, repository
+from control.approvals import notifications, store
 from control.approvals.notifications import LinkBuilder
 from control.approvals.tables import OPEN, approval_requests
 from control.audit.record import Actor, record
@@ -106,13 +106,13 @@ class ExpiryTask:
         """False when another process, or a vote by a process with a slow clock, was first."""
         async with self._database.write() as connection:
             now = self._now()
-            if not await repository.mark_expired(connection, due.id, now):
+            if not await store.mark_expired(connection, due.id, now):
                 return False
             await self._record_and_notify(connection, due, now)
         return True
 
     async def _record_and_notify(self, connection: AsyncConnection, due: _DueRequest, now: datetime) -> None:
-        request = await repository.get(connection, due.org_id, due.id)
+        request = await store.get(connection, due.org_id, due.id)
         data = {"action": request.action, "expiresAt": format_time(request.expires_at)}
         await record(connection, Actor(due.org_id), "approval_request.expire", due.id, data, AUDIT_TRACE_ID)
         await notifications.notify_resolved(connection, request, self._link_builder.for_org(due.slug), now)
