@@ -36,6 +36,7 @@ from control.approvals.policies.store import check_deciders, check_machines, res
 from control.approvals.policies.tables import MAX_TARGET_TYPE_LENGTH, approval_policies
 from control.http.context import HandlerContext
 from control.http.field_types import Name, Slug, Timestamp
+from control.http.path_ids import path_id
 from control.routing.arguments import Transaction, control_arguments
 from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
 from proto.identity import VISIBLE_PATTERN, Role, Scope
@@ -270,15 +271,18 @@ class Policies:
         await transaction.record("policy.delete", policy_id, {"name": policy.name})
 
     async def _read_body(self, request: web.Request, type_: type[Any]) -> Any:
-        """The body. Raises BadRequest with all issues: if the types have any, also those that need the database.
-        Without issues, the transaction runs the check.
+        """The body, once the policy in the path exists. Raises NotFound; BadRequest with all issues: if the types have
+        any, also those that need the database. Without issues, the transaction runs the check.
         """
-        issues = Issues()
+        issues, policy_id = Issues(), request.match_info.get("policyId", "")
+        if policy_id:
+            async with self.context.database.read() as connection:
+                await POLICIES.show(connection, authorization_context(request), path_id(request, "policyId"))
         body = await self.context.read_partial_body(request, type_, _PLACEHOLDERS[type_], issues)
         if issues and body is not None:
             org_id = authorization_context(request).org_id
             async with self.context.database.read() as connection:
-                await _check(connection, org_id, body, request.match_info.get("policyId", ""), issues)
+                await _check(connection, org_id, body, policy_id, issues)
         issues.raise_if_any(_INVALID_BODY)
         return body
 

@@ -6,7 +6,7 @@ import pytest
 
 from control.approvals.policies import store
 from control.identity import organization_repository
-from proto.identity import PrincipalKind, Role
+from proto.identity import PrincipalKind, Role, Scope
 from tests.control.approvals.office import ASKED, POLICIES, Office
 
 NEW: dict[str, Any] = {"name": "Rule", "actionPattern": "deploy.*", "effect": "ASK", "riskClass": "HIGH"}
@@ -149,6 +149,19 @@ async def test_every_bound_from_outside(office: Office) -> None:
     ):
         assert await issues_of(office, "POST", dry_run, asked | wrong) == [issue]
     assert (await office.call("GET", POLICIES))[1]["data"] == [made]
+
+
+async def test_a_policy_is_looked_for_before_its_change_is_read(office: Office) -> None:
+    """Also for callers who may change policies, but not read them."""
+    writer = await office.member(Role.ADMIN, frozenset({Scope.POLICIES_WRITE}))
+    path, json = f"{POLICIES}/pol_{'0' * 26}", {"Content-Type": "application/json"}
+    for token in (writer.token, None):
+        for body, headers in (
+            *((body, json) for body in (b"[", b'{"nonsense":1}', b'{"minApprovers":0}', b" " * 20_000)),
+            (b"{}", {"Content-Type": "text/plain"}),
+        ):
+            status, answer, _ = await office.call("PATCH", path, token=token, data=body, headers=headers)
+            assert (status, answer["error"]["code"]) == (404, "not_found"), (token, body[:20])
 
 
 async def test_unknown_projects_and_machines_are_400(office: Office) -> None:
