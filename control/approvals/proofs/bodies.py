@@ -2,27 +2,23 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from chassis.db.database import format_time
 from control.approvals.proofs.model import (
     ISSUER_KEY_ID_PATTERN,
     PROOF_ID_PATTERN,
     IssuerKey,
     KeyAlgorithm,
     KeyStatus,
-    Link,
-    LinkKind,
-    StoredBundle,
 )
 from control.approvals.proofs.tables import MAX_ISSUER_LENGTH, MAX_PEM_LENGTH, MAX_REASON_LENGTH
 from control.http.field_types import Name, Timestamp
-from control.http.paging import NextCursor
 from control.http.text_types import line
 from control.http.time_input import TimeInput
+from control.routing.resource import shown_as
 from proto.proofs.bundle import (
     Builder,
     ChangeAuthor,
@@ -35,6 +31,8 @@ from proto.proofs.bundle import (
 from proto.proofs.dsse import MAX_KEY_ID_LENGTH
 from proto.proofs.primitives import Identifier, ProofTier, ProofVerdict, Sha256Digest
 from proto.proofs.semantics import Finding, Severity
+
+S = TypeVar("S", bound="ProofBundleSummary")
 
 DEFAULT_REASON: Final = "(no reason given)"
 _Errors = Annotated[int, Meta(ge=0, description="Places where the bundle contradicts itself or what is stored here.")]
@@ -133,14 +131,6 @@ class ProofBundleSummary(msgspec.Struct, frozen=True, kw_only=True, rename="came
     warning_count: _Warnings
 
 
-class ProofBundlePage(msgspec.Struct, frozen=True, rename="camel"):
-    """A page of bundles, newest first."""
-
-    data: list[ProofBundleSummary]
-    next_cursor: NextCursor
-    has_more: bool
-
-
 class FindingBody(msgspec.Struct, frozen=True):
     """Something that the shape of a bundle cannot say. `code`: a word for programs."""
 
@@ -198,21 +188,7 @@ class ValidationResult(msgspec.Struct, frozen=True, rename="camel"):
 
 def issuer_key_body(key: IssuerKey, now: datetime) -> IssuerKeyBody:
     """The API representation."""
-    return IssuerKeyBody(
-        id=key.id,
-        issuer=key.issuer,
-        name=key.name,
-        key_id=key.key_id,
-        algorithm=key.algorithm,
-        public_key=key.public_key,
-        status=key.status_at(now),
-        valid_from=format_time(key.valid_from),
-        valid_until=None if key.valid_until is None else format_time(key.valid_until),
-        revoked_at=None if key.revoked_at is None else format_time(key.revoked_at),
-        revocation_reason=key.revocation_reason,
-        created_by_principal_id=key.created_by,
-        created_at=format_time(key.created_at),
-    )
+    return shown_as(IssuerKeyBody, key, status=key.status_at(now), created_by_principal_id=key.created_by)
 
 
 def signature_body(key: IssuerKey | None, now: datetime) -> SignatureCheck:
@@ -222,51 +198,26 @@ def signature_body(key: IssuerKey | None, now: datetime) -> SignatureCheck:
     return SignatureCheck(verified=True, key_id=key.key_id, issuer_key_id=key.id, key_status=key.status_at(now))
 
 
-def summary_body(bundle: StoredBundle, key: IssuerKey | None, now: datetime) -> ProofBundleSummary:
-    """A bundle in a list."""
-    origin = bundle.origin
-    return ProofBundleSummary(
-        id=bundle.id,
-        bundle_id=bundle.bundle_id,
-        received_at=format_time(origin.received_at),
-        submitted_by_principal_id=origin.submitted_by,
-        media_type=origin.media_type,
-        digest=f"sha256:{origin.digest.hex()}",
-        size_bytes=origin.size,
+def summary_body(type_: type[S], row: Any, key: IssuerKey | None, now: datetime, **further: Any) -> S:
+    """A row of `proof_bundles` as a summary, or as a record, which has `further` fields. `key`: the signer, if any."""
+    return shown_as(
+        type_,
+        row,
+        submitted_by_principal_id=row.submitted_by,
+        digest=f"sha256:{bytes(row.digest).hex()}",
+        size_bytes=row.size,
         signature=signature_body(key, now),
-        issued_at=bundle.issued_at,
-        issuer=bundle.issuer,
-        tier=ProofTier(bundle.tier),
-        verdict=ProofVerdict(bundle.verdict),
-        billable=bundle.billable,
-        claim_count=bundle.claims,
-        issue_id=bundle.issue_id,
-        issue_short_id=bundle.issue_short_id,
-        title=bundle.title,
-        run_id=bundle.run_id,
-        proposal_id=bundle.proposal_id,
-        commit=bundle.commit,
-        error_count=bundle.errors,
-        warning_count=bundle.warnings,
-    )
-
-
-def record_body(
-    bundle: StoredBundle, key: IssuerKey | None, findings: Sequence[Finding], links: Sequence[Link], now: datetime
-) -> ProofBundleRecord:
-    """A stored bundle, without its claims."""
-    return ProofBundleRecord(
-        **msgspec.structs.asdict(summary_body(bundle, key, now)),
-        errors=finding_bodies(findings, Severity.ERROR),
-        warnings=finding_bodies(findings, Severity.WARNING),
-        links=links_body(bundle.issue_id, links),
+        claim_count=row.claims,
+        error_count=row.errors,
+        warning_count=row.warnings,
+        **further,
     )
 
 
 def detail_body(record: ProofBundleRecord, bundle: ProofBundle, statement: Statement | None) -> ProofBundleDetail:
     """A stored bundle, parsed."""
-    attestation = None if statement is None else attestation_body(statement)
-    return ProofBundleDetail(**msgspec.structs.asdict(record), bundle=bundle, attestation=attestation)
+    attestation = None if statement is None else _attestation(statement)
+    return shown_as(ProofBundleDetail, record, bundle=bundle, attestation=attestation)
 
 
 def finding_bodies(findings: Sequence[Finding], severity: Severity) -> list[FindingBody]:
@@ -274,24 +225,6 @@ def finding_bodies(findings: Sequence[Finding], severity: Severity) -> list[Find
     return [FindingBody(one.path, one.message, one.code) for one in findings if one.severity is severity]
 
 
-def links_body(issue_id: str | None, links: Sequence[Link]) -> BundleLinks:
-    """What a bundle speaks of."""
-    return BundleLinks(
-        issue_id,
-        [link.target for link in links if link.kind is LinkKind.APPROVAL_REQUEST],
-        [link.target for link in links if link.kind is LinkKind.TRACE],
-    )
-
-
-def attestation_body(statement: Statement) -> Attestation:
-    """A Statement without its bundle."""
-    predicate = statement.predicate
-    return Attestation(
-        statement.subject,
-        statement.predicate_type,
-        predicate.builder,
-        predicate.attested_at,
-        predicate.author,
-        predicate.human_approval,
-        predicate.verification,
-    )
+def _attestation(statement: Statement) -> Attestation:
+    subject, predicate_type = statement.subject, statement.predicate_type
+    return shown_as(Attestation, statement.predicate, subject=subject, predicate_type=predicate_type)

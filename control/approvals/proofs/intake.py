@@ -1,6 +1,7 @@
-"""A submission as a bundle: its signature is verified before a byte of its payload is parsed. What is kept of a parsed
-bundle is small (`control.approvals.proofs.references`): parsed, 4 MiB take up to a hundred, and a submission may wait for the
-database.
+"""A submission as a bundle: its signature is verified before a byte of its payload is parsed.
+
+A parsed bundle of 4 MiB takes up to 100 MiB, and a submission may wait for the database. Only what is stored and
+compared is kept of it (`references.SubmittedBundle`).
 """
 
 import asyncio

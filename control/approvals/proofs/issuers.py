@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -57,7 +57,7 @@ async def create_key(connection: AsyncConnection, key: IssuerKey, now: datetime)
         raise Conflict("The organization has an issuer key with this keyId.")
     if any(one.public_key == key.public_key for one in known):
         raise Conflict("The organization has this issuer key, with another keyId.")
-    await connection.execute(proof_issuer_keys.insert().values(_row(key)))
+    await connection.execute(proof_issuer_keys.insert().values(asdict(key) | {"algorithm": key.algorithm.value}))
 
 
 async def list_keys(connection: AsyncConnection, org_id: str) -> list[IssuerKey]:
@@ -67,47 +67,18 @@ async def list_keys(connection: AsyncConnection, org_id: str) -> list[IssuerKey]
     return [_key(row) for row in (await connection.execute(found)).mappings()]
 
 
-async def find_key(connection: AsyncConnection, org_id: str, key_id: str) -> IssuerKey | None:
-    """The organization's key with this id (not the key id that envelopes name)."""
+async def load_key(connection: AsyncConnection, org_id: str, key_id: str) -> IssuerKey:
+    """The organization's key with this id (not the key id that envelopes name). Raises NotFound."""
     columns = proof_issuer_keys.c
     found = sa.select(proof_issuer_keys).where(columns.org_id == org_id, columns.id == key_id)
     row = (await connection.execute(found)).mappings().one_or_none()
-    return None if row is None else _key(row)
+    if row is None:
+        raise NotFound
+    return _key(row)
 
 
-async def change_key(connection: AsyncConnection, key: IssuerKey, *, name: str, valid_until: datetime | None) -> None:
-    """Replace the name and the end of the validity. Raises Conflict if it is revoked."""
-    if key.revoked_at is not None:
-        raise Conflict("The issuer key is revoked.")
-    values = {"name": name, "valid_until": valid_until}
-    await connection.execute(proof_issuer_keys.update().where(proof_issuer_keys.c.id == key.id).values(values))
-
-
-async def revoke_key(connection: AsyncConnection, key: IssuerKey, reason: str, now: datetime) -> None:
-    """Raises Conflict if it is revoked: revocations are final."""
-    if key.revoked_at is not None:
-        raise Conflict("The issuer key is revoked already.")
-    values = {"revoked_at": now, "revocation_reason": reason}
-    await connection.execute(proof_issuer_keys.update().where(proof_issuer_keys.c.id == key.id).values(values))
-
-
-async def delete_key(connection: AsyncConnection, key: IssuerKey) -> None:
-    """Raises Conflict for a revoked key, which could be registered again, and if a bundle was verified with it."""
-    if key.revoked_at is not None:
-        raise Conflict("The key is revoked. It stays, so that nobody registers it again.")
-    used = sa.select(proof_bundles.c.id).where(proof_bundles.c.issuer_key_id == key.id).limit(1)
-    if await connection.scalar(used) is not None:
-        raise Conflict("Bundles were verified with this key. Revoke it instead.")
-    await connection.execute(proof_issuer_keys.delete().where(proof_issuer_keys.c.id == key.id))
-
-
-def _key(row: Any) -> IssuerKey:
-    values = {field.name: row[field.name] for field in fields(IssuerKey)}
-    return IssuerKey(**values | {"algorithm": KeyAlgorithm(row["algorithm"])})
-
-
-def _row(key: IssuerKey) -> dict[str, Any]:
-    return {field.name: getattr(key, field.name) for field in fields(IssuerKey)} | {"algorithm": key.algorithm.value}
+def _key(row: sa.RowMapping) -> IssuerKey:
+    return IssuerKey(**{**row, "algorithm": KeyAlgorithm(row["algorithm"])})
 
 
 _EXAMPLE: Final = {
@@ -177,14 +148,14 @@ class ProofIssuers:
         until = None if body.valid_until is UNSET else parse_time(body.valid_until, "body.validUntil", issues)
         issues.raise_if_any("The request body is not valid.")
         async with begin(self.context, request) as transaction:
-            known = await _load(transaction.connection, known.org_id, known.id)
+            known = await load_key(transaction.connection, known.org_id, known.id)
             until = known.valid_until if body.valid_until is UNSET else until
             _check_order(known.valid_from, until, issues)
             issues.raise_if_any("The request body is not valid.")
-            name = known.name if body.name is UNSET else body.name
-            await change_key(transaction.connection, known, name=name, valid_until=until)
-            changed = await _load(transaction.connection, known.org_id, known.id)
-            await _record(transaction, "proof_issuer.change", changed)
+            if known.revoked_at is not None:
+                raise Conflict("The issuer key is revoked.")
+            values = {"name": known.name if body.name is UNSET else body.name, "valid_until": until}
+            changed = await _update(transaction, known, "proof_issuer.change", values)
         return issuer_key_body(changed, self.now())
 
     @route("POST", ONE + "/revoke", _WRITE, errors=(409,), example={"reason": "The key was in a log."})
@@ -197,23 +168,29 @@ class ProofIssuers:
         whoever has stolen it could have signed them. 409 for a revoked key.
         """
         now = self.now()
-        known = await _load(transaction.connection, known.org_id, known.id)
-        await revoke_key(transaction.connection, known, body.reason, now)
-        revoked = await _load(transaction.connection, known.org_id, known.id)
-        await _record(transaction, "proof_issuer.revoke", revoked)
-        return issuer_key_body(revoked, now)
+        known = await load_key(transaction.connection, known.org_id, known.id)
+        if known.revoked_at is not None:
+            raise Conflict("The issuer key is revoked already.")
+        values = {"revoked_at": now, "revocation_reason": body.reason}
+        return issuer_key_body(await _update(transaction, known, "proof_issuer.revoke", values), now)
 
     @route("DELETE", ONE, _WRITE, errors=(409,))
     async def delete_proof_issuer(self, known: IssuerKey, transaction: Transaction) -> None:
         """Delete a key that no bundle was verified with. 409 for one that was used, or is revoked."""
-        known = await _load(transaction.connection, known.org_id, known.id)
-        await delete_key(transaction.connection, known)
+        connection = transaction.connection
+        known = await load_key(connection, known.org_id, known.id)
+        if known.revoked_at is not None:
+            raise Conflict("The key is revoked. It stays, so that nobody registers it again.")
+        used = sa.select(proof_bundles.c.id).where(proof_bundles.c.issuer_key_id == known.id).limit(1)
+        if await connection.scalar(used) is not None:
+            raise Conflict("Bundles were verified with this key. Revoke it instead.")
+        await connection.execute(proof_issuer_keys.delete().where(proof_issuer_keys.c.id == known.id))
         await _record(transaction, "proof_issuer.delete", known)
 
     async def _find(self, request: web.Request, _stack: AsyncExitStack) -> IssuerKey:
-        """The key in the path: 404 comes before 415. Raises NotFound."""
+        """The key in the path: 404 precedes the faults of a body. Raises NotFound."""
         async with self.context.database.read() as connection:
-            return await _load(connection, authorization_context(request).org_id, path_id(request, "issuerKeyId"))
+            return await load_key(connection, authorization_context(request).org_id, path_id(request, "issuerKeyId"))
 
 
 def _new_key(body: NewIssuerKey, caller: AuthorizationContext, now: datetime, issues: Issues) -> IssuerKey:
@@ -255,12 +232,14 @@ def _check_order(valid_from: datetime, valid_until: datetime | None, issues: Iss
         issues.add("body.validUntil", "Must be later than validFrom.", "range")
 
 
-async def _load(connection: AsyncConnection, org_id: str, key_id: str) -> IssuerKey:
-    """Raises NotFound."""
-    found = await find_key(connection, org_id, key_id)
-    if found is None:
-        raise NotFound
-    return found
+async def _update(transaction: Transaction, key: IssuerKey, action: str, values: dict[str, Any]) -> IssuerKey:
+    """The key with these values."""
+    await transaction.connection.execute(
+        proof_issuer_keys.update().where(proof_issuer_keys.c.id == key.id).values(values)
+    )
+    changed = await load_key(transaction.connection, key.org_id, key.id)
+    await _record(transaction, action, changed)
+    return changed
 
 
 async def _record(transaction: Transaction, action: str, key: IssuerKey) -> None:

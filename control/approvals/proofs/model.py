@@ -1,4 +1,4 @@
-"""Bundles and keys of issuers as the database has them."""
+"""Keys of issuers as the database has them, and what bundles refer to."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -72,48 +72,3 @@ class Link(NamedTuple):
 
     kind: LinkKind
     target: str
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Who handed a bundle in, where, and what exactly. `digest`: SHA-256 of the bytes."""
-
-    org_id: str
-    project_id: int
-    submitted_by: str
-    received_at: datetime
-    media_type: str
-    digest: bytes
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class StoredBundle:
-    """A row of `proof_bundles` without the bytes and the findings. `issuer_key_id` None: it is not signed. `errors` and
-    `warnings`: numbers of findings.
-    """
-
-    id: str
-    bundle_id: str
-    origin: Origin
-    issuer_key_id: str | None
-    key_id: str | None
-    issued_at: str
-    issuer: str
-    tier: str
-    verdict: str
-    billable: bool
-    claims: int
-    issue_id: str | None
-    issue_short_id: str
-    title: str
-    run_id: str
-    proposal_id: str
-    commit: str | None
-    errors: int
-    warnings: int
-
-    @property
-    def is_verified(self) -> bool:
-        """Whether a key of the organization has signed it."""
-        return self.issuer_key_id is not None

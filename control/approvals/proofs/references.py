@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
+from msgspec.structs import replace
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.issues.tables import FINGERPRINT_BYTES, issue_fingerprints, issues
@@ -18,8 +19,7 @@ from control.approvals.proofs.model import IssuerKey, Link, LinkKind
 from control.approvals.tables import approval_requests
 from control.issues.model import is_issue_id
 from control.issues.references import ShortId, parse_short_id
-from proto.proofs.bundle import Claim, Issuer, MitigationAppliedClaim, ProofBundle
-from proto.proofs.primitives import ProofTier, ProofVerdict
+from proto.proofs.bundle import Claim, MitigationAppliedClaim, ProofBundle, Subject
 from proto.proofs.semantics import Finding, Severity
 
 APPROVAL_INPUT: Final = "approvalRequestId"
@@ -56,34 +56,14 @@ def links_of(claim: Claim) -> Iterator[Link]:
 PAYLOAD_PATH: Final = "body.payload"  # of an envelope: in it, encoded, is what has the fault
 
 
-class SubmittedSubject(NamedTuple):
-    """The subject of a bundle without its patch."""
-
-    org_slug: str
-    project_slug: str
-    issue_id: str
-    issue_short_id: str
-    fingerprint: str
-    title: str
-    run_id: str
-    proposal_id: str
-    commit: str | None
-
-
 class SubmittedBundle(NamedTuple):
-    """A bundle whose shape is right. `signer` None: it is not signed. `contradictions`: where the bundle contradicts
-    itself, or the statement around it. `place`: where the bundle is in the statement; empty without one. `links`: what
-    each claim names. `approvals`: by the position of a claim, the approval request by which it says that a human
-    approved a mitigation.
+    """A bundle whose shape is right. `bundle` has neither claims nor names of files. `signer` None: it is not
+    signed. `contradictions`: where the bundle contradicts itself, or the statement around it. `place`: where the bundle
+    is in the statement; empty without one. `links`: what each claim names. `approvals`: by the position of a claim, the
+    approval request by which it says that a human approved a mitigation.
     """
 
-    bundle_id: str
-    issued_at: str
-    issuer: Issuer
-    subject: SubmittedSubject
-    tier: ProofTier
-    verdict: ProofVerdict
-    billable: bool
+    bundle: ProofBundle
     signer: IssuerKey | None
     contradictions: Sequence[Finding]
     place: str
@@ -105,32 +85,18 @@ class SubmittedBundle(NamedTuple):
 def summarize(
     bundle: ProofBundle, signer: IssuerKey | None, contradictions: Sequence[Finding], place: str
 ) -> SubmittedBundle:
-    """What is kept of a bundle."""
-    subject = bundle.subject
-    return SubmittedBundle(
-        bundle_id=bundle.bundle_id,
-        issued_at=bundle.issued_at,
-        issuer=bundle.issuer,
-        subject=SubmittedSubject(*(getattr(subject, name) for name in SubmittedSubject._fields)),
-        tier=bundle.tier,
-        verdict=bundle.verdict,
-        billable=bundle.billable,
-        signer=signer,
-        contradictions=contradictions,
-        place=place,
-        links=[list(links_of(claim)) for claim in bundle.claims],
-        approvals=dict(_approvals(bundle)),
-    )
-
-
-def _approvals(bundle: ProofBundle) -> list[tuple[int, str]]:
-    return [
-        (at, claim.evidence.approval.request_id)
+    """What is kept of a bundle while it waits for the database: some kilobytes, whatever it holds."""
+    links = [list(links_of(claim)) for claim in bundle.claims]
+    approvals = {
+        at: claim.evidence.approval.request_id
         for at, claim in enumerate(bundle.claims)
         if isinstance(claim, MitigationAppliedClaim)
         and claim.evidence.approval.human_approval
         and claim.evidence.approval.request_id is not None
-    ]
+    }
+    patch = replace(bundle.subject.patch, files_changed=[])
+    kept = replace(bundle, claims=[], subject=replace(bundle.subject, patch=patch))
+    return SubmittedBundle(kept, signer, contradictions, place, links, approvals)
 
 
 MAX_MERGED: Final = 50
@@ -145,7 +111,7 @@ class FoundIssue(NamedTuple):
 
 
 async def find_subject(
-    connection: AsyncConnection, project_id: int, project_slug: str, subject: SubmittedSubject
+    connection: AsyncConnection, project_id: int, project_slug: str, subject: Subject
 ) -> FoundIssue | None:
     """The project's issue that the subject names: its issue id decides, then its short id, then its fingerprint."""
     fingerprint = parse_fingerprint(subject.fingerprint)
@@ -223,11 +189,12 @@ async def find_requests(
             columns.org_id == org_id, columns.id.in_(wanted[start : start + _CHUNK])
         )
         for row in await connection.execute(chosen):
-            found[row.id] = _status(row, now)
+            is_over = row.status == Status.PENDING.value and row.expires_at <= now
+            found[row.id] = Status.EXPIRED if is_over else Status(row.status)
     return found
 
 
-def check_issue(subject: SubmittedSubject, issue: FoundIssue | None, project_slug: str) -> list[Finding]:
+def check_issue(subject: Subject, issue: FoundIssue | None, project_slug: str) -> list[Finding]:
     """Whether the subject names an issue of the project, and only that one."""
     if issue is None:
         message = "Neither issueId, issueShortId nor fingerprint names an issue of the project."
@@ -253,11 +220,6 @@ def check_approvals(bundle: SubmittedBundle, requests: Mapping[str, Status]) -> 
             message = "The approval request is not approved."
             found.append(Finding(Severity.ERROR, path, message, "contradiction"))
     return found
-
-
-def _status(row: Any, now: datetime) -> Status:
-    status = Status(row.status)
-    return Status.EXPIRED if status is Status.PENDING and row.expires_at <= now else status
 
 
 def _warning(path: str, message: str, code: str) -> Finding:

@@ -1,16 +1,18 @@
 """Bundles in the database. Every function runs in the caller's transaction."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 import sqlalchemy as sa
+from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.errors import Conflict
-from control.approvals.proofs.model import Link, LinkKind, Origin, StoredBundle
+from chassis.http.query import Query, line
+from chassis.http.validation import Issues
+from control.approvals.proofs.model import Link, LinkKind
 from control.approvals.proofs.tables import proof_bundles, proof_links, proof_usage
 from proto.proofs.primitives import ProofTier, ProofVerdict
 from proto.proofs.semantics import Finding, Severity
@@ -20,83 +22,83 @@ MAX_SCANNED: Final = 5_000  # rows that are read for a page and may turn out not
 _ALL_KINDS: Final = 2 * len(ProofVerdict) * len(ProofTier)
 _LISTED: Final = tuple(column for column in proof_bundles.c if column.name not in ("body", "findings"))
 
-_KEPT: Final = (  # attributes of a bundle that are columns
-    "id",
-    "bundle_id",
-    "issuer_key_id",
-    "key_id",
-    "issued_at",
-    "issuer",
-    "tier",
-    "verdict",
-    "billable",
-    "claims",
-    "issue_id",
-    "issue_short_id",
-    "title",
-    "run_id",
-    "proposal_id",
-    "commit",
-    "errors",
-    "warnings",
-)
+Verified = Annotated[
+    bool | None, Meta(description="`true`: only verified bundles; `false`: only those that are not signed.")
+]
+_LINK: Final = Meta(min_length=1, max_length=64)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BundleFilter:
-    """Which bundles a list has. `issue_ids`: of one issue and those merged into it."""
+class BundleQuery(Query, frozen=True):
+    """Which bundles to list."""
 
+    issue: Annotated[
+        str | None,
+        line(120),
+        Meta(description="Only bundles about this issue, by its id or short id.", examples=["WEB-12"]),
+    ] = None
+    run_id: Annotated[str | None, line(200), Meta(description="Only bundles of this run.")] = None
+    verdict: Annotated[ProofVerdict | None, Meta(description="Only bundles with this verdict.")] = None
+    tier: Annotated[ProofTier | None, Meta(description="Only bundles of this tier.")] = None
+    commit: Annotated[str | None, line(80), Meta(description="Only bundles about this commit, by its whole hash.")] = (
+        None
+    )
+    verified: Verified = None
+    approval_request_id: Annotated[
+        str | None, _LINK, Meta(description="Only bundles that speak of this approval request.")
+    ] = None
+    trace_id: Annotated[str | None, _LINK, Meta(description="Only bundles that speak of this trace.")] = None
+
+    def check(self, issues: Issues) -> None:
+        """One link chooses the index."""
+        if self.approval_request_id is not None and self.trace_id is not None:
+            issues.add("query.traceId", "Must not be given together with approvalRequestId.", "not_allowed")
+
+
+class BundleFilter(NamedTuple):
+    """Which bundles a list has. `issue_ids`: the issue of the query and those merged into it. `link`: of the query."""
+
+    query: BundleQuery
     issue_ids: Sequence[str] | None = None
-    run_id: str | None = None
-    verdict: ProofVerdict | None = None
-    tier: ProofTier | None = None
-    commit: str | None = None
-    is_verified: bool | None = None
     link: Link | None = None
 
 
 async def find_by_digest(
     connection: AsyncConnection, project_id: int, digest: bytes, media_type: str
-) -> StoredBundle | None:
+) -> sa.Row[Any] | None:
     """The bundle that was received as these bytes."""
     columns = proof_bundles.c
     found = sa.select(*_LISTED).where(columns.project_id == project_id, columns.digest == digest)
-    found = found.where(columns.media_type == media_type).limit(1)
-    row = (await connection.execute(found)).mappings().one_or_none()
-    return None if row is None else _bundle(row)
+    return (await connection.execute(found.where(columns.media_type == media_type).limit(1))).one_or_none()
 
 
 async def find(
     connection: AsyncConnection, project_id: int, bundle_id: str, *, is_verified: bool | None = None
-) -> StoredBundle | None:
+) -> sa.Row[Any] | None:
     """The bundle with this id: of a verified and an unsigned one the verified, unless `is_verified` chooses."""
     columns = proof_bundles.c
     found = sa.select(*_LISTED).where(columns.project_id == project_id, columns.bundle_id == bundle_id)
     if is_verified is not None:
         found = found.where(columns.is_verified == sa.literal(is_verified))
-    rows = (await connection.execute(found)).mappings().all()
-    bundles = sorted((_bundle(row) for row in rows), key=lambda one: not one.is_verified)
-    return bundles[0] if bundles else None
+    return (await connection.execute(found.order_by(columns.is_verified.desc()).limit(1))).one_or_none()
 
 
-async def read_body(connection: AsyncConnection, bundle: StoredBundle) -> bytes:
+async def read_body(connection: AsyncConnection, proof_id: str) -> bytes:
     """The bytes as received."""
-    body = await connection.scalar(sa.select(proof_bundles.c.body).where(proof_bundles.c.id == bundle.id))
-    if body is None:
-        raise LookupError(bundle.id)
-    return bytes(body)
+    found = await connection.execute(sa.select(proof_bundles.c.body).where(proof_bundles.c.id == proof_id))
+    return bytes(found.scalar_one())
 
 
-async def read_findings(connection: AsyncConnection, bundle: StoredBundle) -> list[Finding]:
-    """What was found when the bundle was handed in."""
-    raw = await connection.scalar(sa.select(proof_bundles.c.findings).where(proof_bundles.c.id == bundle.id))
-    return [] if raw is None else _decode_findings(bytes(raw))
+async def read_findings(connection: AsyncConnection, proof_id: str) -> list[Finding]:
+    """What was found when the bundle was submitted."""
+    found = await connection.execute(sa.select(proof_bundles.c.findings).where(proof_bundles.c.id == proof_id))
+    rows = msgspec.json.decode(bytes(found.scalar_one()), type=list[tuple[Severity, str, str, str]])
+    return [Finding(*row) for row in rows]
 
 
-async def list_links(connection: AsyncConnection, bundle: StoredBundle) -> list[Link]:
+async def list_links(connection: AsyncConnection, proof_id: str) -> list[Link]:
     """What the bundle speaks of, by id."""
     columns = proof_links.c
-    found = sa.select(columns.kind, columns.target).where(columns.proof_id == bundle.id)
+    found = sa.select(columns.kind, columns.target).where(columns.proof_id == proof_id)
     ordered = found.order_by(columns.kind, columns.target)
     return [Link(LinkKind(row.kind), row.target) for row in await connection.execute(ordered)]
 
@@ -104,7 +106,7 @@ async def list_links(connection: AsyncConnection, bundle: StoredBundle) -> list[
 class BundlePage(NamedTuple):
     """A part of a list. `next_before`: the list goes on with the bundles before this id; None: this is all."""
 
-    bundles: list[StoredBundle]
+    bundles: Sequence[sa.Row[Any]]
     next_before: str | None
 
 
@@ -132,10 +134,10 @@ async def list_bundles(
     return BundlePage(bundles, horizon or None)
 
 
-async def _list_by_id(connection: AsyncConnection, ids: Sequence[str]) -> list[StoredBundle]:
+async def _list_by_id(connection: AsyncConnection, ids: Sequence[str]) -> Sequence[sa.Row[Any]]:
     columns = proof_bundles.c
     found = sa.select(*_LISTED).where(columns.id.in_(ids)).order_by(columns.id.desc())
-    return [_bundle(row) for row in (await connection.execute(found)).mappings()] if ids else []
+    return (await connection.execute(found)).all() if ids else []
 
 
 class _Scan(NamedTuple):
@@ -198,10 +200,10 @@ def _named(wanted: BundleFilter) -> list[sa.ColumnElement[bool]]:
     """The conditions on what a bundle is about, that of the fewest bundles first."""
     columns = proof_bundles.c
     named: list[sa.ColumnElement[bool]] = []
-    if wanted.run_id is not None:
-        named.append(columns.run_id == wanted.run_id)
-    if wanted.commit is not None:
-        named.append(columns.commit == wanted.commit)
+    if wanted.query.run_id is not None:
+        named.append(columns.run_id == wanted.query.run_id)
+    if wanted.query.commit is not None:
+        named.append(columns.commit == wanted.query.commit)
     if wanted.issue_ids is not None:
         named.append(columns.issue_id.in_(wanted.issue_ids))
     return named
@@ -224,9 +226,9 @@ def _of_link(project_id: int, link: Link, conditions: Sequence[sa.ColumnElement[
 
 def _kinds(wanted: BundleFilter) -> list[tuple[bool, str, str]]:
     """Every combination of signature, verdict and tier that is wanted."""
-    verified = (True, False) if wanted.is_verified is None else (wanted.is_verified,)
-    verdicts = tuple(ProofVerdict) if wanted.verdict is None else (wanted.verdict,)
-    tiers = tuple(ProofTier) if wanted.tier is None else (wanted.tier,)
+    verified = (True, False) if wanted.query.verified is None else (wanted.query.verified,)
+    verdicts = tuple(ProofVerdict) if wanted.query.verdict is None else (wanted.query.verdict,)
+    tiers = tuple(ProofTier) if wanted.query.tier is None else (wanted.query.tier,)
     return [(one, verdict.value, tier.value) for one, verdict, tier in product(verified, verdicts, tiers)]
 
 
@@ -240,43 +242,39 @@ def _any_of(kinds: Sequence[tuple[bool, str, str]]) -> list[sa.ColumnElement[boo
 
 
 async def create(
-    connection: AsyncConnection,
-    bundle: StoredBundle,
-    body: bytes,
-    findings: Sequence[Finding],
-    links: Sequence[Link],
-    max_bytes: int,
-) -> StoredBundle | None:
-    """Store a bundle. The one that is there already, if it is of the same bytes; None: this one was stored.
+    connection: AsyncConnection, bundle: Mapping[str, Any], links: Sequence[Link], max_bytes: int
+) -> tuple[sa.Row[Any], bool]:
+    """Store a bundle, given by its columns. The bundle as stored, and whether it is new: false if the same bytes are
+    there already.
 
     Raises Conflict for an id that other bytes have, and at `max_bytes` of the organization. An unsigned bundle does
     not take the id of a verified one; a verified bundle takes that of an unsigned one, which stays beside it.
     """
-    known = await find(connection, bundle.origin.project_id, bundle.bundle_id)
-    if known is not None and (known.is_verified or not bundle.is_verified):
-        origin = bundle.origin
-        same = await find_by_digest(connection, origin.project_id, origin.digest, origin.media_type)
+    known = await find(connection, bundle["project_id"], bundle["bundle_id"])
+    if known is not None and (known.is_verified or not bundle["is_verified"]):
+        same = await find_by_digest(connection, bundle["project_id"], bundle["digest"], bundle["media_type"])
         if same is not None:
-            return same
+            return same, False
         kind = "A verified bundle" if known.is_verified else "A bundle"
         raise Conflict(f"{kind} with this bundleId and other bytes is stored.")
     await _count(connection, bundle, max_bytes)
-    await connection.execute(proof_bundles.insert().values(_row(bundle, body, findings)))
+    await connection.execute(proof_bundles.insert().values(bundle))
     if links:
-        owner = {"proof_id": bundle.id, "org_id": bundle.origin.org_id, "project_id": bundle.origin.project_id}
+        owner = {"proof_id": bundle["id"], "org_id": bundle["org_id"], "project_id": bundle["project_id"]}
         rows = [{**owner, "kind": link.kind.value, "target": link.target} for link in links]
         await connection.execute(proof_links.insert(), rows)
-    return None
+    (stored,) = await _list_by_id(connection, [bundle["id"]])
+    return stored, True
 
 
-async def _count(connection: AsyncConnection, bundle: StoredBundle, max_bytes: int) -> None:
+async def _count(connection: AsyncConnection, bundle: Mapping[str, Any], max_bytes: int) -> None:
     """Raises Conflict when the organization would have more than `max_bytes`, or more than half of it in bundles that
-    are not signed: whoever may hand in could keep out those that are. 0: no limit.
+    are not signed: callers who submit unsigned bundles could keep out the others. 0: no limit.
     """
-    columns, size = proof_usage.c, bundle.origin.size
-    unsigned = 0 if bundle.is_verified else size
+    columns, size = proof_usage.c, bundle["size"]
+    unsigned = 0 if bundle["is_verified"] else size
     sums = sa.select(sa.func.sum(columns.bytes), sa.func.sum(columns.unsigned_bytes))
-    used = (await connection.execute(sums.where(columns.org_id == bundle.origin.org_id))).one()
+    used = (await connection.execute(sums.where(columns.org_id == bundle["org_id"]))).one()
     if max_bytes and int(used[0] or 0) + size > max_bytes:
         raise Conflict(
             f"The bundle would exceed the {max_bytes} bytes that the organization may have in proof bundles."
@@ -285,43 +283,7 @@ async def _count(connection: AsyncConnection, bundle: StoredBundle, max_bytes: i
         raise Conflict(f"The bundle would exceed the {max_bytes // 2} bytes that unsigned bundles may have.")
     changes = {"bundles": columns.bundles + 1, "bytes": columns.bytes + size}
     changes |= {"unsigned_bytes": columns.unsigned_bytes + unsigned}
-    of_project = columns.project_id == bundle.origin.project_id
+    of_project = columns.project_id == bundle["project_id"]
     if (await connection.execute(proof_usage.update().where(of_project).values(changes))).rowcount == 0:
-        new = {"project_id": bundle.origin.project_id, "org_id": bundle.origin.org_id, "bundles": 1}
+        new = {"project_id": bundle["project_id"], "org_id": bundle["org_id"], "bundles": 1}
         await connection.execute(proof_usage.insert().values({**new, "bytes": size, "unsigned_bytes": unsigned}))
-
-
-def _bundle(row: Any) -> StoredBundle:
-    origin = Origin(
-        row["org_id"],
-        row["project_id"],
-        row["submitted_by"],
-        row["received_at"],
-        row["media_type"],
-        bytes(row["digest"]),
-        row["size"],
-    )
-    kept = {name: row[name] for name in _KEPT}
-    return StoredBundle(origin=origin, **kept)
-
-
-def _row(bundle: StoredBundle, body: bytes, findings: Sequence[Finding]) -> dict[str, Any]:
-    origin = bundle.origin
-    return {
-        **{name: getattr(bundle, name) for name in _KEPT},
-        "is_verified": bundle.is_verified,
-        "org_id": origin.org_id,
-        "project_id": origin.project_id,
-        "submitted_by": origin.submitted_by,
-        "received_at": origin.received_at,
-        "media_type": origin.media_type,
-        "digest": origin.digest,
-        "size": origin.size,
-        "findings": msgspec.json.encode(findings),
-        "body": body,
-    }
-
-
-def _decode_findings(raw: bytes) -> list[Finding]:
-    rows = msgspec.json.decode(raw, type=list[tuple[Severity, str, str, str]])
-    return [Finding(*row) for row in rows]
