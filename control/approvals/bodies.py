@@ -7,13 +7,13 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from chassis.db.database import format_time
 from chassis.http.validation import Issues, check_length
-from control.approvals.model import RequestRecord, Status, VoteCount
+from control.approvals.model import RequestRecord, Status
 from control.approvals.policies.api import ActionName, TargetType, TtlMinutes
 from control.approvals.policies.rules import Effect, RiskClass, Source
 from control.approvals.tables import MAX_REASON_LENGTH, MAX_TARGET_ID_LENGTH
 from control.http.field_types import Slug, Timestamp
+from control.routing.resource import shown_as
 from proto.identity import UNPRINTABLE, VISIBLE_PATTERN, ZERO_WIDTH
 
 REQUEST_ID_PATTERN: Final = "^apr_[0-9a-z]{26}$"
@@ -151,12 +151,6 @@ def check_prose(path: str, text: str, issues: Issues) -> str:
     return text.strip()
 
 
-def check_new(body: NewRequest, issues: Issues) -> None:
-    """Adds issues for what the types do not check."""
-    if body.summary is not None:
-        check_prose("body.summary", body.summary, issues)
-
-
 def reason_or_none(body: Approval | Rejection | None) -> str | None:
     """The reason, None if there is none. Raises BadRequest for an invalid one, and for an empty one of a rejection."""
     if body is None or body.reason is msgspec.UNSET:
@@ -173,33 +167,11 @@ def reason_or_none(body: Approval | Rejection | None) -> str | None:
 
 def request_body(request: RequestRecord, now: datetime) -> ApprovalRequest:
     """The API representation at that time."""
-    return ApprovalRequest(
-        id=request.id,
-        org_id=request.org_id,
+    return shown_as(
+        ApprovalRequest,
+        request,
         requester_principal_id=request.requester_id,
         on_behalf_of_principal_id=request.on_behalf_of,
-        action=request.action,
-        risk_class=request.risk_class,
-        target_type=request.target_type,
-        target_id=request.target_id,
         status=request.status_at(now),
-        min_approvers=request.min_approvers,
-        policy_id=request.policy_id,
         decider_principal_id=request.decider_id,
-        decided_at=None if request.decided_at is None else format_time(request.decided_at),
-        reason=request.reason,
-        expires_at=format_time(request.expires_at),
-        created_at=format_time(request.created_at),
-        payload=request.payload,
-    )
-
-
-def vote_body(request: RequestRecord, vote_count: VoteCount, idempotent: bool, now: datetime) -> VoteResult:
-    """The API representation at that time."""
-    return VoteResult(
-        request_body(request, now),
-        vote_count.approvals,
-        vote_count.remaining,
-        vote_count.has_independent_approver,
-        idempotent,
     )

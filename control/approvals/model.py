@@ -166,22 +166,12 @@ class RequestRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredVote:
-    """A vote as stored. `owner_group`: the voter's at that time."""
+class StoredVote(Participant):
+    """A vote with its voter, as stored. `owner_group`: the voter's at that time."""
 
-    principal_id: str
-    kind: PrincipalKind
     verdict: Verdict
     reason: str | None
-    on_behalf_of: str | None
-    act_chain: tuple[str, ...]
-    owner_group: frozenset[str]
     voted_at: datetime
-
-    @property
-    def acting_principal_ids(self) -> frozenset[str]:
-        """The voter, the one it acts on behalf of, and its actor chain."""
-        return acting_ids(self.principal_id, self.on_behalf_of, self.act_chain)
 
 
 class Approver(NamedTuple):

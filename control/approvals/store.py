@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,7 +15,7 @@ from chassis.auth.tables import principals
 from chassis.db.database import to_milliseconds
 from chassis.errors import NotFound
 from control.approvals.model import Participant, RequestRecord, Status, StoredVote, Verdict, acting_ids
-from control.approvals.policies.rules import RiskClass, Rule, Source, reason
+from control.approvals.policies.rules import RiskClass, Rule, Source, decision_reason
 from control.approvals.tables import DECIDED, MARKED_EXPIRED, OPEN, approval_requests, approval_votes
 from proto.identity import PrincipalKind, Role
 
@@ -116,10 +116,10 @@ async def find(connection: AsyncConnection, org_id: str, request_id: str) -> Req
 
 
 async def get(connection: AsyncConnection, org_id: str, request_id: str) -> RequestRecord:
-    """A request that is known to exist. Raises LookupError."""
+    """The same. Raises NotFound."""
     found = await find(connection, org_id, request_id)
     if found is None:
-        raise LookupError(request_id)
+        raise NotFound
     return found
 
 
@@ -127,15 +127,26 @@ async def list_requests(
     connection: AsyncConnection, org_id: str, status: Status | None, now: datetime, limit: int
 ) -> list[RequestRecord]:
     """At most `limit` requests with this status (None: any) at that time, newest first."""
-    return await _list_newest(connection, org_id, _status_conditions(status, now), None, limit)
+    return await list_newest(connection, org_id, [status], now, None, limit)
 
 
-async def list_ended(
-    connection: AsyncConnection, org_id: str, statuses: Iterable[Status], now: datetime, before: str | None, limit: int
+async def list_newest(
+    connection: AsyncConnection,
+    org_id: str,
+    statuses: Iterable[Status | None],
+    now: datetime,
+    before: str | None,
+    limit: int,
 ) -> list[RequestRecord]:
-    """At most `limit` requests with one of these statuses at that time, newest first; those older than `before`."""
-    conditions = [one for status in statuses for one in _status_conditions(status, now)]
-    return await _list_newest(connection, org_id, conditions, before, limit)
+    """The same of several statuses. `before`: only requests older than the one with this id."""
+    found: list[RequestRecord] = []
+    for conditions in (each for status in statuses for each in _status_conditions(status, now)):
+        page = sa.select(approval_requests).where(approval_requests.c.org_id == org_id, *conditions)
+        if before is not None:
+            page = page.where(approval_requests.c.id < before)
+        page = page.order_by(approval_requests.c.id.desc()).limit(limit)
+        found += [_request(row) for row in (await connection.execute(page)).mappings()]
+    return sorted(found, key=lambda one: one.id, reverse=True)[:limit]
 
 
 async def list_pending(
@@ -246,28 +257,9 @@ async def principal_names(connection: AsyncConnection, principal_ids: Iterable[s
     return {row.id: row.name for row in await connection.execute(found)}
 
 
-def expiry_time(now: datetime, minutes: int) -> datetime:
-    """When a request created at `now` expires."""
-    return to_milliseconds(now) + timedelta(minutes=minutes)
-
-
-_Conditions = tuple[sa.ColumnElement[bool] | sa.TextClause, ...]
-
-
-async def _list_newest(
-    connection: AsyncConnection, org_id: str, alternatives: Iterable[_Conditions], before: str | None, limit: int
-) -> list[RequestRecord]:
-    found: list[RequestRecord] = []
-    for conditions in alternatives:
-        page = sa.select(approval_requests).where(approval_requests.c.org_id == org_id, *conditions)
-        if before is not None:
-            page = page.where(approval_requests.c.id < before)
-        page = page.order_by(approval_requests.c.id.desc()).limit(limit)
-        found += [_request(row) for row in (await connection.execute(page)).mappings()]
-    return sorted(found, key=lambda one: one.id, reverse=True)[:limit]
-
-
-def _status_conditions(status: Status | None, now: datetime) -> list[_Conditions]:
+def _status_conditions(
+    status: Status | None, now: datetime
+) -> list[tuple[sa.ColumnElement[bool] | sa.TextClause, ...]]:
     """Alternative conditions for requests of a status; each has a partial index of exactly these requests."""
     columns = approval_requests.c
     if status is None:
@@ -287,7 +279,7 @@ def _rule_columns(rule: Rule) -> dict[str, Any]:
         "machine_approver_ids": list(rule.machine_approver_ids),
         "policy_id": rule.policy_id,
         "policy_source": rule.source.value,
-        "policy_reason": reason(rule),
+        "policy_reason": decision_reason(rule),
     }
 
 

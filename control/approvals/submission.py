@@ -1,8 +1,8 @@
-"""Submits an action: evaluates the policies, and for ASK creates the open request, within the limits of open requests."""
+"""Submits an action: evaluates the policies, and for ASK creates the open request, if there are not too many."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
@@ -10,7 +10,6 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.membership_status import load_membership_statuses, owned_principals, owning_user
-from chassis.auth.model import AuthorizationContext
 from chassis.errors import ApiError
 from chassis.http.validation import Issues
 from chassis.limits.limiter import LimitResult
@@ -19,13 +18,14 @@ from control.approvals.bodies import ChannelNotification, Decision, NewRequest, 
 from control.approvals.model import RequestRecord
 from control.approvals.notifications import RequestLinks
 from control.approvals.policies import store as policies
-from control.approvals.policies.rules import Effect, PolicyQuery, Rule, decide, reason, required_approvals
+from control.approvals.policies.rules import Effect, PolicyQuery, Rule, decide, decision_reason, required_approvals
 from control.approvals.policies.store import resolve_project_id
 from control.approvals.store import RequestDetails
 from control.approvals.tables import OPEN, approval_requests
-from control.audit.record import record
 from control.audit.tables import MAX_OBJECT_ID_LENGTH
 from control.notify.deliveries.outbox import AllChannels, ChannelIds, DeliveryResult, EnqueueResult
+from control.routing.arguments import Transaction
+from control.routing.resource import shown_as
 from proto.errors import ErrorCode
 
 MAX_OPEN_PER_ORG: Final = 10_000  # per organization
@@ -66,17 +66,6 @@ async def check_open_limit(connection: AsyncConnection, org_id: str, requester_i
 
 
 @dataclass(frozen=True, slots=True)
-class Submission:
-    """One requested action. `trace_id`: id of the HTTP request, for the audit log."""
-
-    caller: AuthorizationContext
-    body: NewRequest
-    links: RequestLinks
-    trace_id: str
-    now: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class SubmitResult:
     """The rule that decided. `request` for ASK only; `created`: whether it is new. `queued`: deliveries to attempt."""
 
@@ -86,40 +75,39 @@ class SubmitResult:
     queued: Sequence[EnqueueResult] = ()
 
 
-async def submit(connection: AsyncConnection, submission: Submission) -> SubmitResult:
-    """Evaluate the policies; for ASK find the same open request or create one. Raises BadRequest for an unknown
+async def submit(transaction: Transaction, body: NewRequest, links: RequestLinks, now: datetime) -> SubmitResult:
+    """Evaluate the policies. For ASK, find the same open request or create one. Raises BadRequest for an unknown
     project, TooManyOpenRequests.
     """
-    caller, body = submission.caller, submission.body
-    issues = Issues()
+    connection, caller, issues = transaction.connection, transaction.caller, Issues()
     project_id = await resolve_project_id(connection, caller.org_id, body.project_tag, "body.projectTag", issues)
     issues.raise_if_any("The request body is not valid.")
     rules = await policies.list_enabled_rules(connection, caller.org_id, project_id)
     rule = decide(rules, PolicyQuery(body.action, body.target_type))
     if rule.effect is not Effect.ASK:
-        await _record_decision(connection, submission, rule)
+        target = f"{body.target_type}:{body.target_id}"[:MAX_OBJECT_ID_LENGTH]
+        await _record(transaction, rule.effect.value.lower(), target, body, rule)
         return SubmitResult(rule)
     details = RequestDetails(body.action, body.target_type, body.target_id, project_id, _payload(body, rule))
     requester = await store.load_participant(connection, caller)
-    existing = await store.find_open(connection, caller.org_id, requester, details, submission.now)
+    existing = await store.find_open(connection, caller.org_id, requester, details, now)
     if existing is not None:
-        return SubmitResult(rule, existing, queued=await _notify_channels(connection, submission, existing))
-    await check_open_limit(connection, caller.org_id, caller.principal_id, submission.now)
+        return SubmitResult(rule, existing, queued=await _notify_channels(connection, body, existing, links, now))
+    await check_open_limit(connection, caller.org_id, caller.principal_id, now)
     ttl = rule.ttl_minutes if body.ttl_minutes is msgspec.UNSET else body.ttl_minutes
-    created = await store.create(
-        connection, caller.org_id, requester, details, rule, store.expiry_time(submission.now, ttl), submission.now
-    )
-    await record(
-        connection, caller, "approval_request.create", created.id, _audit_data(body, rule), submission.trace_id
-    )
-    return SubmitResult(rule, created, True, await _notify_channels(connection, submission, created))
+    expires_at = now + timedelta(minutes=ttl)
+    created = await store.create(connection, caller.org_id, requester, details, rule, expires_at, now)
+    await _record(transaction, "create", created.id, body, rule)
+    return SubmitResult(rule, created, True, await _notify_channels(connection, body, created, links, now))
 
 
 def decision_body(result: SubmitResult, deliveries: list[DeliveryResult], now: datetime) -> Decision:
     """The API representation. A request that existed already shows its own values: a policy may have changed since."""
     rule, request = result.rule, result.request
     if request is None:
-        return Decision(rule.effect, rule.risk_class, reason(rule), required_approvals(rule), rule.source, None, [])
+        return Decision(
+            rule.effect, rule.risk_class, decision_reason(rule), required_approvals(rule), rule.source, None, []
+        )
     return Decision(
         rule.effect,
         request.risk_class,
@@ -127,46 +115,23 @@ def decision_body(result: SubmitResult, deliveries: list[DeliveryResult], now: d
         request.min_approvers,
         request.policy_source,
         request_body(request, now),
-        [ChannelNotification(one.channel_id, one.kind, one.delivered, one.error) for one in deliveries],
+        [shown_as(ChannelNotification, one) for one in deliveries],
     )
 
 
 async def _notify_channels(
-    connection: AsyncConnection, submission: Submission, request: RequestRecord
+    connection: AsyncConnection, body: NewRequest, request: RequestRecord, links: RequestLinks, now: datetime
 ) -> Sequence[EnqueueResult]:
     """Enqueue notifications; for an existing request only those of channels that have not been notified."""
-    channel_ids, notify = submission.body.channel_ids, submission.body.notify
-    if notify is msgspec.UNSET:
-        notify = channel_ids is not msgspec.UNSET
-    if not notify:
+    channel_ids = None if body.channel_ids is msgspec.UNSET else [*dict.fromkeys(body.channel_ids)]
+    if not (channel_ids is not None if body.notify is msgspec.UNSET else body.notify):
         return ()
-    target = (
-        AllChannels(request.project_id) if channel_ids is msgspec.UNSET else ChannelIds([*dict.fromkeys(channel_ids)])
-    )
-    return await notifications.notify_requested(connection, request, target, submission.links, submission.now)
+    target = AllChannels(request.project_id) if channel_ids is None else ChannelIds(channel_ids)
+    return await notifications.notify_requested(connection, request, target, links, now)
 
 
-async def _record_decision(connection: AsyncConnection, submission: Submission, rule: Rule) -> None:
-    body = submission.body
-    target = f"{body.target_type}:{body.target_id}"[:MAX_OBJECT_ID_LENGTH]
-    verb = rule.effect.value.lower()
-    await record(
-        connection, submission.caller, f"approval_request.{verb}", target, _audit_data(body, rule), submission.trace_id
-    )
-
-
-def _payload(body: NewRequest, rule: Rule) -> dict[str, Any]:
-    return {
-        "summary": body.summary,
-        "projectTag": body.project_tag,
-        "policySource": rule.source.value,
-        "policyReason": reason(rule),
-    }
-
-
-def _audit_data(body: NewRequest, rule: Rule) -> dict[str, Any]:
-    """Data of the audit event."""
-    return {
+async def _record(transaction: Transaction, verb: str, object_id: str, body: NewRequest, rule: Rule) -> None:
+    data = {
         "action": body.action,
         "targetType": body.target_type,
         "targetId": body.target_id,
@@ -174,4 +139,14 @@ def _audit_data(body: NewRequest, rule: Rule) -> dict[str, Any]:
         "riskClass": rule.risk_class.value,
         "policyId": rule.policy_id,
         "policySource": rule.source.value,
+    }
+    await transaction.record(f"approval_request.{verb}", object_id, data)
+
+
+def _payload(body: NewRequest, rule: Rule) -> dict[str, Any]:
+    return {
+        "summary": body.summary,
+        "projectTag": body.project_tag,
+        "policySource": rule.source.value,
+        "policyReason": decision_reason(rule),
     }

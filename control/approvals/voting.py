@@ -1,6 +1,6 @@
 """Votes and withdrawals, for the API and for chats.
 
-`load_cases` reads everything that the rules depend on, for any number of requests. The rules are functions of a `VoteCase`.
+`load_cases` reads everything that the rules depend on, for any number of requests. Rules are functions of a `VoteCase`.
 `approve` and `reject` apply them before they write a vote. Views use the same rules to show what the caller may do.
 """
 
@@ -95,7 +95,18 @@ async def load_cases(
     )
     found = await load_membership_statuses(connection, caller.org_id, everyone)
     voter = store.participant(caller, found)
-    return [_case(request, caller, voter, votes[request.id], found) for request in requests]
+    statuses = [found[one] for one in voter.owner_group]
+    return [
+        VoteCase(
+            request.with_current_owners(found),
+            caller,
+            voter,
+            request.may_decide(voter.principal_id, voter.kind, statuses),
+            votes[request.id],
+            _valid_approvers(request, votes[request.id], found),
+        )
+        for request in requests
+    ]
 
 
 def is_repeated_approval(case: VoteCase, now: datetime) -> bool:
@@ -156,24 +167,6 @@ def require_right_to_reject(caller: AuthorizationContext, request: RequestRecord
     if caller.scopes.isdisjoint({Scope.APPROVALS_READ, Scope.APPROVALS_DECIDE}):
         raise NotFound
     require_scope(caller.scopes, APPROVE_SCOPES)
-
-
-def _case(
-    request: RequestRecord,
-    caller: AuthorizationContext,
-    voter: Participant,
-    votes: Sequence[StoredVote],
-    found: Mapping[str, MembershipStatus],
-) -> VoteCase:
-    statuses = [found[one] for one in voter.owner_group]
-    return VoteCase(
-        request.with_current_owners(found),
-        caller,
-        voter,
-        request.may_decide(voter.principal_id, voter.kind, statuses),
-        votes,
-        _valid_approvers(request, votes, found),
-    )
 
 
 def _valid_approvers(
@@ -257,7 +250,7 @@ async def approve(connection: AsyncConnection, vote: VoteRequest) -> VoteOutcome
         return VoteOutcome(case.request, case.vote_count, idempotent=True, decided=False)
     request, vote_count = case.request, case.vote_count
     if not case.is_counted:
-        vote_count = await _cast(connection, vote, case, Verdict.APPROVE)
+        vote_count = await _write_vote(connection, vote, case, Verdict.APPROVE)
         await _record_audit(connection, vote, "approval_request.vote", request, vote_count)
     if vote_count.is_sufficient:
         request = await _decide(connection, vote, request, Status.APPROVED, vote_count)
@@ -274,20 +267,18 @@ async def reject(connection: AsyncConnection, vote: VoteRequest) -> VoteOutcome:
     case = await _load(connection, vote)
     if is_repeated_rejection(case, vote.now):
         return VoteOutcome(case.request, case.vote_count, idempotent=True, decided=False)
-    vote_count = await _cast(connection, vote, case, Verdict.REJECT)
+    vote_count = await _write_vote(connection, vote, case, Verdict.REJECT)
     request = await _decide(connection, vote, case.request, Status.REJECTED, vote_count)
     return VoteOutcome(request, vote_count, idempotent=False, decided=True)
 
 
 async def _load(connection: AsyncConnection, vote: VoteRequest) -> VoteCase:
-    request = await store.find(connection, vote.caller.org_id, vote.request_id)
-    if request is None:
-        raise NotFound
+    request = await store.get(connection, vote.caller.org_id, vote.request_id)
     (case,) = await load_cases(connection, vote.caller, [request])
     return case
 
 
-async def _cast(connection: AsyncConnection, vote: VoteRequest, case: VoteCase, verdict: Verdict) -> VoteCount:
+async def _write_vote(connection: AsyncConnection, vote: VoteRequest, case: VoteCase, verdict: Verdict) -> VoteCount:
     """Write the vote; returns the count with it."""
     await store.save_vote(connection, case.request, case.voter, verdict, vote.reason, vote.caller.token_id, vote.now)
     (voted,) = await load_cases(connection, vote.caller, [case.request])

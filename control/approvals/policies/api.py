@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from aiohttp import web
@@ -28,8 +28,8 @@ from control.approvals.policies.rules import (
     RiskClass,
     Rule,
     Source,
+    decision_reason,
     rank_rules,
-    reason,
     required_approvals,
 )
 from control.approvals.policies.store import check_deciders, check_machines, resolve_project_id
@@ -54,7 +54,6 @@ NEW: Final = {
 _INVALID_BODY: Final = "The request body is not valid."
 _READ: Final = bearer(Scope.POLICIES_READ)
 _WRITE: Final = bearer(Scope.POLICIES_WRITE)
-B = TypeVar("B")
 
 ActionName = Annotated[
     str,
@@ -330,19 +329,12 @@ async def _check(
 
 def _result(ranked: list[Rule]) -> DryRunResult:
     """The decision of the first rule."""
-    first = ranked[0]
-    return DryRunResult(
-        decision=first.effect,
-        risk_class=first.risk_class,
-        reason=reason(first),
-        min_approvers=required_approvals(first),
-        policy_source=first.source,
-        policy_id=first.policy_id,
-        approver_roles=[*first.approver_roles],
-        machine_approver_ids=[*first.machine_approver_ids],
-        ttl_minutes=first.ttl_minutes,
-        matching=[
-            MatchingRule(rule.policy_id, rule.name, rule.source, rule.action_pattern, rule.target_type, rule.effect)
-            for rule in ranked
-        ],
+    return shown_as(
+        DryRunResult,
+        ranked[0],
+        decision=ranked[0].effect,
+        reason=decision_reason(ranked[0]),
+        min_approvers=required_approvals(ranked[0]),
+        policy_source=ranked[0].source,
+        matching=[shown_as(MatchingRule, rule, policy_source=rule.source) for rule in ranked],
     )

@@ -157,8 +157,13 @@ def rank_rules(policies: Iterable[Rule], query: PolicyQuery) -> list[Rule]:
     first; then project, organization and built-in table. Within a source the more specific pattern ranks first, then a
     rule for the target type; on a tie the stricter effect, the higher risk, more approvers, the older policy.
     """
-    matching = [rule for rule in (*policies, *BUILTIN, FALLBACK) if _matches(rule, query)]
-    return sorted(sorted(matching, key=_creation_key), key=_precedence, reverse=True)
+    matching = [
+        rule
+        for rule in (*policies, *BUILTIN, FALLBACK)
+        if rule.target_type in (None, query.target_type) and matches(rule.action_pattern, query.action)
+    ]
+    by_age = sorted(matching, key=lambda rule: rule.policy_id or "")  # ids sort by the time of creation
+    return sorted(by_age, key=_precedence, reverse=True)
 
 
 def required_approvals(rule: Rule) -> int:
@@ -166,7 +171,7 @@ def required_approvals(rule: Rule) -> int:
     return rule.min_approvers if rule.effect is Effect.ASK else 0
 
 
-def reason(rule: Rule) -> str:
+def decision_reason(rule: Rule) -> str:
     """A sentence for people: which rule decided, and what."""
     approvals = "1 approval" if rule.min_approvers == 1 else f"{rule.min_approvers} approvals"
     verdict = {
@@ -177,26 +182,13 @@ def reason(rule: Rule) -> str:
     return f"{_SOURCE_PHRASES[rule.source].format(name=rule.name)} {verdict}."
 
 
-def _matches(rule: Rule, query: PolicyQuery) -> bool:
-    return rule.target_type in (None, query.target_type) and matches(rule.action_pattern, query.action)
-
-
-def _tier(rule: Rule) -> int:
-    is_org_deny = rule.source is Source.ORGANIZATION and rule.effect is Effect.DENY
-    return _ORG_DENY_TIER if is_org_deny else _SOURCE_ORDER[rule.source]
-
-
 def _precedence(rule: Rule) -> tuple[int, tuple[int, ...], bool, int, int, int]:
+    is_org_deny = rule.source is Source.ORGANIZATION and rule.effect is Effect.DENY
     return (
-        -_tier(rule),
+        -(_ORG_DENY_TIER if is_org_deny else _SOURCE_ORDER[rule.source]),
         specificity(rule.action_pattern),
         rule.target_type is not None,
         _STRICTNESS[rule.effect],
         _RISK[rule.risk_class],
         rule.min_approvers,
     )
-
-
-def _creation_key(rule: Rule) -> str:
-    """The policy id: ids sort by creation time."""
-    return rule.policy_id or ""

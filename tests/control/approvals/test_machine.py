@@ -37,7 +37,7 @@ from control.approvals.model import RequestRecord, Status
 from control.approvals.notifications import LinkBuilder
 from control.approvals.policies import store as policies
 from control.approvals.policies.rules import DECIDING_ROLES
-from control.approvals.submission import Submission, submit
+from control.approvals.submission import submit
 from control.approvals.tables import approval_requests, approval_votes
 from control.approvals.task import ExpiryTask
 from control.approvals.voting import VoteRequest
@@ -45,6 +45,7 @@ from control.audit.record import Actor, record
 from control.audit.tables import audit_events
 from control.audit.verify import verify_stored
 from control.identity import organization_repository
+from control.routing.arguments import Transaction
 from proto.identity import PrincipalKind, Role
 from tests.control.approvals.office import POLICY, context
 from tests.selection import scaled
@@ -298,7 +299,7 @@ class Machine(RuleBasedStateMachine):
         try:
             async with self.database.write() as connection:
                 answered = await submit(
-                    connection, Submission(self.reach(by, behalf), body, LinkBuilder().for_org("acme"), "r", self.now)
+                    Transaction(connection, self.reach(by, behalf), "r"), body, LinkBuilder().for_org("acme"), self.now
                 )
         except ApiError as error:
             return error

@@ -1,4 +1,4 @@
-"""Approvals in the whole service: with real channels and receivers, its limits, and the indexes that its statements use."""
+"""Approvals in the whole service: with real channels and receivers, their limits, and the indexes of their lists."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -15,9 +15,10 @@ from control.approvals import store, submission
 from control.approvals.bodies import NewRequest
 from control.approvals.model import Status
 from control.approvals.notifications import LinkBuilder
-from control.approvals.submission import Submission, submit
+from control.approvals.submission import submit
 from control.approvals.task import ExpiryTask
 from control.identity.member_repository import retire_machine
+from control.routing.arguments import Transaction
 from control.settings import ControlSettings
 from proto.identity import PrincipalKind, Role
 from tests.chassis.auth.tenants import new_member_token, new_tenant
@@ -138,7 +139,7 @@ async def test_queries_lists_and_expiry_use_their_indexes(sqlite: Database) -> N
     with Plans(sqlite, "approval_requests") as found:
         async with sqlite.write() as connection:
             body = NewRequest(action="run.it", target_type="x", target_id="y")
-            await submit(connection, Submission(caller, body, LinkBuilder().for_org("acme"), "r", NOW))
+            await submit(Transaction(connection, caller, "r"), body, LinkBuilder().for_org("acme"), NOW)
             plans["ask"], found.seen = found.seen, []
             for status in (None, *Status):
                 await store.list_requests(connection, org.id, status, NOW, 50)

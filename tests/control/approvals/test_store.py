@@ -19,11 +19,12 @@ from control.approvals.notifications import LinkBuilder
 from control.approvals.policies import store as policies
 from control.approvals.policies.rules import FALLBACK
 from control.approvals.store import RequestDetails
-from control.approvals.submission import Submission, submit
+from control.approvals.submission import submit
 from control.approvals.tables import approval_votes
 from control.approvals.voting import VoteOutcome, VoteRequest
 from control.audit.tables import audit_events
 from control.audit.verify import verify_stored
+from control.routing.arguments import Transaction
 from proto.identity import PrincipalKind
 from tests.chassis.auth.tenants import Tenant, new_tenant
 from tests.control.approvals.office import POLICY, Office, context, new_member
@@ -84,7 +85,7 @@ async def asked(database: Database, acme: Tenant) -> RequestRecord:
         await policies.create(connection, acme.organization.id, None, POLICY)
         body = NewRequest(action="run.it", target_type="x", target_id="y")
         caller = context(acme.organization, acme.owner_id)
-        made = (await submit(connection, Submission(caller, body, LinkBuilder().for_org("acme"), "r", NOW))).request
+        made = (await submit(Transaction(connection, caller, "r"), body, LinkBuilder().for_org("acme"), NOW)).request
     assert made is not None
     return made
 

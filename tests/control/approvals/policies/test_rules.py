@@ -21,9 +21,9 @@ from control.approvals.policies.rules import (
     Rule,
     Source,
     decide,
+    decision_reason,
     matches,
     rank_rules,
-    reason,
     required_approvals,
     specificity,
 )
@@ -139,7 +139,7 @@ def test_the_order_of_policies_in_the_store_does_not_matter(
     assert every[-1] is FALLBACK
     for rule in every:
         assert required_approvals(rule) == (rule.min_approvers if rule.effect is Effect.ASK else 0)
-        assert reason(rule).endswith(("the action.", "approval.", "approvals."))
+        assert decision_reason(rule).endswith(("the action.", "approval.", "approvals."))
 
 
 def test_builtin_rules() -> None:
@@ -178,14 +178,14 @@ def test_reasons_say_which_rule_decided_and_what() -> None:
         risk_class=RiskClass.LOW,
         min_approvers=2,
     )
-    assert reason(policy) == 'The project policy "Freeze" requires 2 approvals.'
+    assert decision_reason(policy) == 'The project policy "Freeze" requires 2 approvals.'
     freeze = replace(policy, source=Source.ORGANIZATION, effect=Effect.DENY)
-    assert reason(freeze) == 'The organization policy "Freeze" denies the action.'
+    assert decision_reason(freeze) == 'The organization policy "Freeze" denies the action.'
     assert (
-        reason(decide([], PolicyQuery("issue.resolve", "issue")))
+        decision_reason(decide([], PolicyQuery("issue.resolve", "issue")))
         == "The built-in rule for issue.resolve allows the action."
     )
-    assert reason(FALLBACK) == "No other rule matches the action: the fallback requires 1 approval."
+    assert decision_reason(FALLBACK) == "No other rule matches the action: the fallback requires 1 approval."
 
 
 def test_invalid_patterns_and_actions() -> None:
