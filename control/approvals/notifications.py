@@ -1,4 +1,4 @@
-"""Notifications about a request: that an approval is needed, and the outcome."""
+"""Notifications about a request: that an approval is needed, and that it was decided or has expired."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ async def notify_requested(
     now: datetime,
 ) -> list[EnqueueResult]:
     """Enqueue a message for each channel of the target that has not been notified, and store which channels have to be
-    notified of the outcome. In total these are at most `outbox.MAX_CHANNELS`: one transaction enqueues the outcome.
+    notified of its end. In total these are at most `outbox.MAX_CHANNELS`: one transaction enqueues their messages.
     """
     names = await store.principal_names(connection, involved_principals(request))
     message = requested_message(request, links, names, now)
@@ -87,7 +87,7 @@ async def notify_requested(
 async def notify_resolved(
     connection: AsyncConnection, request: RequestRecord, links: RequestLinks, now: datetime
 ) -> None:
-    """Enqueue the outcome for the notified channels, which cancels announcements that have not been sent."""
+    """Enqueue a message about the end for notified channels. It cancels announcements that have not been sent."""
     if request.told_channel_ids:
         names = await store.principal_names(connection, involved_principals(request))
         message = resolved_message(request, links, names, now)

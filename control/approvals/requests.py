@@ -157,14 +157,14 @@ class ApprovalRequests:
             now = self.now()  # after the wait for the write transaction: the request may expire meanwhile
             links = self.link_builder.for_org(transaction.caller.org_slug)
             given = VoteRequest(transaction.caller, found.id, reason, transaction.request_id, now)
-            outcome = await voting.cast_vote(transaction.connection, vote, given, links)
-        count = outcome.vote_count
+            cast = await voting.cast_vote(transaction.connection, vote, given, links)
+        count = cast.vote_count
         return VoteResult(
-            request_body(outcome.request, now),
+            request_body(cast.request, now),
             count.approvals,
             count.remaining,
             count.has_independent_approver,
-            outcome.idempotent,
+            cast.idempotent,
         )
 
     async def _find(self, request: web.Request, _stack: AsyncExitStack) -> RequestRecord:

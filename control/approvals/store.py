@@ -75,7 +75,13 @@ async def create(
         "target_id": details.target_id,
         "project_id": details.project_id,
         "status": Status.PENDING.value,
-        **_rule_columns(rule),
+        "risk_class": rule.risk_class.value,
+        "min_approvers": rule.min_approvers,
+        "approver_roles": [role.value for role in rule.approver_roles],
+        "machine_approver_ids": list(rule.machine_approver_ids),
+        "policy_id": rule.policy_id,
+        "policy_source": rule.source.value,
+        "policy_reason": decision_reason(rule),
         "expires_at": to_milliseconds(expires_at),
         "created_at": to_milliseconds(now),
         "payload": dict(details.payload),
@@ -153,7 +159,7 @@ async def list_pending(
     connection: AsyncConnection, org_id: str, now: datetime, after: tuple[datetime, str] | None, limit: int
 ) -> list[RequestRecord]:
     """At most `limit` pending requests, the first to expire first; `after`: expiry and id of the one before them. Only
-    their ids are sorted, of which `open_limits` bounds the number.
+    their ids are sorted, of which `submission` bounds the number.
     """
     columns = approval_requests.c
     page = sa.select(columns.id).where(columns.org_id == org_id, OPEN, columns.expires_at > now)
@@ -190,7 +196,7 @@ async def decide(connection: AsyncConnection, request: RequestRecord, values: Ma
 async def set_notified_channels(
     connection: AsyncConnection, request: RequestRecord, channel_ids: Sequence[str]
 ) -> None:
-    """Store which channels were notified of the request and have to be notified of its outcome."""
+    """Store which channels were notified of the request and have to be notified of its decision or expiry."""
     where = approval_requests.c.id == request.id
     await connection.execute(approval_requests.update().where(where).values(told_channel_ids=list(channel_ids)))
 
@@ -269,18 +275,6 @@ def _status_conditions(
     if status is Status.EXPIRED:
         return [(MARKED_EXPIRED,), (OPEN, columns.expires_at <= now)]
     return [(DECIDED, columns.status == status.value)]
-
-
-def _rule_columns(rule: Rule) -> dict[str, Any]:
-    return {
-        "risk_class": rule.risk_class.value,
-        "min_approvers": rule.min_approvers,
-        "approver_roles": [role.value for role in rule.approver_roles],
-        "machine_approver_ids": list(rule.machine_approver_ids),
-        "policy_id": rule.policy_id,
-        "policy_source": rule.source.value,
-        "policy_reason": decision_reason(rule),
-    }
 
 
 def _vote(row: sa.Row[*tuple[Any, ...]]) -> StoredVote:

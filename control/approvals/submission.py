@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import sqlalchemy as sa
@@ -88,7 +88,13 @@ async def submit(transaction: Transaction, body: NewRequest, links: RequestLinks
         target = f"{body.target_type}:{body.target_id}"[:MAX_OBJECT_ID_LENGTH]
         await _record(transaction, rule.effect.value.lower(), target, body, rule)
         return SubmitResult(rule)
-    details = RequestDetails(body.action, body.target_type, body.target_id, project_id, _payload(body, rule))
+    payload = {
+        "summary": body.summary,
+        "projectTag": body.project_tag,
+        "policySource": rule.source.value,
+        "policyReason": decision_reason(rule),
+    }
+    details = RequestDetails(body.action, body.target_type, body.target_id, project_id, payload)
     requester = await store.load_participant(connection, caller)
     existing = await store.find_open(connection, caller.org_id, requester, details, now)
     if existing is not None:
@@ -141,12 +147,3 @@ async def _record(transaction: Transaction, verb: str, object_id: str, body: New
         "policySource": rule.source.value,
     }
     await transaction.record(f"approval_request.{verb}", object_id, data)
-
-
-def _payload(body: NewRequest, rule: Rule) -> dict[str, Any]:
-    return {
-        "summary": body.summary,
-        "projectTag": body.project_tag,
-        "policySource": rule.source.value,
-        "policyReason": decision_reason(rule),
-    }

@@ -58,7 +58,7 @@ approval_requests: Final = sa.Table(
     sa.Column("expires_at", UtcTime, nullable=False),
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("payload", sa.JSON(none_as_null=True)),
-    sa.Column("told_channel_ids", sa.JSON, nullable=False),  # channels to notify of the outcome
+    sa.Column("told_channel_ids", sa.JSON, nullable=False),  # channels to notify of the decision
     sa.Column("expiry_noted", sa.Boolean, nullable=False),
     sa.CheckConstraint("status IN ('PENDING', 'APPROVED', 'REJECTED')", name="status"),
     enum_check("risk_class", RiskClass),

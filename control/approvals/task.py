@@ -10,7 +10,6 @@ from typing import Final
 import sqlalchemy as sa
 import structlog
 from aiohttp import web
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.tables import organizations
 from chassis.db.database import Database, DatabaseUnavailable, format_time
@@ -108,11 +107,8 @@ class ExpiryTask:
             now = self._now()
             if not await store.mark_expired(connection, due.id, now):
                 return False
-            await self._record_and_notify(connection, due, now)
+            request = await store.get(connection, due.org_id, due.id)
+            data = {"action": request.action, "expiresAt": format_time(request.expires_at)}
+            await record(connection, Actor(due.org_id), "approval_request.expire", due.id, data, AUDIT_TRACE_ID)
+            await notifications.notify_resolved(connection, request, self._link_builder.for_org(due.slug), now)
         return True
-
-    async def _record_and_notify(self, connection: AsyncConnection, due: _DueRequest, now: datetime) -> None:
-        request = await store.get(connection, due.org_id, due.id)
-        data = {"action": request.action, "expiresAt": format_time(request.expires_at)}
-        await record(connection, Actor(due.org_id), "approval_request.expire", due.id, data, AUDIT_TRACE_ID)
-        await notifications.notify_resolved(connection, request, self._link_builder.for_org(due.slug), now)

@@ -21,6 +21,7 @@ from chassis.http.web import Route
 from control.approvals import store, voting
 from control.approvals.bodies import ApprovalRequest, request_body
 from control.approvals.model import RequestRecord, Status, StoredVote, Verdict
+from control.approvals.notifications import involved_principals
 from control.approvals.requests import ONE, PATH, TAG
 from control.approvals.voting import VoteCase, explain_approval, explain_rejection
 from control.http.context import HandlerContext
@@ -101,14 +102,6 @@ class ApprovalInbox(msgspec.Struct, frozen=True, rename="camel"):
     pending_count: Annotated[
         int, Meta(ge=0, description="Pending requests of the organization, whatever the filter is.")
     ]
-
-
-def involved_principals(case: VoteCase) -> set[str]:
-    """The principals that a view names."""
-    request, votes = case.request, case.votes[-MAX_LISTED_VOTES:]
-    named = {request.requester_id, request.on_behalf_of, request.decider_id}
-    named |= {one for vote in votes for one in (vote.principal_id, vote.on_behalf_of)}
-    return {one for one in named if one is not None}
 
 
 def view_body(case: VoteCase, names: dict[str, str], now: datetime) -> ApprovalView:
@@ -236,7 +229,9 @@ async def _load_views(
 ) -> list[ApprovalView]:
     """In three statements, however many there are."""
     cases = await voting.load_cases(connection, caller, requests)
-    named = set[str]().union(*(involved_principals(case) for case in cases))
+    votes = [vote for case in cases for vote in case.votes[-MAX_LISTED_VOTES:]]
+    named = {one for vote in votes for one in (vote.principal_id, vote.on_behalf_of) if one is not None}
+    named.update(*(involved_principals(case.request) for case in cases))
     names = await store.principal_names(connection, named)
     return [view_body(case, names, now) for case in cases]
 

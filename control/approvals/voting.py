@@ -68,11 +68,6 @@ class VoteCase:
             return count_votes(self.request.min_approvers, self.request.circle, self.approvers.values())
         return VoteCount(self.request.min_approvers, self.request.approvals or 0, bool(self.request.independent))
 
-    @property
-    def is_counted(self) -> bool:
-        """Whether the voter's approval counts."""
-        return self.counts(self.voter.principal_id)
-
     def counts(self, principal_id: str) -> bool:
         """Whether the principal's approval counts. That of an agent or service may not, although it may decide: it was
         cast on behalf of somebody who has left since, or while it belonged to the requester.
@@ -122,7 +117,7 @@ def is_repeated_approval(case: VoteCase, now: datetime) -> bool:
     _require_active_requester(case.request)
     _forbid_self_approval(case.request, case.voter)
     _require_decider(case)
-    return case.is_counted and not case.vote_count.is_sufficient
+    return case.counts(case.voter.principal_id) and not case.vote_count.is_sufficient
 
 
 def is_repeated_rejection(case: VoteCase, now: datetime) -> bool:
@@ -249,7 +244,7 @@ async def approve(connection: AsyncConnection, vote: VoteRequest) -> VoteOutcome
     if is_repeated_approval(case, vote.now):
         return VoteOutcome(case.request, case.vote_count, idempotent=True, decided=False)
     request, vote_count = case.request, case.vote_count
-    if not case.is_counted:
+    if not case.counts(case.voter.principal_id):
         vote_count = await _write_vote(connection, vote, case, Verdict.APPROVE)
         await _record_audit(connection, vote, "approval_request.vote", request, vote_count)
     if vote_count.is_sufficient:
@@ -323,7 +318,7 @@ async def cast_vote(connection: AsyncConnection, vote: Vote, request: VoteReques
     """Cast the vote (`voting.approve`, `voting.reject`) and enqueue notifications of a decision, without waiting for
     their delivery. Raises what the vote raises.
     """
-    outcome = await vote(connection, request)
-    if outcome.decided:
-        await notifications.notify_resolved(connection, outcome.request, links, request.now)
-    return outcome
+    cast = await vote(connection, request)
+    if cast.decided:
+        await notifications.notify_resolved(connection, cast.request, links, request.now)
+    return cast

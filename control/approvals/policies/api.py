@@ -321,9 +321,7 @@ async def _check(
     if isinstance(body, NewPolicy):
         await check_machines(connection, org_id, body.machine_approver_ids, body.approver_roles, issues)
         return await resolve_project_id(connection, org_id, body.project_slug, "body.projectSlug", issues)
-    roles = None if body.approver_roles is UNSET else body.approver_roles
-    machines = None if body.machine_approver_ids is UNSET else body.machine_approver_ids
-    await check_deciders(connection, org_id, policy_id, roles, machines, issues)
+    await check_deciders(connection, org_id, policy_id, body.approver_roles, body.machine_approver_ids, issues)
     return None
 
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import sqlalchemy as sa
+from msgspec import UNSET, UnsetType
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.id_generation import new_id
@@ -84,11 +85,11 @@ async def check_deciders(
     connection: AsyncConnection,
     org_id: str,
     policy_id: str,
-    roles: Sequence[str] | None,
-    machines: Sequence[str] | None,
+    roles: Sequence[str] | UnsetType,
+    machines: Sequence[str] | UnsetType,
     issues: Issues,
 ) -> None:
-    """Check who decides after a change of a policy; None: as before. Raises NotFound for a policy that does not
+    """Check who decides after a change of a policy; UNSET: as before. Raises NotFound for a policy that does not
     exist.
     """
     stored = sa.select(approval_policies.c.approver_roles, approval_policies.c.machine_approver_ids).where(
@@ -97,9 +98,9 @@ async def check_deciders(
     policy = (await connection.execute(stored)).one_or_none()
     if policy is None:
         raise NotFound
-    if machines is not None:
-        await check_machines(connection, org_id, machines, policy.approver_roles if roles is None else roles, issues)
-    elif roles is not None:
+    if machines is not UNSET:
+        await check_machines(connection, org_id, machines, policy.approver_roles if roles is UNSET else roles, issues)
+    elif roles is not UNSET:
         machine_issues = Issues()
         await check_machines(connection, org_id, policy.machine_approver_ids, roles, machine_issues)
         if machine_issues:

@@ -41,8 +41,6 @@ _Pem = Annotated[
     str,
     Meta(min_length=1, max_length=MAX_PEM_LENGTH, description="An Ed25519 or ECDSA P-256 key in PEM."),
 ]
-_Issuer = Annotated[str, Meta(min_length=1, max_length=MAX_ISSUER_LENGTH, description="`issuer.id` of its bundles.")]
-_KeyId = Annotated[str, line(MAX_KEY_ID_LENGTH)]
 
 
 class NewIssuerKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -51,7 +49,7 @@ class NewIssuerKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
     issuer: Annotated[str, line(MAX_ISSUER_LENGTH)]
     name: Name
     public_key: _Pem
-    key_id: _KeyId | None = None
+    key_id: Annotated[str, line(MAX_KEY_ID_LENGTH)] | None = None
     valid_from: TimeInput | None = None
     valid_until: TimeInput | None = None
 
@@ -73,7 +71,7 @@ class IssuerKeyBody(msgspec.Struct, frozen=True, rename="camel"):
     """A public key of an issuer. `status`: whether its signatures count now."""
 
     id: Annotated[str, Meta(pattern=ISSUER_KEY_ID_PATTERN)]
-    issuer: _Issuer
+    issuer: Annotated[str, Meta(min_length=1, max_length=MAX_ISSUER_LENGTH, description="`issuer.id` of its bundles.")]
     name: str
     key_id: str
     algorithm: KeyAlgorithm
@@ -168,16 +166,15 @@ class Attestation(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ProofBundleDetail(ProofBundleRecord, frozen=True, kw_only=True, rename="camel"):
-    """A stored bundle, parsed. `attestation` null: it was handed in without a Statement."""
+    """A stored bundle, parsed. `attestation` null: it was submitted without a Statement."""
 
     bundle: ProofBundle
     attestation: Attestation | None
 
 
 class ValidationResult(msgspec.Struct, frozen=True, rename="camel"):
-    """What handing the bundle in would find. `valid`: its shape and its signature count, and it has no error.
-    `signature` null: it was
-    not looked at, because the body is no envelope or no signature counts.
+    """What submitting the bundle would find. `valid`: its shape and its signature count, and it has no error.
+    `signature` null: it was not looked at, because the body is no envelope or no signature counts.
     """
 
     valid: bool
@@ -216,15 +213,13 @@ def summary_body(type_: type[S], row: Any, key: IssuerKey | None, now: datetime,
 
 def detail_body(record: ProofBundleRecord, bundle: ProofBundle, statement: Statement | None) -> ProofBundleDetail:
     """A stored bundle, parsed."""
-    attestation = None if statement is None else _attestation(statement)
+    attestation = None
+    if statement is not None:
+        around = {"subject": statement.subject, "predicate_type": statement.predicate_type}
+        attestation = shown_as(Attestation, statement.predicate, **around)
     return shown_as(ProofBundleDetail, record, bundle=bundle, attestation=attestation)
 
 
 def finding_bodies(findings: Sequence[Finding], severity: Severity) -> list[FindingBody]:
     """Those of one severity."""
     return [FindingBody(one.path, one.message, one.code) for one in findings if one.severity is severity]
-
-
-def _attestation(statement: Statement) -> Attestation:
-    subject, predicate_type = statement.subject, statement.predicate_type
-    return shown_as(Attestation, statement.predicate, subject=subject, predicate_type=predicate_type)

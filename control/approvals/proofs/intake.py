@@ -24,7 +24,7 @@ from control.approvals.proofs.model import IssuerKey, KeyStatus
 from control.approvals.proofs.references import PAYLOAD_PATH, SubmittedBundle, summarize
 from proto.proofs import dsse, reading
 from proto.proofs.bundle import Issuer, ProofBundle, Statement
-from proto.proofs.dsse import InvalidEnvelope, PublicKey
+from proto.proofs.dsse import InvalidEnvelope
 from proto.proofs.reading import find_distrust, find_faults
 from proto.proofs.semantics import LEDGER, Finding, Severity, check_payload, most_severe, within
 from proto.rfc3339 import parse_rfc3339
@@ -58,13 +58,6 @@ class ReceivedBody(NamedTuple):
     media_type: str
 
 
-class KnownKey(NamedTuple):
-    """A key of an issuer, ready to verify with."""
-
-    issuer_key: IssuerKey
-    public_key: PublicKey
-
-
 class ParsedBundle(NamedTuple):
     """A bundle whose shape is right. `signer` None: it is not signed. `statement`: what is around it, if anything."""
 
@@ -96,7 +89,10 @@ class Intake:
             nonlocal held
             self._received[principal_id] += size - held
             held = size
-            self._check_received(principal_id)
+            if self._received[principal_id] > MAX_RECEIVED_OF_PRINCIPAL:
+                raise RateLimited("Too many large proof bundles are handed in at once.", 1)
+            if self._received.total() > MAX_RECEIVED:
+                raise ServiceUnavailable("Too many large proof bundles are handed in at once; retry later.")
 
         try:
             raw = await read_body(
@@ -108,13 +104,7 @@ class Intake:
             if not self._received[principal_id]:
                 del self._received[principal_id]
 
-    def _check_received(self, principal_id: str) -> None:
-        if self._received[principal_id] > MAX_RECEIVED_OF_PRINCIPAL:
-            raise RateLimited("Too many large proof bundles are handed in at once.", 1)
-        if self._received.total() > MAX_RECEIVED:
-            raise ServiceUnavailable("Too many large proof bundles are handed in at once; retry later.")
-
-    async def read(self, received: ReceivedBody, keys: Sequence[KnownKey], now: datetime) -> SubmittedBundle:
+    async def read(self, received: ReceivedBody, keys: Sequence[IssuerKey], now: datetime) -> SubmittedBundle:
         """Raises BadRequest, with an issue for each fault, and PayloadTooLarge."""
         return await self._beside_the_loop(received, read_submission, received, keys, now)
 
@@ -130,12 +120,7 @@ class Intake:
             return await asyncio.to_thread(work, *arguments)
 
 
-def load_keys(keys: Sequence[IssuerKey]) -> list[KnownKey]:
-    """Keys that were checked when they were stored."""
-    return [KnownKey(one, dsse.load_public_key(one.public_key.encode())) for one in keys]
-
-
-def read_submission(received: ReceivedBody, keys: Sequence[KnownKey], now: datetime) -> SubmittedBundle:
+def read_submission(received: ReceivedBody, keys: Sequence[IssuerKey], now: datetime) -> SubmittedBundle:
     """The bundle, checked. Raises BadRequest for a signature that does not count, for a wrong shape, for keys of JSON
     and ids of claims that are there twice; PayloadTooLarge for more than MAX_CONTAINERS objects and lists.
     """
@@ -146,7 +131,7 @@ def read_submission(received: ReceivedBody, keys: Sequence[KnownKey], now: datet
     return summarize(parsed.bundle, parsed.signer, contradictions, place)
 
 
-def _verify_and_parse(received: ReceivedBody, keys: Sequence[KnownKey], now: datetime) -> ParsedBundle:
+def _verify_and_parse(received: ReceivedBody, keys: Sequence[IssuerKey], now: datetime) -> ParsedBundle:
     """Of several keys that have signed, one that counts is enough."""
     payload_type = MEDIA_TYPES[received.media_type]
     _require_few_containers(received.raw)
@@ -157,9 +142,10 @@ def _verify_and_parse(received: ReceivedBody, keys: Sequence[KnownKey], now: dat
     except InvalidEnvelope as error:
         raise _refusal("body", str(error), "malformed") from error
     issues, parsed = Issues(), None
-    usable_first = sorted(keys, key=lambda known: known.issuer_key.status_at(now) is not KeyStatus.ACTIVE)
-    for at in dsse.find_signers(envelope, [(known.issuer_key.key_id, known.public_key) for known in usable_first]):
-        signer = usable_first[at].issuer_key
+    usable_first = sorted(keys, key=lambda key: key.status_at(now) is not KeyStatus.ACTIVE)
+    loaded = [(key.key_id, dsse.load_public_key(key.public_key.encode())) for key in usable_first]
+    for at in dsse.find_signers(envelope, loaded):
+        signer = usable_first[at]
         if parsed is None:
             _require_few_containers(envelope.payload)
             parsed = _parse(envelope.payload, envelope.payload_type, PAYLOAD_PATH)
@@ -190,7 +176,7 @@ def _check_receipt(parsed: ParsedBundle, now: datetime) -> Iterator[Finding]:
 
 
 def reparse(received: ReceivedBody) -> ParsedBundle:
-    """A stored bundle. Its signature, if it has one, was verified when it was handed in."""
+    """A stored bundle. Its signature, if it has one, was verified when it was submitted."""
     payload, payload_type = received.raw, MEDIA_TYPES[received.media_type]
     if payload_type is None:
         envelope = dsse.parse(payload)

@@ -98,8 +98,8 @@ _WRITE: Final = bearer(Scope.KEYS_WRITE)
 
 @dataclass(frozen=True, slots=True)
 class ProofIssuers:
-    """Handlers of issuer keys, and their dependencies. Who reads proofs may read the keys. Changing them needs the
-    scope of keys, which administrators have: a token of a CI job that hands in bundles must not decide whose bundles
+    """Handlers of issuer keys, and their dependencies. A caller who reads proofs may read the keys. Changing them needs
+    the scope of keys, which administrators have: a token of a CI job that submits bundles must not decide whose bundles
     count.
     """
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 import sqlalchemy as sa
@@ -37,9 +37,8 @@ from control.approvals.proofs.intake import (
     Intake,
     ReceivedBody,
     find_distrust_at,
-    load_keys,
 )
-from control.approvals.proofs.model import IssuerKey, Link, LinkKind
+from control.approvals.proofs.model import IssuerKey, LinkKind
 from control.approvals.proofs.references import SubmittedBundle
 from control.http.context import HandlerContext
 from control.http.request_slots import RequestSlots
@@ -93,17 +92,9 @@ ANY_BUNDLE: Final = Body(dict.fromkeys(MEDIA_TYPES), f"{_FORMS} Also one whose s
 PATH: Final = "/orgs/{orgSlug}/projects/{projectSlug}/proof-bundles"
 
 
-class _Findings(NamedTuple):
-    """What is stored with a bundle besides its bytes."""
-
-    issue_id: str | None
-    links: list[Link]
-    findings: list[Finding]
-
-
 @dataclass(frozen=True, slots=True)
 class ProofSubmission:
-    """Handlers of what is handed in. `max_bytes`: of the bundles of an organization; 0: no limit."""
+    """Handlers of submitted bundles. `max_bytes`: of the bundles of an organization; 0: no limit."""
 
     context: HandlerContext
     intake: Intake
@@ -135,7 +126,7 @@ class ProofSubmission:
                 known = await store.find_by_digest(connection, project_id, digest, received.media_type)
                 if known is not None:
                     return await load_record(connection, known, now)
-            read = await self.intake.read(received, load_keys(keys), now)
+            read = await self.intake.read(received, keys, now)
             _require_subject(read, caller.org_slug, slug)
             origin = {
                 "org_id": caller.org_id,
@@ -162,15 +153,14 @@ class ProofSubmission:
             async with self.context.database.read() as connection:
                 keys = await issuers.list_keys(connection, caller.org_id)
             try:
-                read = await self.intake.read(received, load_keys(keys), now)
+                read = await self.intake.read(received, keys, now)
                 _require_subject(read, caller.org_slug, slug)
             except BadRequest as error:
                 faults = [FindingBody(one.path, one.message, one.code) for one in error.details or ()]
                 return ValidationResult(False, None, faults, [])
             async with self.context.database.read() as connection:
-                found = await _find(connection, caller, read, now)
-        errors = finding_bodies(found.findings, Severity.ERROR)
-        warnings = finding_bodies(found.findings, Severity.WARNING)
+                _, findings = await _compare(connection, caller, read, now)
+        errors, warnings = (finding_bodies(findings, severity) for severity in (Severity.ERROR, Severity.WARNING))
         return ValidationResult(not errors, signature_body(read.signer, now), errors, warnings)
 
     @asynccontextmanager
@@ -187,33 +177,33 @@ class ProofSubmission:
         async with begin(self.context, request) as transaction:
             connection, caller = transaction.connection, transaction.caller
             _require_signer(read, await issuers.list_keys(connection, caller.org_id), now)
-            found = await _find(connection, caller, read, now)
-            columns = origin | _columns(read, found)
-            stored, is_new = await store.create(connection, columns, found.links, self.max_bytes)
+            issue_id, findings = await _compare(connection, caller, read, now)
+            columns = origin | {"issue_id": issue_id} | _columns(read, findings)
+            stored, is_new = await store.create(connection, columns, read.distinct_links, self.max_bytes)
             record = await load_record(connection, stored, now)
             if is_new:
                 await _record(transaction, stored)
         return Created(record) if is_new else record
 
 
-async def _find(
+async def _compare(
     connection: AsyncConnection, caller: AuthorizationContext, read: SubmittedBundle, now: datetime
-) -> _Findings:
+) -> tuple[str | None, list[Finding]]:
+    """The id of the issue that the bundle is about, and where it contradicts itself or what is stored here."""
     project_id, slug = project_of(caller)
-    subject, links = read.bundle.subject, read.distinct_links
-    issue = await references.find_subject(connection, project_id, slug, subject)
-    disagreements = references.check_issue(subject, issue, slug)
+    issue = await references.find_subject(connection, project_id, slug, read.bundle.subject)
+    disagreements = references.check_issue(read.bundle.subject, issue, slug)
     if Scope.APPROVALS_READ in caller.scopes:  # others learn nothing of approval requests
-        requests = await references.find_requests(connection, caller.org_id, links, now)
+        requests = await references.find_requests(connection, caller.org_id, read.distinct_links, now)
         disagreements += references.check_approvals(read, requests)
     findings = most_severe([*read.contradictions, *within(read.place, disagreements)])
-    return _Findings(None if issue is None else issue.id, links, findings)
+    return None if issue is None else issue.id, findings
 
 
-def _columns(read: SubmittedBundle, found: _Findings) -> dict[str, Any]:
+def _columns(read: SubmittedBundle, findings: list[Finding]) -> dict[str, Any]:
     """What a bundle says, and what was found, by the columns of `proof_bundles`."""
     bundle, subject = read.bundle, read.bundle.subject
-    errors = sum(one.severity is Severity.ERROR for one in found.findings)
+    errors = sum(one.severity is Severity.ERROR for one in findings)
     return {
         "id": new_id("prf"),
         "bundle_id": bundle.bundle_id,
@@ -226,15 +216,14 @@ def _columns(read: SubmittedBundle, found: _Findings) -> dict[str, Any]:
         "verdict": bundle.verdict.value,
         "billable": bundle.billable,
         "claims": len(read.links),
-        "issue_id": found.issue_id,
         "issue_short_id": _column_text(subject.issue_short_id),
         "title": _column_text(subject.title),
         "run_id": _column_text(subject.run_id),
         "proposal_id": _column_text(subject.proposal_id),
         "commit": None if subject.commit is None else _column_text(subject.commit),
         "errors": errors,
-        "warnings": len(found.findings) - errors,
-        "findings": msgspec.json.encode(found.findings),
+        "warnings": len(findings) - errors,
+        "findings": msgspec.json.encode(findings),
     }
 
 
