@@ -24,8 +24,7 @@ from chassis.auth.id_generation import new_id
 from chassis.db.database import Database
 from control.approvals.proofs import issuers
 from control.approvals.proofs.issuers import MAX_ACTIVE_KEYS, MAX_KEYS
-from control.approvals.proofs.model import IssuerKey, KeyAlgorithm
-from control.approvals.proofs.tables import proof_issuer_keys
+from control.approvals.proofs.tables import IssuerKey, KeyAlgorithm, proof_issuer_keys
 from proto.proofs import dsse
 from tests.chassis.auth.tenants import new_tenant
 from tests.e2e.product import Answer, call

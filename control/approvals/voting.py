@@ -210,7 +210,7 @@ def _require_decider(case: VoteCase) -> None:
     raise Forbidden(f"Deciding this request requires the role {roles}.")
 
 
-class VoteOutcome(NamedTuple):
+class CastVote(NamedTuple):
     """The request after the vote, and the vote count. `idempotent`: the vote existed and nothing changed; `decided`:
     this vote decided the request.
     """
@@ -232,7 +232,7 @@ class VoteRequest:
     now: datetime
 
 
-async def approve(connection: AsyncConnection, vote: VoteRequest) -> VoteOutcome:
+async def approve(connection: AsyncConnection, vote: VoteRequest) -> CastVote:
     """Cast an approval; the one that makes the count sufficient decides the request.
 
     Raises NotFound; Conflict for a request that is decided or expired, or whose requester has left or is disabled;
@@ -242,17 +242,17 @@ async def approve(connection: AsyncConnection, vote: VoteRequest) -> VoteOutcome
     """
     case = await _load(connection, vote)
     if is_repeated_approval(case, vote.now):
-        return VoteOutcome(case.request, case.vote_count, idempotent=True, decided=False)
+        return CastVote(case.request, case.vote_count, idempotent=True, decided=False)
     request, vote_count = case.request, case.vote_count
     if not case.counts(case.voter.principal_id):
         vote_count = await _write_vote(connection, vote, case, Verdict.APPROVE)
         await _record_audit(connection, vote, "approval_request.vote", request, vote_count)
     if vote_count.is_sufficient:
         request = await _decide(connection, vote, request, Status.APPROVED, vote_count)
-    return VoteOutcome(request, vote_count, idempotent=False, decided=vote_count.is_sufficient)
+    return CastVote(request, vote_count, idempotent=False, decided=vote_count.is_sufficient)
 
 
-async def reject(connection: AsyncConnection, vote: VoteRequest) -> VoteOutcome:
+async def reject(connection: AsyncConnection, vote: VoteRequest) -> CastVote:
     """Cast a rejection, which is final. The requester, or an owner of the requester, may reject too: that withdraws the
     request.
 
@@ -261,10 +261,10 @@ async def reject(connection: AsyncConnection, vote: VoteRequest) -> VoteOutcome:
     """
     case = await _load(connection, vote)
     if is_repeated_rejection(case, vote.now):
-        return VoteOutcome(case.request, case.vote_count, idempotent=True, decided=False)
+        return CastVote(case.request, case.vote_count, idempotent=True, decided=False)
     vote_count = await _write_vote(connection, vote, case, Verdict.REJECT)
     request = await _decide(connection, vote, case.request, Status.REJECTED, vote_count)
-    return VoteOutcome(request, vote_count, idempotent=False, decided=True)
+    return CastVote(request, vote_count, idempotent=False, decided=True)
 
 
 async def _load(connection: AsyncConnection, vote: VoteRequest) -> VoteCase:
@@ -311,10 +311,10 @@ async def _record_audit(
     await record(connection, vote.caller, action, request.id, data, vote.trace_id)
 
 
-Vote = Callable[[AsyncConnection, VoteRequest], Awaitable[VoteOutcome]]
+Vote = Callable[[AsyncConnection, VoteRequest], Awaitable[CastVote]]
 
 
-async def cast_vote(connection: AsyncConnection, vote: Vote, request: VoteRequest, links: RequestLinks) -> VoteOutcome:
+async def cast_vote(connection: AsyncConnection, vote: Vote, request: VoteRequest, links: RequestLinks) -> CastVote:
     """Cast the vote (`voting.approve`, `voting.reject`) and enqueue notifications of a decision, without waiting for
     their delivery. Raises what the vote raises.
     """

@@ -7,14 +7,16 @@ from typing import Annotated, Any, Final, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from control.approvals.proofs.model import (
+from control.approvals.proofs.tables import (
     ISSUER_KEY_ID_PATTERN,
+    MAX_ISSUER_LENGTH,
+    MAX_PEM_LENGTH,
+    MAX_REASON_LENGTH,
     PROOF_ID_PATTERN,
     IssuerKey,
     KeyAlgorithm,
     KeyStatus,
 )
-from control.approvals.proofs.tables import MAX_ISSUER_LENGTH, MAX_PEM_LENGTH, MAX_REASON_LENGTH
 from control.http.field_types import Name, Timestamp
 from control.http.text_types import line
 from control.http.time_input import TimeInput

@@ -24,10 +24,10 @@ from control.approvals.proofs import issuers, references, store
 from control.approvals.proofs.bodies import ProofBundleDetail, ProofBundleSummary, detail_body, summary_body
 from control.approvals.proofs.intake import MEDIA_TYPES, Intake, ReceivedBody
 from control.approvals.proofs.issuers import ProofIssuers
-from control.approvals.proofs.model import Link, LinkKind
 from control.approvals.proofs.references import is_approval_id, parse_trace_id
 from control.approvals.proofs.store import BundleFilter, BundlePage, BundleQuery, Verified
 from control.approvals.proofs.submission import PATH, TAG, ProofSubmission, load_record, project_of
+from control.approvals.proofs.tables import Link, LinkKind
 from control.http.context import HandlerContext
 from control.http.paging import parse_page_request
 from control.http.request_slots import RequestSlots

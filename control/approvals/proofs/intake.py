@@ -20,8 +20,8 @@ from chassis.http.body import read_body
 from chassis.http.media_type import require_media_type
 from chassis.http.operation import JSON_TYPE
 from chassis.http.validation import MAX_EXPLAINED_BYTES, Issues, decode_json
-from control.approvals.proofs.model import IssuerKey, KeyStatus
 from control.approvals.proofs.references import PAYLOAD_PATH, SubmittedBundle, summarize
+from control.approvals.proofs.tables import IssuerKey, KeyStatus
 from proto.proofs import dsse, reading
 from proto.proofs.bundle import Issuer, ProofBundle, Statement
 from proto.proofs.dsse import InvalidEnvelope

@@ -29,8 +29,7 @@ from control.approvals.proofs.bodies import (
     NewIssuerKey,
     issuer_key_body,
 )
-from control.approvals.proofs.model import IssuerKey, KeyAlgorithm, KeyStatus
-from control.approvals.proofs.tables import proof_bundles, proof_issuer_keys
+from control.approvals.proofs.tables import IssuerKey, KeyAlgorithm, KeyStatus, proof_bundles, proof_issuer_keys
 from control.http.context import HandlerContext
 from control.http.path_ids import path_id
 from control.http.time_input import parse_time

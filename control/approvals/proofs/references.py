@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.issues.tables import FINGERPRINT_BYTES, issue_fingerprints, issues
 from control.approvals.model import Status
-from control.approvals.proofs.model import IssuerKey, Link, LinkKind
+from control.approvals.proofs.tables import IssuerKey, Link, LinkKind
 from control.approvals.tables import approval_requests
 from control.issues.model import is_issue_id
 from control.issues.references import ShortId, parse_short_id

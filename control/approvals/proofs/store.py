@@ -12,8 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.errors import Conflict
 from chassis.http.query import Query, line
 from chassis.http.validation import Issues
-from control.approvals.proofs.model import Link, LinkKind
-from control.approvals.proofs.tables import proof_bundles, proof_links, proof_usage
+from control.approvals.proofs.tables import Link, LinkKind, proof_bundles, proof_links, proof_usage
 from proto.proofs.primitives import ProofTier, ProofVerdict
 from proto.proofs.semantics import Finding, Severity
 

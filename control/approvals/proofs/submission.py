@@ -38,8 +38,8 @@ from control.approvals.proofs.intake import (
     ReceivedBody,
     find_distrust_at,
 )
-from control.approvals.proofs.model import IssuerKey, LinkKind
 from control.approvals.proofs.references import SubmittedBundle
+from control.approvals.proofs.tables import IssuerKey, LinkKind
 from control.http.context import HandlerContext
 from control.http.request_slots import RequestSlots
 from control.routing.arguments import Transaction, begin, control_arguments

@@ -20,7 +20,7 @@ from control.approvals.bodies import REQUEST_ID_PATTERN, check_prose
 from control.approvals.model import RequestRecord, Status
 from control.approvals.notifications import RequestLinks
 from control.approvals.tables import MAX_REASON_LENGTH
-from control.approvals.voting import Vote, VoteOutcome, VoteRequest
+from control.approvals.voting import CastVote, Vote, VoteRequest
 from control.audit.record import record
 from control.inbound.chat.access import require_scope
 from control.inbound.chat.replies import Markup, Reply
@@ -104,13 +104,13 @@ async def status(connection: AsyncConnection, caller: Caller, command: Command) 
     return Reply(tuple(_request_line(caller, one) for one in found))
 
 
-async def approve(connection: AsyncConnection, caller: Caller, request_id: str) -> VoteOutcome:
+async def approve(connection: AsyncConnection, caller: Caller, request_id: str) -> CastVote:
     """Cast an approval under the rules of the API. Raises as `voting.approve`."""
     require_scope(caller.access, Scope.APPROVALS_DECIDE)
     return await _vote(connection, caller, voting.approve, request_id, None)
 
 
-async def reject(connection: AsyncConnection, caller: Caller, command: Command) -> VoteOutcome:
+async def reject(connection: AsyncConnection, caller: Caller, command: Command) -> CastVote:
     """Cast a rejection under the rules of the API. Raises as `voting.reject`; Conflict without a reason."""
     require_scope(caller.access, Scope.APPROVALS_DECIDE, Scope.APPROVALS_WRITE)
     faults = Issues()
@@ -135,7 +135,7 @@ async def resolve(connection: AsyncConnection, caller: Caller, command: Command)
     return Reply((f"Resolved: {_issue_line(caller, slugs[issue.project_id], issue)}",))
 
 
-def vote_reply(caller: Caller, outcome: VoteOutcome) -> Reply:
+def vote_reply(caller: Caller, outcome: CastVote) -> Reply:
     """What the vote did."""
     markup, count = caller.markup, outcome.vote_count
     what = markup.bold(describe(outcome.request))
@@ -176,7 +176,7 @@ class _Missing(NotFound):
         self.message = message
 
 
-async def _vote(connection: AsyncConnection, caller: Caller, vote: Vote, text: str, reason: str | None) -> VoteOutcome:
+async def _vote(connection: AsyncConnection, caller: Caller, vote: Vote, text: str, reason: str | None) -> CastVote:
     found = await find_request(connection, caller, text)
     request = VoteRequest(caller.access, found.id, reason, caller.trace_id, caller.now)
     return await voting.cast_vote(connection, vote, request, caller.links)

@@ -344,7 +344,7 @@ class Machine(RuleBasedStateMachine):
         return None if withdraws or (asked.may(voter, behalf) and not own) else 403
 
     def apply(
-        self, asked: Asked, voter: Person, behalf: Person | None, outcome: voting.VoteOutcome, *, approves: bool
+        self, asked: Asked, voter: Person, behalf: Person | None, outcome: voting.CastVote, *, approves: bool
     ) -> None:
         if asked.ended is not None:
             assert (outcome.idempotent, outcome.decided) == (True, False)
@@ -373,7 +373,7 @@ class Machine(RuleBasedStateMachine):
     ) -> Any:
         ballot = VoteRequest(self.reach(voter, behalf), asked.id, "because", "r", self.now)
         outcome, foretold = await self._vote_and_foretell(database, ballot, approves=approves)
-        if isinstance(outcome, voting.VoteOutcome):
+        if isinstance(outcome, voting.CastVote):
             assert outcome.idempotent == (foretold is not None)
         elif not isinstance(outcome, NotFound):
             assert outcome.message == foretold
@@ -381,7 +381,7 @@ class Machine(RuleBasedStateMachine):
 
     async def _vote_and_foretell(
         self, database: Database, ballot: VoteRequest, *, approves: bool
-    ) -> tuple[voting.VoteOutcome | ApiError, str | None]:
+    ) -> tuple[voting.CastVote | ApiError, str | None]:
         """The outcome, and what the rules say of the vote before it is cast."""
         vote, explain = (
             (voting.approve, voting.explain_approval) if approves else (voting.reject, voting.explain_rejection)
@@ -413,7 +413,7 @@ class Machine(RuleBasedStateMachine):
         outcomes = self.run(self._at_once(asked, votes, upset, meanwhile))
         if upset is not None:
             self.learn_of_upset(self.everyone[upset[0]], upset[1])
-        decided = [one for one in outcomes if isinstance(one, voting.VoteOutcome) and one.decided]
+        decided = [one for one in outcomes if isinstance(one, voting.CastVote) and one.decided]
         assert len(decided) <= (1 if was_open else 0)
         had_ended = asked.ended is not None
         self.run(self._learn(asked, before))

@@ -21,7 +21,7 @@ from control.approvals.policies.rules import FALLBACK
 from control.approvals.store import RequestDetails
 from control.approvals.submission import submit
 from control.approvals.tables import approval_votes
-from control.approvals.voting import VoteOutcome, VoteRequest
+from control.approvals.voting import CastVote, VoteRequest
 from control.audit.tables import audit_events
 from control.audit.verify import verify_stored
 from control.routing.arguments import Transaction
@@ -92,7 +92,7 @@ async def asked(database: Database, acme: Tenant) -> RequestRecord:
 
 async def vote(
     database: Database, caller: AuthorizationContext, request: RequestRecord, verb: str
-) -> VoteOutcome | ApiError:
+) -> CastVote | ApiError:
     try:
         async with database.write() as connection:
             return await getattr(voting, verb)(connection, VoteRequest(caller, request.id, "x", "r", NOW))  # type: ignore[no-any-return]  # one of two
@@ -114,7 +114,7 @@ async def test_of_sixty_votes_through_two_processes_one_decides(
             for n, (voter, verb) in enumerate(zip(voters, verbs, strict=True))
         )
     )
-    good = [one for one in outcomes if isinstance(one, VoteOutcome)]
+    good = [one for one in outcomes if isinstance(one, CastVote)]
     assert [one.decided for one in good].count(True) == 1
     assert {one.status for one in outcomes if isinstance(one, ApiError)} == {409}
     async with databases[1].read() as connection:
