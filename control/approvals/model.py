@@ -158,12 +158,6 @@ class RequestRecord:
         listed = kind is PrincipalKind.USER or principal_id in self.machine_approver_ids
         return listed and all(not one.is_disabled and one.role in self.approver_roles for one in memberships)
 
-    def is_self_vote(self, voter: Participant) -> bool:
-        """Whether the requester votes, itself or through a principal that acts on its behalf or that it acts
-        through.
-        """
-        return self.requester_id in voter.acting_principal_ids
-
 
 @dataclass(frozen=True, slots=True)
 class StoredVote(Participant):

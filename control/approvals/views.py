@@ -107,6 +107,7 @@ class ApprovalInbox(msgspec.Struct, frozen=True, rename="camel"):
 def view_body(case: VoteCase, names: dict[str, str], now: datetime) -> ApprovalView:
     """The API representation at that time. `names`: of the involved principals, by id."""
     request, count = case.request, case.vote_count
+    why = ApprovalRefusals(explain_approval(case, now), explain_rejection(case, now))
     return ApprovalView(
         request=request_body(request, now),
         requester_name=names.get(request.requester_id),
@@ -117,7 +118,7 @@ def view_body(case: VoteCase, names: dict[str, str], now: datetime) -> ApprovalV
         approvals=count.approvals,
         remaining=count.remaining,
         has_independent_approver=count.has_independent_approver,
-        viewer=_viewer(case, now),
+        viewer=ApprovalViewer(why.approve is None, why.reject is None, case.withdraws, why),
     )
 
 
@@ -133,11 +134,6 @@ def _vote_body(case: VoteCase, vote: StoredVote, names: dict[str, str], now: dat
         at=format_time(vote.voted_at),
         counts=case.counts(vote.principal_id) if is_open else None,
     )
-
-
-def _viewer(case: VoteCase, now: datetime) -> ApprovalViewer:
-    why = ApprovalRefusals(explain_approval(case, now), explain_rejection(case, now))
-    return ApprovalViewer(why.approve is None, why.reject is None, case.withdraws, why)
 
 
 class _Position(NamedTuple):
@@ -178,10 +174,12 @@ class ApprovalViews:
         found = await _list(connection, caller.org_id, query, now)
         views = await _load_views(connection, caller, found[: query.limit], now)
         pending_count = await store.count_pending(connection, caller.org_id, now)
-        has_more = len(found) > query.limit
-        last = _position(found[query.limit - 1], now) if has_more else None
-        next_cursor = None if last is None else self.context.cursors.sign(last, query.binding)
-        return ApprovalInbox(views, next_cursor, has_more, pending_count)
+        if len(found) <= query.limit:
+            return ApprovalInbox(views, None, False, pending_count)
+        last = found[query.limit - 1]
+        is_pending = last.status_at(now) is Status.PENDING
+        position = _Position(round(last.expires_at.timestamp() * 1_000) if is_pending else None, last.id)
+        return ApprovalInbox(views, self.context.cursors.sign(position, query.binding), True, pending_count)
 
     @route("GET", ONE + "/view", _READ)
     async def view_approval_request(
@@ -234,8 +232,3 @@ async def _load_views(
     named.update(*(involved_principals(case.request) for case in cases))
     names = await store.principal_names(connection, named)
     return [view_body(case, names, now) for case in cases]
-
-
-def _position(request: RequestRecord, now: datetime) -> _Position:
-    is_pending = request.status_at(now) is Status.PENDING
-    return _Position(round(request.expires_at.timestamp() * 1_000) if is_pending else None, request.id)

@@ -192,7 +192,8 @@ def _require_active_requester(request: RequestRecord) -> None:
 
 
 def _forbid_self_approval(request: RequestRecord, voter: Participant) -> None:
-    if request.is_self_vote(voter):
+    """Neither the requester, nor a principal that acts on its behalf or through it, nor a machine of its owners."""
+    if request.requester_id in voter.acting_principal_ids:
         raise Forbidden("You cannot approve your own request.")
     if not Approver(voter.kind, voter.owner_group).is_eligible_for(request.circle):
         raise Forbidden(

@@ -8,11 +8,9 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from control.approvals.proofs.tables import (
-    ISSUER_KEY_ID_PATTERN,
     MAX_ISSUER_LENGTH,
     MAX_PEM_LENGTH,
     MAX_REASON_LENGTH,
-    PROOF_ID_PATTERN,
     IssuerKey,
     KeyAlgorithm,
     KeyStatus,
@@ -20,7 +18,7 @@ from control.approvals.proofs.tables import (
 from control.http.field_types import Name, Timestamp
 from control.http.text_types import line
 from control.http.time_input import TimeInput
-from control.routing.resource import shown_as
+from control.routing.resource import ids, shown_as
 from proto.proofs.bundle import (
     Builder,
     ChangeAuthor,
@@ -72,7 +70,7 @@ class IssuerKeyRevocation(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
 class IssuerKeyBody(msgspec.Struct, frozen=True, rename="camel"):
     """A public key of an issuer. `status`: whether its signatures count now."""
 
-    id: Annotated[str, Meta(pattern=ISSUER_KEY_ID_PATTERN)]
+    id: Annotated[str, Meta(pattern=f"^{ids('pik')}$")]
     issuer: Annotated[str, Meta(min_length=1, max_length=MAX_ISSUER_LENGTH, description="`issuer.id` of its bundles.")]
     name: str
     key_id: str
@@ -107,7 +105,7 @@ class SignatureCheck(msgspec.Struct, frozen=True, rename="camel"):
 class ProofBundleSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A bundle in a list. Bundles that are not signed say so in `signature`."""
 
-    id: Annotated[str, Meta(pattern=PROOF_ID_PATTERN)]
+    id: Annotated[str, Meta(pattern=f"^{ids('prf')}$")]
     bundle_id: Identifier
     received_at: Timestamp
     submitted_by_principal_id: str | None

@@ -25,7 +25,7 @@ from control.approvals.proofs.tables import IssuerKey, KeyStatus
 from proto.proofs import dsse, reading
 from proto.proofs.bundle import Issuer, ProofBundle, Statement
 from proto.proofs.dsse import InvalidEnvelope
-from proto.proofs.reading import find_distrust, find_faults
+from proto.proofs.reading import KeyValidity, find_distrust, find_faults
 from proto.proofs.semantics import LEDGER, Finding, Severity, check_payload, most_severe, within
 from proto.rfc3339 import parse_rfc3339
 
@@ -162,7 +162,7 @@ def find_distrust_at(signer: IssuerKey, issuer: Issuer, issued_at: str, now: dat
     """Why the key does not count for a bundle: it must be valid when the bundle was issued, which is all that is known
     offline, and now.
     """
-    validity = signer.validity
+    validity = KeyValidity(signer.key_id, signer.issuer, signer.valid_from, signer.valid_until, signer.revoked_at)
     return find_distrust(validity, issuer, issued_at) or find_distrust(validity, issuer, issued_at, now)
 
 

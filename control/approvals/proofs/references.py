@@ -22,8 +22,6 @@ from control.issues.references import ShortId, parse_short_id
 from proto.proofs.bundle import Claim, MitigationAppliedClaim, ProofBundle, Subject
 from proto.proofs.semantics import Finding, Severity
 
-APPROVAL_INPUT: Final = "approvalRequestId"
-TRACE_INPUT: Final = "traceId"
 MAX_LINKS_OF_A_CLAIM: Final = 3
 _APPROVAL_ID: Final = re.compile("apr_[0-9a-z]{26}")
 _TRACE_ID: Final = re.compile("[0-9a-fA-F]{32}")
@@ -42,13 +40,13 @@ def is_approval_id(text: str) -> bool:
 def links_of(claim: Claim) -> Iterator[Link]:
     """What one claim names. What has not the form of an id is no link."""
     inputs = {} if claim.recheck is None else claim.recheck.inputs
-    named = [inputs.get(APPROVAL_INPUT)]
+    named = [inputs.get("approvalRequestId")]
     if isinstance(claim, MitigationAppliedClaim):
         named.append(claim.evidence.approval.request_id)
     for text in named:
         if text is not None and is_approval_id(text):
             yield Link(LinkKind.APPROVAL_REQUEST, text)
-    trace_id = parse_trace_id(inputs.get(TRACE_INPUT, ""))
+    trace_id = parse_trace_id(inputs.get("traceId", ""))
     if trace_id is not None:
         yield Link(LinkKind.TRACE, trace_id)
 

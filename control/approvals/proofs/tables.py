@@ -12,10 +12,6 @@ from chassis.db.database import UtcTime, enum_check, text
 from proto.identity import MAX_NAME_LENGTH
 from proto.proofs.dsse import MAX_KEY_ID_LENGTH
 from proto.proofs.primitives import ProofTier, ProofVerdict
-from proto.proofs.reading import KeyValidity
-
-PROOF_ID_PATTERN: Final = "^prf_[0-9a-z]{26}$"
-ISSUER_KEY_ID_PATTERN: Final = "^pik_[0-9a-z]{26}$"
 
 
 class KeyAlgorithm(StrEnum):
@@ -60,11 +56,6 @@ class IssuerKey:
             return KeyStatus.NOT_YET_VALID
         is_over = self.valid_until is not None and now >= self.valid_until
         return KeyStatus.EXPIRED if is_over else KeyStatus.ACTIVE
-
-    @property
-    def validity(self) -> KeyValidity:
-        """What decides whether a bundle that it has signed is believed."""
-        return KeyValidity(self.key_id, self.issuer, self.valid_from, self.valid_until, self.revoked_at)
 
 
 class LinkKind(StrEnum):
