@@ -61,7 +61,7 @@ CHANGES: Final[dict[str, tuple[str, str, object]]] = {
 
 # What opens a write transaction itself: anonymous requests, which have no rights to lose, and background work.
 BY_THEMSELVES: Final = {
-    "approvals/expiry.py",
+    "approvals/task.py",
     "deliveries/outcome_writer.py",
     "deliveries/sender.py",
     "deliveries/worker.py",
