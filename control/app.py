@@ -18,10 +18,10 @@ from control.approvals.proofs.routes import build_proof_routes
 from control.approvals.requests import ApprovalRequests
 from control.approvals.views import ApprovalViews
 from control.audit.events import Audit
-from control.code.changes.api import Changes
+from control.code.changes import Changes
 from control.code.issue_links.api import IssueLinks
-from control.code.proposals import Proposals
-from control.code.releases import Releases
+from control.code.proposals.api import Proposals
+from control.code.releases.api import Releases
 from control.code.source_maps.api import SourceMapHandlers
 from control.code.suspects.api import Suspects
 from control.export.routes import build_warehouse_routes
@@ -41,11 +41,10 @@ from control.identity.scim.routes import build_scim_routes
 from control.identity.sso.dns import DnsResolver, TxtResolver
 from control.identity.sso.routes import build_sso_routes
 from control.inbound_routes import build_webhook_routes
-from control.issues.follower import IssueFollower
-from control.issues.housekeeping import IssueHousekeeping
-from control.issues.issues import IssueHandlers
-from control.issues.metrics import IssueMetrics
-from control.issues.notifications import IssueUrls
+from control.issues.counting.follower import IssueFollower, IssueMetrics
+from control.issues.counting.notifications import IssueUrls
+from control.issues.counting.task import IssueHousekeeping
+from control.issues.handlers import IssueHandlers
 from control.notify.channels.api import Channels
 from control.notify.deliveries.api import Deliveries
 from control.notify.deliveries.channel_tests import ChannelTests

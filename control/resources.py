@@ -6,11 +6,11 @@ import sqlalchemy as sa
 
 from chassis.auth.tables import access_tokens, invitations, memberships
 from chassis.erasures.tables import erasures
-from chassis.issues.tables import issues
+from chassis.issues import issues
 from control.approvals.policies.api import POLICIES
 from control.approvals.proofs.tables import proof_bundles, proof_issuer_keys
 from control.approvals.tables import approval_requests
-from control.code.changes.api import CHANGES
+from control.code.changes import CHANGES
 from control.code.issue_links.api import LINKS
 from control.code.source_maps.api import MAPS
 from control.export.tables import warehouse_sinks

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
-from chassis.changes.tables import MAX_NAME_LENGTH, ChangeKind
+from chassis.changes import MAX_NAME_LENGTH, ChangeKind
 from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
 from query import fields
 from query.analysis.aggregate import Aggregate, AggregateRequest

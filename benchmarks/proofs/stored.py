@@ -16,7 +16,7 @@ from benchmarks.proofs.making import ISSUER
 from chassis.auth.id_generation import new_id
 from chassis.auth.tables import principals, projects
 from chassis.db.database import Database
-from chassis.issues.tables import issues
+from chassis.issues import issues
 from control.approvals.proofs.tables import proof_bundles, proof_issuer_keys, proof_links
 from control.identity import organization_repository
 from proto.proofs.dsse import ENVELOPE_TYPE

@@ -21,9 +21,8 @@ from prometheus_client import CollectorRegistry, Counter
 from chassis.db.database import Database
 from chassis.errors import ApiError
 from chassis.runtime.periodic import PeriodicTask
-from chassis.source_maps.allowance import BURST_S, WorkAllowance
-from chassis.source_maps.fair_cache import FairCache
-from chassis.source_maps.repository import read_content, read_index, read_revisions
+from chassis.source_maps.sharing import BURST_S, FairCache, WorkAllowance
+from chassis.source_maps.store import read_content, read_index, read_revisions
 from proto.source_maps.compact_map import MAX_LOADED_BYTES, CompactMap, OriginalFrame
 from proto.source_maps.frame_rewriting import resolve_stack_trace
 

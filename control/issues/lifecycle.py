@@ -16,12 +16,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.id_generation import new_id
 from chassis.db.database import format_time, to_milliseconds
-from chassis.issues.tables import IssueStatus, issues
-from control.issues import repository
-from control.issues.model import IssueRecord
-from control.issues.occurrences import Moment, earlier, later
-from control.issues.releases.repository import find_latest_version
-from control.issues.tables import ActivityKind, issue_activity
+from chassis.issues import IssueStatus, issues
+from control.issues import store
+from control.issues.counting.occurrences import Moment, earlier, later
+from control.issues.releases.store import find_latest_version
+from control.issues.tables import ActivityKind, IssueRecord, issue_activity
 
 MAX_NOTED: Final = 500
 _NO_DATA: Final[Mapping[str, object]] = MappingProxyType({})
@@ -102,10 +101,10 @@ async def add_activity(
 
 async def find_merged(connection: AsyncConnection, issue_id: str) -> IssueRecord | None:
     """The issue with this id, or the one into which it was merged."""
-    issue = await repository.find_anywhere(connection, issue_id)
+    issue = await store.find_anywhere(connection, issue_id)
     if issue is None or issue.merged_into is None:
         return issue
-    return await repository.find_anywhere(connection, issue.merged_into)
+    return await store.find_anywhere(connection, issue.merged_into)
 
 
 async def set_resolved(

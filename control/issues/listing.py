@@ -13,11 +13,11 @@ from msgspec import Meta
 from chassis.http.cursor import CursorSigner
 from chassis.http.operation import Parameter
 from chassis.http.validation import Issues, bounded_int
-from chassis.issues.tables import MAX_VERSION_LENGTH, IssueStatus
+from chassis.issues import MAX_VERSION_LENGTH, IssueStatus
 from control.http.paging import DEFAULT_LIMIT, MAX_LIMIT, PAGE_PARAMETERS, open_cursor
 from control.http.query_filters import choice_filter, line_filter
-from control.issues.model import IssueRecord
-from control.issues.repository import IssueFilter, IssueSort
+from control.issues.store import IssueFilter, IssueSort
+from control.issues.tables import IssueRecord
 
 MAX_TEXT: Final = 200
 MAX_ID: Final = 64

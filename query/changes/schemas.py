@@ -5,8 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from chassis.changes.repository import StoredChange
-from chassis.changes.tables import ChangeKind
+from chassis.changes import ChangeKind, StoredChange
 from query.json_types import Range, Timestamp
 from query.timestamps import format_timestamp
 

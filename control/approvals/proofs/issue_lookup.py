@@ -5,10 +5,10 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.issues.tables import FINGERPRINT_BYTES, issue_fingerprints, issues
+from chassis.issues import FINGERPRINT_BYTES, issue_fingerprints, issues
 from control.approvals.proofs.submitted import SubmittedSubject
-from control.issues.model import is_issue_id
 from control.issues.references import parse_short_id
+from control.issues.tables import is_issue_id
 
 MAX_MERGED: Final = 50
 

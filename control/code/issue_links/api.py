@@ -20,9 +20,9 @@ from chassis.http.declaration import Argument, Created, PageOf, declared_routes,
 from chassis.http.operation import Tag
 from chassis.http.validation import Issues
 from chassis.http.web import Route
-from control.code.issue_links import repository
+from control.code.issue_links import store
 from control.code.issue_links.addresses import ExternalItem, identify_again, identify_named
-from control.code.issue_links.repository import IssuePlace, StoredLink
+from control.code.issue_links.store import IssuePlace, StoredLink
 from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
 from control.http.path_ids import path_id
@@ -140,7 +140,7 @@ class IssueLinks:
         of links.
         """
         await _require_issue(transaction.connection, place)
-        link, is_new = await repository.create_link(
+        link, is_new = await store.create_link(
             transaction.connection,
             place,
             identify_named(body.url, body.system, body.external_id),
@@ -172,7 +172,7 @@ class IssueLinks:
             if item != old:
                 values["changed_at"] = None
         now = to_milliseconds(self.now())
-        changed = await repository.change_link(transaction.connection, place, link_id, values, now)
+        changed = await store.change_link(transaction.connection, place, link_id, values, now)
         await self._note(transaction, ActivityKind.LINK_CHANGED, changed)
         return _shown(changed)
 
@@ -203,13 +203,13 @@ class IssueLinks:
 
 async def _require_issue(connection: AsyncConnection, place: IssuePlace) -> None:
     """Raises NotFound."""
-    if not await repository.has_issue(connection, place):
+    if not await store.has_issue(connection, place):
         raise NotFound
 
 
 async def _require_link(connection: AsyncConnection, place: IssuePlace, link_id: str) -> StoredLink:
     """The link in the path. Raises NotFound."""
-    found = await repository.find_link(connection, place, link_id)
+    found = await store.find_link(connection, place, link_id)
     if found is None:
         raise NotFound
     return found

@@ -15,9 +15,8 @@ import msgspec
 import structlog
 
 from chassis.errors import BadRequest, Issue, ServiceUnavailable
-from proto.source_maps.compact_map import MAX_LOADED_BYTES, CompactMap
+from proto.source_maps.compact_map import MAX_LOADED_BYTES, CompactMap, InvalidSourceMap
 from proto.source_maps.parsing import read_source_map
-from proto.source_maps.vlq import InvalidSourceMap
 
 MAX_PROCESS_BYTES: Final = 512 * 2**20  # address space of the process
 MAX_CPU_S: Final = 60

@@ -16,11 +16,10 @@ from chassis.http.declaration import declared_routes, route
 from chassis.http.operation import Tag
 from chassis.http.web import Route
 from chassis.source_maps.resolver import SourceMaps
-from control.code.commit_repository import StoredCommit
-from control.code.release_schemas import Commit
-from control.code.suspects.candidates import Candidates, SuspectedIssue, find_candidates, find_issue
-from control.code.suspects.ranking import MAX_FRAMES, Candidate, Suspect, rank
-from control.code.suspects.stack_trace import read_stack_trace
+from control.code.commits import StoredCommit
+from control.code.releases.bodies import Commit
+from control.code.suspects.candidates import Candidates, SuspectedIssue, find_candidates, find_issue, read_stack_trace
+from control.code.suspects.rules import MAX_FRAMES, Candidate, Suspect, rank
 from control.http.context import HandlerContext
 from control.routing.arguments import control_arguments
 from control.routing.resource import shown_as

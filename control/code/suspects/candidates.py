@@ -1,4 +1,4 @@
-"""The commits that may have caused an issue. Every function runs in the caller's transaction."""
+"""The commits that may have caused an issue, and its stack trace, which is in ClickHouse."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -7,9 +7,10 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from control.code.commit_repository import StoredCommit, stored_commit
-from control.code.suspects.ranking import MAX_COMMITS
-from control.issues import repository
+from chassis.clickhouse import ClickHouse, QueryLimits
+from control.code.commits import StoredCommit, stored_commit
+from control.code.suspects.rules import MAX_COMMITS
+from control.issues import store
 from control.issues.releases.order import load_order
 from control.issues.releases.tables import commits, release_commits, release_projects, releases
 
@@ -45,10 +46,10 @@ class Candidates(NamedTuple):
 
 async def find_issue(connection: AsyncConnection, project_id: int, issue_id: str) -> SuspectedIssue | None:
     """The issue of the project with this id."""
-    issue = await repository.find(connection, project_id, issue_id)
+    issue = await store.find(connection, project_id, issue_id)
     if issue is None:
         return None
-    fingerprints = (await repository.find_fingerprints(connection, [issue.id])).get(issue.id, [])
+    fingerprints = (await store.find_fingerprints(connection, [issue.id])).get(issue.id, [])
     all_fingerprints = tuple(dict.fromkeys((issue.fingerprint, *fingerprints)))
     return SuspectedIssue(project_id, all_fingerprints, issue.first_seen, issue.last_seen, issue.first_release)
 
@@ -139,3 +140,41 @@ async def _load(connection: AsyncConnection, ids: list[str]) -> list[StoredCommi
                 return found
             found.append(by_id[commit_id])
     return found
+
+
+LIMITS: Final = QueryLimits(max_seconds=10.0, max_memory_bytes=512 * 2**20, max_result_rows=1, max_threads=1)
+NEAR: Final = timedelta(hours=1)  # around the times of the issue, which are exact in milliseconds
+
+_SELECT: Final = (
+    "SELECT stacktrace, release FROM error_occurrences WHERE project_id = {project:UInt64}"
+    " AND hex(fingerprint) IN {fingerprints:Array(String)} AND stacktrace != ''"
+    " AND time >= fromUnixTimestamp64Milli({from:Int64}, 'UTC') AND time < fromUnixTimestamp64Milli({to:Int64}, 'UTC')"
+)
+_FIRST: Final = f"{_SELECT} ORDER BY time, batch_id, row LIMIT 1"
+_LAST: Final = f"{_SELECT} ORDER BY time DESC, batch_id DESC, row DESC LIMIT 1"
+
+
+class StackTrace(NamedTuple):
+    """A stack trace as it was sent, and the release that it is of; empty if it was not sent."""
+
+    text: str
+    release: str
+
+
+async def read_stack_trace(clickhouse: ClickHouse, issue: SuspectedIssue) -> StackTrace | None:
+    """That of the first occurrence with any of the issue's fingerprints, else of the latest; None if neither is stored
+    with one. Raises StoreError.
+    """
+    begin, end = issue.first_seen, issue.last_seen + timedelta(milliseconds=1)
+    for statement, since, until in ((_FIRST, begin, begin + NEAR), (_LAST, end - NEAR, end)):
+        parameters = {
+            "project": issue.project_id,
+            "fingerprints": [one.hex().upper() for one in issue.fingerprints],
+            "from": round(since.timestamp() * 1_000),
+            "to": round(until.timestamp() * 1_000),
+        }
+        rows = await clickhouse.query(statement, parameters, limits=LIMITS)
+        if rows:
+            text, release = rows[0]
+            return StackTrace(text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text), str(release))
+    return None

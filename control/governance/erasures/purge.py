@@ -27,14 +27,14 @@ from chassis.auth.tables import (
     refresh_tokens,
     sessions,
 )
-from chassis.changes.tables import change_events
+from chassis.changes import change_events
 from chassis.db.database import Database, DatabaseUnavailable
 from chassis.erasures import repository
 from chassis.erasures.repository import StoredErasure
 from chassis.erasures.tables import ErasureKind
-from chassis.issues.tables import issues
+from chassis.issues import issues
 from chassis.runtime.periodic import FailureLog, PeriodicTask
-from chassis.source_maps.tables import source_maps
+from chassis.source_maps.store import source_maps
 from control.approvals.policies.tables import approval_policies
 from control.approvals.proofs.tables import proof_bundles, proof_issuer_keys, proof_links, proof_usage
 from control.approvals.tables import approval_requests, approval_votes

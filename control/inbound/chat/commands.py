@@ -13,8 +13,7 @@ from chassis.auth.tables import projects
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict, NotFound
 from chassis.http.validation import Issues
-from chassis.issues.states import short_id
-from chassis.issues.tables import IssueStatus, issues
+from chassis.issues import IssueStatus, issues, short_id
 from control.approvals import decisions, repository, vote_rules, voting
 from control.approvals.decisions import Vote
 from control.approvals.model import RequestRecord, Status
@@ -27,8 +26,8 @@ from control.inbound.chat.access import require_scope
 from control.inbound.chat.replies import Markup, Reply
 from control.issues import lifecycle
 from control.issues.lifecycle import Resolution
-from control.issues.model import IssueRecord
 from control.issues.references import parse_short_id
+from control.issues.tables import IssueRecord
 from proto.identity import SLUG_PATTERN, Scope
 
 MAX_LISTED: Final = 10

@@ -2,7 +2,7 @@
 
 import sqlalchemy as sa
 
-from chassis.issues.tables import issues
+from chassis.issues import issues
 from control.export.streams.issue_rollups import IssueRollups
 from control.export.streams.reader import Scope
 from tests.control.conftest import Control

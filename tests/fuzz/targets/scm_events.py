@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from chassis.changes.tables import MAX_NAME_LENGTH, change_events
-from control.code.changes.repository import MAX_AHEAD
-from control.code.commit_repository import MAX_FILES, NewCommit
-from control.code.release_schemas import MAX_REPORTED_MESSAGE
+from chassis.changes import MAX_NAME_LENGTH, change_events
+from control.code.changes import MAX_AHEAD
+from control.code.commits import MAX_FILES, NewCommit
+from control.code.releases.bodies import MAX_REPORTED_MESSAGE
 from control.inbound.integrations.model import IntegrationKind
 from control.inbound.webhooks.forges.events import (
     CommitsPushed,

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from chassis.changes.tables import MAX_DEDUPE_KEY_LENGTH, MAX_DETAIL_LENGTH, MAX_TITLE_LENGTH
+from chassis.changes import MAX_DEDUPE_KEY_LENGTH, MAX_DETAIL_LENGTH, MAX_TITLE_LENGTH
 from control.code.issue_links.addresses import ExternalItem
 from control.inbound.integrations.model import Hook, Integration, IntegrationConfig, IntegrationKind
 from control.inbound.integrations.tables import MAX_EVENT_LENGTH

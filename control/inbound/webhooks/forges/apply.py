@@ -13,17 +13,16 @@ from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.changes.tables import MAX_TITLE_LENGTH, ChangeKind
+from chassis.changes import MAX_TITLE_LENGTH, ChangeKind
 from chassis.db.database import to_milliseconds
 from control.audit.record import Actor, record
-from control.code.changes.repository import MAX_AGE, MAX_AHEAD, NewChangeEvent, create_change
-from control.code.fixes import Author
-from control.code.issue_links.repository import find_by_external_id
-from control.code.issue_links.tickets import TicketState, change_links
-from control.code.proposal_reports import report_proposal
-from control.code.proposal_repository import StoredProposal
+from control.code.changes import MAX_AGE, MAX_AHEAD, NewChangeEvent, create_change
+from control.code.fixes.updates import Author
+from control.code.issue_links.store import TicketState, change_links, find_by_external_id
+from control.code.proposals.reports import report_proposal
+from control.code.proposals.store import StoredProposal
 from control.code.pushes import PushReport, report_plain_pushes, report_push
-from control.code.release_reports import report_release
+from control.code.releases.store import report_release
 from control.http.query_filters import find_project_ids
 from control.inbound.integrations import repository
 from control.inbound.integrations.model import Integration

@@ -16,8 +16,8 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from control.code.commit_repository import NewCommit
-from control.code.proposal_repository import ProposalReport
+from control.code.commits import NewCommit
+from control.code.proposals.store import ProposalReport
 from control.inbound.integrations.model import Hook
 from control.inbound.webhooks.forges import fields
 from control.inbound.webhooks.forges.events import CommitsPushed, Content, ProposalChanged, ScmEvent, TicketChanged

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from control.code.commit_repository import NewCommit
+from control.code.commits import NewCommit
 from control.code.issue_links.addresses import ExternalItem
-from control.code.proposal_repository import ProposalReport
-from control.code.release_repository import ReleaseReport
+from control.code.proposals.store import ProposalReport
+from control.code.releases.store import ReleaseReport
 from control.issues.tables import LinkState
 
 

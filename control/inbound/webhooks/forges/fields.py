@@ -12,8 +12,8 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from chassis.db.database import to_milliseconds
-from control.code.commit_repository import MAX_FILES, NewCommit
-from control.code.release_schemas import MAX_PATH_LENGTH, MAX_REPORTED_MESSAGE
+from control.code.commits import MAX_FILES, NewCommit
+from control.code.releases.bodies import MAX_PATH_LENGTH, MAX_REPORTED_MESSAGE
 from control.http.text_types import URL_PATTERN
 from control.inbound.webhooks.platform import Headers, PayloadError, header
 from control.issues.releases.tables import MAX_REPOSITORY_LENGTH, MAX_SHA_LENGTH

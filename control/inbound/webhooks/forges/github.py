@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from chassis.changes.tables import MAX_NAME_LENGTH
+from chassis.changes import MAX_NAME_LENGTH
 from control.inbound.integrations.model import Hook
 from control.inbound.webhooks.forges import fields, pull_requests
 from control.inbound.webhooks.forges.events import Content, Deployed, HookDeleted, ScmEvent

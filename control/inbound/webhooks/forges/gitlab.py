@@ -13,9 +13,9 @@ from typing import Final
 
 import msgspec
 
-from chassis.changes.tables import MAX_NAME_LENGTH
-from control.code.commit_repository import NewCommit
-from control.code.proposal_repository import ProposalReport
+from chassis.changes import MAX_NAME_LENGTH
+from control.code.commits import NewCommit
+from control.code.proposals.store import ProposalReport
 from control.inbound.integrations.model import Hook
 from control.inbound.webhooks.forges import fields
 from control.inbound.webhooks.forges.events import (

@@ -8,12 +8,12 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from chassis.issues.tables import MAX_VERSION_LENGTH
-from control.code.changes.repository import MAX_AHEAD
-from control.code.commit_repository import NewCommit
+from chassis.issues import MAX_VERSION_LENGTH
+from control.code.changes import MAX_AHEAD
+from control.code.commits import NewCommit
 from control.code.issue_links.addresses import OTHER, ExternalItem, identify
-from control.code.proposal_repository import ProposalReport
-from control.code.release_repository import ReleaseReport
+from control.code.proposals.store import ProposalReport
+from control.code.releases.store import ReleaseReport
 from control.inbound.webhooks.forges import fields
 from control.inbound.webhooks.forges.events import CommitsPushed, ProposalChanged, ReleasePublished, TicketChanged
 from control.inbound.webhooks.forges.fields import MAX_COMMITS, Number, Time

@@ -15,12 +15,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict
-from control.code.changes.repository import NewChangeEvent, create_change
-from control.code.fixes import Author
-from control.code.issue_changes import NamedChange, find_named, note_all, reopen_all, resolve_all
-from control.code.issue_links import repository
-from control.code.issue_links.repository import IssuePlace, StoredLink
-from control.code.issue_links.tickets import TicketState, change_links
+from control.code.changes import NewChangeEvent, create_change
+from control.code.fixes.named_issues import NamedChange, find_named, note_all, reopen_all, resolve_all
+from control.code.fixes.updates import Author
+from control.code.issue_links import store
+from control.code.issue_links.store import IssuePlace, StoredLink, TicketState, change_links
 from control.http.query_filters import find_project_ids
 from control.inbound.integrations.model import Integration
 from control.inbound.webhooks.platform import PayloadError
@@ -74,7 +73,7 @@ async def _apply_ticket(
     connection: AsyncConnection, integration: Integration, report: TicketReport, now: datetime
 ) -> tuple[int, int]:
     """How many links and issues have changed."""
-    links = await repository.find_by_external_id(connection, integration.org_id, report.item, MAX_LINKS_OF_ITEM)
+    links = await store.find_by_external_id(connection, integration.org_id, report.item, MAX_LINKS_OF_ITEM)
     author = Author(integration.org_id, integration.org_slug, None, now, integration.id)
     ticket = TicketState(report.title, report.state, report.updated_at)
     synced = await change_links(connection, author, links, ticket, sync=integration.config.sync_status)
@@ -108,7 +107,7 @@ async def _create_link(
     created = 0
     for issue in await _find_named(connection, integration, report.issue):
         try:
-            link, is_new = await repository.create_link(
+            link, is_new = await store.create_link(
                 connection,
                 IssuePlace(integration.org_id, issue.project_id, issue.id),
                 report.item,
@@ -134,10 +133,10 @@ async def _delete_link(
     deleted = 0
     for issue in await _find_named(connection, integration, report.issue):
         place = IssuePlace(integration.org_id, issue.project_id, issue.id)
-        link = await repository.find_link_to(connection, place, report.item)
+        link = await store.find_link_to(connection, place, report.item)
         if link is not None:
             deleted += 1
-            await repository.delete_link(connection, place, link.id)
+            await store.delete_link(connection, place, link.id)
             data = _link_data(link) | {"integrationId": integration.id}
             await note_all(connection, [NamedChange(issue, data)], ActivityKind.LINK_REMOVED, now=now, by=None)
     return deleted

@@ -10,9 +10,9 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from chassis.changes.tables import ChangeKind
+from chassis.changes import ChangeKind
 from chassis.db.database import to_milliseconds
-from control.code.changes.repository import MAX_AGE
+from control.code.changes import MAX_AGE
 from control.code.issue_links.addresses import ExternalItem
 from control.http.text_types import URL_PATTERN
 from control.inbound.integrations.tables import MAX_EVENT_LENGTH

@@ -12,7 +12,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from chassis.changes.tables import (
+from chassis.changes import (
     MAX_DETAIL_LENGTH,
     MAX_NAME_LENGTH,
     MAX_TITLE_LENGTH,
@@ -36,9 +36,14 @@ from control.inbound.webhooks.trackers.events import (
     check_change_time,
     parse_time,
 )
-from control.issues.model import is_issue_id
 from control.issues.references import MAX_SHORT_ID_LENGTH, References, parse_short_id
-from control.issues.tables import MAX_EXTERNAL_ID_LENGTH, MAX_LINK_TITLE_LENGTH, MAX_SYSTEM_LENGTH, LinkState
+from control.issues.tables import (
+    MAX_EXTERNAL_ID_LENGTH,
+    MAX_LINK_TITLE_LENGTH,
+    MAX_SYSTEM_LENGTH,
+    LinkState,
+    is_issue_id,
+)
 from control.notify.channels.config import secret_bytes
 
 SYSTEM: Final = "generic"

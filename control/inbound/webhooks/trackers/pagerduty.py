@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from chassis.changes.tables import MAX_DETAIL_LENGTH, MAX_TITLE_LENGTH, ChangeKind
+from chassis.changes import MAX_DETAIL_LENGTH, MAX_TITLE_LENGTH, ChangeKind
 from control.inbound.integrations.model import Hook
 from control.inbound.webhooks.platform import Headers, convert, decode, header
 from control.inbound.webhooks.signatures import verify_versioned

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from chassis.auth.id_generation import new_id
-from chassis.issues.tables import issues
+from chassis.issues import issues
 from control.approvals.proofs.references import MAX_LINKS_OF_A_CLAIM
 from proto.identity import Role, Scope
 from tests.chassis.auth.tenants import new_member_token

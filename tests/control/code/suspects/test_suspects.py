@@ -9,8 +9,7 @@ import pytest
 
 from chassis.clickhouse import ClickHouse, StoreUnavailable
 from control.code.suspects import candidates
-from control.code.suspects.candidates import SuspectedIssue
-from control.code.suspects.stack_trace import StackTrace, read_stack_trace
+from control.code.suspects.candidates import StackTrace, SuspectedIssue, read_stack_trace
 from control.settings import ControlSettings
 from tests.chassis.auth.tenants import Tenant
 from tests.control.conftest import Control, serving

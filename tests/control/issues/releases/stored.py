@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from chassis.auth.id_generation import new_id
-from chassis.issues.tables import issue_fingerprints, issues
+from chassis.issues import issue_fingerprints, issues
 from control.identity import organization_repository
 from control.issues.tables import issue_activity
 from proto.grouping.fingerprint import FINGERPRINT_VERSION

@@ -7,8 +7,8 @@ from typing import Any, Final
 import pytest
 import sqlalchemy as sa
 
-from chassis.changes.tables import change_events
-from chassis.issues.tables import issues
+from chassis.changes import change_events
+from chassis.issues import issues
 from control.inbound.integrations.model import Integration, IntegrationKind
 from control.issues.releases.tables import commits, proposals
 from control.issues.tables import issue_links

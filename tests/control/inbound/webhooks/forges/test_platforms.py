@@ -9,8 +9,8 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
-from chassis.changes.tables import change_events
-from chassis.issues.tables import issues
+from chassis.changes import change_events
+from chassis.issues import issues
 from control.audit.tables import audit_events
 from control.inbound.integrations.model import IntegrationKind
 from control.issues.releases.tables import commits, proposals, releases
