@@ -1,22 +1,28 @@
-"""Request and response bodies of issues."""
+"""Query string, request and response bodies of issues."""
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from chassis.db.database import format_time
+from chassis.http.query import Query, line
 from chassis.http.validation import Issues
 from chassis.issues import MAX_VERSION_LENGTH, IssueStatus, short_id
 from control.http.field_types import Timestamp
 from control.http.paging import NextCursor
 from control.http.time_input import parse_time
-from control.issues.store import StoredActivity, Untracked
 from control.issues.tables import ISSUE_ID_PATTERN, ActivityKind, IssueRecord
+from control.routing.arguments import CheckedBody
+from control.routing.resource import shown_as
 from proto.identity import NAME_PATTERN
 
+MAX_TEXT: Final = 200
+MAX_ID: Final = 64
+ME: Final = "me"
+NOBODY: Final = "none"
 MAX_MERGED: Final = 50
 MAX_IGNORED_OCCURRENCES: Final = 1_000_000_000
 MAX_IGNORED: Final = timedelta(days=3_660)
@@ -35,6 +41,51 @@ Version = Annotated[
 
 
 Fingerprint = Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
+
+
+class IssueSort(StrEnum):
+    """Orders of a list, each descending."""
+
+    LAST_SEEN = "lastSeen"
+    FIRST_SEEN = "firstSeen"
+    COUNT = "count"
+
+    @property
+    def column(self) -> str:
+        """What is compared."""
+        return {self.LAST_SEEN: "last_seen", self.FIRST_SEEN: "first_seen"}.get(self, "count")
+
+
+class IssueQuery(Query, frozen=True, rename="camel"):
+    """Which issues a list has, and in which order."""
+
+    status: Annotated[IssueStatus | None, Meta(description="Only issues with this status.")] = None
+    assignee: Annotated[
+        str | None,
+        line(MAX_ID),
+        Meta(description="Only issues of this principal; `me`: the caller's; `none`: those without an assignee."),
+    ] = None
+    query: Annotated[
+        str | None, line(MAX_TEXT), Meta(description="Only issues with this text in title or culprit.")
+    ] = None
+    release: Annotated[
+        str | None,
+        line(MAX_VERSION_LENGTH),
+        Meta(description="Only issues whose first or last occurrence is of this release."),
+    ] = None
+    short_id: Annotated[str | None, line(MAX_TEXT), Meta(description="Only the issue with this short id.")] = None
+    sort: Annotated[IssueSort, Meta(description="Order, descending.")] = IssueSort.LAST_SEEN
+
+    def key(self, issue: "TrackedIssue") -> str:
+        """The place of an issue in the list: what the order compares, and the id."""
+        return f"{getattr(issue, self.sort.column)} {issue.id}"
+
+    def position(self, key: str | None) -> tuple[datetime | int, str] | None:
+        """What `key` has made of an issue."""
+        if key is None:
+            return None
+        value, _, issue_id = key.partition(" ")
+        return int(value) if self.sort is IssueSort.COUNT else datetime.fromisoformat(value), issue_id
 
 
 class TrackedIssue(msgspec.Struct, frozen=True, rename="camel"):
@@ -94,7 +145,7 @@ class IssuePage(msgspec.Struct, rename="camel"):
     untracked: Annotated[UntrackedErrors | None, Meta(description="Null: every error has an issue.")]
 
 
-class IssueChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class IssueChange(CheckedBody, frozen=True):
     """Changes to an issue; omitted fields stay as they are."""
 
     status: IssueStatus | UnsetType = UNSET
@@ -113,6 +164,28 @@ class IssueChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, renam
         Annotated[str, Meta(max_length=64, description="A member of the organization.")] | UnsetType | None
     ) = UNSET
 
+    def check(self, issues: Issues) -> None:
+        """Record every field that contradicts another one, and a time that is not within the next ten years."""
+        resolved = self.status is IssueStatus.RESOLVED
+        if self.resolved_in_release is not UNSET and not resolved:
+            issues.add("body.resolvedInRelease", "Needs the status resolved.", "not_allowed")
+        if self.resolved_in_next_release and not resolved:
+            issues.add("body.resolvedInNextRelease", "Needs the status resolved.", "not_allowed")
+        if self.resolved_in_release is not UNSET and self.resolved_in_next_release:
+            issues.add("body.resolvedInNextRelease", "Excludes resolvedInRelease.", "not_allowed")
+        ignored = self.status is IssueStatus.IGNORED
+        if self.ignored_occurrences is not UNSET and not ignored:
+            issues.add("body.ignoredOccurrences", "Needs the status ignored.", "not_allowed")
+        if self.ignored_until is not UNSET and not ignored:
+            issues.add("body.ignoredUntil", "Needs the status ignored.", "not_allowed")
+        until, now = self.parse_ignored_until(issues), datetime.now(UTC)
+        if until is not None and not now < until <= now + MAX_IGNORED:
+            issues.add("body.ignoredUntil", "Must be in the future, at most ten years.", "out_of_range")
+
+    def parse_ignored_until(self, issues: Issues) -> datetime | None:
+        """The time of `ignoredUntil`; None after recording an issue for one that is none."""
+        return None if self.ignored_until is UNSET else parse_time(self.ignored_until, "body.ignoredUntil", issues)
+
 
 class IssueMerge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """The issues to merge into the one in the path."""
@@ -130,87 +203,19 @@ class IssueActivity(msgspec.Struct, frozen=True, rename="camel"):
     data: dict[str, Any]
 
 
-class IssueActivityPage(msgspec.Struct, rename="camel"):
-    """A page of activity, newest first."""
-
-    data: list[IssueActivity]
-    next_cursor: NextCursor
-    has_more: bool
-
-
-def issue_body(
-    issue: IssueRecord, project_slug: str, now: datetime, fingerprints: Mapping[str, Sequence[bytes]]
-) -> TrackedIssue:
-    """The API representation. `fingerprints`: those that lead to issues, by id."""
+def issue_body(issue: IssueRecord, project_slug: str, now: datetime, fingerprints: Sequence[bytes]) -> TrackedIssue:
+    """The API representation. `fingerprints`: those that lead to the issue."""
     status = issue.status_at(now)
     is_ignored = status is IssueStatus.IGNORED
-    return TrackedIssue(
-        id=issue.id,
+    return shown_as(
+        TrackedIssue,
+        issue,
         short_id=short_id(project_slug, issue.number),
         project_id=str(issue.project_id),
         fingerprint=issue.fingerprint.hex(),
-        fingerprints=[one.hex() for one in dict.fromkeys((issue.fingerprint, *fingerprints.get(issue.id, ())))],
-        title=issue.title,
-        type=issue.type,
-        culprit=issue.culprit,
+        fingerprints=[one.hex() for one in dict.fromkeys((issue.fingerprint, *fingerprints))],
         status=status,
-        resolved_at=_time(issue.resolved_at),
-        resolved_in_release=issue.resolved_in_release,
-        resolved_after_release=issue.resolved_after_release,
-        ignored_until=_time(issue.ignored_until) if is_ignored else None,
+        ignored_until=issue.ignored_until if is_ignored else None,
         ignored_until_count=issue.ignored_until_count if is_ignored else None,
         assignee_principal_id=issue.assignee_id,
-        regressed_at=_time(issue.regressed_at),
-        count=issue.count,
-        first_seen=format_time(issue.first_seen),
-        last_seen=format_time(issue.last_seen),
-        first_release=issue.first_release,
-        last_release=issue.last_release,
-        merged_into=issue.merged_into,
-        created_at=format_time(issue.created_at),
-        updated_at=format_time(issue.updated_at),
     )
-
-
-def untracked_body(untracked: Untracked | None) -> UntrackedErrors | None:
-    """The API representation."""
-    if untracked is None:
-        return None
-    return UntrackedErrors(untracked.occurrences, format_time(untracked.since), format_time(untracked.last))
-
-
-def activity_body(activity: StoredActivity) -> IssueActivity:
-    """The API representation."""
-    return IssueActivity(
-        id=activity.id,
-        at=format_time(activity.at),
-        kind=ActivityKind(activity.kind),
-        principal_id=activity.principal_id,
-        data=activity.data,
-    )
-
-
-def check_change(body: IssueChange, now: datetime, issues: Issues) -> datetime | None:
-    """The time of `ignoredUntil`. Adds an issue for every field that contradicts another one."""
-    resolved = body.status is IssueStatus.RESOLVED
-    if body.resolved_in_release is not UNSET and not resolved:
-        issues.add("body.resolvedInRelease", "Needs the status resolved.", "not_allowed")
-    if body.resolved_in_next_release and not resolved:
-        issues.add("body.resolvedInNextRelease", "Needs the status resolved.", "not_allowed")
-    if body.resolved_in_release is not UNSET and body.resolved_in_next_release:
-        issues.add("body.resolvedInNextRelease", "Excludes resolvedInRelease.", "not_allowed")
-    ignored = body.status is IssueStatus.IGNORED
-    if body.ignored_occurrences is not UNSET and not ignored:
-        issues.add("body.ignoredOccurrences", "Needs the status ignored.", "not_allowed")
-    if body.ignored_until is UNSET:
-        return None
-    if not ignored:
-        issues.add("body.ignoredUntil", "Needs the status ignored.", "not_allowed")
-    until = parse_time(body.ignored_until, "body.ignoredUntil", issues)
-    if until is not None and not now < until <= now + MAX_IGNORED:
-        issues.add("body.ignoredUntil", "Must be in the future, at most ten years.", "out_of_range")
-    return until
-
-
-def _time(time: datetime | None) -> str | None:
-    return None if time is None else format_time(time)

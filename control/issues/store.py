@@ -2,9 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -14,58 +12,12 @@ from chassis.auth.tables import memberships, principals, projects
 from chassis.issues import IssueStatus, issue_fingerprints, issues
 from control.issues.counting.occurrences import IssueKey
 from control.issues.counting.regrouping import FingerprintLink, oldest_upgraded
-from control.issues.tables import IssueRecord, issue_activity, issue_projects
+from control.issues.tables import IssueRecord, issue_projects
 from proto.grouping.fingerprint import FINGERPRINT_VERSION
 
 MAX_KEYS: Final = 500  # of one statement
 MAX_FINGERPRINTS: Final = 50  # of one issue
 _PRINCIPAL_ID: Final = re.compile("prn_[0-9a-z]{26}")
-
-
-class IssueSort(StrEnum):
-    """Orders of a list, each descending."""
-
-    LAST_SEEN = "lastSeen"
-    FIRST_SEEN = "firstSeen"
-    COUNT = "count"
-
-
-_SORT_COLUMNS: Final = {
-    IssueSort.LAST_SEEN: issues.c.last_seen,
-    IssueSort.FIRST_SEEN: issues.c.first_seen,
-    IssueSort.COUNT: issues.c.count,
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IssueFilter:
-    """Which issues a list has. `assignee_id` "": those without one. `text`: part of the title or the culprit."""
-
-    status: IssueStatus | None = None
-    assignee_id: str | None = None
-    text: str | None = None
-    number: int | None = None
-    release: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StoredActivity:
-    """A row of `issue_activity`."""
-
-    id: str
-    at: datetime
-    kind: str
-    principal_id: str | None
-    data: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Untracked:
-    """Occurrences of errors that got no issue."""
-
-    occurrences: int
-    since: datetime
-    last: datetime
 
 
 async def find(connection: AsyncConnection, project_id: int, issue_id: str) -> IssueRecord | None:
@@ -146,19 +98,18 @@ async def find_by_ids(connection: AsyncConnection, ids: Iterable[str]) -> dict[s
 async def list_issues(
     connection: AsyncConnection,
     project_id: int,
-    wanted: IssueFilter,
-    sort: IssueSort,
+    conditions: Sequence[sa.ColumnElement[bool]],
+    order: str,
     after: tuple[datetime | int, str] | None,
     limit: int,
-    now: datetime,
 ) -> list[IssueRecord]:
-    """At most `limit` issues, without those that were merged, starting with the first one behind `after`: the value
-    that the order compares, and the id.
+    """At most `limit` issues, without those that were merged, by the column `order`, descending, starting with the
+    first one behind `after`: the value of that column, and the id.
     """
-    column = _SORT_COLUMNS[sort]
+    column = issues.c[order]
     page = (
         sa.select(issues)
-        .where(issues.c.project_id == project_id, issues.c.merged_into.is_(None), *_conditions(wanted, now))
+        .where(issues.c.project_id == project_id, issues.c.merged_into.is_(None), *conditions)
         .order_by(column.desc(), issues.c.id.desc())
         .limit(limit)
     )
@@ -168,24 +119,7 @@ async def list_issues(
     return await _all(connection, page)
 
 
-def _conditions(wanted: IssueFilter, now: datetime) -> list[sa.ColumnElement[bool]]:
-    conditions: list[sa.ColumnElement[bool]] = []
-    columns = issues.c
-    if wanted.status is not None:
-        conditions.append(_has_status(wanted.status, now))
-    if wanted.assignee_id is not None:
-        none = columns.assignee_id.is_(None)
-        conditions.append(columns.assignee_id == wanted.assignee_id if wanted.assignee_id else none)
-    if wanted.text is not None:
-        conditions.append(columns.search_text.contains(wanted.text.casefold(), autoescape=True))
-    if wanted.number is not None:
-        conditions.append(columns.number == wanted.number)
-    if wanted.release is not None:
-        conditions.append((columns.first_release == wanted.release) | (columns.last_release == wanted.release))
-    return conditions
-
-
-def _has_status(status: IssueStatus, now: datetime) -> sa.ColumnElement[bool]:
+def has_status(status: IssueStatus, now: datetime) -> sa.ColumnElement[bool]:
     """The status at a time: what is ignored until then is unresolved."""
     ignored = issues.c.status == IssueStatus.IGNORED.value
     is_over = ignored & issues.c.ignored_until.is_not(None) & (issues.c.ignored_until <= now)
@@ -196,38 +130,15 @@ def _has_status(status: IssueStatus, now: datetime) -> sa.ColumnElement[bool]:
     return issues.c.status == status.value
 
 
-async def list_activity(
-    connection: AsyncConnection, issue_id: str, before_id: str | None, limit: int
-) -> list[StoredActivity]:
-    """At most `limit` entries, newest first, starting with the first one older than `before_id`."""
-    columns = issue_activity.c
-    page = (
-        sa.select(columns.id, columns.at, columns.kind, columns.principal_id, columns.data)
-        .where(columns.issue_id == issue_id)
-        .order_by(columns.id.desc())
-        .limit(limit)
-    )
-    if before_id is not None:
-        page = page.where(columns.id < before_id)
-    return [StoredActivity(**row) for row in (await connection.execute(page)).mappings()]
-
-
-async def find_untracked(connection: AsyncConnection, project_id: int) -> Untracked | None:
-    """What the project has of errors without an issue; None if every one got its issue."""
+async def find_untracked(connection: AsyncConnection, project_id: int) -> sa.Row[Any, Any, Any] | None:
+    """`occurrences`, `since`, `last` of errors of the project without an issue; None if every one got its issue."""
     columns = issue_projects.c
-    found = sa.select(columns.untracked_occurrences, columns.untracked_since, columns.untracked_last).where(
-        columns.project_id == project_id, columns.untracked_occurrences > 0
-    )
-    row = (await connection.execute(found)).one_or_none()
-    return None if row is None else Untracked(*row)
-
-
-async def find_project_slug(connection: AsyncConnection, project_id: int) -> str:
-    """The slug of a project that exists. Raises LookupError."""
-    slug = await connection.scalar(sa.select(projects.c.slug).where(projects.c.id == project_id))
-    if slug is None:
-        raise LookupError(project_id)
-    return str(slug)
+    found = sa.select(
+        columns.untracked_occurrences.label("occurrences"),
+        columns.untracked_since.label("since"),
+        columns.untracked_last.label("last"),
+    ).where(columns.project_id == project_id, columns.untracked_occurrences > 0)
+    return (await connection.execute(found)).one_or_none()
 
 
 async def is_assignable(connection: AsyncConnection, org_id: str, principal_id: str) -> bool:
