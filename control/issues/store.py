@@ -1,23 +1,34 @@
 """Issues in the database. Every function runs in the caller's transaction."""
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.tables import memberships, principals, projects
+from chassis.auth.tables import memberships, principals
 from chassis.issues import IssueStatus, issue_fingerprints, issues
-from control.issues.counting.occurrences import IssueKey
-from control.issues.counting.regrouping import FingerprintLink, oldest_upgraded
 from control.issues.tables import IssueRecord, issue_projects
-from proto.grouping.fingerprint import FINGERPRINT_VERSION
 
-MAX_KEYS: Final = 500  # of one statement
+_CHUNK: Final = 500  # values in one statement
 MAX_FINGERPRINTS: Final = 50  # of one issue
 _PRINCIPAL_ID: Final = re.compile("prn_[0-9a-z]{26}")
+
+
+T = TypeVar("T")
+
+
+def in_chunks(values: Sequence[T], size: int = _CHUNK) -> list[Sequence[T]]:
+    """The values in parts for one statement each."""
+    return [values[start : start + size] for start in range(0, len(values), size)]
+
+
+async def insert_rows(connection: AsyncConnection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows, if there are any."""
+    if rows:
+        await connection.execute(table.insert(), rows)
 
 
 async def find(connection: AsyncConnection, project_id: int, issue_id: str) -> IssueRecord | None:
@@ -30,40 +41,6 @@ async def find_anywhere(connection: AsyncConnection, issue_id: str) -> IssueReco
     return await _one(connection, issues.c.id == issue_id)
 
 
-async def find_links(connection: AsyncConnection, keys: Iterable[IssueKey]) -> dict[IssueKey, FingerprintLink]:
-    """The issues that count the occurrences of fingerprints, by project and fingerprint."""
-    by_project: dict[int, list[bytes]] = {}
-    for project_id, fingerprint in keys:
-        by_project.setdefault(project_id, []).append(fingerprint)
-    found: dict[IssueKey, FingerprintLink] = {}
-    own, columns = issues.alias(), issue_fingerprints.c
-    select = (
-        sa.select(columns.fingerprint.label("of_fingerprint"), columns.rules_version, columns.since_us, *issues.c)
-        .join_from(issue_fingerprints, own, own.c.id == columns.issue_id)
-        .join(issues, issues.c.id == sa.func.coalesce(own.c.merged_into, own.c.id))
-    )
-    for project_id, fingerprints in by_project.items():  # SQLite finds pairs of columns by reading the whole table
-        for start in range(0, len(fingerprints), MAX_KEYS):
-            in_chunk = columns.fingerprint.in_(fingerprints[start : start + MAX_KEYS])
-            rows = await connection.execute(select.where(columns.project_id == project_id, in_chunk))
-            for row in rows.mappings():
-                link = FingerprintLink(IssueRecord.from_row(row), row["rules_version"], row["since_us"])
-                found[project_id, bytes(row["of_fingerprint"])] = link
-    return found
-
-
-async def find_pending(connection: AsyncConnection, project_ids: Collection[int], stored_us: int) -> set[int]:
-    """Those of the projects that have a pending fingerprint: one of an earlier version of which nothing shows what it
-    has become, and which is not left to itself at this storage time, in microseconds.
-    """
-    columns = issue_fingerprints.c
-    is_earlier = columns.rules_version.in_(range(1, FINGERPRINT_VERSION))
-    is_pending = is_earlier & (columns.since_us > oldest_upgraded(stored_us))
-    of_project = sa.exists().where(columns.project_id == projects.c.id, is_pending)
-    found = sa.select(projects.c.id).where(projects.c.id.in_(project_ids), of_project)
-    return set((await connection.execute(found)).scalars())
-
-
 async def find_fingerprints(connection: AsyncConnection, issue_ids: Sequence[str]) -> dict[str, list[bytes]]:
     """The fingerprints that lead to each issue, at most MAX_FINGERPRINTS, also those of issues merged into it. Those of
     the current version come first.
@@ -72,8 +49,7 @@ async def find_fingerprints(connection: AsyncConnection, issue_ids: Sequence[str
     target = sa.func.coalesce(issues.c.merged_into, issues.c.id).label("target")
     order = columns.rules_version.desc(), columns.fingerprint
     found: dict[str, list[bytes]] = {}
-    for start in range(0, len(issue_ids), MAX_KEYS):
-        some = issue_ids[start : start + MAX_KEYS]
+    for some in in_chunks(issue_ids):
         ranked = (
             sa.select(target, columns.fingerprint, sa.func.row_number().over(partition_by=target, order_by=order))
             .join_from(issue_fingerprints, issues, issues.c.id == columns.issue_id)
@@ -88,10 +64,9 @@ async def find_fingerprints(connection: AsyncConnection, issue_ids: Sequence[str
 
 async def find_by_ids(connection: AsyncConnection, ids: Iterable[str]) -> dict[str, IssueRecord]:
     """The issues with these ids."""
-    wanted, found = list(ids), {}
-    for start in range(0, len(wanted), MAX_KEYS):
-        for issue in await _all(connection, sa.select(issues).where(issues.c.id.in_(wanted[start : start + MAX_KEYS]))):
-            found[issue.id] = issue
+    found: dict[str, IssueRecord] = {}
+    for some in in_chunks(list(ids)):
+        found |= {issue.id: issue for issue in await _all(connection, sa.select(issues).where(issues.c.id.in_(some)))}
     return found
 
 

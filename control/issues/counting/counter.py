@@ -2,28 +2,26 @@
 
 load_state            the projects that are not deleted, and what they may still create and announce
 regrouping.plan       which issue each fingerprint leads to; after an upgrade of the rules also by its old fingerprint
-fingerprints.regroup  issues that have become one are merged, and nobody is notified
+regrouping.regroup    issues that have become one are merged, and nobody is notified
 count_known           count, first and last time; what was resolved or ignored is open again (`reopening`)
-create                an issue for each new fingerprint, as far as permits and MAX_ISSUES go; the rest is untracked
-notifications         for channels that ask for it, as far as permits go; the rest is reported in sum
+create                an issue for each new fingerprint, as far as the quota and MAX_ISSUES go; the rest is untracked
+notifications         for channels that ask for it, as far as the quota goes; the rest is reported in sum
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.issues import IssueStatus, issues
-from control.issues import store
-from control.issues.counting import fingerprints, project_state, regrouping
-from control.issues.counting.occurrences import UNKNOWN, Details, IssueKey, Seen
+from control.issues.counting import project_state, regrouping
+from control.issues.counting.occurrences import UNKNOWN, Details, IssueKey, Occurrences
 from control.issues.counting.project_state import ProjectState
 from control.issues.counting.regrouping import Regrouping
 from control.issues.counting.rows import (
     UPDATE,
-    Order,
     Reopening,
     copied_state,
     new_row,
@@ -32,26 +30,13 @@ from control.issues.counting.rows import (
     update_values,
 )
 from control.issues.lifecycle import OPEN_STATE, activity_row
+from control.issues.releases.order import ReleaseOrder, load_order
+from control.issues.releases.store import SeenReleases
 from control.issues.tables import ActivityKind, IssueRecord, issue_activity
 from proto.grouping.fingerprint import FINGERPRINT_VERSION
 
 MAX_ISSUES: Final = 100_000  # of a project
 MAX_ANNOUNCED: Final = 40  # of a page, of all projects: other writers wait for its transaction
-
-
-class KnownReleases(Protocol):
-    """What counting needs of releases: `control.issues.releases.store` and `control.issues.releases.order`."""
-
-    async def note_seen(
-        self,
-        connection: AsyncConnection,
-        org_id: str,
-        project_id: int,
-        seen: Mapping[str, datetime],
-        now: datetime,
-    ) -> None: ...
-
-    async def load_order(self, connection: AsyncConnection, project_id: int, versions: Sequence[str]) -> Order: ...
 
 
 @dataclass(slots=True)
@@ -77,25 +62,25 @@ class CountedPage:
     because it is history.
     """
 
-    found: Mapping[IssueKey, Seen]
+    found: Mapping[IssueKey, Occurrences]
     details: Mapping[IssueKey, Details]
     others: Mapping[IssueKey, Sequence[IssueKey]]
     stored_us: int
     is_quiet: bool
 
 
-async def count(connection: AsyncConnection, page: CountedPage, releases: KnownReleases, now: datetime) -> Counted:
+async def count(connection: AsyncConnection, page: CountedPage, releases: SeenReleases, now: datetime) -> Counted:
     """Count a page. What belongs to deleted projects is skipped."""
     states = await project_state.load(connection, {project_id for project_id, _ in page.found}, page.stored_us)
-    found = {key: seen for key, seen in page.found.items() if key[0] in states}
+    found = {key: occurred for key, occurred in page.found.items() if key[0] in states}
     await _note_releases(connection, releases, found, states, now)  # before issues are read: it may change them
     keys = {*found, *(one for key in found for one in page.others.get(key, ()))}
-    links = await store.find_links(connection, keys)
+    links = await regrouping.find_links(connection, keys)
     plan = regrouping.plan(in_order_of_creation(found.items()), page.others, links, page.stored_us)
-    known = await fingerprints.regroup(connection, plan, {link.issue.id: link.issue for link in links.values()}, now)
+    known = await regrouping.regroup(connection, plan, {link.issue.id: link.issue for link in links.values()}, now)
     merged = sum(map(len, plan.merges.values()))
-    counted = Counted(sum(seen.count for seen in found.values()), merged=merged)
-    counting = _Counting(connection, page, states, now, counted, await _orders(connection, releases, found, known))
+    counted = Counted(sum(occurred.count for occurred in found.values()), merged=merged)
+    counting = _Counting(connection, page, states, now, counted, await _orders(connection, found, known))
     counting.reserve_splits(plan)
     reopened = await counting.count_known(_by_issue(found, plan, known))
     await counting.create(plan, found, known, reopened)
@@ -105,16 +90,16 @@ async def count(connection: AsyncConnection, page: CountedPage, releases: KnownR
 
 async def _note_releases(
     connection: AsyncConnection,
-    releases: KnownReleases,
-    found: Mapping[IssueKey, Seen],
+    releases: SeenReleases,
+    found: Mapping[IssueKey, Occurrences],
     states: Mapping[int, ProjectState],
     now: datetime,
 ) -> None:
     """Note the releases of the page with the earliest time of each."""
     seen_by_project: dict[int, dict[str, datetime]] = {}
-    for (project_id, _), seen in found.items():
+    for (project_id, _), occurred in found.items():
         earliest = seen_by_project.setdefault(project_id, {})
-        for release, at in ((seen.first.release, seen.first.at), *seen.latest.items()):
+        for release, at in ((occurred.first.release, occurred.first.at), *occurred.latest.items()):
             if release is not None:
                 earliest[release] = min(earliest.get(release, at), at)
     for project_id, earliest in seen_by_project.items():
@@ -124,40 +109,38 @@ async def _note_releases(
 
 async def _orders(
     connection: AsyncConnection,
-    releases: KnownReleases,
-    found: Mapping[IssueKey, Seen],
+    found: Mapping[IssueKey, Occurrences],
     known: Mapping[str, IssueRecord],
-) -> dict[int, Order]:
+) -> dict[int, ReleaseOrder]:
     """The order of releases, of the projects that have a resolved issue on the page."""
     versions: dict[int, set[str]] = {}
     for issue in known.values():
         if issue.status is IssueStatus.RESOLVED:
             named = {issue.resolved_in_release, issue.resolved_after_release}
             versions.setdefault(issue.project_id, set()).update(one for one in named if one is not None)
-    for (project_id, _), seen in found.items():
+    for (project_id, _), occurred in found.items():
         if project_id in versions:
-            versions[project_id].update(release for release in seen.latest if release is not None)
+            versions[project_id].update(release for release in occurred.latest if release is not None)
     return {
-        project_id: await releases.load_order(connection, project_id, sorted(named))
-        for project_id, named in versions.items()
+        project_id: await load_order(connection, project_id, sorted(named)) for project_id, named in versions.items()
     }
 
 
 def _by_issue(
-    found: Mapping[IssueKey, Seen], plan: Regrouping, known: Mapping[str, IssueRecord]
-) -> list[tuple[IssueRecord, Seen]]:
-    """What was seen by the issue that exists and counts it."""
-    counted: dict[str, Seen] = {}
-    for key, seen in found.items():
+    found: Mapping[IssueKey, Occurrences], plan: Regrouping, known: Mapping[str, IssueRecord]
+) -> list[tuple[IssueRecord, Occurrences]]:
+    """What occurred, by the issue that exists and counts it."""
+    counted: dict[str, Occurrences] = {}
+    for key, occurred in found.items():
         issue_id = plan.known.get(key)
         if issue_id in counted:
-            counted[issue_id].merge(seen)
+            counted[issue_id].merge(occurred)
         elif issue_id is not None:
-            counted[issue_id] = seen.copy()
-    return [(known[issue_id], seen) for issue_id, seen in counted.items()]
+            counted[issue_id] = occurred.copy()
+    return [(known[issue_id], occurred) for issue_id, occurred in counted.items()]
 
 
-def in_order_of_creation(new: Iterable[tuple[IssueKey, Seen]]) -> list[tuple[IssueKey, Seen]]:
+def in_order_of_creation(new: Iterable[tuple[IssueKey, Occurrences]]) -> list[tuple[IssueKey, Occurrences]]:
     """The earliest errors first: they get an issue if there is not room for all."""
     return sorted(new, key=lambda one: (one[1].first.at, one[0]))
 
@@ -169,7 +152,7 @@ class _Counting:
     states: Mapping[int, ProjectState]
     now: datetime
     counted: Counted
-    orders: Mapping[int, Order]
+    orders: Mapping[int, ReleaseOrder]
 
     def reserve_splits(self, plan: Regrouping) -> None:
         """Take permits for the issues that an upgrade splits from others. Without one the error counts in the issue of
@@ -180,10 +163,10 @@ class _Counting:
                 plan.known |= dict.fromkeys((key, *plan.new.pop(key)), source_id)
                 del plan.split_from[key]
 
-    async def count_known(self, seen: Sequence[tuple[IssueRecord, Seen]]) -> Collection[str]:
+    async def count_known(self, known: Sequence[tuple[IssueRecord, Occurrences]]) -> Collection[str]:
         """Add to the issues that exist. Returns the ids of those that are open again."""
         updates, activity, reopened = [], [], set()
-        for issue, occurred in seen:
+        for issue, occurred in known:
             total = issue.count + occurred.count
             update = update_values(issue, occurred, total, self.now)
             opened = self._reopening(issue, total, occurred)
@@ -198,9 +181,9 @@ class _Counting:
             await self.connection.execute(issue_activity.insert(), activity)
         return reopened
 
-    def _reopening(self, issue: IssueRecord, total: int, seen: Seen) -> Reopening | None:
-        order = self.orders.get(issue.project_id, _NO_ORDER)
-        return reopening(issue, total, seen.latest, order, self.now)
+    def _reopening(self, issue: IssueRecord, total: int, occurred: Occurrences) -> Reopening | None:
+        order = self.orders.get(issue.project_id, ReleaseOrder({}))
+        return reopening(issue, total, occurred.latest, order, self.now)
 
     def _reopen(self, issue: IssueRecord, opened: Reopening) -> dict[str, Any]:
         """The columns of an issue that is open again."""
@@ -214,7 +197,7 @@ class _Counting:
     async def create(
         self,
         plan: Regrouping,
-        found: Mapping[IssueKey, Seen],
+        found: Mapping[IssueKey, Occurrences],
         known: Mapping[str, IssueRecord],
         reopened: Collection[str],
     ) -> None:
@@ -222,18 +205,18 @@ class _Counting:
         rows: list[dict[str, Any]] = []
         activity: list[dict[str, Any]] = []
         for key, more in plan.new.items():
-            seen = found[key].copy()
+            occurred = found[key].copy()
             for one in more:
                 if one in found:
-                    seen.merge(found[one])
+                    occurred.merge(found[one])
             if key in plan.split_from:
                 source = known[plan.split_from[key]]
-                row, entries = self._split(key, seen, source, is_open=source.id in reopened)
+                row, entries = self._split(key, occurred, source, is_open=source.id in reopened)
             elif self.states[key[0]].may_create(MAX_ISSUES):
-                row, entries = self._new(key, seen)
+                row, entries = self._new(key, occurred)
             else:
-                self.states[key[0]].leave_untracked(seen, self.now)
-                self.counted.untracked += seen.count
+                self.states[key[0]].leave_untracked(occurred.count, self.now)
+                self.counted.untracked += occurred.count
                 continue
             rows.append(row)
             activity += entries
@@ -241,12 +224,12 @@ class _Counting:
         if rows:
             await self.connection.execute(issues.insert(), rows)
             await self.connection.execute(issue_activity.insert(), activity)
-        await fingerprints.store_links(self.connection, plan, found, self.page.stored_us)
+        await regrouping.store_links(self.connection, plan, found, self.page.stored_us)
 
-    def _new(self, key: IssueKey, seen: Seen) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    def _new(self, key: IssueKey, occurred: Occurrences) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """The row of a new issue, and its activity."""
         details = self.page.details.get(key, UNKNOWN)
-        row = new_row(self.states[key[0]], key[1], seen, details, self.now)
+        row = new_row(self.states[key[0]], key[1], occurred, details, self.now)
         issue = IssueRecord.from_row(row)
         data = {} if issue.first_release is None else {"release": issue.first_release}
         self.counted.created += 1
@@ -254,18 +237,18 @@ class _Counting:
         return row, [activity_row(issue, ActivityKind.CREATED, self.now, None, data)]
 
     def _split(
-        self, key: IssueKey, seen: Seen, source: IssueRecord, *, is_open: bool
+        self, key: IssueKey, occurred: Occurrences, source: IssueRecord, *, is_open: bool
     ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """The row of an issue that an upgrade has split from another one, with the state of that one, and its activity.
         Its own occurrences open it again as they would have opened that one. Nobody is told that it is new.
         """
         details = self.page.details.get(key, UNKNOWN)
-        row = new_row(self.states[key[0]], key[1], seen, details, self.now)
+        row = new_row(self.states[key[0]], key[1], occurred, details, self.now)
         row |= {"assignee_id": source.assignee_id} if is_open else copied_state(source)
         issue = IssueRecord.from_row(row)
         data = {"from": source.id, "rulesVersion": FINGERPRINT_VERSION}
         entries = [activity_row(issue, ActivityKind.SPLIT_FROM, self.now, None, data)]
-        opened = self._reopening(issue, seen.count, seen)
+        opened = self._reopening(issue, occurred.count, occurred)
         if opened is not None:
             row |= self._reopen(issue, opened)
             entries.append(activity_row(issue, opened.kind, self.now, None, reopening_data(issue, opened)))
@@ -281,14 +264,3 @@ class _Counting:
         else:
             state.unannounced += 1
             self.counted.withheld += 1
-
-
-class _NoOrder:
-    def is_later(self, _a: str, _b: str) -> bool | None:
-        return None
-
-    def known_since(self, _version: str) -> datetime | None:
-        return None
-
-
-_NO_ORDER: Final = _NoOrder()

@@ -38,8 +38,7 @@ from chassis.clickhouse.storage_order import (
 from chassis.db.database import Database
 from chassis.runtime.periodic import PeriodicTask
 from chassis.source_maps.resolver import SourceMaps
-from control.issues import store
-from control.issues.counting import counter, notifications, project_state
+from control.issues.counting import counter, notifications, project_state, regrouping
 from control.issues.counting import progress as stored_progress
 from control.issues.counting.counter import Counted, CountedPage
 from control.issues.counting.notifications import IssueUrls
@@ -47,8 +46,8 @@ from control.issues.counting.occurrences import (
     COLUMNS,
     NO_TEXTS,
     IssueKey,
+    Occurrences,
     OccurrenceTexts,
-    Seen,
     by_issue,
     choose_rows,
     read_occurrence_texts,
@@ -79,10 +78,7 @@ class IssueMetrics:
             "New issues and regressions that were not announced one by one, because a project had too many.",
             registry=registry,
         )
-        for result in ("counted", "untracked"):
-            self._occurrences.labels(result)
-        for kind in ("created", "regressed", "split", "merged"):
-            self._transitions.labels(kind)
+        self.record(Counted())
         lag: Final = Gauge(
             "sluice_issues_lag_seconds",
             "Time since all stored error occurrences were counted; 0 in a process that leaves this to another one.",
@@ -95,10 +91,8 @@ class IssueMetrics:
         """A page was counted."""
         self._occurrences.labels("counted").inc(counted.occurrences - counted.untracked)
         self._occurrences.labels("untracked").inc(counted.untracked)
-        self._transitions.labels("created").inc(counted.created)
-        self._transitions.labels("regressed").inc(counted.regressed)
-        self._transitions.labels("split").inc(counted.split)
-        self._transitions.labels("merged").inc(counted.merged)
+        for kind in ("created", "regressed", "split", "merged"):
+            self._transitions.labels(kind).inc(getattr(counted, kind))
         self._withheld.inc(counted.withheld)
 
     def caught_up(self, at: float) -> None:
@@ -226,7 +220,7 @@ class IssueFollower:
             return page
         async with self._database.read() as connection:
             project_ids = {row.values[0] for row in page.rows}
-            pending = await store.find_pending(connection, project_ids, page.checkpoint.position.stored_us)
+            pending = await regrouping.find_pending(connection, project_ids, page.checkpoint.position.stored_us)
         return await self._reader.read(checkpoint, limit=REGROUPED_ROWS) if pending else page
 
     async def _count(self, progress: Progress, page: Page[StoredRowList]) -> Progress:
@@ -248,23 +242,23 @@ class IssueFollower:
         self._metrics.record(counted)
         return changed
 
-    async def _read_texts(self, found: Mapping[IssueKey, Seen], page: Page[StoredRowList]) -> OccurrenceTexts:
+    async def _read_texts(self, found: Mapping[IssueKey, Occurrences], page: Page[StoredRowList]) -> OccurrenceTexts:
         """The texts of the first occurrences of errors that get an issue: the earliest errors, as far as their projects
         have room. In projects with pending fingerprints: of all occurrences with new or current fingerprints.
         """
         async with self._database.read() as connection:
-            known = await store.find_links(connection, found)
+            known = await regrouping.find_links(connection, found)
             project_ids = {project_id for project_id, _ in found}
-            pending = await store.find_pending(connection, project_ids, page.checkpoint.position.stored_us)
-            new = counter.in_order_of_creation((key, seen) for key, seen in found.items() if key not in known)
+            pending = await regrouping.find_pending(connection, project_ids, page.checkpoint.position.stored_us)
+            new = counter.in_order_of_creation((key, occurred) for key, occurred in found.items() if key not in known)
             states = await project_state.load(
                 connection, {project_id for (project_id, _), _ in new}, page.rows[-1].position.stored_us
             )
         room = {project_id: state.room for project_id, state in states.items()}
         every = {
             key
-            for key, seen in found.items()
-            if key[0] in pending and (key not in known or seen.fingerprint_version == FINGERPRINT_VERSION)
+            for key, occurred in found.items()
+            if key[0] in pending and (key not in known or occurred.fingerprint_version == FINGERPRINT_VERSION)
         }
         first = set()
         for key, _ in new:

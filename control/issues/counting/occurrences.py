@@ -39,7 +39,7 @@ class Moment(NamedTuple):
 
 
 @dataclass(slots=True)
-class Seen:
+class Occurrences:
     """What a page has of one issue. `latest`: by release; `fingerprint_version`: the highest of them."""
 
     count: int
@@ -48,9 +48,9 @@ class Seen:
     latest: dict[str | None, datetime] = field(default_factory=dict)
     fingerprint_version: int = FINGERPRINT_VERSION
 
-    def copy(self) -> "Seen":
+    def copy(self) -> "Occurrences":
         """Another one, to merge more into."""
-        return Seen(self.count, self.first, self.last, dict(self.latest), self.fingerprint_version)
+        return Occurrences(self.count, self.first, self.last, dict(self.latest), self.fingerprint_version)
 
     def add(self, moment: Moment, fingerprint_version: int) -> None:
         """Count one more occurrence. Of two at the same time the release that is greater as text counts as later, so
@@ -63,7 +63,7 @@ class Seen:
         latest = self.latest.get(moment.release)
         self.latest[moment.release] = moment.at if latest is None else max(latest, moment.at)
 
-    def merge(self, other: "Seen") -> None:
+    def merge(self, other: "Occurrences") -> None:
         """Count the occurrences of an issue that was merged into this one."""
         self.count += other.count
         self.first = min(self.first, other.first, key=_order)
@@ -83,17 +83,17 @@ def later(one: Moment, other: Moment) -> Moment:
     return max(one, other, key=_order)
 
 
-def by_issue(rows: Iterable[StoredRow]) -> dict[IssueKey, Seen]:
+def by_issue(rows: Iterable[StoredRow]) -> dict[IssueKey, Occurrences]:
     """The rows of a page, with COLUMNS, by project and fingerprint."""
-    found: dict[IssueKey, Seen] = {}
+    found: dict[IssueKey, Occurrences] = {}
     for row in rows:
         project_id, fingerprint, time_ns, release, version = row.values
         moment = Moment(_EPOCH + timedelta(milliseconds=time_ns // _NS_PER_MS), _version(release))
-        seen = found.get((project_id, fingerprint))
-        if seen is None:
-            found[project_id, fingerprint] = Seen(1, moment, moment, {moment.release: moment.at}, version)
+        occurred = found.get((project_id, fingerprint))
+        if occurred is None:
+            found[project_id, fingerprint] = Occurrences(1, moment, moment, {moment.release: moment.at}, version)
         else:
-            seen.add(moment, version)
+            occurred.add(moment, version)
     return found
 
 

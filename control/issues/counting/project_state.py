@@ -11,7 +11,6 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.tables import organizations, projects
-from control.issues.counting.occurrences import Seen
 from control.issues.tables import ActivityKind, issue_projects
 
 _US: Final = 1_000_000
@@ -82,9 +81,9 @@ class ProjectState:
         self.last_number += 1
         return self.last_number
 
-    def leave_untracked(self, seen: Seen, now: datetime) -> None:
+    def leave_untracked(self, occurrences: int, now: datetime) -> None:
         """Count occurrences that get no issue."""
-        self.untracked_occurrences += seen.count
+        self.untracked_occurrences += occurrences
         self.untracked_since = self.untracked_since or now
         self.untracked_last = now
 

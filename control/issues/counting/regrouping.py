@@ -1,29 +1,46 @@
-"""Which issue each fingerprint of a page leads to, also after an upgrade of the rules that make fingerprints. Pure.
+"""Which issue each fingerprint of a page leads to, also after an upgrade of the rules that make fingerprints.
 
 An upgrade gives an error a new fingerprint. The one that it had before is computed from the texts of an occurrence
-(`occurrence_texts`), and so the new one leads to the issue of the old one:
+(`occurrences.read_occurrence_texts`), and so the new one leads to the issue of the old one:
 
-    plan              assigns the fingerprints of a page to issues, the earliest errors first
+    find_links        the issues that are known by fingerprints
+    plan              assigns the fingerprints of a page to issues, the earliest errors first. Pure
       assign_current  of the current version: known, the issue of an old one, split from such an issue, or new
       assign_earlier  of an earlier version, of a gateway that is not upgraded: known, the issue of its current one, or
                       new
       _process        several old ones that have become one: their issues are merged, the oldest stays
+    regroup           merges issues, and gives them their fingerprints by the current rules
+    store_links       which issue each fingerprint leads to from now on
 
 An old fingerprint is pending until an occurrence shows what it has become. It is processed once: fingerprints that it
 becomes later are those of issues split from its issue. An upgrade ends: UPGRADE_DAYS after an old fingerprint became
 known it is left to itself, and a new one is that of a new issue.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import secrets
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final, NamedTuple
 
-from control.issues.counting.occurrences import IssueKey, Seen
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.tables import projects
+from chassis.issues import FINGERPRINT_BYTES, issue_fingerprints, issues
+from control.issues import lifecycle
+from control.issues.counting.occurrences import IssueKey, Occurrences
+from control.issues.store import in_chunks
 from control.issues.tables import IssueRecord
 from proto.grouping.fingerprint import FINGERPRINT_VERSION
 
 UPGRADE_DAYS: Final = 30  # in the storage time of occurrences
 _DAY_US: Final = 86_400_000_000
+_SET_FINGERPRINT: Final = (
+    issues.update()
+    .where(issues.c.id == sa.bindparam("of_id"))
+    .values(fingerprint=sa.bindparam("new_fingerprint", type_=issues.c.fingerprint.type))
+)
 
 
 class FingerprintLink(NamedTuple):
@@ -64,7 +81,7 @@ class Regrouping:
 
 
 def plan(
-    found: Iterable[tuple[IssueKey, Seen]],
+    found: Iterable[tuple[IssueKey, Occurrences]],
     others: Mapping[IssueKey, Sequence[IssueKey]],
     links: Mapping[IssueKey, FingerprintLink],
     stored_us: int,
@@ -74,8 +91,8 @@ def plan(
     time of the page, in microseconds.
     """
     planner = _Planner(others, links, oldest_upgraded(stored_us))
-    for key, seen in found:
-        if seen.fingerprint_version < FINGERPRINT_VERSION:
+    for key, occurred in found:
+        if occurred.fingerprint_version < FINGERPRINT_VERSION:
             planner.assign_earlier(key)
         else:
             planner.assign_current(key)
@@ -163,3 +180,131 @@ class _Planner:
         while issue_id in self._into:
             issue_id = self._into[issue_id]
         return issue_id
+
+
+async def find_links(connection: AsyncConnection, keys: Iterable[IssueKey]) -> dict[IssueKey, FingerprintLink]:
+    """The issues that count the occurrences of fingerprints, by project and fingerprint."""
+    found: dict[IssueKey, FingerprintLink] = {}
+    own, columns = issues.alias(), issue_fingerprints.c
+    select = (
+        sa.select(columns.fingerprint.label("of_fingerprint"), columns.rules_version, columns.since_us, *issues.c)
+        .join_from(issue_fingerprints, own, own.c.id == columns.issue_id)
+        .join(issues, issues.c.id == sa.func.coalesce(own.c.merged_into, own.c.id))
+    )
+    for project_id, fingerprints in _by_project(keys).items():
+        for some in in_chunks(fingerprints):
+            rows = await connection.execute(
+                select.where(columns.project_id == project_id, columns.fingerprint.in_(some))
+            )
+            for row in rows.mappings():
+                link = FingerprintLink(IssueRecord.from_row(row), row["rules_version"], row["since_us"])
+                found[project_id, bytes(row["of_fingerprint"])] = link
+    return found
+
+
+def _by_project(keys: Iterable[IssueKey]) -> dict[int, list[bytes]]:
+    """Fingerprints by project: SQLite finds pairs of columns by reading the whole table."""
+    by_project: dict[int, list[bytes]] = {}
+    for project_id, fingerprint in keys:
+        by_project.setdefault(project_id, []).append(fingerprint)
+    return by_project
+
+
+async def find_pending(connection: AsyncConnection, project_ids: Collection[int], stored_us: int) -> set[int]:
+    """Those of the projects that have a pending fingerprint: one of an earlier version of which nothing shows what it
+    has become, and which is not left to itself at this storage time, in microseconds.
+    """
+    columns = issue_fingerprints.c
+    is_earlier = columns.rules_version.in_(range(1, FINGERPRINT_VERSION))
+    is_pending = is_earlier & (columns.since_us > oldest_upgraded(stored_us))
+    of_project = sa.exists().where(columns.project_id == projects.c.id, is_pending)
+    found = sa.select(projects.c.id).where(projects.c.id.in_(project_ids), of_project)
+    return set((await connection.execute(found)).scalars())
+
+
+async def regroup(
+    connection: AsyncConnection, plan: Regrouping, known: Mapping[str, IssueRecord], now: datetime
+) -> dict[str, IssueRecord]:
+    """Merge the issues that have become one, and give them their fingerprints by the current rules. Returns the issues
+    by id, as they are afterwards.
+    """
+    changed = dict(known)
+    for target_id, merged in plan.merges.items():
+        sources = [known[one] for one in merged]
+        data = {"rulesVersion": FINGERPRINT_VERSION}
+        target = await lifecycle.merge(connection, known[target_id], sources, now=now, by=None, data=data)
+        assignees = [one.assignee_id for one in sources if one.assignee_id is not None]
+        if target.assignee_id is None and assignees:
+            target = await lifecycle.set_assignee(connection, target, assignees[0], now=now, by=None)
+        changed[target_id] = target
+    await _rename(connection, {issue_id: (known[issue_id], new) for issue_id, new in plan.renamed.items()})
+    return changed
+
+
+async def store_links(
+    connection: AsyncConnection, plan: Regrouping, found: Mapping[IssueKey, Occurrences], stored_us: int
+) -> None:
+    """Store which issue each new fingerprint leads to, and which fingerprints are no longer pending. `stored_us`: the
+    storage time of the page, in microseconds.
+    """
+    if plan.links:
+        rows = [
+            {
+                "project_id": key[0],
+                "fingerprint": key[1],
+                "issue_id": issue_id,
+                "rules_version": _decided_under(key, plan, found),
+                "since_us": stored_us,
+            }
+            for key, issue_id in plan.links.items()
+        ]
+        await connection.execute(issue_fingerprints.insert(), rows)
+    if plan.processed:
+        columns = issue_fingerprints.c
+        processed = issue_fingerprints.update().where(
+            columns.project_id == sa.bindparam("of_project"), columns.fingerprint == sa.bindparam("of_fingerprint")
+        )
+        await connection.execute(
+            processed.values(rules_version=FINGERPRINT_VERSION),
+            [{"of_project": project_id, "of_fingerprint": fingerprint} for project_id, fingerprint in plan.processed],
+        )
+
+
+def _decided_under(key: IssueKey, plan: Regrouping, found: Mapping[IssueKey, Occurrences]) -> int:
+    """The fingerprint version to store for a new one: one of an earlier version is pending if nothing else is known of
+    it.
+    """
+    is_alone = key in plan.new and not plan.new[key]
+    return min(FINGERPRINT_VERSION, found[key].fingerprint_version) if is_alone else FINGERPRINT_VERSION
+
+
+async def _rename(connection: AsyncConnection, renamed: Mapping[str, tuple[IssueRecord, bytes]]) -> None:
+    """Give issues the fingerprints that their errors have now. A merged issue that had one takes the old one: the
+    warehouse finds the issue by either.
+    """
+    holders = await _find_holders(connection, [(issue.project_id, new) for issue, new in renamed.values()])
+    freed: dict[str, bytes] = {}
+    for issue, new in renamed.values():
+        holder = holders.get((issue.project_id, new), issue.id)
+        if holder != issue.id:
+            freed[holder] = issue.fingerprint
+    # No two issues have one fingerprint, not even between two statements.
+    for values in (
+        {holder: secrets.token_bytes(FINGERPRINT_BYTES) for holder in freed},
+        {issue_id: new for issue_id, (_, new) in renamed.items()},
+        freed,
+    ):
+        if values:
+            rows = [{"of_id": issue_id, "new_fingerprint": fingerprint} for issue_id, fingerprint in values.items()]
+            await connection.execute(_SET_FINGERPRINT, rows)
+
+
+async def _find_holders(connection: AsyncConnection, keys: Sequence[IssueKey]) -> dict[IssueKey, str]:
+    """The issues whose row has a fingerprint."""
+    columns = issues.c
+    found: dict[IssueKey, str] = {}
+    for project_id, fingerprints in _by_project(keys).items():
+        where = (columns.project_id == project_id) & columns.fingerprint.in_(fingerprints)
+        for row in await connection.execute(sa.select(columns.id, columns.fingerprint).where(where)):
+            found[project_id, bytes(row.fingerprint)] = row.id
+    return found

@@ -9,24 +9,18 @@ before its occurrences come here, so a release that was known at the resolution 
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
 from chassis.auth.id_generation import new_id
 from chassis.db.database import format_time
 from chassis.issues import IssueStatus, issues
-from control.issues.counting.occurrences import Details, Moment, Seen, earlier, later, search_text
+from control.issues.counting.occurrences import Details, Moment, Occurrences, earlier, later, search_text
 from control.issues.counting.project_state import ProjectState
 from control.issues.lifecycle import OPEN_STATE
+from control.issues.releases.order import ReleaseOrder
 from control.issues.tables import ActivityKind, IssueRecord
-
-
-class Order(Protocol):
-    """The order of the releases of a project: `control.issues.releases.order.ReleaseOrder`."""
-
-    def is_later(self, a: str, b: str) -> bool | None: ...
-    def known_since(self, version: str) -> datetime | None: ...
 
 
 class Reopening(NamedTuple):
@@ -38,7 +32,7 @@ class Reopening(NamedTuple):
 
 
 def reopening(
-    issue: IssueRecord, count: int, latest: Mapping[str | None, datetime], order: Order, now: datetime
+    issue: IssueRecord, count: int, latest: Mapping[str | None, datetime], order: ReleaseOrder, now: datetime
 ) -> Reopening | None:
     """What the occurrences make of an issue that is not unresolved. `count`: of the issue, with them; `latest`: the
     last of them by release.
@@ -58,7 +52,7 @@ def reopening(
     return Reopening(ActivityKind.REGRESSED, release, at)
 
 
-def _reopens(issue: IssueRecord, release: str | None, at: datetime, order: Order) -> bool:
+def _reopens(issue: IssueRecord, release: str | None, at: datetime, order: ReleaseOrder) -> bool:
     if issue.resolved_at is not None and at <= issue.resolved_at:
         return False
     if release is None:
@@ -74,13 +68,13 @@ def _reopens(issue: IssueRecord, release: str | None, at: datetime, order: Order
     return True
 
 
-def _was_known(issue: IssueRecord, release: str, order: Order) -> bool:
+def _was_known(issue: IssueRecord, release: str, order: ReleaseOrder) -> bool:
     """Whether the release was there when the issue was resolved."""
     since = order.known_since(release)
     return since is not None and issue.resolved_at is not None and since <= issue.resolved_at
 
 
-def _may_be_later(issue: IssueRecord, release: str, named: str, order: Order) -> bool:
+def _may_be_later(issue: IssueRecord, release: str, named: str, order: ReleaseOrder) -> bool:
     """Whether a release is later than the one that the resolution names. If the named one is still to come, those that
     were there before the resolution are not; what nobody can tell counts as later.
     """
@@ -105,10 +99,10 @@ UPDATE: Final = (
 )
 
 
-def update_values(issue: IssueRecord, seen: Seen, total: int, now: datetime) -> dict[str, Any]:
+def update_values(issue: IssueRecord, occurred: Occurrences, total: int, now: datetime) -> dict[str, Any]:
     """The parameters of UPDATE for an issue that has occurred."""
-    first = earlier(Moment(issue.first_seen, issue.first_release), seen.first)
-    last = later(Moment(issue.last_seen, issue.last_release), seen.last)
+    first = earlier(Moment(issue.first_seen, issue.first_release), occurred.first)
+    last = later(Moment(issue.last_seen, issue.last_release), occurred.last)
     return {
         "of_id": issue.id,
         "new_count": total,
@@ -135,7 +129,9 @@ def reopening_data(issue: IssueRecord, opened: Reopening) -> dict[str, object]:
     return {name: value for name, value in named.items() if value is not None}
 
 
-def new_row(state: ProjectState, fingerprint: bytes, seen: Seen, details: Details, now: datetime) -> dict[str, Any]:
+def new_row(
+    state: ProjectState, fingerprint: bytes, occurred: Occurrences, details: Details, now: datetime
+) -> dict[str, Any]:
     """The row of a new issue."""
     return {
         **OPEN_STATE,
@@ -150,11 +146,11 @@ def new_row(state: ProjectState, fingerprint: bytes, seen: Seen, details: Detail
         "search_text": search_text(details.title, details.culprit),
         "assignee_id": None,
         "regressed_at": None,
-        "count": seen.count,
-        "first_seen": seen.first.at,
-        "last_seen": seen.last.at,
-        "first_release": seen.first.release,
-        "last_release": seen.last.release,
+        "count": occurred.count,
+        "first_seen": occurred.first.at,
+        "last_seen": occurred.last.at,
+        "first_release": occurred.first.release,
+        "last_release": occurred.last.release,
         "merged_into": None,
         "created_at": now,
         "updated_at": now,

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.id_generation import new_id
 from chassis.db.database import to_milliseconds
 from chassis.issues import MAX_VERSION_LENGTH, issues
-from control.issues.releases.order import ReleaseOrder, find_latest, load_order
+from control.issues.releases.order import find_latest, load_order
 from control.issues.releases.tables import release_projects, releases
 from proto.identity import NAME_PATTERN
 
@@ -233,7 +233,7 @@ REMEMBER_S: Final = 300.0  # some are not kept, or make room for others, and occ
 
 
 class SeenReleases:
-    """Implements `control.issues.counting.counter.KnownReleases`."""
+    """The releases that occurrences name, noted once in a while: a process remembers what it has noted."""
 
     def __init__(self) -> None:
         self._noted: dict[tuple[int, str], datetime] = {}
@@ -255,10 +255,6 @@ class SeenReleases:
         if added:
             await settle_next_release(connection, project_id, added, now)
         self._pending |= {(project_id, version): at for version, at in new.items()}
-
-    async def load_order(self, connection: AsyncConnection, project_id: int, versions: Sequence[str]) -> ReleaseOrder:
-        """The order of these releases."""
-        return await load_order(connection, project_id, versions)
 
     def committed(self) -> None:
         """What was noted since the last call is stored."""

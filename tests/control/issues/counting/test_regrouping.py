@@ -11,8 +11,8 @@ import pytest
 import sqlalchemy as sa
 
 from chassis.issues import IssueStatus, issue_fingerprints, issues, read_states
-from control.issues import lifecycle, store
-from control.issues.counting import counter
+from control.issues import lifecycle
+from control.issues.counting import counter, regrouping
 from control.issues.counting.counter import Counted
 from control.issues.counting.notifications import IssueUrls
 from control.issues.counting.regrouping import UPGRADE_DAYS
@@ -62,7 +62,7 @@ async def linked(ledger: Ledger) -> dict[int, int]:
     async with ledger.database.read() as connection:
         numbers = (await connection.scalars(sa.select(issue_fingerprints.c.fingerprint))).all()
         keys = [(ledger.project_id, bytes(one)) for one in numbers]
-        found = await store.find_links(connection, keys)
+        found = await regrouping.find_links(connection, keys)
     return {int.from_bytes(print_): link.issue.number for (_, print_), link in found.items()}
 
 
@@ -80,7 +80,7 @@ async def activity(ledger: Ledger, number: int) -> list[tuple[str, Mapping[str, 
 async def decide(ledger: Ledger, number: int, **state: Any) -> None:
     """Set the state of the issue of an error."""
     async with ledger.database.write() as connection:
-        issue = (await store.find_links(connection, [key(ledger, number)]))[key(ledger, number)].issue
+        issue = (await regrouping.find_links(connection, [key(ledger, number)]))[key(ledger, number)].issue
         if "resolution" in state:
             issue = await lifecycle.set_resolved(connection, issue, state["resolution"], now=ledger.now, by=None)
         if "ignoring" in state:
@@ -110,7 +110,7 @@ async def test_rules_may_give_the_same_fingerprint_as_before(ledger: Ledger) -> 
     await occurred_before(ledger, 1, 2)
     await occur(ledger, 1)
     async with ledger.database.read() as connection:
-        found = await store.find_links(connection, [key(ledger, 1), key(ledger, 2)])
+        found = await regrouping.find_links(connection, [key(ledger, 1), key(ledger, 2)])
     assert [found[key(ledger, number)].fingerprint_version for number in (1, 2)] == [FINGERPRINT_VERSION, 1]
     await occur(ledger, 1, [2])  # another of its texts was another error
     assert (await counts(ledger), await linked(ledger)) == ([(1, 4)], {1: 1, 2: 1})
@@ -209,7 +209,7 @@ async def test_an_error_without_room_for_a_split_counts_where_it_did(
 async def test_an_error_that_was_merged_counts_where_it_was_merged(ledger: Ledger) -> None:
     await occurred_before(ledger, 1, 2)
     async with ledger.database.write() as connection:
-        found = await store.find_links(connection, [key(ledger, 1), key(ledger, 2)])
+        found = await regrouping.find_links(connection, [key(ledger, 1), key(ledger, 2)])
         target, source = (found[key(ledger, number)].issue for number in (2, 1))
         await lifecycle.merge(connection, target, [source], now=ledger.now, by=None)
     await occur(ledger, NEW + 1, [1])
@@ -287,7 +287,7 @@ async def test_an_error_that_did_not_occur_for_so_long_waits_no_longer(
     await occurred_before(ledger, 1)
     ledger.pass_by(timedelta(days=days))
     async with ledger.database.read() as connection:
-        pending = await store.find_pending(connection, [ledger.project_id], ledger.stored_us)
+        pending = await regrouping.find_pending(connection, [ledger.project_id], ledger.stored_us)
     assert pending == (set() if is_over else {ledger.project_id})
     await occur(ledger, NEW, [1])
     assert await counts(ledger) == ([(1, 1), (2, 1)] if is_over else [(1, 2)])

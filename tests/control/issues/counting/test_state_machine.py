@@ -11,7 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.db.database import Database
 from chassis.issues import IssueStatus, issues
-from control.issues import lifecycle, store
+from control.issues import lifecycle
+from control.issues.counting import regrouping
 from control.issues.lifecycle import Ignoring, Resolution
 from control.issues.tables import ActivityKind, IssueRecord, issue_activity
 from proto.grouping.fingerprint import FINGERPRINT_VERSION
@@ -146,13 +147,12 @@ class Model:
         number = self._pick()
         if number is None:
             return
-        is_open = self._issues[number].status(self._ledger.now) == "unresolved"
-        issue_id = (await self._all())[number].id
+        if self._issues[number].status(self._ledger.now) == "unresolved":
+            return
+        stored = (await self._all())[number]
         async with self._ledger.database.write() as connection:
-            changed = await lifecycle.reopen(connection, issue_id, now=self._ledger.now, by=None)
-        assert changed is not is_open
-        if changed:
-            self._issues[number].open()
+            await lifecycle.set_unresolved(connection, stored, now=self._ledger.now, by=None)
+        self._issues[number].open()
 
     async def _assign(self) -> None:
         number, to = self._pick(), self._chance.choice(self._members)
@@ -191,7 +191,7 @@ class Model:
 
     async def _stored(self, connection: AsyncConnection, number: int) -> IssueRecord:
         key = (self._ledger.project_id, fingerprint(number))
-        return (await store.find_links(connection, [key]))[key].issue
+        return (await regrouping.find_links(connection, [key]))[key].issue
 
     async def _check(self) -> None:
         now, every = self._ledger.now, await self._all()

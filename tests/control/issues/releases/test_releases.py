@@ -7,7 +7,7 @@ import pytest
 
 from control.code import commits
 from control.code.releases import store
-from control.issues.lifecycle import reopen
+from control.issues.lifecycle import find_merged, set_unresolved
 from tests.control.conftest import Control
 from tests.control.issues.releases.stored import NOW, activity, commit, issue, new_issue, new_project, report
 
@@ -160,7 +160,9 @@ async def test_a_fix_resolves_once(control: Control) -> None:
     fix = commit("a", "Fixes WEB-1")
     assert (await report(control, "1.0.0", fix))["issuesResolved"] == ["WEB-1"]
     async with control.checks.database.write() as connection:
-        assert await reopen(connection, one, now=datetime.now(UTC), by=None)
+        resolved = await find_merged(connection, one)
+        assert resolved
+        await set_unresolved(connection, resolved, now=datetime.now(UTC), by=None)
     assert (await report(control, "1.0.0", fix))["issuesResolved"] == []
     assert (await report(control, "1.1.0", fix, commit("b", "More")))["issuesResolved"] == []
     assert (await report(control, "1.2.0", commit("c", "Now. Fixes WEB-1")))["issuesResolved"] == ["WEB-1"]
