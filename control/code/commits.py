@@ -13,12 +13,12 @@ from control.code.messages import merge_of
 from control.code.row_limits import RowLimit
 from control.issues.references import IssueIndex, References
 from control.issues.releases.tables import MAX_MESSAGE_LENGTH, code_reverts, commit_issues, commits, release_commits
+from control.issues.store import in_chunks, insert_rows
 
 MAX_COMMITS: Final = 200_000  # of an organization; beyond it those reported first are deleted
 MAX_RELEASE_COMMITS: Final = 5_000
 MAX_FILES: Final = 1_000  # of a commit
 _PRUNED_AT_ONCE: Final = 1_000
-_CHUNK: Final = 500  # values in one statement
 
 _limit: Final = RowLimit(commits)
 
@@ -47,13 +47,6 @@ class NewCommit:
     @property
     def key(self) -> CommitKey:
         return CommitKey(self.repository, self.sha)
-
-
-@dataclass(frozen=True, slots=True)
-class StoredCommit(NewCommit):
-    """A commit as it is stored."""
-
-    id: str = ""
 
 
 class DefaultBranchPush(NamedTuple):
@@ -115,8 +108,7 @@ async def upsert_commits(
     known = await find_known(connection, org_id, wanted)
     new = {key: new_id("cmt") for key in wanted if key not in known}
     rows = [_row(wanted[key], commit_id, org_id, arrived_by, now) for key, commit_id in new.items()]
-    if rows:
-        await connection.execute(commits.insert(), rows)
+    await insert_rows(connection, commits, rows)
     completed = [
         {"of_commit": known[key].id, "paths": list(one.files), "cut": one.files_truncated}
         for key, one in wanted.items()
@@ -138,8 +130,7 @@ async def insert_commits(
 ) -> None:
     """Store commits that are not stored yet, each with how it reached the default branch."""
     rows = [_row(one, new_id("cmt"), org_id, arrived_by, now) for one, arrived_by in new.values()]
-    if rows:
-        await connection.execute(commits.insert(), rows)
+    await insert_rows(connection, commits, rows)
 
 
 async def find_known(
@@ -149,7 +140,7 @@ async def find_known(
     found: dict[CommitKey, KnownCommit] = {}
     pair, lacks_files = sa.tuple_(commits.c.repository, commits.c.sha), commits.c.files.is_(sa.null())
     columns = (commits.c.repository, commits.c.sha, commits.c.id, lacks_files.label("lacks_files"))
-    for chunk in _chunks(sorted(set(keys))):
+    for chunk in in_chunks(sorted(set(keys))):
         by_sha = commits.c.sha.in_(sorted({key.sha for key in chunk}))  # SQLite finds no pairs by an index
         where = (commits.c.org_id == org_id) & by_sha & pair.in_([tuple(key) for key in chunk])
         for row in await connection.execute(sa.select(*columns).where(where)):
@@ -165,7 +156,7 @@ async def link_to_release(
     of_release = release_commits.c.release_id == release_id
     last = await connection.scalar(sa.select(sa.func.max(position)).where(of_release))
     known: set[str] = set()
-    for chunk in _chunks(commit_ids):
+    for chunk in in_chunks(commit_ids):
         where = of_release & release_commits.c.commit_id.in_(chunk)
         known |= set((await connection.execute(sa.select(release_commits.c.commit_id).where(where))).scalars())
     new = [commit_id for commit_id in commit_ids if commit_id not in known]
@@ -174,8 +165,7 @@ async def link_to_release(
         {"release_id": release_id, "commit_id": commit_id, "org_id": org_id, "position": number}
         for number, commit_id in enumerate(new, start)
     ]
-    if rows:
-        await connection.execute(release_commits.insert(), rows)
+    await insert_rows(connection, release_commits, rows)
     return new
 
 
@@ -187,7 +177,7 @@ async def link_to_issues(
         (commit_id, issue.id): issue.project_id for commit_id, one in references.items() for issue in index.resolve(one)
     }
     known: set[tuple[str, str]] = set()
-    for chunk in _chunks(sorted({commit_id for commit_id, _ in named})):
+    for chunk in in_chunks(sorted({commit_id for commit_id, _ in named})):
         pairs = sa.select(commit_issues.c.commit_id, commit_issues.c.issue_id)
         known |= {
             (row.commit_id, row.issue_id)
@@ -198,8 +188,7 @@ async def link_to_issues(
         {"commit_id": commit_id, "issue_id": issue_id, "org_id": org_id, "project_id": named[commit_id, issue_id]}
         for commit_id, issue_id in new
     ]
-    if rows:
-        await connection.execute(commit_issues.insert(), rows)
+    await insert_rows(connection, commit_issues, rows)
     return new
 
 
@@ -211,7 +200,7 @@ async def put_on_default_branch(
     """
     columns = (commits.c.id, commits.c.default_branch_at, commits.c.default_branch_head)
     changed: list[str] = []
-    for chunk in _chunks(list(known)):
+    for chunk in in_chunks(list(known)):
         rows = (await connection.execute(sa.select(*columns).where(commits.c.id.in_(chunk)))).all()
         changed += [
             row.id
@@ -229,14 +218,14 @@ async def put_on_default_branch(
 
 async def mark_released(connection: AsyncConnection, commit_ids: Sequence[str], now: datetime) -> None:
     """Note when a release was first reported with the commits."""
-    for chunk in _chunks(commit_ids):
+    for chunk in in_chunks(commit_ids):
         where = commits.c.id.in_(chunk) & commits.c.released_at.is_(None)
         await connection.execute(commits.update().where(where).values(released_at=now))
 
 
 async def list_release_commits(
     connection: AsyncConnection, release_id: str, after: int | None, limit: int
-) -> list[tuple[int, StoredCommit]]:
+) -> Sequence[sa.Row[Any]]:
     """At most `limit` commits of a release with their positions, newest first."""
     page = (
         sa.select(release_commits.c.position, commits)
@@ -247,7 +236,7 @@ async def list_release_commits(
     )
     if after is not None:
         page = page.where(release_commits.c.position > after)
-    return [(row["position"], stored_commit(row)) for row in (await connection.execute(page)).mappings()]
+    return (await connection.execute(page)).all()
 
 
 async def count_release_commits(connection: AsyncConnection, release_ids: Iterable[str]) -> dict[str, int]:
@@ -258,23 +247,6 @@ async def count_release_commits(connection: AsyncConnection, release_ids: Iterab
         .group_by(release_commits.c.release_id)
     )
     return {row.release_id: row.commits for row in await connection.execute(counts)}
-
-
-def stored_commit(row: sa.RowMapping) -> StoredCommit:
-    """A row with all columns of `commits`."""
-    files = row["files"]
-    return StoredCommit(
-        row["repository"],
-        row["sha"],
-        row["message"],
-        row["author_name"],
-        row["author_email"],
-        row["authored_at"],
-        row["url"],
-        None if files is None else tuple(files),
-        row["files_truncated"],
-        row["id"],
-    )
 
 
 def _row(
@@ -303,7 +275,3 @@ def _default_branch_columns(one: NewCommit, arrived_by: DefaultBranchPush | None
         f"{prefix}default_branch_head": None if arrived_by is None else arrived_by.head,
         f"{prefix}proposal_number": number,
     }
-
-
-def _chunks(values: Sequence[Any]) -> list[Sequence[Any]]:
-    return [values[start : start + _CHUNK] for start in range(0, len(values), _CHUNK)]

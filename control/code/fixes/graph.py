@@ -24,13 +24,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from control.code.fixes.rules import CodeHistory
 from control.code.messages import SHORTEST_HASH, Revert
 from control.issues.releases.tables import ProposalState, code_reverts, commits, proposals
+from control.issues.store import in_chunks
 
 MAX_CHANGES: Final = 5_000  # that one search visits
 MAX_TARGETS: Final = 1_000  # of reverts that one search looks up
 MAX_PAIRS: Final = 20_000  # of a revert and a change, in one step
 MAX_REVERTING: Final = 100  # changes that revert the same one, the newest
 MAX_DEPTH: Final = 50  # reverts of reverts of ...
-_CHUNK: Final = 500  # values in one statement
 _UNION: Final = 50  # look-ups in one statement
 _FOUND: Final = 100  # of one look-up
 _SHORT: Final = 12  # digits of hashes that Bitbucket Cloud reports
@@ -102,10 +102,10 @@ class CodeGraph:
     async def load(self, ids: Collection[str]) -> list[CodeChange]:
         """Changes by id."""
         of_commits, of_proposals = split_by_kind(one for one in ids if one not in self.changes)
-        for some in _chunks(of_commits):
+        for some in in_chunks(of_commits):
             rows = await self.connection.execute(SELECT_COMMITS.where(commits.c.id.in_(some)))
             self._add(to_commit(row) for row in rows)
-        for some in _chunks(of_proposals):
+        for some in in_chunks(of_proposals):
             rows = await self.connection.execute(SELECT_PROPOSALS.where(proposals.c.id.in_(some)))
             self._add(to_proposal(row) for row in rows)
         return [self.changes[one] for one in ids if one in self.changes]
@@ -169,7 +169,7 @@ class CodeGraph:
                 by_key.setdefault(key, []).append(one)
         columns = code_reverts.c
         found: list[tuple[_Edge, CodeChange]] = []
-        for some in _chunks(sorted(by_key)):
+        for some in in_chunks(sorted(by_key)):
             where = (columns.org_id == self.org_id) & columns.target_key.in_(some)
             rows = sa.select(code_reverts).where(where).order_by(columns.source_id, columns.target).limit(MAX_CHANGES)
             edges = [(row.target_key, _edge(row)) for row in await self.connection.execute(rows)]
@@ -184,7 +184,7 @@ class CodeGraph:
         hashes = sorted({hashed for one in found for hashed in (one.sha, one.head) if hashed is not None})
         wanted = sorted({*hashes, *(hashed[:_SHORT] for hashed in hashes)})
         merged: list[CodeChange] = []
-        for some in _chunks(wanted):
+        for some in in_chunks(wanted):
             where = (proposals.c.org_id == self.org_id) & proposals.c.merge_sha.in_(some)
             rows = SELECT_PROPOSALS.where(where).limit(MAX_CHANGES)
             merged += [to_proposal(row) for row in await self.connection.execute(rows)]
@@ -200,7 +200,7 @@ class CodeGraph:
 
     async def _reverts_of(self, source_ids: Sequence[str]) -> list[_Edge]:
         found: list[_Edge] = []
-        for some in _chunks(source_ids):
+        for some in in_chunks(source_ids):
             rows = sa.select(code_reverts).where(code_reverts.c.source_id.in_(some))
             found += [_edge(row) for row in await self.connection.execute(rows.order_by(code_reverts.c.target))]
         return found
@@ -251,8 +251,8 @@ class CodeGraph:
         """What fulfils one of the conditions, at most _FOUND for each, by an index."""
         to_change = to_proposal if table is proposals else to_commit
         found: list[CodeChange] = []
-        for first in range(0, len(conditions), _UNION):
-            each = [select.where(one).limit(_FOUND).subquery() for one in conditions[first : first + _UNION]]
+        for some in in_chunks(conditions, _UNION):
+            each = [select.where(one).limit(_FOUND).subquery() for one in some]
             rows = await self.connection.execute(sa.union_all(*(sa.select(one) for one in each)))
             found += [to_change(row) for row in rows]
         self._add(found)
@@ -296,8 +296,3 @@ def _merged_by(proposal: CodeChange, commit: CodeChange) -> bool:
 def is_same_hash(one: str | None, other: str | None) -> bool:
     """Whether one of the hashes is the beginning of the other."""
     return one is not None and other is not None and (one.startswith(other) or other.startswith(one))
-
-
-def _chunks(values: Iterable[str]) -> list[Sequence[str]]:
-    listed = list(values)
-    return [listed[start : start + _CHUNK] for start in range(0, len(listed), _CHUNK)]

@@ -1,5 +1,5 @@
 """Issues that commits and proposals name, found and changed together: a number of statements that does not grow with
-theirs, beyond one for each _CHUNK of them, because a report holds the write transaction.
+theirs, beyond one for each chunk of them, because a report holds the write transaction.
 
 Every function runs in the caller's transaction.
 """
@@ -7,7 +7,7 @@ Every function runs in the caller's transaction.
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -19,11 +19,8 @@ from control.identity.organization_repository import ResolveOnMerge
 from control.issues.lifecycle import OPEN_STATE, activity_row
 from control.issues.references import IssueIndex, NamedIssue, References, ShortId
 from control.issues.releases.store import find_latest_version
+from control.issues.store import find_by_ids, in_chunks, insert_rows
 from control.issues.tables import ActivityKind, IssueRecord, issue_activity
-
-_CHUNK: Final = 500  # values in one statement
-
-T = TypeVar("T")
 
 
 class NamedChange(NamedTuple):
@@ -50,12 +47,12 @@ async def find_named(connection: AsyncConnection, org_id: str, references: Itera
     ids = sorted({issue_id for one in given for issue_id in one.issue_ids})
     project_ids = await _find_projects(connection, org_id, sorted({name.project_slug for name in names}))
     found: list[NamedIssue] = []
-    conditions: list[sa.ColumnElement[bool]] = [issues.c.id.in_(some) for some in chunks(ids)]
+    conditions: list[sa.ColumnElement[bool]] = [issues.c.id.in_(some) for some in in_chunks(ids)]
     for slug, of_slug in groupby(names, lambda name: name.project_slug):  # SQLite finds no pairs by an index
         if slug in project_ids:
             of_project = issues.c.project_id == project_ids[slug]
             numbers = [name.number for name in of_slug]
-            conditions += [of_project & issues.c.number.in_(some) for some in chunks(numbers)]
+            conditions += [of_project & issues.c.number.in_(some) for some in in_chunks(numbers)]
     for where in conditions:
         rows = SELECT_NAMED.where(issues.c.org_id == org_id, projects.c.deleted_at.is_(None), where)
         found += [named_issue(row) for row in await connection.execute(rows)]
@@ -93,7 +90,7 @@ async def resolve_all(
             activity_row(issue, ActivityKind.RESOLVED, now, by, {**releases, **change.data})
             for issue, change in of_version
         ]
-    await _insert(connection, rows)
+    await insert_rows(connection, issue_activity, rows)
     return list(dict.fromkeys(change.issue.short_id for _, change in open_ones))
 
 
@@ -112,7 +109,7 @@ async def reopen_all(
     values = {**OPEN_STATE, **_decided(IssueStatus.UNRESOLVED, decided_at)}
     await _set(connection, [issue.id for issue, _ in reopened], values, now)
     rows = [activity_row(issue, ActivityKind.UNRESOLVED, now, by, change.data) for issue, change in reopened]
-    await _insert(connection, rows)
+    await insert_rows(connection, issue_activity, rows)
     return list(dict.fromkeys(change.issue.short_id for _, change in reopened))
 
 
@@ -126,12 +123,7 @@ async def note_all(
         for change in changes
         if change.issue.id in merged
     ]
-    await _insert(connection, rows)
-
-
-def chunks(values: Sequence[T]) -> list[Sequence[T]]:
-    """The values in parts for one statement each."""
-    return [values[start : start + _CHUNK] for start in range(0, len(values), _CHUNK)]
+    await insert_rows(connection, issue_activity, rows)
 
 
 def _decided(status: IssueStatus, at: datetime | None) -> dict[str, object]:
@@ -140,7 +132,7 @@ def _decided(status: IssueStatus, at: datetime | None) -> dict[str, object]:
 
 async def _find_projects(connection: AsyncConnection, org_id: str, slugs: Sequence[str]) -> dict[str, int]:
     found: dict[str, int] = {}
-    for some in chunks(slugs):
+    for some in in_chunks(slugs):
         where = (projects.c.org_id == org_id) & projects.c.slug.in_(some) & projects.c.deleted_at.is_(None)
         rows = await connection.execute(sa.select(projects.c.slug, projects.c.id).where(where))
         found |= {row.slug: row.id for row in rows}
@@ -150,7 +142,7 @@ async def _find_projects(connection: AsyncConnection, org_id: str, slugs: Sequen
 async def _find_waiting(connection: AsyncConnection, project_ids: Iterable[int]) -> list[int]:
     """Those of the projects in which a merge resolves issues in the next release."""
     found: list[int] = []
-    for some in chunks(sorted(project_ids)):
+    for some in in_chunks(sorted(project_ids)):
         waits = projects.c.resolve_on_merge == ResolveOnMerge.NEXT_RELEASE.value
         found += (await connection.execute(sa.select(projects.c.id).where(projects.c.id.in_(some), waits))).scalars()
     return sorted(found)
@@ -158,22 +150,16 @@ async def _find_waiting(connection: AsyncConnection, project_ids: Iterable[int])
 
 async def _load_merged(connection: AsyncConnection, changes: Sequence[NamedChange]) -> dict[str, IssueRecord]:
     """The issues by id, each as the one into which it was merged."""
-    own = await _load(connection, sorted({change.issue.id for change in changes}))
-    targets = await _load(connection, sorted({one.merged_into for one in own.values() if one.merged_into is not None}))
+    own = await find_by_ids(connection, sorted({change.issue.id for change in changes}))
+    targets = await find_by_ids(
+        connection, sorted({one.merged_into for one in own.values() if one.merged_into is not None})
+    )
     merged: dict[str, IssueRecord] = {}
     for issue_id, issue in own.items():
         target = issue if issue.merged_into is None else targets.get(issue.merged_into)
         if target is not None:
             merged[issue_id] = target
     return merged
-
-
-async def _load(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, IssueRecord]:
-    found: dict[str, IssueRecord] = {}
-    for some in chunks(ids):
-        rows = await connection.execute(sa.select(issues).where(issues.c.id.in_(some)))
-        found |= {row["id"]: IssueRecord.from_row(row) for row in rows.mappings()}
-    return found
 
 
 def _once(changes: Sequence[NamedChange], merged: Mapping[str, IssueRecord]) -> list[tuple[IssueRecord, NamedChange]]:
@@ -187,11 +173,6 @@ def _once(changes: Sequence[NamedChange], merged: Mapping[str, IssueRecord]) -> 
 
 
 async def _set(connection: AsyncConnection, ids: Sequence[str], values: Mapping[str, Any], now: datetime) -> None:
-    for some in chunks(ids):
+    for some in in_chunks(ids):
         changed = issues.update().where(issues.c.id.in_(some))
         await connection.execute(changed.values({**values, "updated_at": to_milliseconds(now)}))
-
-
-async def _insert(connection: AsyncConnection, rows: Sequence[dict[str, Any]]) -> None:
-    if rows:
-        await connection.execute(issue_activity.insert(), rows)

@@ -29,7 +29,6 @@ from control.code.fixes.graph import (
 from control.code.fixes.named_issues import (
     SELECT_NAMED,
     NamedChange,
-    chunks,
     find_named,
     named_issue,
     note_all,
@@ -48,6 +47,7 @@ from control.issues.releases.tables import (
     release_commits,
     release_projects,
 )
+from control.issues.store import in_chunks, insert_rows
 from control.issues.tables import ActivityKind
 
 MAX_REVERTS: Final = 200  # that a report adds, of its newest commits
@@ -126,7 +126,7 @@ async def add_reverts(
     """Store what changes revert, by their id and repository, if it is not stored."""
     sources = sorted({source_id for (source_id, _), each in reverts.items() if each})
     known: set[tuple[str, str]] = set()
-    for some in chunks(sources):
+    for some in in_chunks(sources):
         pairs = sa.select(code_reverts.c.source_id, code_reverts.c.target)
         rows = await connection.execute(pairs.where(code_reverts.c.source_id.in_(some)))
         known |= {(row.source_id, row.target) for row in rows}
@@ -143,8 +143,7 @@ async def add_reverts(
         for one in {one.target: one for one in sorted(each)}.values()
         if (source_id, one.target) not in known
     ]
-    if new:
-        await connection.execute(code_reverts.insert(), new)
+    await insert_rows(connection, code_reverts, new)
 
 
 async def find_affected(connection: AsyncConnection, author: Author, change_ids: Collection[str]) -> list[str]:
@@ -154,7 +153,7 @@ async def find_affected(connection: AsyncConnection, author: Author, change_ids:
     found: dict[str, None] = {}
     for column, ids in ((commit_issues.c.commit_id, of_commits), (proposal_issues.c.proposal_id, of_proposals)):
         issue_id = column.table.c.issue_id
-        for some in chunks(ids):
+        for some in in_chunks(ids):
             named = sa.select(issue_id).distinct().where(column.in_(some)).order_by(issue_id).limit(MAX_CHANGED)
             found |= dict.fromkeys((await connection.execute(named)).scalars())
     return list(found)[:MAX_CHANGED]
@@ -220,7 +219,7 @@ async def _find_status_changes(
     graph = CodeGraph(connection, author.org_id)
     history = await graph.history({one.id: one for each in fixes.values() for one in each}.values())
     status_changes: list[_StatusChange] = []
-    for some in chunks(list(targets)):
+    for some in in_chunks(list(targets)):
         rows = SELECT_NAMED.add_columns(issues.c.status, issues.c.decided_status, issues.c.decided_at)
         found = await connection.execute(
             rows.where(issues.c.id.in_(some), projects.c.deleted_at.is_(None)).order_by(
@@ -272,10 +271,10 @@ async def _find_targets(connection: AsyncConnection, issue_ids: Sequence[str]) -
     """The issues, or those into which they were merged, each with all that were merged into it, and itself."""
     targets: dict[str, list[str]] = {}
     target = sa.func.coalesce(issues.c.merged_into, issues.c.id)
-    for some in chunks(issue_ids):
+    for some in in_chunks(issue_ids):
         rows = await connection.execute(sa.select(target).where(issues.c.id.in_(some)))
         targets |= {one: [one] for one in rows.scalars()}
-    for some in chunks(list(targets)):
+    for some in in_chunks(list(targets)):
         rows = sa.select(issues.c.id, issues.c.merged_into).where(issues.c.merged_into.in_(some)).order_by(issues.c.id)
         for row in await connection.execute(rows.limit(MAX_FIXES)):
             targets[row.merged_into].append(row.id)
@@ -291,7 +290,7 @@ async def _find_fixes(connection: AsyncConnection, targets: Mapping[str, Sequenc
         .where(release_commits.c.commit_id == commits.c.id, release_projects.c.project_id == commit_issues.c.project_id)
     )
     fixes: dict[str, list[CodeChange]] = {}
-    for some in chunks(sorted(target_of)):
+    for some in in_chunks(sorted(target_of)):
         of_commits = (
             SELECT_COMMITS.add_columns(commit_issues.c.issue_id)
             .join(commit_issues, commit_issues.c.commit_id == commits.c.id)

@@ -3,7 +3,6 @@ the caller's transaction.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -11,8 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.id_generation import new_id
-from chassis.errors import Conflict
-from chassis.issues import issues
+from chassis.errors import Conflict, NotFound
 from control.code.fixes.named_issues import NamedChange, find_named, note_all, reopen_all, resolve_all
 from control.code.fixes.updates import Author
 from control.code.issue_links.addresses import ExternalItem
@@ -22,21 +20,7 @@ from control.issues.tables import ActivityKind, LinkState, issue_links
 MAX_LINKS: Final = 50  # of an issue
 
 
-@dataclass(frozen=True, slots=True)
-class StoredLink:
-    """A link of an issue. `changed_at`: of its item, by the clock of its system; None: that has said nothing of it."""
-
-    id: str
-    issue_id: str
-    system: str
-    external_id: str
-    url: str
-    title: str | None
-    state: LinkState | None
-    created_by: str | None
-    created_at: datetime
-    updated_at: datetime
-    changed_at: datetime | None = None  # of the item, by its system's clock
+StoredLink = sa.Row[Any]  # of `issue_links`
 
 
 class IssuePlace(NamedTuple):
@@ -52,15 +36,6 @@ class CreatedLink(NamedTuple):
 
     link: StoredLink
     is_new: bool
-
-
-_COLUMNS: Final = [issue_links.c[name] for name in StoredLink.__dataclass_fields__]
-
-
-async def has_issue(connection: AsyncConnection, place: IssuePlace) -> bool:
-    """Whether there is this issue."""
-    found = sa.select(issues.c.id).where(issues.c.project_id == place.project_id, issues.c.id == place.issue_id)
-    return await connection.scalar(found) is not None
 
 
 async def create_link(
@@ -89,12 +64,15 @@ async def create_link(
     row |= {"state": state, "created_by": created_by, "created_at": now, "updated_at": now}
     row["changed_at"] = changed_at
     await connection.execute(issue_links.insert().values(row))
-    return CreatedLink(await _get(connection, place, link_id), is_new=True)
+    return CreatedLink(await get_link(connection, place, link_id), is_new=True)
 
 
-async def find_link(connection: AsyncConnection, place: IssuePlace, link_id: str) -> StoredLink | None:
-    """The link of the issue with this id."""
-    return await _find(connection, place, issue_links.c.id == link_id)
+async def get_link(connection: AsyncConnection, place: IssuePlace, link_id: str) -> StoredLink:
+    """The link of the issue with this id. Raises NotFound."""
+    found = await _find(connection, place, issue_links.c.id == link_id)
+    if found is None:
+        raise NotFound
+    return found
 
 
 async def find_link_to(connection: AsyncConnection, place: IssuePlace, item: ExternalItem) -> StoredLink | None:
@@ -113,7 +91,7 @@ async def change_link(
             raise Conflict("The issue has another link to this item.")
     where = sa.and_(*_of_issue(place), issue_links.c.id == link_id)
     await connection.execute(issue_links.update().where(where).values({**values, "updated_at": now}))
-    return await _get(connection, place, link_id)
+    return await get_link(connection, place, link_id)
 
 
 async def delete_link(connection: AsyncConnection, place: IssuePlace, link_id: str) -> None:
@@ -123,12 +101,11 @@ async def delete_link(connection: AsyncConnection, place: IssuePlace, link_id: s
 
 async def find_by_external_id(
     connection: AsyncConnection, org_id: str, item: ExternalItem, limit: int
-) -> list[StoredLink]:
+) -> Sequence[StoredLink]:
     """The links of the organization's issues to an item of another system, oldest first."""
     where = (issue_links.c.org_id == org_id) & (issue_links.c.system == item.system)
-    found = sa.select(*_COLUMNS).where(where, issue_links.c.external_id == item.external_id)
-    rows = await connection.execute(found.order_by(issue_links.c.id).limit(limit))
-    return [_link(row) for row in rows.mappings()]
+    found = sa.select(issue_links).where(where, issue_links.c.external_id == item.external_id)
+    return (await connection.execute(found.order_by(issue_links.c.id).limit(limit))).all()
 
 
 async def set_item_state(
@@ -151,21 +128,9 @@ def _of_issue(place: IssuePlace) -> tuple[sa.ColumnElement[bool], ...]:
     return issue_links.c.project_id == place.project_id, issue_links.c.issue_id == place.issue_id
 
 
-async def _get(connection: AsyncConnection, place: IssuePlace, link_id: str) -> StoredLink:
-    found = await find_link(connection, place, link_id)
-    if found is None:
-        raise LookupError(link_id)
-    return found
-
-
 async def _find(connection: AsyncConnection, place: IssuePlace, where: sa.ColumnElement[bool]) -> StoredLink | None:
-    found = sa.select(*_COLUMNS).where(*_of_issue(place), where)
-    row = (await connection.execute(found)).mappings().one_or_none()
-    return None if row is None else _link(row)
-
-
-def _link(row: sa.RowMapping) -> StoredLink:
-    return StoredLink(**{**row, "state": None if row["state"] is None else LinkState(row["state"])})
+    found = sa.select(issue_links).where(*_of_issue(place), where)
+    return (await connection.execute(found)).one_or_none()
 
 
 class TicketState(NamedTuple):
@@ -221,7 +186,7 @@ async def _sync(
     changes = [
         NamedChange(issue, author.activity_data(linkId=one.id, url=one.url))
         for issue, one in moved
-        if ticket.state is LinkState.CLOSED or one.state is LinkState.CLOSED or ticket.is_reopened
+        if ticket.state is LinkState.CLOSED or one.state == LinkState.CLOSED or ticket.is_reopened
     ]
     at = min(ticket.changed_at, author.now)
     if ticket.state is LinkState.OPEN:
@@ -232,7 +197,7 @@ async def _sync(
 
 
 def _has_moved(link: StoredLink, ticket: TicketState) -> bool:
-    return ticket.state is not None and link.state is not ticket.state
+    return ticket.state is not None and bool(link.state != ticket.state)
 
 
 def _activity_data(author: Author, link: StoredLink, ticket: TicketState) -> dict[str, object]:

@@ -38,7 +38,7 @@ class ReportedProposal(NamedTuple):
     is_merged: bool
     issues_resolved: list[ShortId]
     issues_reopened: list[ShortId]
-    superseded: list[StoredProposal]
+    superseded: Sequence[StoredProposal]
 
 
 async def report_proposal(
@@ -54,7 +54,7 @@ async def report_proposal(
         return await _report_again(connection, author, known, report)
     if known is not None and await _stays_superseded(connection, known, report):
         report = replace(report, state=ProposalState.SUPERSEDED)
-    was_merged = known is not None and known.state is ProposalState.MERGED
+    was_merged = known is not None and known.state == ProposalState.MERGED
     before = await find_affected(connection, author, [known.id]) if known is not None and was_merged else []
     proposal_id = await store_proposal(connection, author.org_id, known, report, author.now)
     named = await _store_references(connection, author, proposal_id, report, listed)
@@ -63,14 +63,14 @@ async def report_proposal(
     if is_merged or was_merged:
         update = await update_issues(connection, author, [proposal_id], before)
     if is_merged and report.targets_default_branch:
-        superseded = await supersede_others(connection, author.org_id, proposal_id, list(named), author.now)
+        superseded += await supersede_others(connection, author.org_id, proposal_id, list(named), author.now)
     is_late = report.state is ProposalState.OPEN and await _was_superseded(connection, proposal_id, known, report)
     if is_late:
-        await supersede(connection, proposal_id, author.now)
+        await supersede(connection, [proposal_id], author.now)
     stored = await find_proposal(connection, author.org_id, report.repository, report.number)
     if stored is None:
         raise LookupError(proposal_id)
-    if is_late and (known is None or known.state is not ProposalState.SUPERSEDED):
+    if is_late and (known is None or known.state != ProposalState.SUPERSEDED):
         superseded.append(stored)
     return ReportedProposal(stored, known is None, True, is_merged, *update, superseded)
 
@@ -85,16 +85,16 @@ def _is_news(known: StoredProposal, report: ProposalReport) -> bool:
     """Platforms deliver out of order. A report of the same time counts if it says something else: their clocks may have
     whole seconds only.
     """
-    if known.state is ProposalState.MERGED and report.state is not ProposalState.MERGED:
+    if known.state == ProposalState.MERGED and report.state is not ProposalState.MERGED:
         return False
     if report.changed_at != known.changed_at:
-        return report.changed_at > known.changed_at
-    return report.state is not known.state and known.state is not ProposalState.SUPERSEDED
+        return bool(report.changed_at > known.changed_at)
+    return known.state not in (report.state, ProposalState.SUPERSEDED)
 
 
 async def _stays_superseded(connection: AsyncConnection, known: StoredProposal, report: ProposalReport) -> bool:
     """Platforms know only that it is open; it is open again once one of its issues is unresolved again."""
-    if report.state is not ProposalState.OPEN or known.state is not ProposalState.SUPERSEDED:
+    if report.state is not ProposalState.OPEN or known.state != ProposalState.SUPERSEDED:
         return False
     return not await has_unresolved_issue(connection, known.id)
 
@@ -118,7 +118,7 @@ async def _report_again(
 ) -> ReportedProposal:
     """An older report tells nothing but when the proposal was merged."""
     update = IssueUpdate([], [])
-    if known.state is report.state is ProposalState.MERGED and await note_merge(connection, known, report):
+    if known.state == report.state == ProposalState.MERGED and await note_merge(connection, known, report):
         update = await update_issues(connection, author, [known.id])
     return ReportedProposal(known, False, False, False, *update, [])
 

@@ -1,6 +1,6 @@
 """Proposals (pull or merge requests) in the database. Every function runs in the caller's transaction."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -15,6 +15,7 @@ from control.code.fixes.named_issues import SELECT_NAMED, named_issue
 from control.code.row_limits import RowLimit
 from control.issues.references import NamedIssue, ShortId
 from control.issues.releases.tables import ProposalState, code_reverts, proposal_issues, proposals
+from control.issues.store import insert_rows
 
 MAX_PROPOSALS: Final = 20_000  # of an organization; beyond it those reported first are deleted
 MAX_SUPERSEDED: Final = 200  # by one merge
@@ -46,37 +47,17 @@ class ProposalReport:
     targets_default_branch: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class StoredProposal:
-    """A proposal with the short ids of its issues."""
-
-    id: str
-    repository: str
-    number: str
-    title: str
-    state: ProposalState
-    head_ref: str | None
-    head_sha: str | None
-    merge_sha: str | None
-    author_name: str | None
-    url: str | None
-    changed_at: datetime
-    created_at: datetime
-    issues: tuple[ShortId, ...] = ()
-
-
-_COLUMNS: Final = [proposals.c[name] for name in StoredProposal.__dataclass_fields__ if name != "issues"]
+StoredProposal = sa.Row[Any]  # of `proposals`
 
 
 async def find_proposal(
     connection: AsyncConnection, org_id: str, repository: str, number: str
 ) -> StoredProposal | None:
     """The organization's proposal with this number."""
-    found = sa.select(*_COLUMNS).where(
+    found = sa.select(proposals).where(
         proposals.c.org_id == org_id, proposals.c.repository == repository, proposals.c.number == number
     )
-    loaded = await _load(connection, found)
-    return loaded[0] if loaded else None
+    return (await connection.execute(found)).one_or_none()
 
 
 async def store_proposal(
@@ -99,11 +80,11 @@ async def store_proposal(
         given["merged_at"] = report.merged_at or report.changed_at
     values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if known is not None:
-        if known.state is ProposalState.MERGED:  # when it was first said to be
+        if known.state == ProposalState.MERGED:  # when it was first said to be
             del values["merged_at"]
             await note_merge(connection, known, report)
         await connection.execute(proposals.update().where(proposals.c.id == known.id).values(values))
-        return known.id
+        return str(known.id)
     await _prune(connection, org_id)
     proposal_id = new_id("prp")
     row = {"id": proposal_id, "org_id": org_id, "repository": report.repository, "number": report.number}
@@ -132,8 +113,7 @@ async def link_issues(
     rows = [
         {"proposal_id": proposal_id, "issue_id": one.id, "org_id": org_id, "project_id": one.project_id} for one in new
     ]
-    if rows:
-        await connection.execute(proposal_issues.insert(), rows)
+    await insert_rows(connection, proposal_issues, rows)
     return new
 
 
@@ -148,7 +128,7 @@ async def find_linked(connection: AsyncConnection, proposal_id: str) -> list[Nam
 
 async def supersede_others(
     connection: AsyncConnection, org_id: str, proposal_id: str, issue_ids: Collection[str], now: datetime
-) -> list[StoredProposal]:
+) -> Sequence[StoredProposal]:
     """The other open proposals of these issues become superseded, at most MAX_SUPERSEDED; returns them as they were."""
     wanted = list(issue_ids)
     merged_into = sa.select(issues.c.merged_into).where(issues.c.id.in_(wanted), issues.c.merged_into.is_not(None))
@@ -158,19 +138,17 @@ async def supersede_others(
     )
     of_issues = sa.exists().where(proposal_issues.c.proposal_id == proposals.c.id, proposal_issues.c.issue_id.in_(same))
     is_open = (proposals.c.org_id == org_id) & (proposals.c.state == ProposalState.OPEN.value)
-    found = sa.select(*_COLUMNS).where(is_open, of_issues, proposals.c.id != proposal_id).order_by(proposals.c.id)
-    others = await _load(connection, found.limit(MAX_SUPERSEDED))
-    values = {"state": ProposalState.SUPERSEDED.value, "updated_at": now}
-    ids = [one.id for one in others]
-    if ids:
-        await connection.execute(proposals.update().where(proposals.c.id.in_(ids)).values(values))
+    found = sa.select(proposals).where(is_open, of_issues, proposals.c.id != proposal_id).order_by(proposals.c.id)
+    others = (await connection.execute(found.limit(MAX_SUPERSEDED))).all()
+    if others:
+        await supersede(connection, [one.id for one in others], now)
     return others
 
 
-async def supersede(connection: AsyncConnection, proposal_id: str, now: datetime) -> None:
-    """The proposal is superseded."""
+async def supersede(connection: AsyncConnection, proposal_ids: Collection[str], now: datetime) -> None:
+    """The proposals are superseded."""
     values = {"state": ProposalState.SUPERSEDED.value, "updated_at": now}
-    await connection.execute(proposals.update().where(proposals.c.id == proposal_id).values(values))
+    await connection.execute(proposals.update().where(proposals.c.id.in_(proposal_ids)).values(values))
 
 
 async def has_merged_rival(connection: AsyncConnection, proposal_id: str, since: datetime) -> bool:
@@ -198,30 +176,6 @@ async def has_unresolved_issue(connection: AsyncConnection, proposal_id: str) ->
     return await connection.scalar(found.limit(1)) is not None
 
 
-async def list_proposals(
-    connection: AsyncConnection,
-    before_id: str | None,
-    limit: int,
-    *,
-    org_id: str,
-    state: ProposalState | None,
-    repository: str | None,
-    issue: ShortId | None,
-) -> list[StoredProposal]:
-    """At most `limit` proposals, newest first, starting with the first one older than `before_id`."""
-    page = sa.select(*_COLUMNS).where(proposals.c.org_id == org_id).order_by(proposals.c.id.desc()).limit(limit)
-    if state is not None:
-        page = page.where(proposals.c.state == state.value)
-    if repository is not None:
-        page = page.where(proposals.c.repository == repository)
-    if issue is not None:
-        of_issue = _ISSUES_OF_PROPOSALS.where(projects.c.slug == issue.project_slug, issues.c.number == issue.number)
-        page = page.where(proposals.c.id.in_(of_issue.with_only_columns(proposal_issues.c.proposal_id)))
-    if before_id is not None:
-        page = page.where(proposals.c.id < before_id)
-    return await _load(connection, page)
-
-
 _ISSUES_OF_PROPOSALS: Final = (
     sa.select(proposal_issues.c.proposal_id, projects.c.slug, issues.c.number)
     .join_from(proposal_issues, issues, issues.c.id == proposal_issues.c.issue_id)
@@ -230,19 +184,19 @@ _ISSUES_OF_PROPOSALS: Final = (
 )
 
 
-async def _load(connection: AsyncConnection, page: sa.Select[Any]) -> list[StoredProposal]:
-    rows = (await connection.execute(page)).mappings().all()
-    ids = [row["id"] for row in rows]
-    named = _ISSUES_OF_PROPOSALS.where(proposal_issues.c.proposal_id.in_(ids)).order_by(
-        projects.c.slug, issues.c.number
-    )
-    by_proposal: dict[str, list[ShortId]] = {}
-    for row in await connection.execute(named):
-        by_proposal.setdefault(row.proposal_id, []).append(ShortId(row.slug, row.number))
-    return [
-        StoredProposal(**{**row, "state": ProposalState(row["state"])}, issues=tuple(by_proposal.get(row["id"], ())))
-        for row in rows
-    ]
+def of_issue(issue: ShortId) -> sa.ColumnElement[bool]:
+    """Proposals that fix the issue."""
+    found = _ISSUES_OF_PROPOSALS.where(projects.c.slug == issue.project_slug, issues.c.number == issue.number)
+    return proposals.c.id.in_(found.with_only_columns(proposal_issues.c.proposal_id))
+
+
+async def find_short_ids(connection: AsyncConnection, proposal_ids: Sequence[str]) -> dict[str, list[str]]:
+    """The short ids of the issues that proposals fix, by proposal."""
+    named = _ISSUES_OF_PROPOSALS.where(proposal_issues.c.proposal_id.in_(proposal_ids))
+    by_proposal: dict[str, list[str]] = {}
+    for row in await connection.execute(named.order_by(projects.c.slug, issues.c.number)):
+        by_proposal.setdefault(row.proposal_id, []).append(str(ShortId(row.slug, row.number)))
+    return by_proposal
 
 
 async def _prune(connection: AsyncConnection, org_id: str) -> None:

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
+import sqlalchemy as sa
 from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -21,18 +22,18 @@ from chassis.http.validation import Issues
 from chassis.http.web import Route
 from chassis.issues import MAX_VERSION_LENGTH
 from control.code.changes import MAX_AHEAD
-from control.code.commits import NewCommit, StoredCommit, count_release_commits, list_release_commits
+from control.code.commits import NewCommit, count_release_commits, list_release_commits
 from control.code.fixes.updates import Author
 from control.code.releases.bodies import (
     TIME_OF_RELEASE,
     Commit,
     NewReleaseReport,
     Release,
+    ReleaseInProject,
     ReleaseReportResult,
-    release_body,
     to_commits,
 )
-from control.code.releases.store import ReleaseReport, StoredRelease, find_release, list_releases, report_release
+from control.code.releases.store import ReleaseReport, find_projects_of, list_releases, report_release
 from control.http.context import HandlerContext
 from control.http.query_filters import (
     ProjectFilter,
@@ -42,6 +43,7 @@ from control.http.query_filters import (
 )
 from control.http.time_input import parse_time
 from control.http.url_input import check_url
+from control.issues.releases.tables import releases
 from control.routing.arguments import begin, control_arguments
 from control.routing.resource import PageReader, shown_as
 from proto.identity import Scope
@@ -150,14 +152,12 @@ class Releases:
     ) -> PageOf[Commit]:
         """List the commits of a release, newest first."""
 
-        async def fetch(
-            connection: AsyncConnection, after: str | None, limit: int
-        ) -> Sequence[tuple[int, StoredCommit]]:
-            release = await _find(connection, caller.org_id, release_id)
-            return await list_release_commits(connection, release.id, None if after is None else int(after), limit)
+        async def fetch(connection: AsyncConnection, after: str | None, limit: int) -> Sequence[Any]:
+            await _find(connection, caller.org_id, release_id)
+            return await list_release_commits(connection, release_id, None if after is None else int(after), limit)
 
         return await page.read(
-            ("commits", release_id), fetch, lambda one: shown_as(Commit, one[1]), lambda one: str(one[0])
+            ("commits", release_id), fetch, lambda one: shown_as(Commit, one), lambda one: str(one.position)
         )
 
     async def _read_report(
@@ -190,14 +190,25 @@ async def _show(connection: AsyncConnection, org_id: str, release_id: str) -> Re
     return shown
 
 
-async def _find(connection: AsyncConnection, org_id: str, release_id: str) -> StoredRelease:
+async def _find(connection: AsyncConnection, org_id: str, release_id: str) -> Any:
     """Raises NotFound."""
-    found = await find_release(connection, org_id, release_id)
+    of_org = sa.select(releases).where(releases.c.org_id == org_id, releases.c.id == release_id)
+    found = (await connection.execute(of_org)).one_or_none()
     if found is None:
         raise NotFound
     return found
 
 
-async def _shown(connection: AsyncConnection, found: Sequence[StoredRelease]) -> list[Release]:
-    counts = await count_release_commits(connection, [one.id for one in found])
-    return [release_body(one, counts.get(one.id, 0)) for one in found]
+async def _shown(connection: AsyncConnection, found: Sequence[Any]) -> list[Release]:
+    release_ids = [one.id for one in found]
+    counts = await count_release_commits(connection, release_ids)
+    projects = await find_projects_of(connection, release_ids)
+    return [
+        shown_as(
+            Release,
+            one,
+            projects=[shown_as(ReleaseInProject, each) for each in projects.get(one.id, ())],
+            commits=counts.get(one.id, 0),
+        )
+        for one in found
+    ]

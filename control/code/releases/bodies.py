@@ -9,13 +9,11 @@ from chassis.changes import MAX_NAME_LENGTH as MAX_ENVIRONMENT_LENGTH
 from chassis.http.validation import Issues
 from chassis.issues import MAX_VERSION_LENGTH
 from control.code.commits import MAX_FILES, NewCommit
-from control.code.releases.store import StoredRelease
 from control.http.field_types import Slug, Timestamp
 from control.http.text_types import Url, line, lines
 from control.http.time_input import TimeInput, parse_time
 from control.http.url_input import check_url
 from control.issues.releases.tables import MAX_REF_LENGTH, MAX_REPOSITORY_LENGTH, MAX_SHA_LENGTH
-from control.routing.resource import shown_as
 from proto.identity import MAX_EMAIL_LENGTH, MAX_NAME_LENGTH, NAME_PATTERN, UNPRINTABLE
 
 MAX_PROJECTS: Final = 20
@@ -154,12 +152,6 @@ class Commit(msgspec.Struct, frozen=True, rename="camel"):
     url: str | None
     files: list[str] | None
     files_truncated: _FilesTruncated
-
-
-def release_body(release: StoredRelease, commits: int) -> Release:
-    """The API representation."""
-    projects = [shown_as(ReleaseInProject, one) for one in release.projects]
-    return shown_as(Release, release, projects=projects, commits=commits)
 
 
 def to_commits(report: NewReleaseReport, issues: Issues) -> list[NewCommit]:

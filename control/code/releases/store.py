@@ -3,8 +3,8 @@ function runs in the caller's transaction.
 """
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -28,33 +28,11 @@ from control.code.fixes.updates import Author, InRelease, read_all, store_refere
 from control.issues.references import ShortId
 from control.issues.releases.store import settle_next_release
 from control.issues.releases.tables import commit_issues, release_commits, release_projects, releases
+from control.issues.store import insert_rows
 
 MAX_RELEASES: Final = 10_000  # of an organization, reported; beyond it those reported first are deleted
 MAX_NAMED: Final = 1_000  # issues that the commits of a release name as fixed
 _PRUNED_AT_ONCE: Final = 100
-
-
-class ReleaseProject(NamedTuple):
-    """A project in which a release is known."""
-
-    slug: str
-    ordered_at: datetime
-    first_seen: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRelease:
-    """A release. `reported_at` None: telemetry alone names it."""
-
-    id: str
-    org_id: str
-    version: str
-    ref: str | None
-    url: str | None
-    released_at: datetime | None
-    reported_at: datetime | None
-    created_at: datetime
-    projects: tuple[ReleaseProject, ...] = field(default=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +50,6 @@ class UpsertedRelease(NamedTuple):
 
     id: str
     is_changed: bool
-
-
-_COLUMNS: Final = [releases.c[name] for name in StoredRelease.__dataclass_fields__ if name != "projects"]
 
 
 async def upsert_release(
@@ -115,17 +90,8 @@ async def add_projects(
     rows = [
         {"project_id": one, "release_id": release_id, "org_id": org_id, "ordered_at": released_at or now} for one in new
     ]
-    if rows:
-        await connection.execute(release_projects.insert(), rows)
+    await insert_rows(connection, release_projects, rows)
     return new
-
-
-async def find_release(connection: AsyncConnection, org_id: str, release_id: str) -> StoredRelease | None:
-    """The organization's release with this id."""
-    found = await _load(
-        connection, sa.select(*_COLUMNS).where(releases.c.org_id == org_id, releases.c.id == release_id)
-    )
-    return found[0] if found else None
 
 
 async def list_releases(
@@ -136,9 +102,9 @@ async def list_releases(
     prefix: str | None,
     before_id: str | None,
     limit: int,
-) -> list[StoredRelease]:
+) -> Sequence[sa.Row[Any]]:
     """At most `limit` releases, newest first, starting with the first one older than `before_id`."""
-    page = sa.select(*_COLUMNS).where(releases.c.org_id == org_id).order_by(releases.c.id.desc()).limit(limit)
+    page = sa.select(releases).where(releases.c.org_id == org_id).order_by(releases.c.id.desc()).limit(limit)
     if project_id is not None:
         in_project = sa.exists().where(
             release_projects.c.release_id == releases.c.id, release_projects.c.project_id == project_id
@@ -148,26 +114,20 @@ async def list_releases(
         page = page.where(releases.c.version >= prefix, releases.c.version < prefix + "\U0010ffff")
     if before_id is not None:
         page = page.where(releases.c.id < before_id)
-    return await _load(connection, page)
+    return (await connection.execute(page)).all()
 
 
-async def find_projects_of(connection: AsyncConnection, release_ids: Iterable[str]) -> dict[str, list[ReleaseProject]]:
-    """The projects in which releases are known, by release, in order of slugs."""
+async def find_projects_of(connection: AsyncConnection, release_ids: Sequence[str]) -> dict[str, list[Any]]:
+    """The projects in which releases are known (`slug`, `first_seen`), by release, in order of slugs."""
     found = (
-        sa.select(
-            release_projects.c.release_id,
-            projects.c.slug,
-            release_projects.c.ordered_at,
-            release_projects.c.first_seen,
-        )
+        sa.select(release_projects.c.release_id, projects.c.slug, release_projects.c.first_seen)
         .join_from(release_projects, projects, projects.c.id == release_projects.c.project_id)
-        .where(release_projects.c.release_id.in_(list(release_ids)), projects.c.deleted_at.is_(None))
+        .where(release_projects.c.release_id.in_(release_ids), projects.c.deleted_at.is_(None))
         .order_by(projects.c.slug)
     )
-    by_release: dict[str, list[ReleaseProject]] = {}
+    by_release: dict[str, list[Any]] = {}
     for row in await connection.execute(found):
-        project = ReleaseProject(row.slug, row.ordered_at, row.first_seen)
-        by_release.setdefault(row.release_id, []).append(project)
+        by_release.setdefault(row.release_id, []).append(row)
     return by_release
 
 
@@ -189,12 +149,6 @@ async def find_issues_of_release(
         .order_by(commit_issues.c.issue_id)
     )
     return list((await connection.execute(found.limit(MAX_NAMED))).scalars())
-
-
-async def _load(connection: AsyncConnection, page: sa.Select[Any]) -> list[StoredRelease]:
-    rows = (await connection.execute(page)).mappings().all()
-    known: Mapping[str, list[ReleaseProject]] = await find_projects_of(connection, [row["id"] for row in rows])
-    return [StoredRelease(**row, projects=tuple(known.get(row["id"], ()))) for row in rows]
 
 
 async def _prune(connection: AsyncConnection, org_id: str) -> None:

@@ -31,7 +31,7 @@ from chassis.issues import MAX_VERSION_LENGTH
 from chassis.source_maps.store import MAX_PATH_LENGTH, source_maps
 from control.code.source_maps import store
 from control.code.source_maps.parser_process import SourceMapReader
-from control.code.source_maps.store import NewSourceMap, StoredSourceMap
+from control.code.source_maps.store import NewSourceMap
 from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
 from control.http.query_filters import line_filter
@@ -229,7 +229,7 @@ class SourceMapHandlers:
             async with self.context.database.read() as connection:
                 known = await store.find_by_path(connection, caller.path_project_id, release, path)
             if known is not None and known.digest == digest:
-                return _uploaded(known, [])
+                return _uploaded(_shown(known), [])
             read = await self.reader.read(raw)
             del raw
             async with begin(self.context, request) as transaction:
@@ -246,9 +246,10 @@ class SourceMapHandlers:
                     self.now(),
                 )
                 stored = await store.store(transaction.connection, new, self.max_bytes)
+                uploaded = await MAPS.show(transaction.connection, caller, stored.id)
                 removed = {"removedReleases": stored.removed_releases[:100]} if stored.removed_releases else {}
-                await _record(transaction, "source_map.upload", _shown(stored.source_map), removed)
-        return Created(_uploaded(stored.source_map, stored.removed_releases))
+                await _record(transaction, "source_map.upload", uploaded, removed)
+        return Created(_uploaded(uploaded, stored.removed_releases))
 
     @asynccontextmanager
     async def _place(self, org_id: str) -> AsyncIterator[None]:
@@ -302,8 +303,8 @@ def _target(request: web.Request) -> tuple[str, str]:
     return release, path
 
 
-def _uploaded(stored: StoredSourceMap, removed_releases: list[str]) -> UploadedSourceMap:
-    return UploadedSourceMap(**msgspec.structs.asdict(_shown(stored)), removed_releases=removed_releases)
+def _uploaded(shown: SourceMap, removed_releases: list[str]) -> UploadedSourceMap:
+    return UploadedSourceMap(**msgspec.structs.asdict(shown), removed_releases=removed_releases)
 
 
 async def _record(transaction: Transaction, action: str, shown: SourceMap, more: Mapping[str, object]) -> None:

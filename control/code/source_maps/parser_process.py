@@ -1,8 +1,8 @@
 """Reads uploaded source maps in a process of its own, one at a time: a map may be made to take twenty times its size in
 memory and seconds of the interpreter. The process has limits of memory and time, and ends with the map.
 
-`python -m control.code.source_maps.parser_process` takes a map on standard input and answers with a `_Result` on standard
-output.
+`python -m control.code.source_maps.parser_process` takes a map on standard input and answers with a `_Result` on
+standard output.
 """
 
 import asyncio

@@ -17,23 +17,8 @@ MAX_MAPS: Final = 10_000  # of a project: services have their paths in memory
 ID_PREFIX: Final = "smp"
 
 _COLUMNS: Final = source_maps.c
-_SHOWN: Final = ("id", "release", "path", "debug_id", "digest", "size", "created_by", "created_at")
-
-SELECT_MAPS: Final = sa.select(*(_COLUMNS[name] for name in _SHOWN))
-
-
-@dataclass(frozen=True, slots=True)
-class StoredSourceMap:
-    """A source map without its content. `size`: stored bytes."""
-
-    id: str
-    release: str
-    path: str
-    debug_id: str | None
-    digest: bytes
-    size: int
-    created_by: str | None
-    created_at: datetime
+# Without the content.
+SELECT_MAPS: Final = sa.select(*(column for column in _COLUMNS if column is not _COLUMNS.content))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +37,16 @@ class NewSourceMap:
 
 
 class Stored(NamedTuple):
-    """What `store` has done: the map, and the releases whose maps were removed to make room."""
+    """What `store` has done: the id of the map, and the releases whose maps were removed to make room."""
 
-    source_map: StoredSourceMap
+    id: str
     removed_releases: list[str]
 
 
-async def find_by_path(connection: AsyncConnection, project_id: int, release: str, path: str) -> StoredSourceMap | None:
+async def find_by_path(connection: AsyncConnection, project_id: int, release: str, path: str) -> sa.Row[Any] | None:
     """The project's map of a minified file in a release."""
     where = (_COLUMNS.project_id == project_id) & (_COLUMNS.release == release) & (_COLUMNS.path == path)
-    row = (await connection.execute(SELECT_MAPS.where(where))).mappings().one_or_none()
-    return None if row is None else StoredSourceMap(**row)
+    return (await connection.execute(SELECT_MAPS.where(where))).one_or_none()
 
 
 async def store(connection: AsyncConnection, new: NewSourceMap, max_bytes: int) -> Stored:
@@ -88,7 +72,7 @@ async def store(connection: AsyncConnection, new: NewSourceMap, max_bytes: int) 
     }
     await connection.execute(source_maps.insert().values(row))
     await _count_change(connection, new.project_id)
-    return Stored(StoredSourceMap(**{name: row[name] for name in _SHOWN}), removed)
+    return Stored(row["id"], removed)
 
 
 async def delete(connection: AsyncConnection, project_id: int, source_map_id: str) -> None:
