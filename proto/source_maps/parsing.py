@@ -4,8 +4,8 @@ Linear in the size of the map. JSON lists of millions of short texts take twenty
 where memory has a limit (`control.code.source_maps.parser_process`).
 
 A frame names a function as the minifier has renamed it, and a map knows the original name of each declaration:
-`find_declarations` finds those of a minified file. By patterns, not by a parser: one name too many does no harm, because
-a map has no other name at its place.
+`find_declarations` finds those of a minified file. By patterns, not by a parser: one name too many does no harm,
+because a map has no other name at its place.
 """
 
 import re
