@@ -8,7 +8,7 @@ seconds keeps the others from reading the same page in vain.
 The batch ids of ClickHouse are unsigned; they are stored less 2**63, which keeps their order.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.tables import metadata
 from chassis.clickhouse.storage_order import BlockKey, BlockProgress, Checkpoint, Position
 from chassis.db.database import UtcTime, text, to_milliseconds
+from control.issues.store import insert_rows
 
 MAX_NAME_LENGTH: Final = 64
 MAX_OWNER_LENGTH: Final = 200
@@ -79,7 +80,7 @@ class Progress:
 
 async def create(connection: AsyncConnection, follower: str, quiet_until_us: int, owner: str, now: datetime) -> None:
     """The progress of a follower that has read nothing, unless there is one."""
-    if await connection.scalar(_select_version(follower)) is not None:
+    if await find(connection, follower) is not None:
         return
     row = _row(Checkpoint(), 0, owner, now)
     row |= {"follower": follower, "quiet_until_us": quiet_until_us, "version": 1, "created_at": now}
@@ -90,7 +91,11 @@ async def find(connection: AsyncConnection, follower: str) -> Progress | None:
     """The stored progress, without the blocks (they are many); None before `create`."""
     found = sa.select(follower_progress).where(follower_progress.c.follower == follower)
     row = (await connection.execute(found)).mappings().one_or_none()
-    return None if row is None else _progress(row)
+    if row is None:
+        return None
+    names = ("follower", "rows", "quiet_until_us", "version", "lease_owner", "lease_until")
+    position = Position(row["stored_us"], row["batch_id"] + _SIGN, row["row"])
+    return Progress(checkpoint=Checkpoint(position), **{name: row[name] for name in names})
 
 
 async def load(connection: AsyncConnection, follower: str) -> Progress | None:
@@ -142,36 +147,21 @@ async def _store_blocks(
     new: Mapping[BlockKey, BlockProgress],
 ) -> None:
     """Write what differs: a checkpoint has the blocks of half an hour, a page those of a second."""
-    changed = [key for key in new if key in old and new[key] != old[key]]
-    dropped = [key for key in old if key not in new]
-    added = [key for key in new if key not in old]
-    if changed or dropped:
-        await connection.execute(_delete_block(), [_key(follower, key) for key in (*changed, *dropped)])
-    if changed or added:
-        await connection.execute(
-            follower_blocks.insert(),
-            [
-                {"follower": follower, "batch_id": key[0] - _SIGN, "day": key[1], **new[key]._asdict()}
-                for key in (*changed, *added)
-            ],
-        )
-
-
-def _delete_block() -> sa.Delete:
     columns = follower_blocks.c
-    return follower_blocks.delete().where(
-        columns.follower == sa.bindparam("of_follower"),
-        columns.batch_id == sa.bindparam("of_batch"),
-        columns.day == sa.bindparam("of_day"),
-    )
-
-
-def _key(follower: str, key: BlockKey) -> dict[str, Any]:
-    return {"of_follower": follower, "of_batch": key[0] - _SIGN, "of_day": key[1]}
-
-
-def _select_version(follower: str) -> sa.Select[Any]:
-    return sa.select(follower_progress.c.version).where(follower_progress.c.follower == follower)
+    gone = [key for key in old if new.get(key) != old[key]]
+    if gone:
+        block = follower_blocks.delete().where(
+            columns.follower == follower,
+            columns.batch_id == sa.bindparam("of_batch"),
+            columns.day == sa.bindparam("of_day"),
+        )
+        await connection.execute(block, [{"of_batch": batch_id - _SIGN, "of_day": day} for batch_id, day in gone])
+    written = [
+        {"follower": follower, "batch_id": batch_id - _SIGN, "day": day, **block._asdict()}
+        for (batch_id, day), block in new.items()
+        if block != old.get((batch_id, day))
+    ]
+    await insert_rows(connection, follower_blocks, written)
 
 
 def _row(checkpoint: Checkpoint, rows: int, owner: str, now: datetime) -> dict[str, Any]:
@@ -185,10 +175,3 @@ def _row(checkpoint: Checkpoint, rows: int, owner: str, now: datetime) -> dict[s
         "lease_until": to_milliseconds(now) + LEASE,
         "updated_at": now,
     }
-
-
-def _progress(row: Mapping[Any, Any]) -> Progress:
-    position = Position(row["stored_us"], row["batch_id"] + _SIGN, row["row"])
-    names: Iterable[str] = ("follower", "rows", "quiet_until_us", "version", "lease_owner", "lease_until")
-    kept = {name: row[name] for name in names}
-    return Progress(checkpoint=Checkpoint(position), **kept)
