@@ -23,8 +23,14 @@ from chassis.http.query import line as line_filter
 from chassis.http.validation import Issues
 from chassis.http.web import Route
 from control.code.fixes.updates import Author
-from control.code.proposals.reports import find_listed, report_proposal
-from control.code.proposals.store import ProposalReport, StoredProposal, find_short_ids, of_issue
+from control.code.proposals.store import (
+    ProposalReport,
+    StoredProposal,
+    find_listed,
+    find_short_ids,
+    of_issue,
+    report_proposal,
+)
 from control.code.releases.bodies import Ref, Repository, Sha
 from control.http.context import HandlerContext
 from control.http.field_types import Timestamp

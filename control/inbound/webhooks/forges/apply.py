@@ -19,8 +19,7 @@ from control.audit.record import Actor, record
 from control.code.changes import MAX_AGE, MAX_AHEAD, NewChangeEvent, create_change
 from control.code.fixes.updates import Author
 from control.code.issue_links.store import TicketState, change_links, find_by_external_id
-from control.code.proposals.reports import report_proposal
-from control.code.proposals.store import StoredProposal
+from control.code.proposals.store import StoredProposal, report_proposal
 from control.code.pushes import PushReport, report_plain_pushes, report_push
 from control.code.releases.store import report_release
 from control.http.query_filters import find_project_ids
