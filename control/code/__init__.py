@@ -8,7 +8,7 @@ depend on it. So the state of an issue depends on what is known of the code, and
 known. 200 and 201 promise that all of this is committed. A repeated report changes nothing, and one with further
 commits adds these.
 
-A report of a proposal (`proposals.reports.report_proposal`) counts if it is newer than the last one by the platform's
+A report of a proposal (`proposals.store.report_proposal`) counts if it is newer than the last one by the platform's
 clock. A merge into the default branch is a change of the code like a commit. It supersedes the other open proposals of
 the same issues.
 

@@ -59,7 +59,7 @@ _PRUNED_AT_ONCE: Final = 1_000
 _limit: Final = RowLimit(change_events)
 
 
-RELEASE_KEYS: Final = "release:"  # how dedupe keys of releases begin; nobody else may use them
+RELEASE_KEYS: Final = "release:"  # how dedupe keys of releases begin; callers may not use them
 
 
 @dataclass(frozen=True, slots=True)

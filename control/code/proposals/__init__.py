@@ -1,3 +1,3 @@
-"""Proposals: pull or merge requests. `api` handles reports and lists, `reports.report_proposal` records a report from
-whatever system, `store` has the statements.
+"""Proposals: pull or merge requests. `api` handles reports and lists, `store.report_proposal` records a report of any
+system.
 """

@@ -33,6 +33,7 @@ from control.issues.store import insert_rows
 MAX_RELEASES: Final = 10_000  # of an organization, reported; beyond it those reported first are deleted
 MAX_NAMED: Final = 1_000  # issues that the commits of a release name as fixed
 _PRUNED_AT_ONCE: Final = 100
+SOURCE: Final = "release"  # of change events
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +164,6 @@ async def _prune(connection: AsyncConnection, org_id: str) -> None:
     for table in (release_commits, release_projects):
         await connection.execute(table.delete().where(table.c.release_id.in_(ids)))
     await connection.execute(releases.delete().where(releases.c.id.in_(ids)))
-
-
-SOURCE: Final = "release"  # of change events
 
 
 class ReportedRelease(NamedTuple):

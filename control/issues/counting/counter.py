@@ -2,7 +2,7 @@
 
 load_state            the projects that are not deleted, and what they may still create and announce
 regrouping.plan       which issue each fingerprint leads to; after an upgrade of the rules also by its old fingerprint
-regrouping.regroup    issues that have become one are merged, and nobody is notified
+regrouping.regroup    issues that have become one are merged, without a notification
 count_known           count, first and last time; what was resolved or ignored is open again (`reopening`)
 create                an issue for each new fingerprint, as far as the quota and MAX_ISSUES go; the rest is untracked
 notifications         for channels that ask for it, as far as the quota goes; the rest is reported in sum
@@ -58,8 +58,8 @@ class Counted:
 @dataclass(frozen=True, slots=True)
 class CountedPage:
     """A page to count. `details`: of fingerprints without an issue; `others`: fingerprints by other versions of the
-    rules, as far as they were read; `stored_us`: the storage time of its last row; `is_quiet`: nobody is notified,
-    because it is history.
+    rules, as far as they were read; `stored_us`: the storage time of its last row; `is_quiet`: it is
+    history, of which no channel is notified.
     """
 
     found: Mapping[IssueKey, Occurrences]
@@ -155,7 +155,7 @@ class _Counting:
     orders: Mapping[int, ReleaseOrder]
 
     def reserve_splits(self, plan: Regrouping) -> None:
-        """Take permits for the issues that an upgrade splits from others. Without one the error counts in the issue of
+        """Take the issues that an upgrade splits from others of the quota. Beyond it the error counts in the issue of
         which it was a part, and is split from it when it occurs again.
         """
         for key, source_id in list(plan.split_from.items()):
@@ -240,7 +240,7 @@ class _Counting:
         self, key: IssueKey, occurred: Occurrences, source: IssueRecord, *, is_open: bool
     ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """The row of an issue that an upgrade has split from another one, with the state of that one, and its activity.
-        Its own occurrences open it again as they would have opened that one. Nobody is told that it is new.
+        Its own occurrences open it again as they would have opened that one. No channel is told that it is new.
         """
         details = self.page.details.get(key, UNKNOWN)
         row = new_row(self.states[key[0]], key[1], occurred, details, self.now)

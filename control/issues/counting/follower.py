@@ -196,7 +196,7 @@ class IssueFollower:
         return is_unchanged
 
     async def _load_progress(self) -> Progress | None:
-        """How far is read: what this process knows, if nobody else has read on. None: another process reads."""
+        """How far is read: what this process knows, if no other process has read on. None: another process reads."""
         async with self._database.read() as connection:
             found = await stored_progress.find(connection, NAME)
             if found is not None and found.is_left_to_another(self._owner, self._now()):

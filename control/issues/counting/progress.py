@@ -32,9 +32,7 @@ follower_progress: Final = sa.Table(
     sa.Column("batch_id", sa.BigInteger, nullable=False),
     sa.Column("row", sa.BigInteger, nullable=False),
     sa.Column("rows", sa.BigInteger, nullable=False),  # read so far
-    sa.Column(
-        "quiet_until_us", sa.BigInteger, nullable=False
-    ),  # rows stored until then are history: nobody is notified
+    sa.Column("quiet_until_us", sa.BigInteger, nullable=False),  # rows stored until then notify no channel
     sa.Column("version", sa.BigInteger, nullable=False),  # of the row: who has read another one stores nothing
     sa.Column("lease_owner", text(MAX_OWNER_LENGTH), nullable=False),  # the process that read last
     sa.Column("lease_until", UtcTime, nullable=False),  # until then others leave the work to it
@@ -63,7 +61,7 @@ class ProgressChanged(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """`rows`: read so far. `quiet_until_us`: what was stored until then is history, of which nobody is notified."""
+    """`rows`: read so far. `quiet_until_us`: what was stored until then is history, of which no channel is notified."""
 
     follower: str
     checkpoint: Checkpoint

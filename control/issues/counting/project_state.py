@@ -28,9 +28,9 @@ NEW_ISSUES: Final = Rate(1_000, 100.0)
 ANNOUNCEMENTS: Final = Rate(20, 2.0)
 
 
-def refill(permits: float, rate: Rate, elapsed_us: int) -> float:
-    """The permits after a time; a clock that went back adds none."""
-    return min(float(rate.burst), permits + max(0, elapsed_us) / _US * rate.per_minute / 60)
+def refill(left: float, rate: Rate, elapsed_us: int) -> float:
+    """What is left of a quota after a time; a clock that went back adds nothing."""
+    return min(float(rate.burst), left + max(0, elapsed_us) / _US * rate.per_minute / 60)
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class ProjectState:
     summary_at: datetime | None
 
     def may_create(self, maximum: int) -> bool:
-        """Take a permit for one more issue."""
+        """Take one issue of the quota of new issues."""
         if self.new_permits < 1 or self.issues >= maximum:
             return False
         self.new_permits -= 1
@@ -63,12 +63,12 @@ class ProjectState:
         return True
 
     def may_announce(self, kind: ActivityKind) -> bool:
-        """Take a permit for one more notification of this kind: a storm of new issues withholds no regression."""
+        """Take one notification of this kind of its quota: a storm of new issues withholds no regression."""
         name = "regression_permits" if kind is ActivityKind.REGRESSED else "notify_permits"
-        permits: float = getattr(self, name)
-        if permits < 1:
+        left: float = getattr(self, name)
+        if left < 1:
             return False
-        setattr(self, name, permits - 1)
+        setattr(self, name, left - 1)
         return True
 
     @property
@@ -89,7 +89,7 @@ class ProjectState:
 
 
 async def load(connection: AsyncConnection, project_ids: Collection[int], stored_us: int) -> dict[int, ProjectState]:
-    """The states of the projects that are not deleted, with the permits as of a storage time."""
+    """The states of the projects that are not deleted, with their quotas as of a storage time."""
     found = (
         sa.select(
             projects.c.id.label("of_project"),
