@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.id_generation import new_id
 from control.code.messages import merge_of
-from control.code.row_limits import RowLimit
+from control.code.row_limits import RowLimit, delete_rows
 from control.issues.references import IssueIndex, References
 from control.issues.releases.tables import MAX_MESSAGE_LENGTH, code_reverts, commit_issues, commits, release_commits
 from control.issues.store import in_chunks, insert_rows
@@ -83,14 +83,10 @@ class KnownCommit(NamedTuple):
 async def make_room(connection: AsyncConnection, org_id: str, new: int) -> None:
     """Delete the commits that were reported first, so that there is room for so many. Before any is looked up."""
     surplus = await _limit.find_surplus(connection, org_id, new, MAX_COMMITS, _PRUNED_AT_ONCE)
-    if not surplus:
-        return
-    oldest = sa.select(commits.c.id).where(commits.c.org_id == org_id).order_by(commits.c.id).limit(surplus)
-    ids = list((await connection.execute(oldest)).scalars())
-    for table in (commit_issues, release_commits):
-        await connection.execute(table.delete().where(table.c.commit_id.in_(ids)))
-    await connection.execute(code_reverts.delete().where(code_reverts.c.source_id.in_(ids)))
-    await connection.execute(commits.delete().where(commits.c.id.in_(ids)))
+    if surplus:
+        oldest = sa.select(commits.c.id).where(commits.c.org_id == org_id).order_by(commits.c.id).limit(surplus)
+        references = commit_issues.c.commit_id, release_commits.c.commit_id, code_reverts.c.source_id
+        await delete_rows(connection, oldest, commits.c.id, *references)
 
 
 async def upsert_commits(

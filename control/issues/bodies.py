@@ -53,7 +53,7 @@ class IssueSort(StrEnum):
     @property
     def column(self) -> str:
         """What is compared."""
-        return {self.LAST_SEEN: "last_seen", self.FIRST_SEEN: "first_seen"}.get(self, "count")
+        return {IssueSort.LAST_SEEN: "last_seen", IssueSort.FIRST_SEEN: "first_seen", IssueSort.COUNT: "count"}[self]
 
 
 class IssueQuery(Query, frozen=True, rename="camel"):

@@ -178,12 +178,11 @@ async def update_issues(
     now, by = author.now, author.principal_id
     for some, version in (
         (in_release, release and release.version),
-        ([x for x in open_ones if x not in in_release], None),
+        ([one for one in open_ones if one not in in_release], None),
     ):
-        if some:
-            resolved += await resolve_all(connection, some, now=now, by=by, in_release=version, decided_at=None)
+        resolved += await resolve_all(connection, some, now=now, by=by, in_release=version, decided_at=None)
     closed = [one.change for one in status_changes if one.status is IssueStatus.UNRESOLVED]
-    reopened = await reopen_all(connection, closed, now=now, by=by, decided_at=None) if closed else []
+    reopened = await reopen_all(connection, closed, now=now, by=by, decided_at=None)
     return IssueUpdate(sorted(resolved), sorted(reopened))
 
 

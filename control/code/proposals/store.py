@@ -16,7 +16,7 @@ from chassis.issues import IssueStatus, issues
 from control.code.fixes.named_issues import SELECT_NAMED, NamedChange, find_named, named_issue, note_all
 from control.code.fixes.updates import Author, IssueUpdate, add_reverts, find_affected, update_issues
 from control.code.messages import Revert, read_proposal
-from control.code.row_limits import RowLimit
+from control.code.row_limits import RowLimit, delete_rows
 from control.issues.references import NamedIssue, References, ShortId
 from control.issues.releases.tables import ProposalState, code_reverts, proposal_issues, proposals
 from control.issues.store import insert_rows
@@ -207,13 +207,10 @@ async def find_short_ids(connection: AsyncConnection, proposal_ids: Sequence[str
 async def _prune(connection: AsyncConnection, org_id: str) -> None:
     """Delete the proposals that were reported first, so that there is room for one more."""
     surplus = await _limit.find_surplus(connection, org_id, 1, MAX_PROPOSALS, _PRUNED_AT_ONCE)
-    if not surplus:
-        return
-    oldest = sa.select(proposals.c.id).where(proposals.c.org_id == org_id).order_by(proposals.c.id).limit(surplus)
-    ids = list((await connection.execute(oldest)).scalars())
-    await connection.execute(proposal_issues.delete().where(proposal_issues.c.proposal_id.in_(ids)))
-    await connection.execute(code_reverts.delete().where(code_reverts.c.source_id.in_(ids)))
-    await connection.execute(proposals.delete().where(proposals.c.id.in_(ids)))
+    if surplus:
+        oldest = sa.select(proposals.c.id).where(proposals.c.org_id == org_id).order_by(proposals.c.id).limit(surplus)
+        references = proposal_issues.c.proposal_id, code_reverts.c.source_id
+        await delete_rows(connection, oldest, proposals.c.id, *references)
 
 
 class ReportedProposal(NamedTuple):

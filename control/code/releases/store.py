@@ -25,6 +25,7 @@ from control.code.commits import (
     upsert_commits,
 )
 from control.code.fixes.updates import Author, InRelease, read_all, store_references, update_issues
+from control.code.row_limits import delete_rows
 from control.issues.references import ShortId
 from control.issues.releases.store import settle_next_release
 from control.issues.releases.tables import commit_issues, release_commits, release_projects, releases
@@ -157,13 +158,10 @@ async def _prune(connection: AsyncConnection, org_id: str) -> None:
     reported = (releases.c.org_id == org_id) & releases.c.reported_at.is_not(None)
     count = await connection.scalar(sa.select(sa.func.count()).select_from(releases).where(reported)) or 0
     surplus = min(count + 1 - MAX_RELEASES, _PRUNED_AT_ONCE)
-    if surplus <= 0:
-        return
-    oldest = sa.select(releases.c.id).where(reported).order_by(releases.c.id).limit(surplus)
-    ids = list((await connection.execute(oldest)).scalars())
-    for table in (release_commits, release_projects):
-        await connection.execute(table.delete().where(table.c.release_id.in_(ids)))
-    await connection.execute(releases.delete().where(releases.c.id.in_(ids)))
+    if surplus > 0:
+        oldest = sa.select(releases.c.id).where(reported).order_by(releases.c.id).limit(surplus)
+        references = release_commits.c.release_id, release_projects.c.release_id
+        await delete_rows(connection, oldest, releases.c.id, *references)
 
 
 class ReportedRelease(NamedTuple):

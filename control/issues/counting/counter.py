@@ -32,6 +32,7 @@ from control.issues.counting.rows import (
 from control.issues.lifecycle import OPEN_STATE, activity_row
 from control.issues.releases.order import ReleaseOrder, load_order
 from control.issues.releases.store import SeenReleases
+from control.issues.store import insert_rows
 from control.issues.tables import ActivityKind, IssueRecord, issue_activity
 from proto.grouping.fingerprint import FINGERPRINT_VERSION
 
@@ -177,8 +178,7 @@ class _Counting:
             updates.append(update)
         if updates:
             await self.connection.execute(UPDATE, updates)
-        if activity:
-            await self.connection.execute(issue_activity.insert(), activity)
+        await insert_rows(self.connection, issue_activity, activity)
         return reopened
 
     def _reopening(self, issue: IssueRecord, total: int, occurred: Occurrences) -> Reopening | None:
@@ -221,9 +221,8 @@ class _Counting:
             rows.append(row)
             activity += entries
             plan.links |= dict.fromkeys((key, *more), row["id"])
-        if rows:
-            await self.connection.execute(issues.insert(), rows)
-            await self.connection.execute(issue_activity.insert(), activity)
+        await insert_rows(self.connection, issues, rows)
+        await insert_rows(self.connection, issue_activity, activity)
         await regrouping.store_links(self.connection, plan, found, self.page.stored_us)
 
     def _new(self, key: IssueKey, occurred: Occurrences) -> tuple[dict[str, Any], list[dict[str, Any]]]:

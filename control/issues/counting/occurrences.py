@@ -16,6 +16,7 @@ from chassis.clickhouse.storage_order import Position, StoredRow
 from chassis.issues import MAX_CULPRIT_LENGTH, MAX_SEARCH_LENGTH, MAX_TITLE_LENGTH, MAX_TYPE_LENGTH, MAX_VERSION_LENGTH
 from chassis.source_maps.resolver import ProjectResolver, SourceMaps
 from control.issues.releases.store import is_version
+from control.issues.store import in_chunks
 from proto.grouping.fingerprint import FINGERPRINT_VERSION, fingerprint
 from proto.grouping.version_1 import fingerprint_version_1
 from proto.identity import UNPRINTABLE
@@ -140,9 +141,8 @@ async def read_current(
     """The details of errors as far as their occurrences are stored, without culprits. Raises StoreError."""
     wanted = sorted(fingerprints)
     found: dict[bytes, Details] = {}
-    for start in range(0, len(wanted), MAX_FINGERPRINTS):
-        some = [one.hex().upper() for one in wanted[start : start + MAX_FINGERPRINTS]]
-        parameters = {"project": project_id, "fingerprints": some}
+    for some in in_chunks(wanted, MAX_FINGERPRINTS):
+        parameters = {"project": project_id, "fingerprints": [one.hex().upper() for one in some]}
         rows: Sequence[Any] = await clickhouse.query(_CURRENT_SQL, parameters, limits=_LIMITS)
         found |= {bytes(fingerprint): details(type_, message, "") for fingerprint, type_, message in rows}
     return found
@@ -234,8 +234,7 @@ async def read_occurrence_texts(
     not there any more is left out. Raises StoreError.
     """
     found = OccurrenceTexts({}, {})
-    for start in range(0, len(rows), MAX_ROWS):
-        some = rows[start : start + MAX_ROWS]
+    for some in in_chunks(rows, MAX_ROWS):
         stored = await clickhouse.query(_SQL, _parameters(some), limits=_LIMITS)
         await asyncio.to_thread(_read, stored, source_maps, found)
     return found

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.tables import organizations, projects
+from control.issues.store import insert_rows
 from control.issues.tables import ActivityKind, issue_projects
 
 _US: Final = 1_000_000
@@ -113,8 +114,7 @@ async def store(connection: AsyncConnection, states: Iterable[ProjectState]) -> 
     for state in states:
         row = {column.name: getattr(state, column.name) for column in issue_projects.c}
         (new if state.is_new else old).append(row)
-    if new:
-        await connection.execute(issue_projects.insert(), new)
+    await insert_rows(connection, issue_projects, new)
     if old:
         statement = issue_projects.update().where(issue_projects.c.project_id == sa.bindparam("of_project"))
         values: dict[str, Any] = {column.name: sa.bindparam(f"new_{column.name}") for column in issue_projects.c}

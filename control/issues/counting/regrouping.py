@@ -30,7 +30,7 @@ from chassis.auth.tables import projects
 from chassis.issues import FINGERPRINT_BYTES, issue_fingerprints, issues
 from control.issues import lifecycle
 from control.issues.counting.occurrences import IssueKey, Occurrences
-from control.issues.store import in_chunks
+from control.issues.store import in_chunks, insert_rows
 from control.issues.tables import IssueRecord
 from proto.grouping.fingerprint import FINGERPRINT_VERSION
 
@@ -247,18 +247,17 @@ async def store_links(
     """Store which issue each new fingerprint leads to, and which fingerprints are no longer pending. `stored_us`: the
     storage time of the page, in microseconds.
     """
-    if plan.links:
-        rows = [
-            {
-                "project_id": key[0],
-                "fingerprint": key[1],
-                "issue_id": issue_id,
-                "rules_version": _decided_under(key, plan, found),
-                "since_us": stored_us,
-            }
-            for key, issue_id in plan.links.items()
-        ]
-        await connection.execute(issue_fingerprints.insert(), rows)
+    rows = [
+        {
+            "project_id": key[0],
+            "fingerprint": key[1],
+            "issue_id": issue_id,
+            "rules_version": _decided_under(key, plan, found),
+            "since_us": stored_us,
+        }
+        for key, issue_id in plan.links.items()
+    ]
+    await insert_rows(connection, issue_fingerprints, rows)
     if plan.processed:
         columns = issue_fingerprints.c
         processed = issue_fingerprints.update().where(

@@ -18,6 +18,7 @@ from chassis.db.database import to_milliseconds
 from chassis.issues import MAX_VERSION_LENGTH, issues
 from control.issues.releases.order import find_latest, load_order
 from control.issues.releases.tables import release_projects, releases
+from control.issues.store import insert_rows
 from proto.identity import NAME_PATTERN
 
 MAX_SEEN_RELEASES: Final = 1_000  # of a project, that only telemetry names: a service may have one for each request
@@ -63,15 +64,15 @@ async def note_seen(
         room += await _evict(connection, project_id, times[by_time[-1]], min(len(new) - room, MAX_EVICTED))
     kept = by_time[len(new) - room :] if len(new) > room else by_time
     ids = {name: one.id for name, one in found.items()} | {name: new_id("rel") for name in kept if name not in found}
-    await _insert(
+    await insert_rows(
         connection,
         releases,
-        ({"id": ids[name], "org_id": org_id, "version": name, "created_at": now} for name in kept if name not in found),
+        [{"id": ids[name], "org_id": org_id, "version": name, "created_at": now} for name in kept if name not in found],
     )
-    await _insert(
+    await insert_rows(
         connection,
         release_projects,
-        (
+        [
             {
                 "project_id": project_id,
                 "release_id": ids[name],
@@ -80,7 +81,7 @@ async def note_seen(
                 "first_seen": times[name],
             }
             for name in kept
-        ),
+        ],
     )
     return kept
 
@@ -215,12 +216,6 @@ async def _evict(connection: AsyncConnection, project_id: int, before: datetime,
         elsewhere = sa.select(release_projects.c.release_id).where(release_projects.c.release_id.in_(ids))
         await connection.execute(releases.delete().where(releases.c.id.in_(ids), releases.c.id.not_in(elsewhere)))
     return len(ids)
-
-
-async def _insert(connection: AsyncConnection, table: sa.Table, rows: Iterable[dict[str, Any]]) -> None:
-    values = list(rows)
-    if values:
-        await connection.execute(table.insert(), values)
 
 
 async def find_latest_version(connection: AsyncConnection, project_id: int) -> str | None:
