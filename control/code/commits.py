@@ -73,13 +73,6 @@ class UpsertedCommits(NamedTuple):
     changed: int
 
 
-class KnownCommit(NamedTuple):
-    """A commit that is stored."""
-
-    id: str
-    lacks_files: bool
-
-
 async def make_room(connection: AsyncConnection, org_id: str, new: int) -> None:
     """Delete the commits that were reported first, so that there is room for so many. Before any is looked up."""
     surplus = await _limit.find_surplus(connection, org_id, new, MAX_COMMITS, _PRUNED_AT_ONCE)
@@ -131,16 +124,16 @@ async def insert_commits(
 
 async def find_known(
     connection: AsyncConnection, org_id: str, keys: Iterable[CommitKey]
-) -> dict[CommitKey, KnownCommit]:
-    """Those of the commits that are stored."""
-    found: dict[CommitKey, KnownCommit] = {}
+) -> dict[CommitKey, sa.Row[Any]]:
+    """Those of the commits that are stored: `id`, `lacks_files`."""
+    found: dict[CommitKey, sa.Row[Any]] = {}
     pair, lacks_files = sa.tuple_(commits.c.repository, commits.c.sha), commits.c.files.is_(sa.null())
     columns = (commits.c.repository, commits.c.sha, commits.c.id, lacks_files.label("lacks_files"))
     for chunk in in_chunks(sorted(set(keys))):
         by_sha = commits.c.sha.in_(sorted({key.sha for key in chunk}))  # SQLite finds no pairs by an index
         where = (commits.c.org_id == org_id) & by_sha & pair.in_([tuple(key) for key in chunk])
         for row in await connection.execute(sa.select(*columns).where(where)):
-            found[CommitKey(row.repository, row.sha)] = KnownCommit(row.id, bool(row.lacks_files))
+            found[CommitKey(row.repository, row.sha)] = row
     return found
 
 

@@ -31,13 +31,6 @@ class IssuePlace(NamedTuple):
     issue_id: str
 
 
-class CreatedLink(NamedTuple):
-    """The link, and whether it is new."""
-
-    link: StoredLink
-    is_new: bool
-
-
 async def create_link(
     connection: AsyncConnection,
     place: IssuePlace,
@@ -49,13 +42,13 @@ async def create_link(
     created_by: str | None,
     now: datetime,
     changed_at: datetime | None = None,
-) -> CreatedLink:
-    """Link an issue to an item; or find the link that it has to this item, which stays as it is. Raises Conflict when
-    there are MAX_LINKS.
+) -> tuple[StoredLink, bool]:
+    """Link an issue to an item; or find the link that it has to this item, which stays as it is. Whether it is new is
+    the second value. Raises Conflict when there are MAX_LINKS.
     """
     known = await find_link_to(connection, place, item)
     if known is not None:
-        return CreatedLink(known, is_new=False)
+        return known, False
     of_issue = sa.select(sa.func.count()).select_from(issue_links).where(issue_links.c.issue_id == place.issue_id)
     if (await connection.scalar(of_issue) or 0) >= MAX_LINKS:
         raise Conflict(f"The issue has {MAX_LINKS} links, the maximum. Delete one first.")
@@ -64,7 +57,7 @@ async def create_link(
     row |= {"state": state, "created_by": created_by, "created_at": now, "updated_at": now}
     row["changed_at"] = changed_at
     await connection.execute(issue_links.insert().values(row))
-    return CreatedLink(await get_link(connection, place, link_id), is_new=True)
+    return await get_link(connection, place, link_id), True
 
 
 async def get_link(connection: AsyncConnection, place: IssuePlace, link_id: str) -> StoredLink:

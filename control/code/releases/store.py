@@ -47,17 +47,10 @@ class ReleaseReport:
     released_at: datetime | None = None
 
 
-class UpsertedRelease(NamedTuple):
-    """The id of a release, and whether the report changed anything of it."""
-
-    id: str
-    is_changed: bool
-
-
 async def upsert_release(
     connection: AsyncConnection, org_id: str, report: ReleaseReport, principal_id: str | None, now: datetime
-) -> UpsertedRelease:
-    """Store what is reported of a release; what is not reported stays."""
+) -> tuple[str, bool]:
+    """Store what is reported of a release; what is not reported stays. Its id, and whether anything has changed."""
     where = (releases.c.org_id == org_id) & (releases.c.version == report.version)
     row = (await connection.execute(sa.select(releases).where(where))).mappings().one_or_none()
     given: dict[str, Any] = {"ref": report.ref, "url": report.url, "released_at": report.released_at}
@@ -68,7 +61,7 @@ async def upsert_release(
         new: dict[str, Any] = {"id": release_id, "org_id": org_id, "version": report.version, "reported_at": now}
         new |= {"created_by": principal_id, "created_at": now}
         await connection.execute(releases.insert().values(new | values))
-        return UpsertedRelease(release_id, is_changed=True)
+        return release_id, True
     values = {name: value for name, value in values.items() if row[name] != value}
     if row["reported_at"] is None:
         values |= {"reported_at": now, "created_by": principal_id}
@@ -78,7 +71,7 @@ async def upsert_release(
         of_release = release_projects.c.release_id == row["id"]
         moved = release_projects.update().where(of_release).values(ordered_at=values["released_at"])
         await connection.execute(moved)
-    return UpsertedRelease(row["id"], bool(values))
+    return row["id"], bool(values)
 
 
 async def add_projects(

@@ -245,11 +245,11 @@ class SourceMapHandlers:
                     read.content,
                     self.now(),
                 )
-                stored = await store.store(transaction.connection, new, self.max_bytes)
-                uploaded = await MAPS.show(transaction.connection, caller, stored.id)
-                removed = {"removedReleases": stored.removed_releases[:100]} if stored.removed_releases else {}
+                source_map_id, releases = await store.store(transaction.connection, new, self.max_bytes)
+                uploaded = await MAPS.show(transaction.connection, caller, source_map_id)
+                removed = {"removedReleases": releases[:100]} if releases else {}
                 await _record(transaction, "source_map.upload", uploaded, removed)
-        return Created(_uploaded(uploaded, stored.removed_releases))
+        return Created(_uploaded(uploaded, releases))
 
     @asynccontextmanager
     async def _place(self, org_id: str) -> AsyncIterator[None]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -36,23 +36,16 @@ class NewSourceMap:
     created_at: datetime
 
 
-class Stored(NamedTuple):
-    """What `store` has done: the id of the map, and the releases whose maps were removed to make room."""
-
-    id: str
-    removed_releases: list[str]
-
-
 async def find_by_path(connection: AsyncConnection, project_id: int, release: str, path: str) -> sa.Row[Any] | None:
     """The project's map of a minified file in a release."""
     where = (_COLUMNS.project_id == project_id) & (_COLUMNS.release == release) & (_COLUMNS.path == path)
     return (await connection.execute(SELECT_MAPS.where(where))).one_or_none()
 
 
-async def store(connection: AsyncConnection, new: NewSourceMap, max_bytes: int) -> Stored:
+async def store(connection: AsyncConnection, new: NewSourceMap, max_bytes: int) -> tuple[str, list[str]]:
     """Store a map in place of that of the same release and path. If the project then has more than MAX_MAPS maps, or
     more than `max_bytes` bytes of them (0: no limit), the releases whose last map was uploaded first lose theirs.
-    Raises Conflict if this release alone has too many.
+    Returns the id of the map, and these releases. Raises Conflict if this release alone has too many.
     """
     replaced = (_COLUMNS.project_id == new.project_id) & (_COLUMNS.release == new.release) & (_COLUMNS.path == new.path)
     await connection.execute(source_maps.delete().where(replaced))
@@ -72,7 +65,7 @@ async def store(connection: AsyncConnection, new: NewSourceMap, max_bytes: int) 
     }
     await connection.execute(source_maps.insert().values(row))
     await _count_change(connection, new.project_id)
-    return Stored(row["id"], removed)
+    return row["id"], removed
 
 
 async def delete(connection: AsyncConnection, project_id: int, source_map_id: str) -> None:

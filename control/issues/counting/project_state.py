@@ -142,10 +142,12 @@ def _state(row: Mapping[Any, Any], stored_us: int) -> ProjectState:
             unannounced=0,
             summary_at=None,
         )
-    kept = {column.name: row[column.name] for column in issue_projects.c} | names
     elapsed = stored_us - row["permits_us"]
-    kept["new_permits"] = refill(row["new_permits"], NEW_ISSUES, elapsed)
-    kept["notify_permits"] = refill(row["notify_permits"], ANNOUNCEMENTS, elapsed)
-    kept["regression_permits"] = refill(row["regression_permits"], ANNOUNCEMENTS, elapsed)
-    kept["permits_us"] = max(stored_us, row["permits_us"])
-    return ProjectState(**kept, is_new=False)
+    kept = {column.name: row[column.name] for column in issue_projects.c}
+    kept |= {
+        "new_permits": refill(row["new_permits"], NEW_ISSUES, elapsed),
+        "notify_permits": refill(row["notify_permits"], ANNOUNCEMENTS, elapsed),
+        "regression_permits": refill(row["regression_permits"], ANNOUNCEMENTS, elapsed),
+        "permits_us": max(stored_us, row["permits_us"]),
+    }
+    return ProjectState(**kept | names, is_new=False)
