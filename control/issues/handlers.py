@@ -161,8 +161,12 @@ class IssueHandlers:
         return await self._show(connection, caller, merged)
 
     @route("GET", PATH + "/{issueId}/activity", _READ)
-    async def list_issue_activity(self, caller: AuthorizationContext, page: PageReader) -> PageOf[IssueActivity]:
+    async def list_issue_activity(
+        self, issue_id: str, caller: AuthorizationContext, page: PageReader
+    ) -> PageOf[IssueActivity]:
         """List what happened to an issue, newest first: it is only ever added to."""
+        async with self.context.database.read() as connection:
+            await _load(connection, caller, issue_id)
         return await page.of(ACTIVITY, caller)
 
     async def _show(

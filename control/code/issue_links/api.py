@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import msgspec
 import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthorizationContext
 from chassis.db.database import to_milliseconds
@@ -116,8 +117,12 @@ class IssueLinks:
         return declared_routes(self, TAG, control_arguments(self.context))
 
     @route("GET", PATH, bearer(Scope.ISSUES_READ))
-    async def list_issue_links(self, caller: AuthorizationContext, page: PageReader) -> PageOf[IssueLink]:
+    async def list_issue_links(
+        self, issue_id: str, caller: AuthorizationContext, page: PageReader
+    ) -> PageOf[IssueLink]:
         """List the links of an issue, newest first."""
+        async with self.context.database.read() as connection:
+            await _require_issue(connection, caller, issue_id)
         return await page.of(LINKS, caller)
 
     @route("POST", PATH, _WRITE, errors=(409,), example={"url": "https://github.com/shop/checkout/issues/17"})
@@ -129,12 +134,10 @@ class IssueLinks:
         200 with the link that there is if the issue has one to this item: it stays as it is. 409 at the maximum number
         of links.
         """
-        place = _place(transaction, issue_id)
-        if await find(transaction.connection, place.project_id, issue_id) is None:
-            raise NotFound
+        await _require_issue(transaction.connection, transaction.caller, issue_id)
         link, is_new = await store.create_link(
             transaction.connection,
-            place,
+            _place(transaction, issue_id),
             identify_named(body.url, body.system, body.external_id),
             url=body.url,
             title=body.title,
@@ -183,6 +186,12 @@ class IssueLinks:
         now, by = to_milliseconds(self.now()), transaction.caller.principal_id
         await add_activity(transaction.connection, link.issue_id, kind, now=now, by=by, data=data)
         await transaction.record(f"issue.{kind.value}", link.issue_id, data)
+
+
+async def _require_issue(connection: AsyncConnection, caller: AuthorizationContext, issue_id: str) -> None:
+    """Raises NotFound."""
+    if await find(connection, caller.path_project_id, issue_id) is None:
+        raise NotFound
 
 
 def _place(transaction: Transaction, issue_id: str) -> IssuePlace:
