@@ -23,23 +23,17 @@ from chassis.runtime.memory_trim import trim_task
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
 from chassis.source_maps.resolver import SourceMaps
+from gateway import http
+from gateway.admission.budgets import LargeResourceBudget, MemoryBudget
 from gateway.admission.concurrency import ConcurrencyLimiter, target_latency_s
-from gateway.admission.large_resources import LargeResourceBudget
-from gateway.admission.memory_budget import MemoryBudget
-from gateway.admission.quota.service import QuotaService
+from gateway.admission.quota_sync import QuotaService
 from gateway.admission.refusal_cache import RefusalCache
-from gateway.erasure.deleted_projects import DeletedProjects
-from gateway.erasure.derived import DerivedRows
 from gateway.erasure.journals import JournalErasure
-from gateway.erasure.retention import ProjectRetention
-from gateway.erasure.telemetry import TelemetryErasure
+from gateway.erasure.projects import DeletedProjects, ProjectRetention
+from gateway.erasure.telemetry import DerivedRows, TelemetryErasure
 from gateway.erasure.worker import CompileFilters, ErasureWorker
-from gateway.export.decoding import Decoder
-from gateway.export.parts import ExportParts
-from gateway.export.steps import ExportSteps
-from gateway.http import openapi
-from gateway.http.handlers import ExportHandlers, reject_metrics
-from gateway.http.responses import OtlpResponses
+from gateway.export import Decoder, ExportParts, ExportSteps
+from gateway.http import ExportHandlers, OtlpResponses, reject_metrics
 from gateway.ingest.snapshots import IngestSnapshots
 from gateway.ingest.wiring import StoragePipeline, TelemetryStore, build_ingest
 from gateway.metrics import Metrics
@@ -167,7 +161,7 @@ def _serve_grpc(
     """Imports grpcio, which may be missing where there is no port for it, and takes memory."""
     # Read on import: else the core writes lines to standard error that are not JSON, whenever a client makes it.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    from gateway.grpc.wiring import serve_grpc  # noqa: PLC0415 (see above)
+    from gateway.grpc.server import serve_grpc  # noqa: PLC0415 (see above)
 
     return serve_grpc(port, chassis, settings, telemetry, parts)
 
@@ -205,8 +199,8 @@ def _routes(handlers: ExportHandlers, responses: OtlpResponses, pre_parse_filter
             pre_parse_filter=pre_parse_filter,
         )
         for path, handler, operation in (
-            (TRACES, handlers.export_traces, openapi.EXPORT_TRACES),
-            (LOGS, handlers.export_logs, openapi.EXPORT_LOGS),
+            (TRACES, handlers.export_traces, http.EXPORT_TRACES),
+            (LOGS, handlers.export_logs, http.EXPORT_LOGS),
         )
     ]
     # Not part of the API, but exporters send here unless configured otherwise. The key is not checked.

@@ -8,6 +8,7 @@ have no batch: `OutcomeCounters` sums them up, and `OutcomeFlusher` drains one b
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from aiohttp import web
 from prometheus_client import Counter
 
 from gateway.metrics import SIGNALS, Metrics
@@ -165,3 +166,7 @@ class OutcomeCounters:
 
 def _items(decoded: DecodedPayload) -> int:
     return decoded.accepted + sum(decoded.rejected.values())
+
+
+WIRE_BYTES: Final = web.RequestKey("wire_bytes", int)  # of the body, once it is read
+ITEMS: Final = web.RequestKey("items", int)  # spans or log records in it, once it is decoded

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 from benchmarks.gateway.bodies import Kind, bodies
 from chassis.runtime.settings import ChassisSettings
-from gateway.ingest.redecoding import redecode
 from gateway.inserts.blocks import build_insert_blocks
 from gateway.inserts.insert_block import new_batch_id
+from gateway.inserts.pending_requests import redecode
 from gateway.settings import GatewaySettings
 from proto.otlp.policy import DecodedPayload
 from proto.otlp.responses import Media

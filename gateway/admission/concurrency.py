@@ -22,8 +22,8 @@ from aiohttp import web
 from chassis.errors import MAX_RETRY_SECONDS, ServiceUnavailable, envelope
 from chassis.http.preparse import RequestPreview, date_line
 from chassis.http.request_ids import new_request_id
+from chassis.limits.fairness import FairShare
 from chassis.runtime.periodic import PeriodicTask
-from gateway.admission.fair_share import FairShare
 from gateway.metrics import SIGNALS, Metrics
 from gateway.outcomes import NO_PROJECT, OutcomeCounters
 from gateway.settings import GatewaySettings

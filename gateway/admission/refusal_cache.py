@@ -24,8 +24,7 @@ from chassis.limits.gcra import SECOND_NS
 from chassis.limits.limiter import LimitClass
 from chassis.limits.rate_limits import LIMIT_RESULT, limit_headers
 from gateway.admission.concurrency import REQUEST_ID
-from gateway.outcomes import OutcomeCounters
-from gateway.request_context import WIRE_BYTES
+from gateway.outcomes import WIRE_BYTES, OutcomeCounters
 from proto.errors import ErrorCode
 from proto.otlp.policy import Signal
 from proto.otlp.responses import CONTENT_TYPES, status_json, status_protobuf

@@ -19,10 +19,17 @@ from chassis.erasures.leases import AcknowledgementMissing, ErasureLease
 from chassis.erasures.repository import StoredErasure
 from chassis.erasures.tables import ErasureKind
 from chassis.runtime.periodic import PeriodicTask
-from gateway.erasure.deleted_projects import DeletedProjects
-from gateway.erasure.derived import DerivedRows
 from gateway.erasure.journals import MARGIN_NS, JournalErasure
-from gateway.erasure.telemetry import ALL_TABLES, Condition, TelemetryErasure, of_items, of_orphans, of_project
+from gateway.erasure.projects import DeletedProjects
+from gateway.erasure.telemetry import (
+    ALL_TABLES,
+    Condition,
+    DerivedRows,
+    TelemetryErasure,
+    of_items,
+    of_orphans,
+    of_project,
+)
 
 # The SQL conditions of an erasure by filter on spans and on logs, and the values bound in them.
 CompileFilters = Callable[[StoredErasure], tuple[str, str, Mapping[str, object]]]

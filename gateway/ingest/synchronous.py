@@ -16,15 +16,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from chassis.errors import PayloadTooLarge, ServiceUnavailable
+from chassis.limits.fairness import FairShare
 from chassis.runtime.health import Dependency
-from gateway.admission.fair_share import FairShare
-from gateway.ingest.batch_writer import RETRY_AFTER_S, STORE_UNAVAILABLE, BatchWriter
 from gateway.ingest.interface import AcceptedRequest
-from gateway.ingest.journal_reader import JournalReader
-from gateway.ingest.pending_requests import PendingRequest
+from gateway.ingest.lanes import Lane, LaneLimits, SlowLaneRule
+from gateway.inserts.batch_writer import RETRY_AFTER_S, STORE_UNAVAILABLE, BatchWriter
 from gateway.inserts.insert_context import InsertContext
-from gateway.inserts.lane import Lane, LaneLimits
-from gateway.inserts.slow_lane import SlowLaneRule
+from gateway.inserts.pending_requests import JournalReader, PendingRequest
 from gateway.journal import NullJournal
 from gateway.outcomes import OutcomeCounters
 from gateway.settings import GatewaySettings

@@ -1,7 +1,11 @@
-"""Builds the path of decoded requests into ClickHouse, by durability mode."""
+"""Builds the path of decoded requests into ClickHouse, by durability mode; and recovers orphaned journals, of a worker
+that was killed, or of more workers than there are now.
+"""
 
-from collections.abc import Callable, Container
+import asyncio
+from collections.abc import Callable, Container, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
@@ -9,37 +13,157 @@ from weakref import WeakSet
 
 import structlog
 
+from chassis.runtime.health import Dependency, NotReady
+from chassis.runtime.periodic import PeriodicTask
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
 from chassis.source_maps.resolver import SourceMaps
 from gateway.ingest.interface import Ingest
-from gateway.ingest.journal_health import JournalHealth
 from gateway.ingest.journaled import JournaledIngest
-from gateway.ingest.orphans import OrphanRecovery, WithOrphanRecovery
 from gateway.ingest.snapshots import IngestSnapshots
 from gateway.ingest.synchronous import SynchronousIngest
-from gateway.inserts import insert_breaker
-from gateway.inserts.derived_coalescer import DerivedCoalescer
-from gateway.inserts.derived_retry_queue import BlockRetryQueue
+from gateway.inserts import store_state
+from gateway.inserts.derived import BlockRetryQueue, DerivedCoalescer, OutcomeFlusher
 from gateway.inserts.insert_block import Inserter
-from gateway.inserts.insert_breaker import InsertBreaker
 from gateway.inserts.insert_context import InsertContext
-from gateway.inserts.item_accounting import ItemAccounting
-from gateway.inserts.outcome_flusher import OutcomeFlusher
-from gateway.inserts.part_monitor import PartMonitor
-from gateway.inserts.restart_detector import RestartDetector
-from gateway.inserts.stored_block_checker import StoredBlockChecker, TelemetryReader
-from gateway.journal import Journal, JournalLike, JournalLimits, JournalMetrics, NullJournal
-from gateway.metrics import Metrics
+from gateway.inserts.store_state import InsertBreaker, PartMonitor, RestartDetector, StoredBlockChecker, TelemetryReader
+from gateway.journal import (
+    Journal,
+    JournalLike,
+    JournalLimits,
+    JournalLocked,
+    JournalMetrics,
+    NullJournal,
+    find_orphans,
+)
+from gateway.metrics import ItemAccounting, Metrics
 from gateway.outcomes import OutcomeCounters
 from gateway.settings import GatewaySettings
 from proto.otlp.codec import new_named_keys
+
+JOURNAL_NEARLY_FULL: Final = "has less free space than a segment needs"
+
+
+class JournalHealth:
+    """Fails while the journal has no room for any project: requests are then better sent to another gateway."""
+
+    name = "journal"
+
+    def __init__(self, journal: Journal, min_free_bytes: int) -> None:
+        """`min_free_bytes`: bytes that the journal must have left to be ready."""
+        self._journal = journal
+        self._min_free_bytes = min_free_bytes
+
+    async def probe(self) -> None:
+        """Raises NotReady while the journal has less room: before it is full, so that no request is refused here."""
+        if self._journal.max_project_room_bytes < self._min_free_bytes:
+            raise NotReady(JOURNAL_NEARLY_FULL)
+
+
+SCAN_INTERVAL_S: Final = 10.0
+POLL_INTERVAL_S: Final = 1.0
+MAX_CONCURRENT: Final = 2  # journals being stored at once; each has memory of its own for that
+
+
+class OrphanRecovery:
+    """Scans for orphaned journals, stores what they hold, and removes them when their hold period is over."""
+
+    def __init__(
+        self,
+        directory: Path,
+        journal_at: Callable[[Path], Journal],
+        make_journaled: Callable[[Journal], JournaledIngest],
+        log: structlog.stdlib.BoundLogger,
+    ) -> None:
+        self._directory = directory
+        self._journal_at = journal_at
+        self._make_journaled = make_journaled
+        self._log = log
+        self._periodic_task = PeriodicTask(self._scan, SCAN_INTERVAL_S, log, "scanning for orphaned journals failed")
+        self._recovering: set[asyncio.Task[None]] = set()
+        self._storing = asyncio.Semaphore(MAX_CONCURRENT)
+
+    def start(self) -> None:
+        """Start scanning, every SCAN_INTERVAL_S."""
+        self._periodic_task.start()
+
+    async def close(self) -> None:
+        """Release the journals that are taken over; the next process continues with them."""
+        await self._periodic_task.close()
+        for task in self._recovering:
+            task.cancel()
+        await asyncio.gather(*self._recovering, return_exceptions=True)
+
+    async def _scan(self) -> None:
+        for directory in await asyncio.to_thread(find_orphans, self._directory):
+            await self._storing.acquire()
+            task = asyncio.get_running_loop().create_task(self._recover(directory))
+            self._recovering.add(task)
+            task.add_done_callback(self._recovering.discard)
+
+    async def _recover(self, directory: Path) -> None:
+        """Store and remove one journal. Raises nothing: other journals continue, and the next scan retries this one."""
+        with ExitStack() as until_stored:
+            until_stored.callback(self._storing.release)
+            try:
+                journal = self._journal_at(directory)
+                await self._drain(journal, until_stored)
+                await asyncio.to_thread(journal.remove)
+            except JournalLocked:
+                pass  # another worker has it
+            except Exception:  # noqa: BLE001 (see the docstring; it is logged)
+                self._log.exception("an orphaned journal cannot be recovered", directory=str(directory))
+
+    async def _drain(self, journal: Journal, until_stored: ExitStack) -> None:
+        ingest = self._make_journaled(journal)
+        try:
+            await ingest.start()
+            self._log.warning("recovering an orphaned journal", directory=str(journal.directory))
+            while not ingest.is_idle:  # noqa: ASYNC110 (of many parts, each idle for reasons of its own)
+                await asyncio.sleep(POLL_INTERVAL_S)
+            until_stored.close()
+            while not (journal.is_empty and ingest.is_idle):  # noqa: ASYNC110 (empty when the hold period is over)
+                await asyncio.sleep(POLL_INTERVAL_S)
+        finally:
+            await ingest.close()
+
+
+class WithOrphanRecovery:
+    """An ingest of any mode, plus the recovery of journals that a gateway in the mode `journal` left: what they hold is
+    acknowledged, whatever the mode is now.
+    """
+
+    def __init__(
+        self, ingest: Ingest, orphan_recovery: OrphanRecovery, extra_dependencies: Sequence[Dependency] = ()
+    ) -> None:
+        """`extra_dependencies` are further ones that `/readyz` probes."""
+        self._ingest = ingest
+        self._orphan_recovery = orphan_recovery
+        self._extra_dependencies = extra_dependencies
+        self.needs_raw_body = ingest.needs_raw_body
+        self.admit = ingest.admit
+        self.submit = ingest.submit
+
+    def dependencies(self) -> Sequence[Dependency]:
+        """The extra dependencies, and those of the ingest."""
+        return [*self._extra_dependencies, *self._ingest.dependencies()]
+
+    async def start(self) -> None:
+        """Start the ingest, then the recovery. Raises StartupError."""
+        await self._ingest.start()
+        self._orphan_recovery.start()
+
+    async def close(self) -> None:
+        """Close both; journals that are taken over wait for the next process."""
+        await self._orphan_recovery.close()
+        await self._ingest.close()
+
 
 DRAIN_DERIVED_S: Final = 3.0
 DRAIN_RETRY_QUEUE_S: Final = 5.0
 
 
-class TelemetryStore(insert_breaker.InsertStore, TelemetryReader, Protocol):
+class TelemetryStore(store_state.InsertStore, TelemetryReader, Protocol):
     """The ClickHouse operations that the gateway uses."""
 
 

@@ -1,4 +1,4 @@
-"""From a batch of requests to rows in ClickHouse: what `gateway.ingest.batch_writer` is made of.
+"""From a batch of requests to rows in ClickHouse: what `gateway.inserts.batch_writer` is made of.
 
     Lane.add                 collects requests into a batch, projects in turn (`FairQueue`)
     build_insert_blocks      one block per table and day, each with its token

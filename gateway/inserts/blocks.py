@@ -1,17 +1,117 @@
-"""Builds the blocks of a batch: one per table and day, each with its token."""
+"""Builds the blocks of a batch: one per table and day, each with its token. Among them are error occurrences: the
+exceptions that the decoder found, each with its fingerprint.
+"""
 
 from collections.abc import Sequence
 from typing import Final, Protocol, TypeVar
 
+import structlog
 from prometheus_client import Counter
 
-from chassis.source_maps.resolver import SourceMaps
-from gateway.error_occurrences import occurrence_blocks
+from chassis.source_maps.resolver import ProjectResolver, SourceMaps
 from gateway.inserts.insert_block import InsertBlock
 from gateway.outcomes import OutcomeSums, outcome_block
+from proto.grouping.fingerprint import FINGERPRINT_VERSION, fingerprint
 from proto.otlp.codec import NamedKeySet, build_blocks
-from proto.otlp.policy import DecodedPayload
-from proto.storage.tables import LOGS, SPANS
+from proto.otlp.native import write_block
+from proto.otlp.policy import NANOS_PER_DAY, Block, DecodedPayload, RaisedException
+from proto.storage.tables import ERROR_OCCURRENCES, LOGS, SPANS
+
+log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+_SOURCES: Final = {"traces": "span", "logs": "log"}
+
+
+def occurrence_blocks(
+    decoded: Sequence[DecodedPayload],
+    batch_id: int,
+    source_maps: SourceMaps | None = None,
+    failures: Counter | None = None,
+) -> list[Block]:
+    """The exceptions of a batch as blocks of `error_occurrences`, one per day of the exceptions' time, rows numbered
+    within the batch. Fingerprints are computed from the stack traces as `source_maps` resolve them; `failures` counts
+    those that cannot be.
+    """
+    fingerprints = SafeFingerprints(failures)
+    deadline = 0.0 if source_maps is None else source_maps.deadline()
+    days: dict[int, list[tuple[object, ...]]] = {}
+    number = 0
+    for request in decoded:
+        source = _SOURCES[request.signal]
+        maps = None
+        if source_maps is not None and request.exceptions:
+            maps = source_maps.of_project(request.project_id, deadline)
+        for raised in request.exceptions:
+            digest = fingerprints.compute(raised, maps)
+            row = occurrence_row(request.project_id, raised, digest, source, batch_id, number)
+            days.setdefault(raised.time_ns // NANOS_PER_DAY, []).append(row)
+            number += 1
+    return [
+        Block(ERROR_OCCURRENCES.name, day, len(rows), write_block(ERROR_OCCURRENCES, rows))
+        for day, rows in sorted(days.items())
+    ]
+
+
+class SafeFingerprints:
+    """The fingerprints of the exceptions of one batch, also where computing them fails: an acknowledged batch would
+    otherwise be built again for ever because of one stack trace. `failures` counts all of them; the first is logged.
+    """
+
+    def __init__(self, failures: Counter | None = None) -> None:
+        self._failures = failures
+        self._is_logged = False
+
+    def compute(self, raised: RaisedException, maps: ProjectResolver | None) -> bytes:
+        """The fingerprint of the stack trace with the frames of the sources. Where it cannot be computed, the
+        fingerprint of type and message, or of the type.
+        """
+        try:
+            trace = raised.stacktrace if maps is None else maps.resolve(raised.release, raised.stacktrace)
+            return fingerprint(raised.type, raised.message, trace)
+        except Exception as error:  # noqa: BLE001 (it is stored whatever is wrong with its stack trace)
+            self._report(raised, error)
+        try:
+            return fingerprint(raised.type, raised.message, "")
+        except Exception:  # noqa: BLE001 (as above, and reported there)
+            return fingerprint(raised.type, "", "")
+
+    def _report(self, raised: RaisedException, error: Exception) -> None:
+        if self._failures is not None:
+            self._failures.inc()
+        if not self._is_logged:
+            self._is_logged = True
+            log.error(
+                "bug: a fingerprint cannot be computed; further ones of its batch are not logged",
+                trace_chars=len(raised.stacktrace),
+                message_chars=len(raised.message),
+                exc_info=error,
+            )
+
+
+def occurrence_row(
+    project_id: int, raised: RaisedException, digest: bytes, source: str, batch_id: int, number: int
+) -> tuple[object, ...]:
+    """The row of `error_occurrences` for an exception; `digest` is its fingerprint of the current version, and `number`
+    identifies it within the batch.
+    """
+    return (
+        project_id,
+        raised.time_ns,
+        digest,
+        raised.type,
+        raised.message,
+        raised.stacktrace,
+        source,
+        raised.trace_id,
+        raised.span_id,
+        raised.service_name,
+        raised.environment,
+        raised.release,
+        batch_id,
+        number,
+        FINGERPRINT_VERSION,
+    )
+
 
 MAIN_TABLES: Final = frozenset((SPANS.name, LOGS.name))
 

@@ -8,14 +8,10 @@ from dataclasses import dataclass, field
 import structlog
 
 from chassis.source_maps.resolver import SourceMaps
-from gateway.inserts.derived_coalescer import DerivedCoalescer
-from gateway.inserts.derived_retry_queue import BlockRetryQueue
-from gateway.inserts.gate import Gate
-from gateway.inserts.insert_block import Inserter
-from gateway.inserts.insert_breaker import InsertBreaker
-from gateway.inserts.item_accounting import ItemAccounting
-from gateway.inserts.stored_block_checker import StoredBlockChecker
-from gateway.metrics import Metrics
+from gateway.inserts.derived import BlockRetryQueue, DerivedCoalescer
+from gateway.inserts.insert_block import Gate, Inserter
+from gateway.inserts.store_state import InsertBreaker, StoredBlockChecker
+from gateway.metrics import ItemAccounting, Metrics
 from proto.otlp.codec import NamedKeySet
 
 

@@ -24,7 +24,6 @@ either readable or in such a batch. It leaves the journal only when its batch is
 returns a request that `append` refused, unless both cutting it off and recording the skip failed, which is logged.
 """
 
-from gateway.journal.format.ranges import RangeSet
 from gateway.journal.interface import (
     Batch,
     DamagedRequests,
@@ -33,13 +32,14 @@ from gateway.journal.interface import (
     JournalLike,
     JournalLimits,
     JournalLocked,
+    NullJournal,
     Range,
+    RangeSet,
     RecoveredState,
     TableDay,
 )
 from gateway.journal.journal import Journal, find_orphans
-from gateway.journal.metrics import JournalMetrics
-from gateway.journal.null_journal import NullJournal
+from gateway.journal.storage.context import JournalMetrics
 
 __all__ = [
     "Batch",

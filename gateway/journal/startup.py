@@ -19,24 +19,20 @@ from chassis.errors import StartupError
 from gateway.journal.core import JournalCore
 from gateway.journal.format import frames as fmt
 from gateway.journal.format.ledger_records import SealRecord
-from gateway.journal.format.ranges import RangeSet
-from gateway.journal.interface import RecoveredState
+from gateway.journal.interface import RangeSet, RecoveredState
+from gateway.journal.requeue import finish_requeue
 from gateway.journal.storage.batch_state import BatchState
+from gateway.journal.storage.consistency import SKIPPED_NUMBERS, Headers, MissingSegments, SegmentNames
 from gateway.journal.storage.context import JournalContext
-from gateway.journal.storage.corruption_store import DAMAGED_DIRECTORY as DAMAGED
-from gateway.journal.storage.corruption_store import CorruptionStore
-from gateway.journal.storage.directory_lock import DirectoryLock
+from gateway.journal.storage.directories import DirectoryLock
 from gateway.journal.storage.files import TEMPORARY_SUFFIX
 from gateway.journal.storage.ledger import Ledger, ledger_numbers, ledger_path, read_ledger
-from gateway.journal.storage.missing_segments import SKIPPED_NUMBERS, MissingSegments
-from gateway.journal.storage.page_reader import load_file_header
+from gateway.journal.storage.quarantine import DAMAGED_DIRECTORY as DAMAGED
 from gateway.journal.storage.quarantine import QUARANTINE_DIRECTORY as QUARANTINE
-from gateway.journal.storage.quarantine import remove_begun
-from gateway.journal.storage.segment_index import IndexResult, index_segment, run_to_completion
-from gateway.journal.storage.segment_names import Headers, SegmentNames
+from gateway.journal.storage.quarantine import CorruptionStore, remove_begun
+from gateway.journal.storage.scanning import IndexResult, index_segment, load_file_header, run_to_completion
 from gateway.journal.storage.segment_set import SegmentSet
 from gateway.journal.storage.segments import Segment, parse_segment_name, segment_name, truncate
-from gateway.journal.tools.requeue import finish_requeue
 
 LEDGERS_PER_SEGMENT: Final = 16  # ledger size: the segment size divided by this
 MIN_LEDGER_BYTES: Final = 64 * 2**10

@@ -19,11 +19,11 @@ import msgspec
 
 from chassis.errors import StartupError
 from chassis.runtime.telemetry import redact_text
+from gateway.journal import inspection
 from gateway.journal.format import frames as fmt
-from gateway.journal.storage.corruption_store import DamageNote
+from gateway.journal.inspection import JournalFacts, QuarantinedRequest, SegmentFacts, SegmentReport
+from gateway.journal.storage.quarantine import DamageNote
 from gateway.journal.storage.segments import SEGMENT_SUFFIX, segment_name
-from gateway.journal.tools import inspection
-from gateway.journal.tools.inspection import JournalFacts, QuarantinedRequest, SegmentFacts, SegmentReport
 from gateway.settings import GatewaySettings
 from sluice.settings_sources import SettingsSources
 

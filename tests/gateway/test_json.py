@@ -10,8 +10,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from chassis.clickhouse import ClickHouse
-from gateway.admission.memory_budget import MemoryBudget
-from gateway.ingest.redecoding import redecode
+from gateway.admission.budgets import MemoryBudget
+from gateway.inserts.pending_requests import redecode
 from gateway.metrics import Metrics
 from gateway.settings import GatewaySettings
 from tests.gateway.conftest import Answer, Gateway, RecordingStore, Rows, StartGateway, eventually, holding

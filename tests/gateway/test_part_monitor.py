@@ -9,8 +9,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from chassis.clickhouse import ClickHouse, StoreUnavailable
-from gateway.inserts.insert_breaker import InsertBreaker
-from gateway.inserts.part_monitor import INTERVAL_S, PartMonitor, PartsReader
+from gateway.inserts.store_state import PARTS_CHECK_S, InsertBreaker, PartMonitor, PartsReader
 from gateway.metrics import Metrics
 from tests.gateway.conftest import RecordingStore, eventually
 
@@ -49,7 +48,7 @@ async def looking(store: PartsReader) -> AsyncIterator[Looking]:
     looking = Looking(registry, breaker)
     parts = PartMonitor(store, breaker, metrics, log, looking.sleep)
     parts.start()
-    await eventually(lambda: looking.waits == [INTERVAL_S])
+    await eventually(lambda: looking.waits == [PARTS_CHECK_S])
     yield looking
     await parts.close()
     await breaker.close()

@@ -15,8 +15,8 @@ from chassis.clickhouse.migrations import migrations
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.settings_loader import describe
 from control.settings import ControlSettings
-from gateway.journal.storage.corruption_store import CorruptionStore
 from gateway.journal.storage.files import RealFiles
+from gateway.journal.storage.quarantine import CorruptionStore
 from gateway.journal.storage.segments import segment_name
 from gateway.settings import GatewaySettings
 from query.settings import QuerySettings

@@ -13,10 +13,9 @@ import structlog
 from crc32c import crc32c
 from prometheus_client import CollectorRegistry
 
-from gateway.journal import Batch, Journal, JournaledRequest, JournalLimits, JournalMetrics
+from gateway.journal import Batch, Journal, JournaledRequest, JournalLimits, JournalMetrics, inspection
 from gateway.journal.format.frames import VERSION
 from gateway.journal.storage.files import RealFiles
-from gateway.journal.tools import inspection
 from proto.otlp.policy import Policy
 from sluice.main import main
 from tests.gateway.journal.disk import Disk

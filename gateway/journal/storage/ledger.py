@@ -15,11 +15,10 @@ import structlog
 
 from gateway.journal.format import frames as fmt
 from gateway.journal.format.ledger_records import Record, decode_record, encode_record
-from gateway.journal.metrics import JournalMetrics
 from gateway.journal.storage.batch_state import BatchState
+from gateway.journal.storage.context import JournalMetrics
 from gateway.journal.storage.files import Files, rename_durable, write_all, write_temporary
-from gateway.journal.storage.page_reader import build_reader, load_file_header
-from gateway.journal.storage.scanning import Damage, JournalFrame, frames_and_damage
+from gateway.journal.storage.scanning import Damage, JournalFrame, build_reader, frames_and_damage, load_file_header
 
 LEDGER_PREFIX: Final = "ledger-"
 _COMPACTIONS: Final = 4  # attempts to replace a file before its allocated space is used up

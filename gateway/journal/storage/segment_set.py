@@ -10,18 +10,23 @@ import structlog
 
 from gateway.journal.format import frames as fmt
 from gateway.journal.format.ledger_records import SkipRecord
-from gateway.journal.format.ranges import RangeSet
-from gateway.journal.interface import Batch, DamagedRequests, Entry, Range
-from gateway.journal.metrics import JournalMetrics
-from gateway.journal.storage.block_index import FRESH, SLOW, BlockIndex, SegmentBlock
-from gateway.journal.storage.corruption_store import CorruptionStore
-from gateway.journal.storage.directory_lock import LOCK_FILE
+from gateway.journal.interface import Batch, DamagedRequests, Entry, Range, RangeSet
+from gateway.journal.storage.context import JournalMetrics
+from gateway.journal.storage.directories import LOCK_FILE
 from gateway.journal.storage.files import Files
 from gateway.journal.storage.ledger import Ledger
-from gateway.journal.storage.page_reader import build_reader
-from gateway.journal.storage.scanning import Damage, JournalFrame, frames_and_damage
-from gateway.journal.storage.segment_index import CooperativeSteps, IndexResult, blocks_from, index_segment
-from gateway.journal.storage.segments import Segment
+from gateway.journal.storage.quarantine import CorruptionStore
+from gateway.journal.storage.scanning import (
+    CooperativeSteps,
+    Damage,
+    IndexResult,
+    JournalFrame,
+    blocks_from,
+    build_reader,
+    frames_and_damage,
+    index_segment,
+)
+from gateway.journal.storage.segments import FRESH, SLOW, BlockIndex, Segment, SegmentBlock
 from proto.otlp.policy import Policy
 
 ANY_LANE: Final = FRESH | SLOW

@@ -18,11 +18,9 @@ from chassis.erasures import leases, repository
 from chassis.erasures.repository import NewErasure, StoredErasure
 from chassis.erasures.tables import ErasureKind, ErasureState
 from gateway.erasure import worker as worker_module
-from gateway.erasure.deleted_projects import DeletedProjects
-from gateway.erasure.derived import DerivedRows
 from gateway.erasure.journals import MARGIN_NS, JournalErasure
-from gateway.erasure.retention import ProjectRetention
-from gateway.erasure.telemetry import ALL_TABLES, TelemetryErasure
+from gateway.erasure.projects import DeletedProjects, ProjectRetention
+from gateway.erasure.telemetry import ALL_TABLES, DerivedRows, TelemetryErasure
 from gateway.erasure.worker import ErasureWorker
 from gateway.inserts.blocks import build_insert_blocks
 from gateway.inserts.insert_block import InsertBlock

@@ -13,7 +13,7 @@ from chassis.auth.guards import AuthGuards
 from chassis.clickhouse import StoreUnavailable
 from control.identity import organization_repository
 from gateway.admission.concurrency import ConcurrencyLimiter
-from gateway.export.decoding import Decoder
+from gateway.export import Decoder
 from proto.otlp.protobuf_writer import bytes_field
 from tests.gateway.conftest import RecordingStore
 from tests.gateway.grpc.conftest import LOGS, TRACES, Client, Connect, Metadata

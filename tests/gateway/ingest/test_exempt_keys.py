@@ -9,8 +9,8 @@ from chassis.auth.guards import AuthGuards
 from chassis.auth.tables import projects
 from chassis.clickhouse import ClickHouse
 from control.identity import organization_repository
-from gateway.ingest import pending_requests
-from gateway.ingest.pending_requests import PendingRequest
+from gateway.inserts import pending_requests
+from gateway.inserts.pending_requests import PendingRequest
 from gateway.journal import Entry
 from tests.gateway.conftest import Gateway, RecordingStore, Rows
 from tests.gateway.ingest.rig import AWAY, Start, all_stored

@@ -16,19 +16,15 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from chassis.clickhouse import StoreError, StoreRejected, StoreUnavailable
-from gateway.ingest.batch_writer import BatchWriter
-from gateway.ingest.journal_reader import JournalReader
-from gateway.ingest.pending_requests import DecodeResult, decode_entries
 from gateway.ingest.recovery import Recovery
-from gateway.inserts.derived_coalescer import DerivedCoalescer
-from gateway.inserts.derived_retry_queue import BlockRetryQueue
+from gateway.inserts.batch_writer import BatchWriter
+from gateway.inserts.derived import BlockRetryQueue, DerivedCoalescer
 from gateway.inserts.insert_block import Inserter
-from gateway.inserts.insert_breaker import InsertBreaker
 from gateway.inserts.insert_context import InsertContext
-from gateway.inserts.item_accounting import ItemAccounting
-from gateway.inserts.stored_block_checker import StoredBlockChecker
+from gateway.inserts.pending_requests import DecodeResult, JournalReader, decode_entries
+from gateway.inserts.store_state import InsertBreaker, StoredBlockChecker
 from gateway.journal import Batch, Entry, Journal, NullJournal, RecoveredState
-from gateway.metrics import Metrics
+from gateway.metrics import ItemAccounting, Metrics
 from proto.otlp.codec import new_named_keys
 from tests.gateway.conftest import Gateway, Insert, RecordingStore, eventually
 from tests.gateway.ingest.rig import AWAY, Losing, Start, acknowledged, all_stored, damage_second
@@ -76,9 +72,9 @@ class Engine(RecordingStore):
 @pytest.fixture(autouse=True)
 def soon_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """ClickHouse is tried again soon, also where it refuses one table again and again."""
-    monkeypatch.setattr("gateway.inserts.insert_breaker.FIRST_PROBE_S", 0.01)
-    monkeypatch.setattr("gateway.inserts.insert_breaker.MAX_PAUSE_S", 0.01)
-    monkeypatch.setattr("gateway.inserts.insert_retry.MAX_FAILURES", 2)
+    monkeypatch.setattr("gateway.inserts.store_state.FIRST_PROBE_S", 0.01)
+    monkeypatch.setattr("gateway.inserts.store_state.MAX_PAUSE_S", 0.01)
+    monkeypatch.setattr("gateway.inserts.retries.MAX_FAILURES", 2)
 
 
 async def sent(gateway: Gateway, *names: str) -> None:
@@ -124,7 +120,7 @@ async def test_it_is_once_it_is_certain_that_nothing_of_it_comes(
 ) -> None:
     """Where too few replicas are alive without a wait for what may yet come of it."""
     if error is TIMEOUT:
-        monkeypatch.setattr("gateway.inserts.insert_retry.UNKNOWN_OUTCOME_S", 0.3)
+        monkeypatch.setattr("gateway.inserts.retries.UNKNOWN_RESULT_S", 0.3)
     refused: list[str] = []
 
     def fate(token: str, body: bytes) -> Fate:
@@ -163,7 +159,7 @@ async def test_a_refused_block_that_may_have_been_taken_before_is_looked_for(sta
 async def test_rows_that_vanish_before_their_batch_is_complete_are_reinserted(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.inserts.restart_detector.INTERVAL_S", 0.02)
+    monkeypatch.setattr("gateway.inserts.store_state.RESTART_CHECK_S", 0.02)
     store = Losing(hold=lambda insert: insert.table == "trace_index")
     gateway = await start(store)
     await acknowledged(gateway, 1)
@@ -229,8 +225,8 @@ async def test_a_batch_whose_boundaries_cannot_be_recorded_is_stored(
 
     monkeypatch.setattr(Journal, "begin", begin)
     if times == 2:
-        monkeypatch.setattr("gateway.ingest.batch_writer.RECORD_TRIES", 0)
-        monkeypatch.setattr("gateway.ingest.backlog.CHECK_INTERVAL_S", 0.01)
+        monkeypatch.setattr("gateway.inserts.batch_writer.RECORD_TRIES", 0)
+        monkeypatch.setattr("gateway.ingest.journaled.CHECK_INTERVAL_S", 0.01)
     gateway = await start(RecordingStore())
     for number in (1, 2, 3, 4):
         await acknowledged(gateway, number)
@@ -255,8 +251,8 @@ async def test_want_of_memory_is_no_request_s_fault(
             raise faults.pop()
         return decode_entries(entries, most_bytes)
 
-    monkeypatch.setattr("gateway.ingest.journal_reader.decode_entries", failing)
-    monkeypatch.setattr("gateway.ingest.backlog.RETRY_S", 0.05)
+    monkeypatch.setattr("gateway.inserts.pending_requests.decode_entries", failing)
+    monkeypatch.setattr("gateway.ingest.journaled.RETRY_S", 0.05)
     second = await start(RecordingStore(), "image")
     await all_stored(second, 2)
     await eventually(lambda: second.metric("lost_items_total", reason="damaged") == 1)

@@ -24,9 +24,9 @@ from gateway.journal import (
     find_orphans,
 )
 from gateway.journal.format import frames as fmt
-from gateway.journal.storage.block_index import BLOCK_BYTES
 from gateway.journal.storage.files import RealFiles
-from gateway.journal.storage.segment_index import run_to_completion
+from gateway.journal.storage.scanning import run_to_completion
+from gateway.journal.storage.segments import BLOCK_BYTES
 from tests.gateway.journal.disk import Disk
 from tests.gateway.journal.rig import ALL, NO_LIMITS, RecordingLog, Rig
 from tests.gateway.journal.running import LIMITS, journal_at, opened, request, until

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from gateway.journal import Batch, JournalLocked, find_orphans
+from gateway.journal.inspection import inspect, list_quarantined, requeue, verify
+from gateway.journal.requeue import requeue as requeue_on
 from gateway.journal.storage.files import RealFiles
 from gateway.journal.storage.quarantine import QuarantineNote
-from gateway.journal.storage.segment_index import run_to_completion
-from gateway.journal.tools.inspection import inspect, list_quarantined, requeue, verify
-from gateway.journal.tools.requeue import requeue as requeue_on
+from gateway.journal.storage.scanning import run_to_completion
 from tests.gateway.journal.disk import Disk, PowerLoss
 from tests.gateway.journal.rig import EPOCH_S, FIRST, ROOT, SEGMENT, Rig
 

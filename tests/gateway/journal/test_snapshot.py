@@ -8,8 +8,8 @@ import pytest
 
 from chassis.errors import ServiceUnavailable
 from gateway.journal import Batch, JournalLocked
+from gateway.journal.storage.directories import JournalSnapshot, link_closed_journal, link_shared, list_shared
 from gateway.journal.storage.files import RealFiles
-from gateway.journal.storage.snapshot import JournalSnapshot, link_closed_journal, link_shared, list_shared
 from tests.gateway.journal.running import LIMITS, journal_at, opened, request, until
 
 

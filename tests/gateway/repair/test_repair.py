@@ -8,8 +8,8 @@ from typing import Any, Final
 import pytest
 
 from chassis.clickhouse import ClickHouse, QueryLimits
-from gateway import error_occurrences
-from gateway.error_occurrences import occurrence_blocks
+from gateway.inserts import blocks
+from gateway.inserts.blocks import occurrence_blocks
 from gateway.repair import days
 from gateway.repair.days import DayStillWritten, Repair
 from proto.grouping.fingerprint import FINGERPRINT_VERSION, fingerprint
@@ -177,8 +177,8 @@ async def test_occurrences_that_differ_only_in_their_fingerprint_stay_as_they_ar
     """Those of an earlier release have fingerprints by its rules, and followers would count them again."""
     places = "SELECT stored_time, batch_id, row, fingerprint, fingerprint_version FROM error_occurrences ORDER BY ALL"
     with monkeypatch.context() as earlier:
-        earlier.setattr(error_occurrences, "fingerprint", lambda *texts: fingerprint(*texts)[::-1])
-        earlier.setattr(error_occurrences, "FINGERPRINT_VERSION", 1)
+        earlier.setattr(blocks, "fingerprint", lambda *texts: fingerprint(*texts)[::-1])
+        earlier.setattr(blocks, "FINGERPRINT_VERSION", 1)
         await insert(store, raising(), 1)
     await insert(store, raising(), 2)
     before = await read(store, places)

@@ -8,8 +8,8 @@ import pytest
 from chassis.clickhouse import ClickHouse, StoreUnavailable
 from chassis.db.database import Database
 from control.identity import organization_repository
-from gateway.admission.quota import recount
-from gateway.admission.quota.recount import RECOUNT_INTERVAL, RECOUNT_LAG_S, Recounter
+from gateway.admission import quota_sync
+from gateway.admission.quota_sync import RECOUNT_INTERVAL, RECOUNT_LAG_S, Recounter
 from gateway.outcomes import OutcomeCounts, outcome_block
 from proto.storage.tables import INGEST_OUTCOMES
 from tests.gateway.admission.quota.conftest import NOW_S, Process, Shared, month
@@ -126,7 +126,7 @@ async def test_a_store_that_is_away_costs_the_count_and_nothing_else(shared: Sha
 async def test_an_organization_of_many_projects_is_counted_in_several_statements(
     shared: Shared, telemetry: ClickHouse, projects: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recount, "PROJECTS_PER_QUERY", 1)
+    monkeypatch.setattr(quota_sync, "PROJECTS_PER_QUERY", 1)
     await store(telemetry, NOW_S - 3_600, (projects[0], "accepted", 10), (projects[1], "accepted", 5))
     one = shared.process()
     one.account(shared.org)
