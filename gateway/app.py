@@ -80,10 +80,21 @@ def service(
     metrics = Metrics(telemetry.registry)
     outcomes = OutcomeCounters(metrics)
     threads = ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1), thread_name_prefix="gateway")
-    pipeline = StoragePipeline(settings, clickhouse, metrics, outcomes, log, threads, clock)
     journals = settings.journal_directory(chassis.data_dir)
     deleted_projects = DeletedProjects(journals)
-    ingest, snapshots = build_ingest(pipeline, chassis, telemetry, deleted_projects, source_maps)
+    pipeline = StoragePipeline(
+        settings,
+        clickhouse,
+        metrics,
+        outcomes,
+        deleted_projects,
+        source_maps,
+        log,
+        threads,
+        clock,
+        retention_days=chassis.retention_days,
+    )
+    ingest, orphan_recovery, snapshots, dependencies = build_ingest(pipeline, chassis, telemetry)
     cors = _cors(settings)
     concurrency_limiter = _concurrency_limiter(chassis, settings, metrics, outcomes, vary=cors.varies_by_origin)
     refusal_cache = RefusalCache(
@@ -128,12 +139,14 @@ def service(
     async def run(_app: web.Application) -> AsyncIterator[None]:
         pipeline.start()
         await ingest.start()
+        orphan_recovery.start()
         quota_service.start()
         for task in erasing:
             task.start()
         yield
         for task in erasing:
             await task.close()
+        await orphan_recovery.close()
         await ingest.close()
         await pipeline.close()
         await quota_service.close()
@@ -150,7 +163,7 @@ def service(
         name="gateway",
         routes=routes,
         cleanup_contexts=resources,
-        readiness=tuple(ingest.dependencies()),
+        readiness=tuple(dependencies),
         snapshots=snapshots,
     )
 

@@ -137,7 +137,7 @@ class ItemAccounting:
     """Counts items from their acceptance to their final state; in between they are pending."""
 
     def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
+        self.metrics = metrics
         self._pending = 0
         metrics.pending_items.set_function(lambda: self._pending)
         self._stored = {signal: metrics.stored_items.labels(signal) for signal in SIGNALS}
@@ -153,13 +153,13 @@ class ItemAccounting:
 
     def recovered(self, signal: Signal, items: int) -> None:
         """Count a request that an earlier process accepted and did not store."""
-        self._metrics.recovered_items.labels(signal).inc(items)
+        self.metrics.recovered_items.labels(signal).inc(items)
         self._pending += items
 
     def redecoded(self, acknowledged: int, decoded: int) -> None:
         """Compare the items of a request decoded again: another release may find more or fewer than acknowledged."""
         if acknowledged != decoded:
-            self._metrics.redecoded_differences.inc(abs(acknowledged - decoded))
+            self.metrics.redecoded_differences.inc(abs(acknowledged - decoded))
 
     def stored(self, signal: Signal, items: int) -> None:
         """Count items that are rows in ClickHouse."""
@@ -168,10 +168,10 @@ class ItemAccounting:
 
     def quarantined(self, signal: Signal, items: int) -> None:
         """Count items of a request that was quarantined."""
-        self._metrics.quarantined_items.labels(signal).inc(items)
+        self.metrics.quarantined_items.labels(signal).inc(items)
         self._pending -= items
 
     def lost(self, signal: Signal, items: int, reason: str) -> None:
         """Count items that were given up, by reason."""
-        self._metrics.lost_items.labels(signal, reason).inc(items)
+        self.metrics.lost_items.labels(signal, reason).inc(items)
         self._pending -= items

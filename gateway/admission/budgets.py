@@ -41,7 +41,7 @@ class MemoryBudget:
         metrics.inflight_bytes.set_function(lambda: self._bytes.taken)
         metrics.inflight_items.set_function(lambda: self._items.taken)
 
-    def lease(self, project_id: int) -> "Lease":
+    def lease(self, project_id: int) -> "MemoryReservation":
         """A lease for one request of a project; empty until `Lease.set`."""
         return MemoryReservation(self, project_id)
 

@@ -18,6 +18,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
+import structlog
+
 from chassis.errors import ServiceUnavailable
 from chassis.limits.fairness import FairShare
 from chassis.runtime.health import Dependency, OptionalDependency
@@ -25,9 +27,10 @@ from gateway.ingest.interface import AcceptedRequest
 from gateway.ingest.lanes import Lane, LaneLimits, SlowLaneRule
 from gateway.ingest.recovery import Recovery
 from gateway.inserts.batch_writer import BatchWriter
-from gateway.inserts.insert_context import InsertContext
 from gateway.inserts.pending_requests import JournalReader, PendingRequest
+from gateway.inserts.store_state import InsertBreaker
 from gateway.journal import Entry, JournalLike
+from gateway.metrics import ItemAccounting, Metrics
 from gateway.outcomes import OutcomeCounters
 from gateway.settings import GatewaySettings
 from proto.otlp.policy import DecodedPayload
@@ -46,16 +49,18 @@ class LaneBacklog:
         journal: JournalLike,
         reader: JournalReader,
         writer: BatchWriter,
-        context: InsertContext,
         limits: LaneLimits,
         max_bytes: int,
+        metrics: Metrics,
+        log: structlog.stdlib.BoundLogger,
         *,
         slow: bool,
     ) -> None:
         self._journal = journal
         self._reader = reader
         self._writer = writer
-        self._context = context
+        self._metrics = metrics
+        self._log = log
         self._lane = Lane(writer.write, limits, self._on_written)
         self._slow = slow
         self._memory: FairShare[int] = FairShare(max_bytes)  # by project
@@ -160,8 +165,8 @@ class LaneBacklog:
                 else:
                     await self._wait_for_capacity()
                     await self._replay_next(self._replay_after)
-            except Exception:  # a failing disk may recover; deferred requests stay deferred
-                self._context.log.exception("the journal cannot be read")
+            except Exception:  # noqa: BLE001 (a failing disk may recover; deferred requests stay deferred)
+                self._log.exception("the journal cannot be read")
                 await asyncio.sleep(RETRY_S)
 
     async def _wait_for_deferred(self) -> None:
@@ -183,8 +188,8 @@ class LaneBacklog:
         for sequence in (entry.sequence for entry in entries if entry.sequence not in known):
             if self._replay_after is None or sequence <= self._replay_after:
                 self._checked_to = self._journal.last_sequence
-                self._context.metrics.overlooked_requests.inc()
-                self._context.log.error("bug: a request was not queued; reading it from the journal", sequence=sequence)
+                self._metrics.overlooked_requests.inc()
+                self._log.error("bug: a request was not queued; reading it from the journal", sequence=sequence)
                 self.defer(sequence)
 
     @property
@@ -242,30 +247,32 @@ class JournaledIngest:
     def __init__(
         self,
         journal: JournalLike,
-        context: InsertContext,
+        reader: JournalReader,
+        writer: BatchWriter,
+        recovery: Recovery,
+        breaker: InsertBreaker,
+        accounting: ItemAccounting,
         outcomes: OutcomeCounters,
         settings: GatewaySettings,
-        retention_days: int,
+        clock: Callable[[], int],
+        log: structlog.stdlib.BoundLogger,
     ) -> None:
         self._journal = journal
+        self._reader = reader
+        self._writer = writer
+        self._recovery = recovery
+        self._breaker = breaker
+        self._accounting = accounting
         self._outcomes = outcomes
-        self._context = context
-        self._slow_lane_rule = SlowLaneRule(settings.slow_after_days, settings.slow_after_symbols, context.clock)
-        self._reader = reader = JournalReader(journal, context)
-        self._writer = writer = BatchWriter(journal, reader, context)
-        limits = LaneLimits(
-            settings.batch_rows,
-            settings.batch_bytes,
-            settings.max_days,
-            settings.journal_linger_s,
-            settings.max_batches,
-        )
+        self._log = log
+        self._slow_lane_rule = SlowLaneRule(settings.slow_after_days, settings.slow_after_symbols, clock)
+        limits = LaneLimits.of(settings, settings.journal_linger_s)
         slow_limits = limits._replace(
             linger_s=max(settings.slow_linger_s, settings.journal_linger_s), slots=settings.slow_batches
         )
-        self._fresh = LaneBacklog(journal, reader, writer, context, limits, settings.pending_bytes, slow=False)
-        self._slow = LaneBacklog(journal, reader, writer, context, slow_limits, settings.max_slow_bytes, slow=True)
-        self._recovery = Recovery(journal, reader, writer, context, retention_days, settings.recovery_batches)
+        parts, metrics = (journal, reader, writer), accounting.metrics
+        self._fresh = LaneBacklog(*parts, limits, settings.pending_bytes, metrics, log, slow=False)
+        self._slow = LaneBacklog(*parts, slow_limits, settings.max_slow_bytes, metrics, log, slow=True)
         self._recovery_task: asyncio.Task[None] | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
 
@@ -291,7 +298,7 @@ class JournaledIngest:
 
     def dependencies(self) -> Sequence[Dependency]:
         """ClickHouse, as an optional dependency: while it is unavailable, accepted requests wait."""
-        return [OptionalDependency(self._context.breaker)]
+        return [OptionalDependency(self._breaker)]
 
     async def start(self) -> None:
         """Open the journal, and start with the requests that an earlier process left in it. Raises StartupError."""
@@ -301,7 +308,7 @@ class JournaledIngest:
         for lane in (self._fresh, self._slow):
             lane.start(recovered.last_unbatched)
         self._recovery_task = asyncio.get_running_loop().create_task(self._recovery.run(recovered))
-        self._unsubscribe = self._context.breaker.subscribe(self._recovery)
+        self._unsubscribe = self._breaker.subscribe(self._recovery)
 
     async def close(self) -> None:
         """Store the requests in memory for at most DRAIN_S; with a durable journal, only if ClickHouse is up."""
@@ -309,7 +316,7 @@ class JournaledIngest:
         if self._recovery_task is not None:
             self._recovery_task.cancel()
             await asyncio.gather(self._recovery_task, return_exceptions=True)
-        if self._context.breaker.is_up or not self._journal.durable:
+        if self._breaker.is_up or not self._journal.durable:
             await self._drain()
         await asyncio.gather(self._fresh.close(), self._slow.close(), self._writer.close())
         await self._journal.close()
@@ -320,14 +327,14 @@ class JournaledIngest:
                 await asyncio.gather(self._fresh.drain(), self._slow.drain())
         except TimeoutError:
             if self._journal.durable:
-                self._context.log.warning("stopped with unstored requests in the journal; the next start stores them")
+                self._log.warning("stopped with unstored requests in the journal; the next start stores them")
             else:
-                items = self._context.accounting.pending
-                self._context.log.error("items lost", items=items, reason="the gateway stopped")  # noqa: TRY400 (the line says all)
+                items = self._accounting.pending
+                self._log.error("items lost", items=items, reason="the gateway stopped")
 
     def _on_persisted(self, accepted: AcceptedRequest, slow: bool, sequence: int) -> None:
         """Count and queue a request that is on disk; called in the order of sequences, also if its client is gone."""
         decoded = accepted.decoded
         self._outcomes.answered(decoded, accepted.wire_bytes)
-        self._context.accounting.accepted(decoded.accepted)
+        self._accounting.accepted(decoded.accepted)
         (self._slow if slow else self._fresh).put(sequence, decoded, accepted.wire_bytes, accepted.request.received_ns)

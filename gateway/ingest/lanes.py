@@ -9,43 +9,33 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from functools import partial
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple
 
+from gateway.inserts.pending_requests import PendingRequest
+from gateway.settings import GatewaySettings
 from proto.otlp.policy import NANOS_PER_DAY, DecodedPayload
 
 
-class QueueItem(Protocol):
-    """A request that waits for a batch. An abandoned one is not written."""
-
-    @property
-    def decoded(self) -> DecodedPayload: ...
-    @property
-    def is_abandoned(self) -> bool: ...
-
-
-R = TypeVar("R", bound=QueueItem)
-
-
-class FairQueue(Generic[R]):
+class FairQueue:
     """Requests that wait for a batch. Projects share the bytes of a batch: the next request is of the project with the
     fewest bytes in it, and among equal ones of the project served longest ago, so that no project waits behind
     everything that another one has sent.
     """
 
     def __init__(self) -> None:
-        self._projects: OrderedDict[int, OrderedDict[R, None]] = OrderedDict()
+        self._projects: OrderedDict[int, OrderedDict[PendingRequest, None]] = OrderedDict()
         self.items = 0
         self.nbytes = 0
 
     def __bool__(self) -> bool:
         return bool(self._projects)
 
-    def add(self, request: R) -> None:
+    def add(self, request: PendingRequest) -> None:
         """Queue a request behind those of its project."""
         self._projects.setdefault(request.decoded.project_id, OrderedDict())[request] = None
         self._count(request, 1)
 
-    def discard(self, request: R) -> None:
+    def discard(self, request: PendingRequest) -> None:
         """Remove a request, unless it has been taken already."""
         queue = self._projects.get(request.decoded.project_id)
         if queue is None or request not in queue:
@@ -55,11 +45,11 @@ class FairQueue(Generic[R]):
         if not queue:
             del self._projects[request.decoded.project_id]
 
-    def take(self, items: int, nbytes: int, days: int) -> list[R]:
+    def take(self, items: int, nbytes: int, days: int) -> list[PendingRequest]:
         """Take the requests of one batch, until it reaches `items`, `nbytes` or `days` or the queue is empty. Requests
         are not split, so the last one may exceed the limits.
         """
-        batch: list[R] = []
+        batch: list[PendingRequest] = []
         rest = self.items - items, self.nbytes - nbytes
         batch_days: set[int] = set()
         turns = [(0, turn, project) for turn, project in enumerate(self._projects)]
@@ -78,7 +68,7 @@ class FairQueue(Generic[R]):
             batch_days.update(request.decoded.days)
         return batch
 
-    def _count(self, request: R, sign: int) -> None:
+    def _count(self, request: PendingRequest, sign: int) -> None:
         self.items += sign * request.decoded.accepted
         self.nbytes += sign * request.decoded.nbytes
 
@@ -95,22 +85,27 @@ class LaneLimits(NamedTuple):
     linger_s: float
     slots: int
 
+    @classmethod
+    def of(cls, settings: GatewaySettings, linger_s: float) -> "LaneLimits":
+        """The limits of the ordinary lane."""
+        return cls(settings.batch_rows, settings.batch_bytes, settings.max_days, linger_s, settings.max_batches)
 
-class Lane(Generic[R]):
+
+class Lane:
     """Queues requests and writes them in batches, with insert slots of its own. `write` must raise nothing; after it,
     or when it is cancelled, `on_written` is called with the batch.
     """
 
     def __init__(
         self,
-        write: Callable[[list[R]], Coroutine[None, None, None]],
+        write: Callable[[list[PendingRequest]], Coroutine[None, None, None]],
         limits: LaneLimits,
-        on_written: Callable[[list[R]], None] = lambda _batch: None,
+        on_written: Callable[[list[PendingRequest]], None] = lambda _batch: None,
     ) -> None:
         self._write = write
         self._after_write = on_written
         self._limits = limits
-        self._queue = FairQueue[R]()
+        self._queue = FairQueue()
         self._linger_timer: asyncio.TimerHandle | None = None
         self._due = False  # the queued requests have waited long enough
         self._dispatched_at = float("-inf")  # when the last batch was dispatched, by the loop's clock
@@ -134,12 +129,12 @@ class Lane(Generic[R]):
             slot_wait_s = max(0.0, self._dispatched_at + self._last_duration_s - asyncio.get_running_loop().time())
         return slot_wait_s + self._last_duration_s
 
-    def add(self, request: R) -> None:
+    def add(self, request: PendingRequest) -> None:
         """Queue a request, and dispatch a batch if one is due."""
         self._queue.add(request)
         self._dispatch()
 
-    def discard(self, request: R) -> None:
+    def discard(self, request: PendingRequest) -> None:
         """Remove a request that is answered: its memory is no longer accounted for, and after a 503 its client sends it
         again.
         """
@@ -201,7 +196,7 @@ class Lane(Generic[R]):
             self._linger_timer.cancel()
             self._linger_timer = None
 
-    def _on_written(self, batch: list[R], started: float, task: "asyncio.Task[None]") -> None:
+    def _on_written(self, batch: list[PendingRequest], started: float, task: "asyncio.Task[None]") -> None:
         self._writing.discard(task)
         if not task.cancelled():
             self._last_duration_s = asyncio.get_running_loop().time() - started

@@ -32,24 +32,24 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
+import structlog
+
 from chassis.clickhouse import StoreError, StoreRejected, StoreUnavailable
 from chassis.errors import ApiError, InternalError, ServiceUnavailable
-from gateway.inserts.blocks import MAIN_TABLES, TableDay, bisect_batch, build_insert_blocks, is_light
-from gateway.inserts.insert_block import InsertBlock, new_batch_id
-from gateway.inserts.insert_context import InsertContext
+from gateway.inserts.blocks import MAIN_TABLES, BlockBuilder, bisect_batch, main_table_days
+from gateway.inserts.derived import DerivedCoalescer
+from gateway.inserts.insert_block import Gate, InsertBlock, new_batch_id
 from gateway.inserts.pending_requests import JournalReader, PendingRequest, sequence_ranges
 from gateway.inserts.retries import DeferredRetry, ResultUnknown, RetryingInserter
-from gateway.journal import Batch, Entry, JournalLike
-from gateway.metrics import REFUSED
+from gateway.journal import Batch, Entry, JournalLike, TableDay
+from gateway.metrics import REFUSED, ItemAccounting
 from proto.otlp.policy import Signal
-from proto.storage.tables import INGEST_OUTCOMES, LOGS, SPANS, TRACE_INDEX
+from proto.storage.tables import INGEST_OUTCOMES
 
 T = TypeVar("T")
 
 RECORD_TRIES: Final = 30
 RECORD_RETRY_S: Final = 1.0
-MAX_INDEX_WAIT_S: Final = 1.0
-MAX_INDEX_DAYS: Final = 4  # as many as a batch of new items has at most
 STORE_UNAVAILABLE: Final = "The telemetry store is temporarily unavailable; retry later."
 # Retry-After of a request that waited until the deadline. Exporters limit all attempts to ten seconds and drop requests
 # whose retry would be later; of the ten seconds, two are left.
@@ -59,12 +59,29 @@ RETRY_AFTER_S: Final = 1
 class BatchWriter:
     """Writes the batches of one journal, several at a time. Its methods raise nothing but CancelledError."""
 
-    def __init__(self, journal: JournalLike, reader: JournalReader, context: InsertContext) -> None:
+    def __init__(
+        self,
+        journal: JournalLike,
+        reader: JournalReader,
+        builder: BlockBuilder,
+        inserter: RetryingInserter,
+        derived: DerivedCoalescer,
+        accounting: ItemAccounting,
+        gate: Gate,
+        clock: Callable[[], int],
+        log: structlog.stdlib.BoundLogger,
+    ) -> None:
+        """New batches wait while `gate` is closed. `clock` gives nanoseconds since 1970."""
         self._journal = journal
         self._reader = reader
-        self._context = context
-        self._inserter = RetryingInserter(context)
-        self._deferred_retry = DeferredRetry(context.log, in_background=journal.durable)
+        self._builder = builder
+        self._inserter = inserter
+        self._derived = derived
+        self._accounting = accounting
+        self._gate = gate
+        self._clock = clock
+        self._log = log
+        self._deferred_retry = DeferredRetry(log, in_background=journal.durable)
 
     @property
     def is_idle(self) -> bool:
@@ -74,25 +91,25 @@ class BatchWriter:
     async def write(self, requests: Sequence[PendingRequest]) -> None:
         """Form a batch of requests, and store it."""
         requests = sorted(requests, key=lambda request: request.sequence)
-        batch = self._new_batch(requests, self._context.clock() // 10**6)
-        async with self._context.batch_gate:
+        batch = self._new_batch(requests, self._clock() // 10**6)
+        async with self._gate:
             try:
                 await self._record_with_retry(lambda: self._journal.begin(batch))
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 (whatever it is, the batch is stored)
                 # The disk has taken no bytes for half a minute, so its contents may soon be lost. If the process ends
                 # before the disk recovers, the rows are stored twice, which is better than not at all. (Without the
                 # memory to note the batch they are stored twice in any case: the lane still finds the requests in the
                 # journal.)
-                self._context.log.exception("storing a batch without a journal record", error=str(error))
+                self._log.exception("storing a batch without a journal record", error=str(error))
             await self.store(batch, requests)
 
-    async def store(self, batch: Batch, requests: Sequence[PendingRequest], *, again: bool = False) -> None:
+    async def store(self, batch: Batch, requests: Sequence[PendingRequest], *, retried: bool = False) -> None:
         """Store a batch whose boundaries are on disk, except its blocks in `batch.skip`, which are stored already.
 
-        `again`: an earlier process may have stored a part of it.
+        `retried`: an earlier process may have stored a part of it.
         """
         try:
-            await self._store(batch, requests, again=again)
+            await self._store(batch, requests, retried=retried)
         except Exception as error:  # noqa: BLE001 (whatever it is, the requests are stored later, or answered)
             if deadline_of(requests) < math.inf:
                 self._give_up(batch, requests, error)
@@ -111,17 +128,16 @@ class BatchWriter:
     ) -> list[TableDay]:
         """Insert those blocks of a finished batch again whose rows are still missing; returns their tables and days."""
         reinserted = []
-        for insert_block in await self._build_blocks(batch, requests):
-            table_day = insert_block.block.table, insert_block.block.day
-            if table_day in table_days and await self._inserter.reinsert_if_missing(insert_block):
-                reinserted.append(table_day)
+        for insert_block in await self._builder.build(batch, requests):
+            if insert_block.table_day in table_days and await self._inserter.reinsert_if_missing(insert_block):
+                reinserted.append(insert_block.table_day)
         return reinserted
 
     async def quarantine(self, entry: Entry, error: Exception) -> None:
         """Quarantine a request that can no longer be decoded."""
-        batch = self._single_entry_batch(entry, self._context.clock() // 10**6)
+        batch = self._single_entry_batch(entry, self._clock() // 10**6)
 
-        async def work(*, again: bool) -> None:  # noqa: ARG001 (both steps may be repeated)
+        async def work(*, retried: bool) -> None:  # noqa: ARG001 (both steps may be repeated)
             await self._record_with_retry(lambda: self._journal.begin(batch))
             await self._quarantine(batch, error, entry.request.signal, entry.request.accepted)
 
@@ -136,7 +152,7 @@ class BatchWriter:
         rest = batch._replace(ranges=sequence_ranges(good))
         undecodable = [self._single_entry_batch(entry, batch.made_ms) for entry, _ in bad]
 
-        async def work(*, again: bool) -> None:  # noqa: ARG001 (repeating it with the same parts is the same split)
+        async def work(*, retried: bool) -> None:  # noqa: ARG001 (repeating it with the same parts is the same split)
             await self._record_with_retry(
                 lambda: self._journal.split(batch.batch_id, [*undecodable, *([rest] if good else [])])
             )
@@ -145,36 +161,36 @@ class BatchWriter:
         for part, (entry, error) in zip(undecodable, bad, strict=True):
             await self._quarantine_with_retry(part, error, entry.request.signal, entry.request.accepted)
         if good:
-            await self.store(rest, good, again=True)
+            await self.store(rest, good, retried=True)
 
     async def close(self) -> None:
         """Cancel deferred work; the next start does it from the journal."""
         await self._deferred_retry.close()
 
-    async def _store_from_journal(self, batch: Batch, *, again: bool) -> None:  # noqa: ARG002 (it is always a retry)
+    async def _store_from_journal(self, batch: Batch, *, retried: bool) -> None:  # noqa: ARG002 (it is always a retry)
         """Store a batch with its requests as the journal has them."""
         good, bad, _ = await self._reader.read_batch(batch)
         if bad:
             await self.split_off_undecodable(batch, good, bad)
         elif good:
-            await self._store(batch, good, again=True)
+            await self._store(batch, good, retried=True)
 
-    async def _store(self, batch: Batch, requests: Sequence[PendingRequest], *, again: bool) -> None:
+    async def _store(self, batch: Batch, requests: Sequence[PendingRequest], *, retried: bool) -> None:
         # All answered 503, while a larger batch was bisected. What a journal has is never given up.
         abandoned = not self._journal.durable and all(request.is_abandoned for request in requests)
         if abandoned and not self._is_begun(batch, requests):
             self._journal.finish(batch.batch_id, {})
             return
         try:
-            blocks = await self._build_blocks(batch, requests)
+            blocks = await self._builder.build(batch, requests)
         except (MemoryError, RuntimeError):  # out of memory or threads: no fault of the requests
             raise
         except Exception as error:  # noqa: BLE001 (decoded requests that cannot be written: find them)
-            stored = await self._find_stored(batch, requests) if again else frozenset()
+            stored = await self._find_stored(batch, requests, retried=retried)
             await self._bisect(batch, requests, stored, error)
             return
         if abandoned:  # partly stored: completed without an insert slot, which others wait for
-            self._insert_in_background(blocks)
+            self._derived.insert_in_background(blocks)
             self._journal.finish(batch.batch_id, {})
             return
         derived: Sequence[InsertBlock] = ()
@@ -182,19 +198,19 @@ class BatchWriter:
             derived = [insert_block for insert_block in blocks if insert_block.block.table not in MAIN_TABLES]
             blocks = blocks[: len(blocks) - len(derived)]
         while True:
-            losses = self._context.breaker.possible_losses
-            rows = await self._insert(batch, requests, blocks, derived, again=again)
+            losses = self._inserter.breaker.possible_losses
+            rows = await self._insert(batch, requests, blocks, derived, retried=retried)
             if rows is None:
                 return
-            if losses == self._context.breaker.possible_losses or deadline_of(requests) < math.inf:
+            if losses == self._inserter.breaker.possible_losses or deadline_of(requests) < math.inf:
                 break
-            again = True  # ClickHouse may have lost blocks that it had acknowledged
+            retried = True  # ClickHouse may have lost blocks that it had acknowledged
         self._journal.finish(batch.batch_id, rows)
-        self._context.metrics.batches.labels("stored").inc()
+        self._accounting.metrics.batches.labels("stored").inc()
         if self._journal.durable:
             self._count_stored(requests)
         else:
-            await self._insert_later(requests, derived)
+            await self._answer_and_derive(requests, derived)
 
     async def _insert(
         self,
@@ -203,7 +219,7 @@ class BatchWriter:
         blocks: Sequence[InsertBlock],
         derived: Sequence[InsertBlock],
         *,
-        again: bool,
+        retried: bool,
     ) -> dict[TableDay, int] | None:
         """Insert `blocks`; returns the rows of each table and day, or None if the batch was bisected. A batch that is
         partly stored when it is given up is completed in the background, with its `derived` rows.
@@ -212,111 +228,60 @@ class BatchWriter:
         deadline = deadline_of(requests)
         for at, insert_block in enumerate(blocks):
             try:
-                await self._inserter.insert(insert_block, again=again, deadline=deadline)
+                await self._inserter.insert(insert_block, retried=retried, deadline=deadline)
             except (StoreRejected, StoreUnavailable) as error:  # permanently refused, or failing repeatedly
                 unknown = isinstance(error, ResultUnknown)
                 expired = isinstance(error, StoreUnavailable) and asyncio.get_running_loop().time() >= deadline
                 if unknown or expired:
                     if deadline < math.inf and (rows or self._is_begun(batch, requests)):
-                        self._insert_in_background([*blocks[at:], *derived])
+                        self._derived.insert_in_background([*blocks[at:], *derived])
                     raise
                 if insert_block.block.table in MAIN_TABLES:
-                    stored = await self._find_stored(batch, requests) if again else frozenset()
+                    stored = await self._find_stored(batch, requests, retried=retried)
                     await self._bisect(batch, requests, stored.union(rows), error)
                     return None
                 if isinstance(error, StoreUnavailable):
                     raise  # the retry finds stored blocks by counting
                 self._drop(insert_block, error)
             else:
-                rows[insert_block.block.table, insert_block.block.day] = insert_block.block.rows
+                rows[insert_block.table_day] = insert_block.block.rows
         return rows
 
-    async def _insert_later(self, requests: Sequence[PendingRequest], derived: Sequence[InsertBlock]) -> None:
-        """Insert derived rows with those of other batches. The trace index is inserted at once, before the requests are
-        answered. But its failure does not fail a stored request, and a response waits for it only half of the remaining
-        time and MAX_INDEX_WAIT_S at most; an index of many days follows with the rest.
-        """
-        loop = asyncio.get_running_loop()
+    async def _answer_and_derive(self, requests: Sequence[PendingRequest], derived: Sequence[InsertBlock]) -> None:
+        """Answer the requests of a stored batch, and insert its derived rows with those of other batches."""
         waiting = list(requests)
-        coalescer = self._context.coalescer
 
         def answer() -> None:
             self._count_stored(waiting)
             waiting.clear()
 
-        max_wait_s = (min(request.deadline for request in requests) - loop.time()) / 2
-        timer = loop.call_later(max(0.0, min(max_wait_s, MAX_INDEX_WAIT_S)), answer)
-        index = [insert_block for insert_block in derived if insert_block.block.table == TRACE_INDEX.name]
-        if len(index) > MAX_INDEX_DAYS:
-            index = []
-        try:
-            try:
-                await self._context.retry_queue.insert(index)
-            finally:
-                timer.cancel()
-                answer()
-                coalescer.add([insert_block for insert_block in derived if insert_block not in index])
-            await coalescer.wait_for_capacity()
-        except Exception:  # the batch is finished and counted: it must not be stored again
-            self._context.log.exception(
-                "derived rows may be lost", tables=[insert_block.block.table for insert_block in derived]
-            )
-
-    def _insert_in_background(self, blocks: Sequence[InsertBlock]) -> None:
-        """Insert blocks of a batch that is partly stored and that no journal has, within a budget of memory."""
-        for insert_block in blocks:
-            self._context.retry_queue.add(insert_block)
+        left_s = min(request.deadline for request in requests) - asyncio.get_running_loop().time()
+        await self._derived.insert_after_batch(derived, answer, left_s / 2)
 
     def _count_stored(self, requests: Sequence[PendingRequest]) -> None:
         """Answer stored requests that wait for their response, and count the others."""
         for request in requests:
             if request.answer is None:
-                self._context.accounting.stored(request.signal, request.items)
+                self._accounting.stored(request.signal, request.items)
             elif request.is_abandoned:  # answered 503 during the insert; its client may send it again
-                self._context.metrics.late_items.inc(request.items)
+                self._accounting.metrics.late_items.inc(request.items)
             else:
                 request.answer.set_result(None)
 
     def _give_up(self, batch: Batch, requests: Sequence[PendingRequest], error: Exception) -> None:
         """Answer 503: a 500 would make exporters drop the items, and even an unexpected error may be transient."""
         if not isinstance(error, StoreError):
-            self._context.log.error("storing a batch failed; answering 503", requests=len(requests), exc_info=error)
-        self._context.metrics.batches.labels("refused").inc()
+            self._log.error("storing a batch failed; answering 503", requests=len(requests), exc_info=error)
+        self._accounting.metrics.batches.labels("refused").inc()
         self._journal.finish(batch.batch_id, {})
         for request in requests:
             request.fail(ServiceUnavailable(STORE_UNAVAILABLE, retry_after=RETRY_AFTER_S))
 
-    async def _build_blocks(self, batch: Batch, requests: Sequence[PendingRequest]) -> list[InsertBlock]:
-        loop = asyncio.get_running_loop()
-        # The time of the oldest request: a batch may be built in the month after, and counts for that request's quota.
-        accepted_ms = min(request.received_ns for request in requests) // 10**6
-        context = self._context
-        threads = context.block_executor if is_light(requests) else context.threads
-        blocks = await loop.run_in_executor(
-            threads,
-            build_insert_blocks,
-            requests,
-            batch.batch_id,
-            accepted_ms,
-            context.named_keys,
-            context.source_maps,
-            context.metrics.fingerprint_failures,
-        )
-        return [
-            insert_block
-            for insert_block in blocks
-            if (insert_block.block.table, insert_block.block.day) not in batch.skip
-        ]
-
-    async def _find_stored(self, batch: Batch, requests: Sequence[PendingRequest]) -> frozenset[TableDay]:
-        """Tables and days of the batch's spans and logs that are stored already."""
-        return frozenset(
-            [
-                table_day
-                for table_day in _main_table_days(requests)
-                if await self._context.block_checker.find_stored(table_day, [batch.batch_id])
-            ]
-        )
+    async def _find_stored(
+        self, batch: Batch, requests: Sequence[PendingRequest], *, retried: bool
+    ) -> frozenset[TableDay]:
+        """Tables and days of the batch's spans and logs that are stored already: none before the first attempt."""
+        return await self._inserter.find_stored(batch.batch_id, main_table_days(requests) if retried else ())
 
     async def _bisect(
         self, batch: Batch, requests: Sequence[PendingRequest], stored: Collection[TableDay], error: Exception
@@ -332,8 +297,8 @@ class BatchWriter:
             if not acknowledged:
                 await self._insert_derived(batch, requests, skip)
             raise error
-        self._context.metrics.batches.labels("quarantined" if self._journal.durable else "rejected").inc()
-        self._context.log.error(
+        self._accounting.metrics.batches.labels("quarantined" if self._journal.durable else "rejected").inc()
+        self._log.error(
             "request quarantined" if self._journal.durable else "request refused by clickhouse",
             project_id=request.decoded.project_id,
             signal=request.signal,
@@ -352,10 +317,10 @@ class BatchWriter:
         """Split a batch and store the parts. They are created once, so that a retry records the same split."""
         parts = [self._new_batch(group, batch.made_ms)._replace(skip=skip) for group in groups]
 
-        async def work(*, again: bool) -> None:
+        async def work(*, retried: bool) -> None:
             await self._record_with_retry(lambda: self._journal.split(batch.batch_id, parts))
             for part, group in zip(parts, groups, strict=True):
-                await self.store(part, group, again=again)
+                await self.store(part, group, retried=retried)
 
         await self._deferred_retry.attempt(work)
 
@@ -370,22 +335,22 @@ class BatchWriter:
         if not days:
             return set()
         inserted: set[TableDay] = set()
-        for insert_block in await self._build_blocks(batch._replace(skip=stored), requests):
+        for insert_block in await self._builder.build(batch._replace(skip=stored), requests):
             block = insert_block.block
             if block.table in MAIN_TABLES or block.table == INGEST_OUTCOMES.name or block.day not in days:
                 continue
             if not self._journal.durable:
-                self._insert_in_background([insert_block])
+                self._derived.insert_in_background([insert_block])
                 continue
             try:
-                await self._inserter.insert(insert_block, again=False)
-                inserted.add((block.table, block.day))
+                await self._inserter.insert(insert_block, retried=False)
+                inserted.add(insert_block.table_day)
             except StoreError as error:
                 self._drop(insert_block, error)
         return inserted
 
     async def _quarantine_with_retry(self, batch: Batch, error: Exception, signal: Signal, items: int) -> None:
-        async def work(*, again: bool) -> None:  # noqa: ARG001 (it may be repeated)
+        async def work(*, retried: bool) -> None:  # noqa: ARG001 (it may be repeated)
             await self._quarantine(batch, error, signal, items)
 
         await self._deferred_retry.attempt(work)
@@ -393,9 +358,9 @@ class BatchWriter:
     async def _quarantine(self, batch: Batch, error: Exception, signal: Signal, items: int) -> None:
         quarantined = await self._record_with_retry(lambda: self._journal.quarantine(batch, _reason(error)))
         if not self._journal.durable:
-            self._context.accounting.lost(signal, items, REFUSED)
+            self._accounting.lost(signal, items, REFUSED)
         elif quarantined:
-            self._context.accounting.quarantined(signal, items)
+            self._accounting.quarantined(signal, items)
         else:  # it can no longer be read either
             self._reader.count_damaged()
 
@@ -416,25 +381,20 @@ class BatchWriter:
 
     def _is_begun(self, batch: Batch, requests: Sequence[PendingRequest]) -> bool:
         """Whether a larger batch, of which this one is a part, has stored some of these spans or logs."""
-        return not batch.skip.isdisjoint(_main_table_days(requests))
+        return not batch.skip.isdisjoint(main_table_days(requests))
 
     def _drop(self, insert_block: InsertBlock, error: Exception) -> None:
         """Give up derived rows that are permanently refused: their spans and logs are stored, so that `sluice repair`
         can derive the rows again.
         """
         block = insert_block.block
-        self._context.metrics.lost_rows.labels(block.table).inc(block.rows)
-        self._context.log.error("rows lost", table=block.table, day=block.day, rows=block.rows, reason=_reason(error))
+        self._accounting.metrics.lost_rows.labels(block.table).inc(block.rows)
+        self._log.error("rows lost", table=block.table, day=block.day, rows=block.rows, reason=_reason(error))
 
 
 def deadline_of(requests: Sequence[PendingRequest]) -> float:
     """When the last of the requests is answered 503, by the loop's clock; infinite for acknowledged ones."""
     return max(request.deadline for request in requests)
-
-
-def _main_table_days(requests: Sequence[PendingRequest]) -> set[TableDay]:
-    tables = {"traces": SPANS.name, "logs": LOGS.name}
-    return {(tables[request.signal], day) for request in requests for day in request.decoded.days}
 
 
 def _reason(error: Exception) -> str:

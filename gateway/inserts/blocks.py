@@ -2,14 +2,18 @@
 exceptions that the decoder found, each with its fingerprint.
 """
 
+import asyncio
 from collections.abc import Sequence
-from typing import Final, Protocol, TypeVar
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Final
 
 import structlog
 from prometheus_client import Counter
 
 from chassis.source_maps.resolver import ProjectResolver, SourceMaps
 from gateway.inserts.insert_block import InsertBlock
+from gateway.inserts.pending_requests import PendingRequest
+from gateway.journal import Batch, TableDay
 from gateway.outcomes import OutcomeSums, outcome_block
 from proto.grouping.fingerprint import FINGERPRINT_VERSION, fingerprint
 from proto.otlp.codec import NamedKeySet, build_blocks
@@ -117,23 +121,9 @@ MAIN_TABLES: Final = frozenset((SPANS.name, LOGS.name))
 
 _MAX_LIGHT_SYMBOLS: Final = 100_000  # distinct keys and names of a batch; a million of them take seconds
 
-TableDay = tuple[str, int]  # table and day: one block of a batch
-
-
-class DecodedRequest(Protocol):
-    """A decoded request, and the length of its body on the wire."""
-
-    @property
-    def decoded(self) -> DecodedPayload: ...
-    @property
-    def wire_bytes(self) -> int: ...
-
-
-R = TypeVar("R", bound=DecodedRequest)
-
 
 def build_insert_blocks(
-    requests: Sequence[DecodedRequest],
+    requests: Sequence[PendingRequest],
     batch_id: int,
     accepted_ms: int,
     named_keys: NamedKeySet | None = None,
@@ -158,17 +148,55 @@ def build_insert_blocks(
     return sorted(insert_blocks, key=lambda block: block.block.table not in MAIN_TABLES)
 
 
-def is_light(requests: Sequence[DecodedRequest]) -> bool:
-    """Whether the blocks of a batch are built fast enough for other batches to wait for them in the same thread."""
-    return sum(request.decoded.symbols for request in requests) < _MAX_LIGHT_SYMBOLS
+class BlockBuilder:
+    """Builds the blocks of batches in `threads`; those of light ones in a thread of its own, where batches do not wait
+    for other work of `threads`. `source_maps` resolve stack traces for fingerprints; `failures` counts those that
+    cannot be computed.
+    """
+
+    def __init__(
+        self, threads: Executor, named_keys: NamedKeySet, source_maps: SourceMaps | None, failures: Counter
+    ) -> None:
+        self._threads = threads
+        self._light_thread = ThreadPoolExecutor(1, thread_name_prefix="builder")
+        self._named_keys = named_keys
+        self._source_maps = source_maps
+        self._failures = failures
+
+    async def build(self, batch: Batch, requests: Sequence[PendingRequest]) -> list[InsertBlock]:
+        """The blocks of a batch that are not in `batch.skip`."""
+        is_light = sum(request.decoded.symbols for request in requests) < _MAX_LIGHT_SYMBOLS
+        # The time of the oldest request: a batch may be built in the month after, and counts for that request's quota.
+        accepted_ms = min(request.received_ns for request in requests) // 10**6
+        blocks = await asyncio.get_running_loop().run_in_executor(
+            self._light_thread if is_light else self._threads,
+            build_insert_blocks,
+            requests,
+            batch.batch_id,
+            accepted_ms,
+            self._named_keys,
+            self._source_maps,
+            self._failures,
+        )
+        return [insert_block for insert_block in blocks if insert_block.table_day not in batch.skip]
+
+    def close(self) -> None:
+        """Wait for blocks that are being built."""
+        self._light_thread.shutdown(wait=True)
 
 
-def bisect_batch(requests: Sequence[R]) -> list[Sequence[R]]:
+def bisect_batch(requests: Sequence[PendingRequest]) -> list[Sequence[PendingRequest]]:
     """Split a batch with a refused block: by project, or the requests of a single project into halves."""
-    projects: dict[int, list[R]] = {}
+    projects: dict[int, list[PendingRequest]] = {}
     for request in requests:
         projects.setdefault(request.decoded.project_id, []).append(request)
     if len(projects) > 1:
         return list(projects.values())
     middle = len(requests) // 2
     return [requests[:middle], requests[middle:]]
+
+
+def main_table_days(requests: Sequence[PendingRequest]) -> set[TableDay]:
+    """The tables and days of the spans and logs of `requests`."""
+    tables = {"traces": SPANS.name, "logs": LOGS.name}
+    return {(tables[request.signal], day) for request in requests for day in request.decoded.days}

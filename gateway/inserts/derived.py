@@ -22,6 +22,7 @@ from gateway.inserts.insert_block import InsertBlock, Inserter, merge_blocks, ne
 from gateway.inserts.store_state import InsertBreaker
 from gateway.metrics import Metrics
 from gateway.outcomes import OutcomeCounters
+from proto.storage.tables import TRACE_INDEX
 
 RETRY_S: Final = 0.2
 FULL: Final = "the retry queue is full"
@@ -166,15 +167,18 @@ class BlockRetryQueue:
 
 
 MAX_COALESCED_BYTES: Final = 16 * 2**20  # beyond it blocks are inserted at once, and batches wait for that
+MAX_INDEX_WAIT_S: Final = 1.0
+MAX_INDEX_DAYS: Final = 4  # as many as a batch of new items has at most
 MIN_LINGER_FRACTION: Final = 0.02  # of the linger
 
 
 class DerivedCoalescer:
     """Collects blocks by table and day, and inserts them about every `linger_s`."""
 
-    def __init__(self, retry_queue: BlockRetryQueue, linger_s: float) -> None:
+    def __init__(self, retry_queue: BlockRetryQueue, linger_s: float, log: structlog.stdlib.BoundLogger) -> None:
         self._retry_queue = retry_queue
         self._linger_s = linger_s
+        self._log = log
         self._groups: dict[tuple[str, int], list[InsertBlock]] = {}
         self._bytes = 0
         self._flushed_at = float("-inf")
@@ -199,9 +203,36 @@ class DerivedCoalescer:
             self._due.set()
             self._has_capacity.clear()
 
-    async def wait_for_capacity(self) -> None:
-        """Wait until blocks may be added: back-pressure on batches that are written faster than derived rows."""
-        await self._has_capacity.wait()
+    async def insert_after_batch(
+        self, blocks: Sequence[InsertBlock], answer: Callable[[], None], max_wait_s: float
+    ) -> None:
+        """Insert the derived blocks of a stored batch with those of other batches. The trace index is inserted at once,
+        before `answer` is called. But its failure does not fail a stored request, and a response waits for it
+        `max_wait_s` and MAX_INDEX_WAIT_S at most; an index of many days follows with the rest.
+
+        Waits until blocks may be added again: back-pressure on batches that are written faster than derived rows.
+        """
+        timer = asyncio.get_running_loop().call_later(max(0.0, min(max_wait_s, MAX_INDEX_WAIT_S)), answer)
+        index = [insert_block for insert_block in blocks if insert_block.block.table == TRACE_INDEX.name]
+        if len(index) > MAX_INDEX_DAYS:
+            index = []
+        try:
+            try:
+                await self._retry_queue.insert(index)
+            finally:
+                timer.cancel()
+                answer()
+                self.add([insert_block for insert_block in blocks if insert_block not in index])
+            await self._has_capacity.wait()
+        except Exception:  # noqa: BLE001 (the batch is finished and counted: it must not be stored again)
+            self._log.exception(
+                "derived rows may be lost", tables=[insert_block.block.table for insert_block in blocks]
+            )
+
+    def insert_in_background(self, blocks: Sequence[InsertBlock]) -> None:
+        """Insert blocks of a batch that is partly stored and that no journal has, within a budget of memory."""
+        for insert_block in blocks:
+            self._retry_queue.add(insert_block)
 
     async def flush(self) -> None:
         """Insert all blocks that were added before this call; returns when each is stored or in the retry queue."""
@@ -263,15 +294,11 @@ class OutcomeFlusher:
         self._coalescer = coalescer
         self._breaker = breaker
         self._clock = clock
-        self._periodic_task = PeriodicTask(self._flush_if_up, interval_s, log, "flushing outcome counts failed")
-
-    def start(self) -> None:
-        """Start flushing."""
-        self._periodic_task.start()
+        self.task = PeriodicTask(self._flush_if_up, interval_s, log, "flushing outcome counts failed")
 
     async def close(self) -> None:
         """Stop, and pass the remaining sums to the coalescer."""
-        await self._periodic_task.close()
+        await self.task.close()
         self.flush()
 
     async def _flush_if_up(self) -> None:

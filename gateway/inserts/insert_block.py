@@ -90,6 +90,11 @@ class InsertBlock(NamedTuple):
         return f"{token}:{self.attempt}" if self.attempt else token
 
     @property
+    def table_day(self) -> tuple[str, int]:
+        """Table, and day since 1970-01-01: a batch has one block of each."""
+        return self.block.table, self.block.day
+
+    @property
     def nbytes(self) -> int:
         """Size of the encoded block in bytes."""
         return sum(map(len, self.block.pieces))

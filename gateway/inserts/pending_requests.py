@@ -9,14 +9,16 @@ request counts as lost, unless it is in memory and will be stored from there.
 
 import asyncio
 import math
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
+from concurrent.futures import Executor
 from typing import Final, NamedTuple
+
+import structlog
 
 from chassis.errors import ApiError, PayloadTooLarge
 from gateway.decompression import DecompressionLimits, decompress
-from gateway.inserts.insert_context import InsertContext
 from gateway.journal import Batch, Entry, JournalLike, Range, RangeSet
-from gateway.metrics import DAMAGED
+from gateway.metrics import DAMAGED, ItemAccounting
 from proto.otlp.codec import decode, decode_json
 from proto.otlp.policy import DecodedPayload, Policy, Signal
 from proto.otlp.responses import Media
@@ -171,12 +173,54 @@ def sequence_ranges(requests: Sequence[PendingRequest]) -> tuple[Range, ...]:
 RETRY_S: Final = 5.0
 
 
+class EntryDecoder:
+    """Decodes entries of all journals of a process, in `threads`. A body that raises LargeJsonBody is decoded alone,
+    one at a time: no memory budget covers it, and unfinished batches, lanes and orphaned journals would each decode one
+    at the same time.
+    """
+
+    def __init__(self, threads: Executor) -> None:
+        self._threads = threads
+        self._large_json_lock = asyncio.Lock()
+
+    async def decode(self, entries: Sequence[Entry], max_bytes: float) -> DecodeResult:
+        """Decode until the columns take `max_bytes`. Raises MemoryError, RuntimeError."""
+        good: list[PendingRequest] = []
+        bad: list[tuple[Entry, Exception]] = []
+        nbytes = 0
+        while entries and nbytes < max_bytes:
+            read = await self._decode_some(entries, max_bytes - nbytes)
+            good += read.good
+            bad += read.bad
+            entries = read.remaining
+            nbytes += sum(request.decoded.nbytes for request in read.good)
+        return DecodeResult(good, bad, entries)
+
+    async def _decode_some(self, entries: Sequence[Entry], max_bytes: float) -> DecodeResult:
+        """Decode at least one entry."""
+        in_thread = asyncio.get_running_loop().run_in_executor
+        read = await in_thread(self._threads, decode_entries, entries, max_bytes)
+        if len(read.remaining) < len(entries):
+            return read
+        async with self._large_json_lock:
+            read = await in_thread(self._threads, decode_large_entry, entries[0])
+        return read._replace(remaining=entries[1:])
+
+
 class JournalReader:
     """Reads and decodes the requests of one journal. Shared by its lanes, its batch writer and its recovery."""
 
-    def __init__(self, journal: JournalLike, context: InsertContext) -> None:
+    def __init__(
+        self,
+        journal: JournalLike,
+        decoder: EntryDecoder,
+        accounting: ItemAccounting,
+        log: structlog.stdlib.BoundLogger,
+    ) -> None:
         self._journal = journal
-        self._context = context
+        self._decoder = decoder
+        self._accounting = accounting
+        self._log = log
         self._recovered = RangeSet()
         self.last_earlier_sequence = 0  # the last sequence of earlier processes
         self.in_memory: list[Container[int]] = []  # sequences of requests in memory, one container per lane
@@ -195,30 +239,10 @@ class JournalReader:
 
     async def decode(self, entries: Sequence[Entry], max_bytes: float = math.inf) -> DecodeResult:
         """Decode in a thread, until the columns take `max_bytes`. Raises MemoryError, RuntimeError."""
-        good: list[PendingRequest] = []
-        bad: list[tuple[Entry, Exception]] = []
-        nbytes = 0
-        while entries and nbytes < max_bytes:
-            read = await self._decode_some(entries, max_bytes - nbytes)
-            good += read.good
-            bad += read.bad
-            entries = read.remaining
-            nbytes += sum(request.decoded.nbytes for request in read.good)
-        for request in good:
-            self._context.accounting.redecoded(request.items, request.decoded.accepted)
-        return DecodeResult(good, bad, entries)
-
-    async def _decode_some(self, entries: Sequence[Entry], max_bytes: float) -> DecodeResult:
-        """Decode at least one entry. A body that raises LargeJsonBody is decoded alone, one at a time per process."""
-        read = await self._in_thread(decode_entries, entries, max_bytes)
-        if len(read.remaining) < len(entries):
-            return read
-        async with self._context.large_json_lock:
-            read = await self._in_thread(decode_large_entry, entries[0])
-        return read._replace(remaining=entries[1:])
-
-    async def _in_thread(self, decode: Callable[..., DecodeResult], *arguments: object) -> DecodeResult:
-        return await asyncio.get_running_loop().run_in_executor(self._context.threads, decode, *arguments)
+        decoded = await self._decoder.decode(entries, max_bytes)
+        for request in decoded.good:
+            self._accounting.redecoded(request.items, request.decoded.accepted)
+        return decoded
 
     def count_damaged(self) -> None:
         """Count the requests as lost that the journal has found damaged since the last call."""
@@ -227,7 +251,7 @@ class JournalReader:
                 continue
             signal = damaged.signal or "traces"
             self.count_recovered(damaged.first, signal, damaged.items, damaged.last)
-            self._context.accounting.lost(signal, damaged.items, DAMAGED)
+            self._accounting.lost(signal, damaged.items, DAMAGED)
 
     def count_recovered(self, first: int, signal: Signal, items: int, last: int | None = None) -> None:
         """Count one or several requests that were found and are not stored, once, if an earlier process accepted them;
@@ -235,16 +259,14 @@ class JournalReader:
         """
         if first <= self.last_earlier_sequence and first not in self._recovered:
             self._recovered.add(first, first if last is None else last)
-            self._context.accounting.recovered(signal, items)
+            self._accounting.recovered(signal, items)
 
     async def _read_entries(self, batch: Batch) -> list[Entry]:
         while True:
             try:
                 entries = await self._journal.read_batch(batch)
             except OSError as error:
-                self._context.log.warning(
-                    "a batch cannot be read from the journal", batch=batch.batch_id, error=str(error)
-                )
+                self._log.warning("a batch cannot be read from the journal", batch=batch.batch_id, error=str(error))
                 await asyncio.sleep(RETRY_S)
             else:
                 self.count_damaged()

@@ -11,23 +11,23 @@ are answered 503 and sent again, so its delivery is at least once.
 import asyncio
 import math
 import random
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from contextvars import Context
 from typing import Final, Protocol
 
 import structlog
 
 from chassis.clickhouse import StoreBusy, StoreError, StoreRejected, StoreUnavailable
-from gateway.inserts.insert_block import InsertBlock
-from gateway.inserts.insert_context import InsertContext
-from gateway.inserts.store_state import TABLES_WITH_BATCH_ID
+from gateway.inserts.insert_block import InsertBlock, Inserter
+from gateway.inserts.store_state import TABLES_WITH_BATCH_ID, InsertBreaker, StoredBlockChecker
+from gateway.journal import TableDay
 
 MAX_BACKOFF_S: Final = 0.25
 AVAILABILITY_WAIT_S: Final = 60.0  # per wait for ClickHouse; repeated until it is available
 COUNT_RETRY_S: Final = 1.0
 CONFIRM_S: Final = 3.0  # before rows are taken as gone: a replica may be behind
 MAX_FAILURES: Final = 10  # of one block
-UNKNOWN_RESULT_S: Final = 300.0  # after an attempt with an unknown outcome; no rows of it appear later than this
+UNKNOWN_RESULT_S: Final = 300.0  # after an attempt with an unknown result; no rows of it appear later than this
 MAX_REINSERTS: Final = 3  # tokens under which a lost block is reinserted
 PAST_DEADLINE: Final = "ClickHouse was not available before the deadline."
 MEMORY_LIMIT_EXCEEDED: Final = 241  # error code of ClickHouse; a smaller block may fit
@@ -48,13 +48,22 @@ class ResultUnknown(StoreUnavailable):
 class RetryingInserter:
     """Inserts blocks with retries, and finds out by counting what an uncertain attempt has stored."""
 
-    def __init__(self, context: InsertContext) -> None:
-        self._context = context
+    def __init__(
+        self,
+        inserter: Inserter,
+        breaker: InsertBreaker,
+        block_checker: StoredBlockChecker,
+        log: structlog.stdlib.BoundLogger,
+    ) -> None:
+        self.breaker = breaker
+        self._inserter = inserter
+        self._block_checker = block_checker
+        self._log = log
         self._unknown_until: dict[_BlockKey, float] = {}  # when no attempt can store it any more, by the loop's clock
-        self._failed: dict[_BlockKey, StoreError] = {}  # not tried again until the outcome of the attempts is known
+        self._failed: dict[_BlockKey, StoreError] = {}  # not tried again until the result of the attempts is known
 
-    async def insert(self, insert_block: InsertBlock, *, again: bool, deadline: float = math.inf) -> None:
-        """Returns when the block is stored. `again`: it may be stored already, and ClickHouse may have dropped its
+    async def insert(self, insert_block: InsertBlock, *, retried: bool, deadline: float = math.inf) -> None:
+        """Returns when the block is stored. `retried`: it may be stored already, and ClickHouse may have dropped its
         token, or know the token though the rows are gone; so rows of tables with a batch id are counted.
 
         Raises StoreRejected, and StoreUnavailable for a block that fails repeatedly while others succeed: then nothing
@@ -62,14 +71,14 @@ class RetryingInserter:
         raises StoreUnavailable when it has passed; then it is not certain that nothing is stored.
         """
         key, countable = _block_key(insert_block), insert_block.block.table in TABLES_WITH_BATCH_ID
-        if again:
+        if retried:
             self._unknown_until.setdefault(key, self._unknown_deadline())
         try:
             if key in self._failed:
                 raise self._failed[key]
-            if not (again and countable and await self.is_stored(insert_block)):
+            if not (retried and countable and await self.is_stored(insert_block)):
                 await self._insert_until_done(insert_block, deadline)
-                if again and countable and not await self._is_stored_or_soon(insert_block):
+                if retried and countable and not await self._is_stored_or_soon(insert_block):
                     await self._reinsert(insert_block)
         except StoreError as error:
             if deadline < math.inf:
@@ -92,15 +101,18 @@ class RetryingInserter:
 
     async def is_stored(self, insert_block: InsertBlock) -> bool:
         """Whether the table has a row of the block. Retries while ClickHouse cannot count."""
-        table_day = insert_block.block.table, insert_block.block.day
         while True:
             try:
-                return bool(await self._context.block_checker.find_stored(table_day, [insert_block.batch_id]))
+                return bool(await self._block_checker.find_stored(insert_block.table_day, [insert_block.batch_id]))
             except StoreError as error:
-                self._context.log.warning(
+                self._log.warning(
                     "counting stored rows failed; retrying", table=insert_block.block.table, error=error.message
                 )
                 await asyncio.sleep(COUNT_RETRY_S)
+
+    async def find_stored(self, batch_id: int, table_days: Iterable[TableDay]) -> frozenset[TableDay]:
+        """Those of the blocks of a batch that are stored. Raises StoreError."""
+        return frozenset([each for each in table_days if await self._block_checker.find_stored(each, [batch_id])])
 
     async def _resolve(self, insert_block: InsertBlock, error: StoreError) -> None:
         """After a failed insert: returns if the block is stored nevertheless, else raises."""
@@ -131,28 +143,26 @@ class RetryingInserter:
         tokens is fixed, so that repeating it, in this process or the next, is the same insert.
         """
         block = insert_block.block
-        self._context.log.warning("reinserting missing rows", table=block.table, day=block.day, rows=block.rows)
+        self._log.warning("reinserting missing rows", table=block.table, day=block.day, rows=block.rows)
         for attempt in range(1, MAX_REINSERTS + 1):
             await self._insert_until_done(insert_block.with_new_token(str(attempt)), math.inf)
             if await self._is_stored_or_soon(insert_block):
                 return
-        self._context.log.error(
-            "clickhouse acknowledged rows and stored none of them", table=block.table, day=block.day
-        )
+        self._log.error("clickhouse acknowledged rows and stored none of them", table=block.table, day=block.day)
 
     async def _insert_until_done(self, insert_block: InsertBlock, deadline: float) -> None:
         """Insert, and retry with the same token after transient failures."""
         table, failures = insert_block.block.table, 0
-        context, time = self._context, asyncio.get_running_loop().time
-        before = context.inserter.inserted_blocks[table]
+        inserter, breaker, time = self._inserter, self.breaker, asyncio.get_running_loop().time
+        before = inserter.inserted_blocks[table]
         while True:
-            is_up = await context.breaker.wait_until_up(max(0.0, min(AVAILABILITY_WAIT_S, deadline - time())))
+            is_up = await breaker.wait_until_up(max(0.0, min(AVAILABILITY_WAIT_S, deadline - time())))
             if time() >= deadline:  # its requests were answered
                 raise StoreUnavailable(PAST_DEADLINE)
             if not is_up:
                 continue
             try:
-                return await context.inserter.insert(insert_block)
+                return await inserter.insert(insert_block)
             except StoreBusy:
                 if time() >= deadline:
                     raise
@@ -161,8 +171,8 @@ class RetryingInserter:
                 if not isinstance(error, StoreUnavailable):
                     raise
                 failures += 1
-                context.breaker.failed(error, table)
-                alone = context.inserter.inserted_blocks[table] > before or error.code == MEMORY_LIMIT_EXCEEDED
+                breaker.failed(error, table)
+                alone = inserter.inserted_blocks[table] > before or error.code == MEMORY_LIMIT_EXCEEDED
                 if time() >= deadline:
                     raise
                 # A block with a deadline gets no later attempt that could find out what an uncertain one has stored,
@@ -173,7 +183,7 @@ class RetryingInserter:
             await asyncio.sleep(random.uniform(0.0, MAX_BACKOFF_S))  # noqa: S311 (jitter)
 
     def _note_failure(self, insert_block: InsertBlock, error: Exception) -> None:
-        """Note that the outcome of an attempt is unknown, unless its error says that nothing was written."""
+        """Note that the result of an attempt is unknown, unless its error says that nothing was written."""
         not_written = isinstance(error, StoreUnavailable) and error.code in _NOT_WRITTEN_CODES
         if not (not_written or isinstance(error, StoreRejected)):
             self._unknown_until[_block_key(insert_block)] = self._unknown_deadline()
@@ -191,9 +201,9 @@ DEFERRED_EVENT: Final = "storing acknowledged requests failed; retrying"
 
 
 class RetryableWork(Protocol):
-    """Work that may be repeated. `again`: it was tried before, and a part of it may be done."""
+    """Work that may be repeated. `retried`: it was tried before, and a part of it may be done."""
 
-    def __call__(self, *, again: bool) -> Awaitable[None]: ...
+    def __call__(self, *, retried: bool) -> Awaitable[None]: ...
 
 
 class DeferredRetry:
@@ -214,7 +224,7 @@ class DeferredRetry:
     async def attempt(self, work: RetryableWork) -> None:
         """Do `work`; returns when it is done or deferred to the background. Raises nothing."""
         try:
-            await work(again=False)
+            await work(retried=False)
         except Exception as error:  # noqa: BLE001 (whatever it is, the work is retried)
             self.log_failure(error)
         else:
@@ -242,7 +252,7 @@ class DeferredRetry:
         while True:
             await asyncio.sleep(PAUSE_S)
             try:
-                return await work(again=True)
+                return await work(retried=True)
             except Exception as error:  # noqa: BLE001 (as above)
                 self.log_failure(error)
 

@@ -183,7 +183,7 @@ _BATCHES_PER_QUERY: Final = 1_000  # batch ids in a statement
 
 
 class TelemetryReader(Protocol):
-    """The ClickHouse operations that the checks use. They raise StoreError."""
+    """The ClickHouse operations that checks use. They raise StoreError."""
 
     async def query(
         self, sql: str, parameters: Mapping[str, object], *, limits: QueryLimits
@@ -243,15 +243,7 @@ class RestartDetector:
         self._breaker = breaker
         self._started_at: dict[str, int] = {}  # by host: one address may have several
         failure_event = "checking for a restart of clickhouse failed"
-        self._periodic_task = PeriodicTask(self._poll, RESTART_CHECK_S, log, failure_event, run_immediately=True)
-
-    def start(self) -> None:
-        """Start polling."""
-        self._periodic_task.start()
-
-    async def close(self) -> None:
-        """Stop polling."""
-        await self._periodic_task.close()
+        self.task = PeriodicTask(self._poll, RESTART_CHECK_S, log, failure_event, run_immediately=True)
 
     async def _poll(self) -> None:
         if not self._breaker.is_up:
@@ -273,20 +265,12 @@ _MAX_PARTS_SQL: Final = """SELECT table, max(parts) FROM
 GROUP BY table"""
 
 
-class PartsReader(Protocol):
-    """The ClickHouse operations that the monitor uses. They raise StoreError."""
-
-    async def query(
-        self, sql: str, parameters: Mapping[str, object], *, limits: QueryLimits
-    ) -> list[tuple[object, ...]]: ...
-
-
 class PartMonitor:
     """Polls every INTERVAL_S while ClickHouse is up; otherwise the gauge has no value."""
 
     def __init__(
         self,
-        store: PartsReader,
+        store: TelemetryReader,
         breaker: InsertBreaker,
         metrics: Metrics,
         log: structlog.stdlib.BoundLogger,
@@ -295,17 +279,9 @@ class PartMonitor:
         self._store = store
         self._breaker = breaker
         self._gauge = metrics.parts
-        self._periodic_task = PeriodicTask(
+        self.task = PeriodicTask(
             self._poll, PARTS_CHECK_S, log, "counting parts failed", run_immediately=True, sleep=sleep
         )
-
-    def start(self) -> None:
-        """Start polling."""
-        self._periodic_task.start()
-
-    async def close(self) -> None:
-        """Stop polling."""
-        await self._periodic_task.close()
 
     async def _poll(self) -> None:
         rows: list[tuple[object, ...]] = []

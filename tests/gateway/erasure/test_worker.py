@@ -24,6 +24,7 @@ from gateway.erasure.telemetry import ALL_TABLES, DerivedRows, TelemetryErasure
 from gateway.erasure.worker import ErasureWorker
 from gateway.inserts.blocks import build_insert_blocks
 from gateway.inserts.insert_block import InsertBlock
+from gateway.inserts.pending_requests import PendingRequest
 from gateway.journal.format import frames
 from gateway.journal.storage.quarantine import QUARANTINE_DIRECTORY
 from gateway.journal.storage.segments import SEGMENT_SUFFIX
@@ -50,13 +51,6 @@ def of_user(user: str) -> Filters:
 
 
 OF_A = of_user("a")
-
-
-class Request:
-    """What `build_insert_blocks` takes."""
-
-    def __init__(self, decoded: DecodedPayload) -> None:
-        self.decoded, self.wire_bytes = decoded, 100
 
 
 class Erasing:
@@ -149,7 +143,8 @@ class Erasing:
 
 
 def blocks(batch_id: int, *requests: DecodedPayload) -> Sequence[InsertBlock]:
-    return build_insert_blocks([Request(one) for one in requests], batch_id, NOW_NS // 10**6)
+    pending = [PendingRequest(1, decoded, decoded.accepted, 100, NOW_NS) for decoded in requests]
+    return build_insert_blocks(pending, batch_id, NOW_NS // 10**6)
 
 
 def is_completed(erasure: StoredErasure) -> bool:

@@ -18,7 +18,6 @@ from structlog.testing import capture_logs
 from gateway.ingest.journaled import LaneBacklog
 from gateway.ingest.lanes import LaneLimits
 from gateway.inserts.batch_writer import BatchWriter
-from gateway.inserts.insert_context import InsertContext
 from gateway.inserts.pending_requests import DecodeResult, JournalReader, PendingRequest, sequence_ranges
 from gateway.journal import Batch, Entry, JournalLike
 from gateway.journal.storage.segments import FRESH
@@ -40,7 +39,6 @@ class Turns:
     """Senders, and what a belt is given: it plays the journal, its reader and the writer of batches."""
 
     durable = True
-    log = structlog.get_logger()
     metrics = Metrics(CollectorRegistry())
 
     def __init__(self, seed: int) -> None:
@@ -54,9 +52,10 @@ class Turns:
             cast(JournalLike, self),
             cast(JournalReader, self),
             cast(BatchWriter, self),
-            cast(InsertContext, self),
             LIMITS,
-            max_bytes=self._random.choice([1, 3, 10]) * DECODED[1].nbytes,
+            self._random.choice([1, 3, 10]) * DECODED[1].nbytes,
+            self.metrics,
+            structlog.get_logger(),
             slow=False,
         )
 

@@ -18,10 +18,11 @@ from prometheus_client import CollectorRegistry
 from chassis.clickhouse import StoreError, StoreRejected, StoreUnavailable
 from gateway.ingest.recovery import Recovery
 from gateway.inserts.batch_writer import BatchWriter
+from gateway.inserts.blocks import BlockBuilder
 from gateway.inserts.derived import BlockRetryQueue, DerivedCoalescer
-from gateway.inserts.insert_block import Inserter
-from gateway.inserts.insert_context import InsertContext
-from gateway.inserts.pending_requests import DecodeResult, JournalReader, decode_entries
+from gateway.inserts.insert_block import Gate, Inserter
+from gateway.inserts.pending_requests import DecodeResult, EntryDecoder, JournalReader, decode_entries
+from gateway.inserts.retries import RetryingInserter
 from gateway.inserts.store_state import InsertBreaker, StoredBlockChecker
 from gateway.journal import Batch, Entry, Journal, NullJournal, RecoveredState
 from gateway.metrics import ItemAccounting, Metrics
@@ -304,26 +305,33 @@ class Counting(RecordingStore):
 async def checking(store: Counting, journal: Held) -> AsyncIterator[Recovery]:
     """The recovery of a journal that nothing was left in but what is held."""
     log, metrics = structlog.stdlib.get_logger(), Metrics(CollectorRegistry())
-    breaker = InsertBreaker(store, metrics, log)
+    breaker, checker, accounting = (
+        InsertBreaker(store, metrics, log),
+        StoredBlockChecker(store),
+        ItemAccounting(metrics),
+    )
     with ThreadPoolExecutor(1) as threads:
         inserter = Inserter(store, breaker, metrics)
-        retry_queue = BlockRetryQueue(inserter, breaker, metrics, log, 0)
-        sink = InsertContext(
-            inserter,
-            breaker,
-            StoredBlockChecker(store),
-            retry_queue,
-            DerivedCoalescer(retry_queue, 0.0),
-            ItemAccounting(metrics),
-            metrics,
-            log,
-            threads,
+        writer = BatchWriter(
+            journal,
+            reading := JournalReader(journal, EntryDecoder(threads), accounting, log),
+            BlockBuilder(threads, new_named_keys(0, 0), None, metrics.fingerprint_failures),
+            RetryingInserter(inserter, breaker, checker, log),
+            DerivedCoalescer(BlockRetryQueue(inserter, breaker, metrics, log, 0), 0.0, log),
+            accounting,
+            Gate(),
             lambda: NOW_NS,
-            new_named_keys(0, 0),
-            threads,
+            log,
         )
-        reading = JournalReader(journal, sink)
-        recovery = Recovery(journal, reading, BatchWriter(journal, reading, sink), sink, 0, 4)
+        recovery = Recovery(
+            *(journal, reading, writer, checker, breaker),
+            frozenset(),
+            metrics.recovery_batches,
+            lambda: NOW_NS,
+            log,
+            retention_days=0,
+            max_concurrent=4,
+        )
         task = asyncio.get_running_loop().create_task(recovery.run(RecoveredState()))
         try:
             yield recovery
