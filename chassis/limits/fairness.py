@@ -1,7 +1,9 @@
-"""Shares a bound between those who use it, so that none of them starves the others.
+"""Shares a bound between those who use it, so that none of them starves the others. The classes differ in what becomes
+of a request that does not fit.
 
-FairShare       refuses at once what exceeds a holder's share, which depends on how much is free (`fair_share`)
-FairSemaphore   lets it wait: organizations take turns, and so do the users within one
+`FairShare` refuses it: a holder may have as much as is left free (`fair_share`), so nobody needs to wait.
+
+`FairSemaphore` lets it wait: organizations take turns, and so do the users within one.
 """
 
 import asyncio
@@ -13,6 +15,14 @@ from typing import Generic, NamedTuple, TypeVar
 from chassis.errors import ServiceUnavailable
 
 H = TypeVar("H", bound=Hashable)
+K = TypeVar("K")
+
+
+def fair_share(free: int, held: int, factor: int = 1) -> int:
+    """The most of `free` that a holder of `held` may still take: `factor` times what is then left free, held and taken
+    together (the dynamic thresholds of Choudhury and Hahne). A newcomer, with `held` 0, may take all of it.
+    """
+    return max((factor * free - held) // (factor + 1), 0) if held else free
 
 
 class FairShare(Generic[H]):
@@ -30,9 +40,7 @@ class FairShare(Generic[H]):
         """Whether `holder` may take `amount` more; 0 and negative amounts are always permitted."""
         if amount <= 0 or not self.taken:
             return True
-        held = self._held.get(holder, 0)
-        free = self.capacity - self.taken - amount
-        return free >= (held + amount if held else 0)
+        return amount <= fair_share(self.capacity - self.taken, self._held.get(holder, 0))
 
     def held(self, holder: H) -> int:
         """The amount that `holder` holds."""
@@ -53,9 +61,6 @@ class FairShare(Generic[H]):
             self._held[holder] = held
         else:
             self._held.pop(holder, None)
-
-
-K = TypeVar("K")
 
 
 class Requester(NamedTuple):

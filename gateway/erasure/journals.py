@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -22,12 +22,12 @@ from chassis.erasures.repository import StoredErasure
 from chassis.erasures.tables import ErasureKind
 from gateway.journal.storage import quarantine
 from gateway.journal.storage.directories import ID_FILE, list_journals
-from gateway.journal.storage.files import Files, RealFiles, write_atomic
+from gateway.journal.storage.files import Files, write_atomic
 from gateway.journal.storage.quarantine import NOTE_SUFFIX, QuarantineNote
-from gateway.journal.storage.scanning import load_file_header
+from gateway.journal.storage.scanning import read_header
 from gateway.journal.storage.segments import SEGMENT_SUFFIX, parse_segment_name
 
-_FILES: Final = RealFiles()
+_FILES: Final = Files()
 
 Covers = Callable[[QuarantineNote], bool]
 
@@ -39,7 +39,9 @@ def oldest_segments(root: Path, files: Files = _FILES) -> dict[str, int | None]:
     """
     found: dict[str, int | None] = {}
     for directory in list_journals(files, root):
-        times = [_created_ns(files, directory / name) for name in _names(files, directory) if parse_segment_name(name)]
+        times = [
+            _created_ns(files, directory / name) for name in files.list_existing(directory) if parse_segment_name(name)
+        ]
         found[directory.name] = min((time for time in times if time is not None), default=None)
     return found
 
@@ -47,10 +49,10 @@ def oldest_segments(root: Path, files: Files = _FILES) -> dict[str, int | None]:
 def remove_quarantined(root: Path, covers: Covers, files: Files = _FILES) -> int:
     """Remove the quarantined requests whose note `covers` accepts; returns their number. Raises OSError."""
     directory, removed = root / quarantine.QUARANTINE_DIRECTORY, 0
-    for name in _names(files, directory):
+    for name in files.list_existing(directory):
         if name.endswith(f"{SEGMENT_SUFFIX}{NOTE_SUFFIX}") and _is_covered(directory / name, covers):
-            _unlink(files, directory / name.removesuffix(NOTE_SUFFIX))  # the note last: it says whose request it was
-            _unlink(files, directory / name)
+            files.unlink(directory / name.removesuffix(NOTE_SUFFIX))  # the note last: it says whose request it was
+            files.unlink(directory / name)
             removed += 1
     if removed:
         files.sync_directory(directory)
@@ -62,10 +64,10 @@ def remove_damaged(root: Path, before_ns: int, files: Files = _FILES) -> int:
     Raises OSError.
     """
     directory, removed = root / quarantine.DAMAGED_DIRECTORY, 0
-    for name in _names(files, directory):
+    for name in files.list_existing(directory):
         found_ms, _, _ = name.partition("-")
         if found_ms.isdigit() and int(found_ms) * 10**6 < before_ns:
-            _unlink(files, directory / name)
+            files.unlink(directory / name)
             removed += 1
     if removed:
         files.sync_directory(directory)
@@ -84,24 +86,10 @@ def _is_covered(note: Path, covers: Covers) -> bool:
 def _created_ns(files: Files, segment: Path) -> int | None:
     """None for a segment that is removed at this moment."""
     try:
-        fd = files.open(segment)
+        header = read_header(files, segment)
     except FileNotFoundError:
         return None
-    try:
-        header = load_file_header(files, fd)
-    finally:
-        files.close(fd)
     return 0 if header is None else header.created_ns
-
-
-def _names(files: Files, directory: Path) -> Iterator[str]:
-    with contextlib.suppress(FileNotFoundError):
-        yield from files.list_directory(directory)
-
-
-def _unlink(files: Files, path: Path) -> None:
-    with contextlib.suppress(FileNotFoundError):  # another process was faster
-        files.unlink(path)
 
 
 REGISTER_INTERVAL_S: Final = 60.0
@@ -125,7 +113,7 @@ class JournalErasure:
         self._database = database
         self._clock = clock
         self._monotonic = monotonic
-        self._files = files or RealFiles()
+        self._files = files or Files()
         self._id = ""
         self._registered: frozenset[str] = frozenset()
         self._registered_at = 0.0

@@ -20,7 +20,7 @@ from chassis.db.database import Database
 from chassis.erasures import repository
 from chassis.runtime.periodic import PeriodicTask
 from gateway.erasure.telemetry import DAYS, PROJECT, Condition, TelemetryErasure, of_projects
-from gateway.journal.storage.files import Files, RealFiles, write_atomic
+from gateway.journal.storage.files import Files, write_atomic
 
 FILE: Final = "deleted-projects.json"  # in the directory of the journals
 _PAGE: Final = 1_000
@@ -40,7 +40,7 @@ class DeletedProjects:
 
     def __init__(self, directory: Path, files: Files | None = None) -> None:
         self._path = directory / FILE
-        self._files = files or RealFiles()
+        self._files = files or Files()
         self._known = self._load()
         self._ids = frozenset(self._known.projects)
 

@@ -16,7 +16,7 @@ from gateway.settings import GatewaySettings
 from proto.otlp.policy import NANOS_PER_DAY, DecodedPayload
 
 
-class FairQueue:
+class BatchQueue:
     """Requests that wait for a batch. Projects share the bytes of a batch: the next request is of the project with the
     fewest bytes in it, and among equal ones of the project served longest ago, so that no project waits behind
     everything that another one has sent.
@@ -105,7 +105,7 @@ class Lane:
         self._write = write
         self._after_write = on_written
         self._limits = limits
-        self._queue = FairQueue()
+        self._queue = BatchQueue()
         self._linger_timer: asyncio.TimerHandle | None = None
         self._due = False  # the queued requests have waited long enough
         self._dispatched_at = float("-inf")  # when the last batch was dispatched, by the loop's clock

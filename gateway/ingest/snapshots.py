@@ -29,7 +29,7 @@ from gateway.inserts.insert_block import Gate, GateBusy
 from gateway.journal import Journal, JournalLocked
 from gateway.journal.storage import directories
 from gateway.journal.storage.directories import list_journals
-from gateway.journal.storage.files import RealFiles
+from gateway.journal.storage.files import Files
 
 HOLD_TIMEOUT_S: Final = 10.0  # for the inserts that are under way, and for batches without a journal
 LINK_TIMEOUT_S: Final = 30.0  # for what is done while inserts wait: on a disk that hangs, they must not wait for ever
@@ -77,7 +77,7 @@ class IngestSnapshots:
         clock: Callable[[], int],
         log: structlog.stdlib.BoundLogger,
     ) -> None:
-        self._files = RealFiles()
+        self._files = Files()
         self._root = root.absolute()
         self._directory = self._root / directories.SNAPSHOT_DIRECTORY
         self._own = own

@@ -1,6 +1,6 @@
 """From a batch of requests to rows in ClickHouse: what `gateway.inserts.batch_writer` is made of.
 
-    Lane.add                 collects requests into a batch, projects in turn (`FairQueue`)
+    Lane.add                 collects requests into a batch, projects in turn (`BatchQueue`)
     build_insert_blocks      one block per table and day, each with its token
     RetryingInserter         inserts a block until ClickHouse has it, and finds out what an uncertain attempt has stored
     Inserter                 the insert itself, with its metrics

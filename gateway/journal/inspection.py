@@ -8,7 +8,7 @@ and what is removed meanwhile is skipped.
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
@@ -21,22 +21,20 @@ from gateway.journal.storage import quarantine as damage
 from gateway.journal.storage.batch_state import BatchState
 from gateway.journal.storage.consistency import missing_names, missing_ranges
 from gateway.journal.storage.directories import LOCK_FILE, list_journals
-from gateway.journal.storage.files import Files, RealFiles
+from gateway.journal.storage.files import Files
 from gateway.journal.storage.ledger import ledger_numbers, ledger_path, read_ledger
 from gateway.journal.storage.quarantine import NOTE_SUFFIX, DamageNote, QuarantineNote, read_quarantine_file
 from gateway.journal.storage.scanning import (
-    Damage,
     IndexResult,
-    build_reader,
     index_segment,
     load_file_header,
+    read_header,
+    read_json,
     run_to_completion,
 )
 from gateway.journal.storage.segments import SEGMENT_SUFFIX, Segment, parse_segment_name, segment_name
 
-T = TypeVar("T")
-
-_FILES: Final = RealFiles()
+_FILES: Final = Files()
 
 
 class BatchFacts(msgspec.Struct, frozen=True):
@@ -123,7 +121,7 @@ def inspect(root: Path, files: Files = _FILES) -> list[JournalFacts]:
 def verify(root: Path, files: Files = _FILES) -> Iterator[SegmentReport]:
     """Read every segment of every journal from end to end, one after the other. Raises OSError."""
     for directory in list_journals(files, root):
-        for name in _list_directory(files, directory):
+        for name in files.list_existing(directory):
             found = None if parse_segment_name(name) is None else verify_segment(directory / name, files)
             if found is not None:
                 yield found
@@ -140,9 +138,9 @@ def verify_segment(path: Path, files: Files = _FILES) -> SegmentReport | None:
 def list_quarantined(root: Path, files: Files = _FILES, *, verify: bool = False) -> Iterator[QuarantinedRequest]:
     """Quarantined requests, oldest batch first; `verify` reads each file. Raises OSError."""
     directory = root / quarantine.QUARANTINE_DIRECTORY
-    for name in _list_directory(files, directory):
+    for name in files.list_existing(directory):
         if name.endswith(SEGMENT_SUFFIX):
-            note = _read_note(files, directory / f"{name}{NOTE_SUFFIX}", QuarantineNote)
+            note = read_json(files, directory / f"{name}{NOTE_SUFFIX}", QuarantineNote)
             try:
                 is_intact = read_quarantine_file(files, directory / name) is not None if verify else None
             except FileNotFoundError:
@@ -154,8 +152,8 @@ def list_damaged(root: Path, files: Files = _FILES) -> list[DamageNote]:
     """The notes of damaged bytes and segments in `damaged/`. Raises OSError."""
     directory = root / damage.DAMAGED_DIRECTORY
     notes = [
-        _read_note(files, directory / name, DamageNote)
-        for name in _list_directory(files, directory)
+        read_json(files, directory / name, DamageNote)
+        for name in files.list_existing(directory)
         if name.endswith(".json")
     ]
     return [note for note in notes if note is not None]
@@ -215,13 +213,10 @@ def _replay_ledger(files: Files, directory: Path, names: Sequence[str]) -> tuple
 def _inspect_segment(files: Files, directory: Path, first: int, state: BatchState) -> SegmentFacts | None:
     path = directory / f"{first:020d}{SEGMENT_SUFFIX}"
     try:
-        fd = files.open(path)
+        with files.opened(path) as fd:
+            header, size = load_file_header(files, fd), files.size(fd)
     except FileNotFoundError:
         return None
-    try:
-        header, size = load_file_header(files, fd), files.size(fd)
-    finally:
-        files.close(fd)
     version, created = (None, None) if header is None else (header.version, header.created_ns)
     facts = state.sealed.get(first)
     if facts is None:
@@ -234,11 +229,7 @@ def _inspect_segment(files: Files, directory: Path, first: int, state: BatchStat
 
 
 def _verify_segment(files: Files, path: Path) -> SegmentReport:
-    fd = files.open(path)
-    try:
-        header = load_file_header(files, fd)
-    finally:
-        files.close(fd)
+    header = read_header(files, path)
     salt = bytes(8) if header is None else header.salt
     first = parse_segment_name(path.name) or 0 if header is None else header.first
     segment = Segment(path, first, fmt.checksum_seed(salt))
@@ -253,16 +244,12 @@ def _find_following(files: Files, path: Path, first: int) -> int:
     """The sequence with which the next segment of the journal begins, by its name and its header; MAX_SEQUENCE + 1 if
     none follows.
     """
-    numbers = (parse_segment_name(name) for name in _list_directory(files, path.parent))
+    numbers = (parse_segment_name(name) for name in files.list_existing(path.parent))
     for number in sorted(number for number in numbers if number is not None and number > first):
         try:
-            fd = files.open(path.with_name(segment_name(number)))
+            header = read_header(files, path.with_name(segment_name(number)))
         except FileNotFoundError:
             continue
-        try:
-            header = load_file_header(files, fd)
-        finally:
-            files.close(fd)
         if header is not None and header.first == number:
             return number
     return fmt.MAX_SEQUENCE + 1
@@ -278,37 +265,11 @@ def _build_report(found: IndexResult, header: fmt.FileHeader | None, shared_with
         segment.items,
         segment.length,
         sorted(segment.projects),
-        [_corrupt_range(damage) for damage in found.damages],
+        [CorruptRange(each.start, each.end, each.first, each.last, each.project_id) for each in found.damages],
         found.unreadable,
         found.beyond,
         shared_with,
     )
-
-
-def _corrupt_range(found: Damage) -> CorruptRange:
-    project_id = found.project_id
-    return CorruptRange(found.start, found.end, found.first, found.last, project_id)
-
-
-def _read_note(files: Files, path: Path, kind: type[T]) -> T | None:
-    """Read a note; None if it does not exist or is invalid."""
-    try:
-        fd = files.open(path)
-    except FileNotFoundError:
-        return None
-    try:
-        return msgspec.json.decode(build_reader(files, fd)(files.size(fd), 0), type=kind)
-    except msgspec.MsgspecError:
-        return None
-    finally:
-        files.close(fd)
-
-
-def _list_directory(files: Files, directory: Path) -> list[str]:
-    try:
-        return files.list_directory(directory)
-    except FileNotFoundError:
-        return []
 
 
 def _range_length(part: Range) -> int:

@@ -27,7 +27,7 @@ from gateway.journal.startup import open_journal
 from gateway.journal.storage import directories
 from gateway.journal.storage.context import JournalContext, JournalMetrics
 from gateway.journal.storage.directories import JournalSnapshot
-from gateway.journal.storage.files import Files, RealFiles
+from gateway.journal.storage.files import Files
 from gateway.journal.storage.ledger import LEDGER_PREFIX
 from gateway.journal.storage.retention import DISK_NEARLY_FULL, SpaceQuota
 from gateway.journal.storage.scanning import CooperativeSteps
@@ -63,7 +63,7 @@ class Journal:
     ) -> None:
         self._directory = directory.absolute()
         self._is_orphan = is_orphan
-        self._context = JournalContext(files or RealFiles(), limits, metrics, log, clock, monotonic)
+        self._context = JournalContext(files or Files(), limits, metrics, log, clock, monotonic)
         self._space_quota = SpaceQuota(limits.max_bytes)
         self._core_if_open: JournalCore | None = None
         self._io_thread: IoThread | None = None  # None: not open yet, or closed
@@ -267,7 +267,7 @@ class Journal:
 
 def find_orphans(directory: Path) -> list[Path]:
     """Journals in a directory that no process has locked. Each may be opened as `Journal(path, ...)`. Blocks."""
-    return directories.find_orphans(RealFiles(), directory.absolute())
+    return directories.find_orphans(Files(), directory.absolute())
 
 
 def _remove_directory(files: Files, directory: Path) -> None:

@@ -26,7 +26,7 @@ from gateway.journal.storage.directories import LOCK_FILE, list_journals
 from gateway.journal.storage.files import Files, write_atomic
 from gateway.journal.storage.ledger import encode_ledger, ledger_path
 from gateway.journal.storage.quarantine import NOTE_SUFFIX, QUARANTINE_DIRECTORY, QuarantineFile, read_quarantine_file
-from gateway.journal.storage.scanning import build_reader
+from gateway.journal.storage.scanning import read_json
 from gateway.journal.storage.segments import SEGMENT_SUFFIX, SegmentWriter, required_bytes
 
 SOURCES_FILE: Final = "requeued"  # names of the quarantine files that a journal comes from; JSON
@@ -82,11 +82,7 @@ def finish_requeue(files: Files, root: Path, journal: Path) -> None:
     path = journal / SOURCES_FILE
     if SOURCES_FILE not in files.list_directory(journal):
         return
-    fd = files.open(path)
-    try:
-        names = _decode_names(build_reader(files, fd)(files.size(fd), 0))
-    finally:
-        files.close(fd)
+    names = read_json(files, path, list[str]) or []  # damaged: the files stay in quarantine
     directory = root / QUARANTINE_DIRECTORY
     for name in names:
         files.unlink(directory / name)
@@ -95,13 +91,6 @@ def finish_requeue(files: Files, root: Path, journal: Path) -> None:
         files.sync_directory(directory)
     files.unlink(path)
     files.sync_directory(journal)
-
-
-def _decode_names(text: bytes) -> list[str]:
-    try:
-        return msgspec.json.decode(text, type=list[str])
-    except msgspec.MsgspecError:  # damaged: the files stay in quarantine
-        return []
 
 
 def _select(files: Files, directory: Path, names: Sequence[str]) -> tuple[list[_Selection], list[str]]:

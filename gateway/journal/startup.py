@@ -30,7 +30,7 @@ from gateway.journal.storage.ledger import Ledger, ledger_numbers, ledger_path, 
 from gateway.journal.storage.quarantine import DAMAGED_DIRECTORY as DAMAGED
 from gateway.journal.storage.quarantine import QUARANTINE_DIRECTORY as QUARANTINE
 from gateway.journal.storage.quarantine import CorruptionStore, remove_begun
-from gateway.journal.storage.scanning import IndexResult, index_segment, load_file_header, run_to_completion
+from gateway.journal.storage.scanning import IndexResult, index_segment, read_header, run_to_completion
 from gateway.journal.storage.segment_set import SegmentSet
 from gateway.journal.storage.segments import Segment, parse_segment_name, segment_name, truncate
 
@@ -114,11 +114,7 @@ def _read_headers(directory_lock: DirectoryLock, context: JournalContext) -> Hea
     headers = {}
     for name in [*ledgers, *segments]:
         path = directory_lock.directory / name
-        fd = context.files.open(path)
-        try:
-            headers[name] = load_file_header(context.files, fd)
-        finally:
-            context.files.close(fd)
+        headers[name] = read_header(context.files, path)
         _reject_newer(str(path), headers[name])
     return headers
 

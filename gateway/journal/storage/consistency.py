@@ -91,11 +91,8 @@ class SegmentNames:
         header = self._headers[name]
         if header is not None:
             return header.first
-        fd = self._files.open(self._directory / name)
-        try:
+        with self._files.opened(self._directory / name) as fd:
             page = build_reader(self._files, fd)(fmt.PAGE, fmt.PAGE)
-        finally:
-            self._files.close(fd)
         frames = (fmt.read_frame_header(page, 0, fmt.checksum_seed(salt)) for salt in self._salts)
         return next((head.group for head in frames if head is not None), parse_segment_name(name) or 0)
 

@@ -187,8 +187,5 @@ def _list_files(files: Files, directory: Path) -> list[str]:
 
 
 def _size(files: Files, path: Path) -> int:
-    fd = files.open(path)
-    try:
+    with files.opened(path) as fd:
         return files.size(fd)
-    finally:
-        files.close(fd)

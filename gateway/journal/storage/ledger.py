@@ -195,8 +195,7 @@ def ledger_numbers(names: Iterable[str]) -> list[int]:
 
 def read_ledger(files: Files, path: Path, salts: Iterable[bytes]) -> LedgerFile:
     """The readable records of a ledger. If its header is damaged, `salts` are tried. Raises OSError."""
-    fd = files.open(path)
-    try:
+    with files.opened(path) as fd:
         header = load_file_header(files, fd)
         size = files.size(fd)
         for salt in salts if header is None else [header.salt]:
@@ -211,8 +210,6 @@ def read_ledger(files: Files, path: Path, salts: Iterable[bytes]) -> LedgerFile:
             if records or header is not None:
                 return LedgerFile(header, records, _count_damaged(parts) + (header is None))
         return LedgerFile(header, (), 1)
-    finally:
-        files.close(fd)
 
 
 def _count_damaged(parts: Sequence[JournalFrame | Damage]) -> int:

@@ -17,7 +17,15 @@ from gateway.journal.format import frames as fmt
 from gateway.journal.format.ledger_records import BeginRecord, begin_record, decode_record, encode_record
 from gateway.journal.interface import Batch, Entry, JournaledRequest, Range, RangeSet, TableDay
 from gateway.journal.storage.files import Files, write_atomic
-from gateway.journal.storage.scanning import Damage, JournalFrame, ReadErrorFlag, build_reader, load_file_header, scan
+from gateway.journal.storage.scanning import (
+    Damage,
+    JournalFrame,
+    ReadErrorFlag,
+    build_reader,
+    load_file_header,
+    read_json,
+    scan,
+)
 from gateway.journal.storage.segments import SEGMENT_SUFFIX, Policies, Segment, pack_group
 from proto.otlp.policy import Policy
 
@@ -97,14 +105,11 @@ class Quarantine:
 
 def read_quarantine_file(files: Files, path: Path) -> QuarantineFile | None:
     """Read a quarantine file; None if it is damaged, or of another version."""
-    fd = files.open(path)
-    try:
+    with files.opened(path) as fd:
         header = load_file_header(files, fd)
         if header is None or header.version != fmt.VERSION:
             return None
         parts = list(scan(build_reader(files, fd), fmt.checksum_seed(header.salt), header.start, files.size(fd)))
-    finally:
-        files.close(fd)
     return _parse_frames([part for part in parts if isinstance(part, JournalFrame)])
 
 
@@ -130,7 +135,7 @@ def remove_begun(files: Files, directory: Path, begun: Iterable[int]) -> None:
     requests are stored, or quarantined again.
     """
     ids = {_format_id(batch_id) for batch_id in begun}
-    names = [name for name in _list_directory(files, directory) if name.split("-")[1:2] and name.split("-")[1] in ids]
+    names = [name for name in files.list_existing(directory) if name.split("-")[1:2] and name.split("-")[1] in ids]
     for name in names:
         files.unlink(directory / name)
     if names:  # else they could reappear after a crash, when their batch is no longer begun
@@ -139,13 +144,6 @@ def remove_begun(files: Files, directory: Path, begun: Iterable[int]) -> None:
 
 def _format_id(batch_id: int) -> str:
     return f"{batch_id:020d}"
-
-
-def _list_directory(files: Files, directory: Path) -> list[str]:
-    try:
-        return files.list_directory(directory)
-    except FileNotFoundError:
-        return []
 
 
 def _rfc3339(time_ns: int) -> str:
@@ -185,15 +183,12 @@ class CorruptionStore:
         error_flag = ReadErrorFlag()
         name = self._name(segment.path, f"{segment.first:020d}-{damage.start}")
         self._files.make_directory(self._directory)
-        fd = self._files.open(segment.path)
-        try:
+        with self._files.opened(segment.path) as fd:
             read = build_reader(self._files, fd, error_flag)
             pieces = [
                 read(min(_COPY_CHUNK_BYTES, damage.end - offset), offset)
                 for offset in range(damage.start, damage.end, _COPY_CHUNK_BYTES)
             ]
-        finally:
-            self._files.close(fd)
         self._write(f"{name}.bytes", pieces)
         self._write(f"{name}.json", [msgspec.json.encode(self._note(segment.path, damage, sequences))])
         return not error_flag.is_set
@@ -237,7 +232,7 @@ class CorruptionStore:
         self._files.make_directory(self._directory)
         for name in self._files.list_directory(self._directory):
             path = self._directory / name
-            note = self._read_note(path) if name.endswith(_MISSING_SUFFIX) else None
+            note = read_json(self._files, path, DamageNote) if name.endswith(_MISSING_SUFFIX) else None
             if note is None or note.journal != journal:
                 continue
             rest = RangeSet(note.sequences)
@@ -247,15 +242,6 @@ class CorruptionStore:
                 self._files.unlink(path)
             elif tuple(rest) != note.sequences:
                 self._write(name, [msgspec.json.encode(msgspec.structs.replace(note, sequences=tuple(rest)))])
-
-    def _read_note(self, path: Path) -> DamageNote | None:
-        fd = self._files.open(path)
-        try:
-            return msgspec.json.decode(build_reader(self._files, fd)(self._files.size(fd), 0), type=DamageNote)
-        except msgspec.MsgspecError:
-            return None
-        finally:
-            self._files.close(fd)
 
     def _name(self, segment: Path, what: str) -> str:
         return f"{self._clock() // 10**6:013d}-{segment.parent.name}-{what}"

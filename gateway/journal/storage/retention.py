@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Final
 
 from chassis.errors import ServiceUnavailable
+from chassis.limits.fairness import fair_share
 from gateway.journal.storage import quarantine
 from gateway.journal.storage.context import JournalContext
 from gateway.journal.storage.files import Files
 from gateway.journal.storage.ledger import Ledger
 from gateway.journal.storage.quarantine import NOTE_SUFFIX, CorruptionStore
-from gateway.journal.storage.scanning import load_file_header
+from gateway.journal.storage.scanning import read_header
 from gateway.journal.storage.segment_set import SegmentSet
 from gateway.journal.storage.segments import Segment
 
@@ -60,16 +61,10 @@ class Expiry:
         cutoff_ms = self._clock() // 10**6 - self._days * _MS_PER_DAY
         paths = [
             directory / name
-            for name in self._list_directory(directory)
+            for name in self._files.list_existing(directory)
             if _name_timestamp_ms(name, cutoff_ms) < cutoff_ms
         ]
         return [path for path in paths if _EARLIEST_MS <= self._stored_at_ms(path) < cutoff_ms]
-
-    def _list_directory(self, directory: Path) -> Sequence[str]:
-        try:
-            return self._files.list_directory(directory)
-        except FileNotFoundError:
-            return ()
 
     def _stored_at_ms(self, path: Path) -> int:
         """When a file was stored. The name of a file in quarantine has the time of its batch, which may have been begun
@@ -79,13 +74,9 @@ class Expiry:
         if path.parent.name != quarantine.QUARANTINE_DIRECTORY:
             return name_ms
         try:
-            fd = self._files.open(path.with_name(path.name.removesuffix(NOTE_SUFFIX)))
+            header = read_header(self._files, path.with_name(path.name.removesuffix(NOTE_SUFFIX)))
         except FileNotFoundError:
             return name_ms
-        try:
-            header = load_file_header(self._files, fd)
-        finally:
-            self._files.close(fd)
         return name_ms if header is None else header.created_ns // 10**6
 
 
@@ -283,9 +274,8 @@ SHARE_FACTOR: Final = 8
 
 class SpaceQuota:
     """Limits what is not stored yet to `max_bytes`; 0: no limit but the disk. A project that has data in the journal
-    may have SHARE_FACTOR times what is left free (the dynamic thresholds of Choudhury and Hahne): a single project gets
-    eight ninths, two get eight seventeenths each, so further projects are not refused because of them. Used on the
-    event loop.
+    may have SHARE_FACTOR times what is left free (`fair_share`): a single project gets eight ninths, two get eight
+    seventeenths each, so further projects are not refused because of them. Used on the event loop.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -301,7 +291,7 @@ class SpaceQuota:
             free = self._free_bytes(charged_bytes)
             if size > free:
                 raise ServiceUnavailable(JOURNAL_FULL)
-            if size > self._project_share(free, self._bytes_by_project[project_id]):
+            if size > fair_share(free, self._bytes_by_project[project_id], SHARE_FACTOR):
                 raise ServiceUnavailable(PROJECT_SHARE_EXCEEDED)
         self._queued_bytes += size
         self._bytes_by_project[project_id] += size
@@ -315,7 +305,10 @@ class SpaceQuota:
             return math.inf, math.inf
         free = max(self._free_bytes(charged_bytes), 0)
         used = self._bytes_by_project.values()
-        return self._project_share(free, max(used, default=0)), self._project_share(free, min(used, default=0))
+        return (
+            fair_share(free, max(used, default=0), SHARE_FACTOR),
+            fair_share(free, min(used, default=0), SHARE_FACTOR),
+        )
 
     def dequeue(self, size: int) -> None:
         """Remove `size` bytes from the queued ones: they are written, and charged from now on, or refused."""
@@ -334,8 +327,3 @@ class SpaceQuota:
 
     def _free_bytes(self, charged_bytes: int) -> int:
         return self._max_bytes - charged_bytes - self._queued_bytes
-
-    @staticmethod
-    def _project_share(free: int, used: int) -> int:
-        """Bytes that a project with `used` bytes may still take of `free` bytes."""
-        return max((SHARE_FACTOR * free - used) // (SHARE_FACTOR + 1), 0) if used else free

@@ -12,7 +12,10 @@ valid checksum, which is seeded with the salt of the file: no bytes inside a req
 
 import errno
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
+
+import msgspec
 
 from gateway.journal.format import frames as fmt
 from gateway.journal.format.frames import (
@@ -28,6 +31,8 @@ from gateway.journal.format.frames import (
 from gateway.journal.interface import Range
 from gateway.journal.storage.files import Files
 from gateway.journal.storage.segments import BlockIndex, Segment, SegmentBlock
+
+T = TypeVar("T")
 
 WINDOW_BYTES: Final = 2**20  # bytes per read
 _ALIGNMENT: Final = 8
@@ -240,6 +245,21 @@ def load_file_header(files: Files, fd: int) -> fmt.FileHeader | None:
     return fmt.read_file_header(build_reader(files, fd)(fmt.PAGE, 0))
 
 
+def read_header(files: Files, path: Path) -> fmt.FileHeader | None:
+    """The same by path. Raises FileNotFoundError, OSError."""
+    with files.opened(path) as fd:
+        return load_file_header(files, fd)
+
+
+def read_json(files: Files, path: Path, kind: type[T]) -> T | None:
+    """The content of a JSON file; None if it does not exist or is invalid. Raises OSError."""
+    try:
+        with files.opened(path) as fd:
+            return msgspec.json.decode(build_reader(files, fd)(files.size(fd), 0), type=kind)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return None
+
+
 def _read_full(files: Files, fd: int, size: int, offset: int) -> bytes:
     """Exactly `size` bytes, fewer only at the end of the file."""
     pieces = []
@@ -263,7 +283,6 @@ def _read_by_page(files: Files, fd: int, size: int, offset: int) -> bytes:
     return b"".join(pieces)
 
 
-T = TypeVar("T")
 CooperativeSteps = Generator[None, None, T]  # work that may be suspended after each step; a step reads about 1 MiB
 
 
@@ -287,8 +306,7 @@ def index_segment(files: Files, segment: Segment, length: int | None, limit: int
     found.block_index = BlockIndex()
     damages: list[Damage] = []
     error_flag = ReadErrorFlag()
-    fd = files.open(segment.path)
-    try:
+    with files.opened(segment.path) as fd:
         end = min(files.size(fd), length or fmt.MAX_SEQUENCE)
         stepped = synced = beyond = 0
         for part in frames_and_damage(
@@ -303,8 +321,6 @@ def index_segment(files: Files, segment: Segment, length: int | None, limit: int
             if part.end - stepped >= WINDOW_BYTES:
                 stepped = part.end
                 yield
-    finally:
-        files.close(fd)
     found.length = min(fmt.align_to_page(found.length), max(end, fmt.PAGE))
     return IndexResult(found, synced, damages, error_flag.is_set, beyond)
 

@@ -21,7 +21,7 @@ from gateway.ingest.lanes import Lane, LaneLimits
 from gateway.inserts.pending_requests import DecodeResult, PendingRequest, decode_entries
 from gateway.journal import Batch, Entry, Journal
 from gateway.journal.format.frames import PAGE
-from gateway.journal.storage.files import RealFiles
+from gateway.journal.storage.files import Files
 from proto.otlp.codec import decode
 from proto.otlp.policy import Policy
 from tests.gateway.conftest import Insert, RecordingStore, Rows, eventually, holding
@@ -76,13 +76,13 @@ async def test_what_comes_while_the_journal_is_read_on_is_stored(start: Start, m
     """While its thread reads, requests queue up for it; what they are written as, between two steps of the reader, ends
     one block and begins the next.
     """
-    read = RealFiles.read
+    read = Files.read
 
-    def slowly(files: RealFiles, fd: int, size: int, offset: int) -> bytes:
+    def slowly(files: Files, fd: int, size: int, offset: int) -> bytes:
         time.sleep(0.005)
         return read(files, fd, size, offset)
 
-    monkeypatch.setattr(RealFiles, "read", slowly)
+    monkeypatch.setattr(Files, "read", slowly)
     monkeypatch.setattr("gateway.journal.storage.segments.BLOCK_BYTES", PAGE + PAGE // 8)
     gateway = await start(RecordingStore(), pending_bytes=1)
 

@@ -10,7 +10,7 @@ from chassis.clickhouse import ClickHouse, StoreRejected
 from gateway.ingest import snapshots
 from gateway.ingest.snapshots import IngestSnapshot, SnapshotFailed
 from gateway.journal.storage.directories import lock_quarantine
-from gateway.journal.storage.files import RealFiles
+from gateway.journal.storage.files import Files
 from tests.gateway.conftest import RecordingStore, Rows, eventually, holding
 from tests.gateway.ingest.rig import AWAY, Start, acknowledged, all_stored, stored
 
@@ -128,10 +128,10 @@ async def test_it_has_the_quarantine_and_waits_for_a_requeue(
     gateway = await start(store)
     await acknowledged(gateway, 1)
     await eventually(lambda: gateway.metric("quarantined_items_total") == 1)
-    lock = lock_quarantine(RealFiles(), tmp_path / "journal")
+    lock = lock_quarantine(Files(), tmp_path / "journal")
     with pytest.raises(SnapshotFailed, match="requeueing"):
         await gateway.snapshots.take(nothing)
-    RealFiles().close(lock)
+    Files().close(lock)
     snapshot = await gateway.snapshots.take(nothing)
     names = {path.name for path in (snapshot.directory / "quarantine").iterdir()}
     assert names == {path.name for path in (tmp_path / "journal" / "quarantine").iterdir()} - {"lock"}

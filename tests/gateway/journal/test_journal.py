@@ -24,7 +24,7 @@ from gateway.journal import (
     find_orphans,
 )
 from gateway.journal.format import frames as fmt
-from gateway.journal.storage.files import RealFiles
+from gateway.journal.storage.files import Files
 from gateway.journal.storage.scanning import run_to_completion
 from gateway.journal.storage.segments import BLOCK_BYTES
 from tests.gateway.journal.disk import Disk
@@ -33,7 +33,7 @@ from tests.gateway.journal.running import LIMITS, journal_at, opened, request, u
 from tests.gateway.journal.test_format import DEFLATED, EMPTY, GOLDEN, LOGS, TRACES
 
 
-class HeldFiles(RealFiles):
+class HeldFiles(Files):
     """Syncs wait until they are let go."""
 
     def __init__(self) -> None:

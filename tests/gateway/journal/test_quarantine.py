@@ -9,7 +9,7 @@ import pytest
 from gateway.journal import Batch, JournalLocked, find_orphans
 from gateway.journal.inspection import inspect, list_quarantined, requeue, verify
 from gateway.journal.requeue import requeue as requeue_on
-from gateway.journal.storage.files import RealFiles
+from gateway.journal.storage.files import Files
 from gateway.journal.storage.quarantine import QuarantineNote
 from gateway.journal.storage.scanning import run_to_completion
 from tests.gateway.journal.disk import Disk, PowerLoss
@@ -19,7 +19,7 @@ MADE_MS = EPOCH_S * 1000
 SKIP = frozenset({("spans", 19_675), ("logs", 19_676)})
 
 
-def rig_with(files: Disk | RealFiles, batches: Sequence[Batch], root: Path = ROOT) -> Rig:
+def rig_with(files: Disk | Files, batches: Sequence[Batch], root: Path = ROOT) -> Rig:
     """A journal that had eight requests, of which these batches were set aside."""
     rig = Rig(files, root)
     journal = rig.start()
@@ -174,7 +174,7 @@ def test_a_quarantine_that_cannot_be_written_finishes_nothing(disk: Disk) -> Non
 
 
 def test_on_real_files_all_of_it_works_too(tmp_path: Path) -> None:
-    rig = rig_with(RealFiles(), [Batch(77, MADE_MS, ((2, 3),))], tmp_path)
+    rig = rig_with(Files(), [Batch(77, MADE_MS, ((2, 3),))], tmp_path)
     rig.journal.commit([rig.request(b"after")])
     own, *others = inspect(tmp_path)
     assert (own.taken, own.clean, own.batches, own.held, others) == (True, False, [], 0, [])
@@ -189,11 +189,11 @@ def test_on_real_files_all_of_it_works_too(tmp_path: Path) -> None:
         (2, 200, [2, 3]),
     ]
     assert find_orphans(tmp_path) == [tmp_path / "1"]
-    lock = RealFiles().lock(tmp_path / "quarantine" / "lock")
+    lock = Files().lock(tmp_path / "quarantine" / "lock")
     with pytest.raises(JournalLocked):
         requeue(tmp_path, None, rig.clock())
     assert lock is not None
-    RealFiles().close(lock)
+    Files().close(lock)
 
 
 def test_inspection_reports_damage(disk: Disk) -> None:
