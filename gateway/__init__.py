@@ -7,7 +7,7 @@ The path of one export request (`http.handlers.ExportHandlers._export`), with th
     the route's access rule      the project of the key, its rate; no byte of the body is read     -> 401, 403, 400, 429
     Quota.admit                  is anything left of the organization's month (`gateway.admission.quota`)    -> 429
     Ingest.admit                 can any request be taken                                          -> 503
-    MemoryBudget.lease           is there memory for it                                            -> 503
+    MemoryBudget.reserve         is there memory for it                                            -> 503
     request_media                application/x-protobuf or application/json                        -> 415
     content_encoding             identity, gzip, deflate, zstd                                     -> 415
     read_body                    at most the wire cap, within a timeout                            -> 413, 400, 503

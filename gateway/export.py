@@ -2,7 +2,7 @@
 read its body and render the result; the steps between are here:
 
     ExportSteps.admit             quota and ingest: can the request be taken; before its body is read
-    ExportSteps.lease             its part of the memory budget
+    ExportSteps.reserve_memory    its part of the memory budget
     ExportSteps.ingest            decompresses, decodes, reserves the quota, submits
       Decoder.decompress, decode  columns and outcomes, in a thread if the body is large
       find_field_errors           for a malformed JSON body, one issue per field
@@ -161,14 +161,14 @@ class Decoder:
         project_id: int,
         policy: Policy,
         now_ns: int,
-        lease: MemoryReservation,
+        memory: MemoryReservation,
     ) -> DecodedPayload:
         """Columns and outcomes of a decompressed body. Raises DecodeRejected when the request is refused, and
-        ServiceUnavailable when there is no memory to parse it. `lease` must hold the body already.
+        ServiceUnavailable when there is no memory to parse it. `memory` must hold the body already.
         """
         try:
             if media == "json":
-                return await self._decode_json(lease, signal, body, project_id, policy, now_ns)
+                return await self._decode_json(memory, signal, body, project_id, policy, now_ns)
             if len(body) <= INLINE_DECODE:
                 return decode(signal, body, project_id, policy, now_ns)
             return await self._off_loop(decode, signal, body, project_id, policy, now_ns)
@@ -178,13 +178,13 @@ class Decoder:
             raise DecodeRejected(error) from error
 
     async def _decode_json(
-        self, lease: MemoryReservation, signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int
+        self, memory: MemoryReservation, signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int
     ) -> DecodedPayload:
         """Decode with the kernel, which leaves faulty and unusual items to Python, one at a time. A body that is faulty
         or unusual outside of its items, or in a very large item, is parsed in Python entirely. Raises DecodeError if
         that is more than MOST_PYTHON_BYTES and there is a kernel.
 
-        Large bodies are parsed in a thread, one at a time, and their memory is leased. Bodies that leave few items to
+        Large bodies are parsed in a thread, one at a time, and their memory is reserved. Bodies that leave few items to
         Python do not wait for those that leave many.
         """
         request = (signal, body, project_id, policy, now_ns)
@@ -193,20 +193,20 @@ class Decoder:
         )
         few: tuple[DecodeAttempt, ...] = ((self._json_lock, FEW_ITEMS),)
         if len(body) <= INLINE_DECODE:
-            decoded = decode_json_within(INLINE_JSON, *request)  # nothing else is parsed meanwhile: no lease needed
+            decoded = decode_json_within(INLINE_JSON, *request)  # nothing else is parsed meanwhile: nothing to reserve
             if decoded is not None:
                 return decoded
             few = ()
         for lock, python_limit in (*few, (python_lock, MANY_ITEMS)) if KERNEL else ():
             async with lock:
-                with lease.reading(await self._estimate_memory(body, policy, python_limit)):
+                with memory.reading(await self._estimate_memory(body, policy, python_limit)):
                     decoded = await self._off_loop(decode_json_within, python_limit, *request)
             if decoded is not None:
                 return decoded
         if KERNEL and len(body) > MOST_PYTHON_BYTES:
             raise DecodeError(RequestRejection.IRREGULAR_JSON, _IRREGULAR)
         async with python_lock:
-            with lease.reading(await self._estimate_memory(body, policy, None)):
+            with memory.reading(await self._estimate_memory(body, policy, None)):
                 return await self._off_loop(decode_json_in_python, *request)
 
     async def _estimate_memory(self, body: bytes, policy: Policy, python_limit: PythonReadLimit | None) -> int:
@@ -248,12 +248,18 @@ class ExportSteps:
         await self._quota.admit(request)
         self._ingest.admit()
 
-    def lease(self, request: ClientRequest) -> MemoryReservation:
+    def reserve_memory(self, request: ClientRequest) -> MemoryReservation:
         """The part of the memory budget that the request holds; empty until it is set."""
-        return self._budget.lease(request[PROJECT].project_id)
+        return self._budget.reserve(request[PROJECT].project_id)
 
     async def ingest(
-        self, request: ClientRequest, signal: Signal, media: Media, encoding: str, wire: bytes, lease: MemoryReservation
+        self,
+        request: ClientRequest,
+        signal: Signal,
+        media: Media,
+        encoding: str,
+        wire: bytes,
+        memory: MemoryReservation,
     ) -> DecodedPayload:
         """Take the items of the body `wire`; returns when the promise of a success holds. Raises ApiError.
 
@@ -264,16 +270,16 @@ class ExportSteps:
         body = await self.decoder.decompress(encoding, wire, self.decoder.limits[media])
         raw_body = wire if self._ingest.needs_raw_body else b""
         del wire
-        lease.set((len(raw_body) if raw_body is not body else 0) + len(body))
+        memory.set((len(raw_body) if raw_body is not body else 0) + len(body))
         policy, now_ns = self.decoder.policy(project.sensitive_words, project.exempt_keys), self._clock()
-        decoded = await self.decoder.decode(signal, media, body, project.project_id, policy, now_ns, lease)
+        decoded = await self.decoder.decode(signal, media, body, project.project_id, policy, now_ns, memory)
         if not self._large_resources.admit(project.project_id, decoded.days, decoded.large_origins(SMALL_BYTES)):
             del decoded  # frees its memory before the second decode
             policy = with_small_resource_limits(policy)  # the journal keeps it, so a replay drops the same
-            decoded = await self.decoder.decode(signal, media, body, project.project_id, policy, now_ns, lease)
+            decoded = await self.decoder.decode(signal, media, body, project.project_id, policy, now_ns, memory)
         del body
         self._count_received(request, decoded)
-        lease.set(len(raw_body) + decoded.nbytes, decoded.accepted)
+        memory.set(len(raw_body) + decoded.nbytes, decoded.accepted)
         if decoded.accepted:
             journaled = JournaledRequest(
                 project.project_id, signal, media, encoding, now_ns, decoded.accepted, policy, raw_body

@@ -227,17 +227,17 @@ class ExportHandlers:
         """
         started = time.perf_counter()
         await self._steps.admit(request)
-        with self._steps.lease(request) as lease:
+        with self._steps.reserve_memory(request) as memory:
             media, encoding = request_media(request), content_encoding(request.headers.getall("Content-Encoding", []))
             decoded = await self._steps.ingest(
-                request, signal, media, encoding, await self._read_body(request, media, encoding, lease), lease
+                request, signal, media, encoding, await self._read_body(request, media, encoding, memory), memory
             )
             return self._responses.success(media, decoded, time.perf_counter() - started)
 
-    async def _read_body(self, request: web.Request, media: Media, encoding: str, lease: MemoryReservation) -> bytes:
-        """The body as received; its memory is leased before it arrives."""
+    async def _read_body(self, request: web.Request, media: Media, encoding: str, memory: MemoryReservation) -> bytes:
+        """The body as received; its memory is reserved before it arrives."""
         declared = min(request.content_length or 0, self._max_wire_bytes)
-        lease.set(declared)
+        memory.set(declared)
         wire_cap = self._max_wire_bytes
         if encoding == IDENTITY:
             wire_cap = min(wire_cap, self._steps.decoder.limits[media].max_bytes)
@@ -245,8 +245,8 @@ class ExportHandlers:
             request,
             wire_cap,
             self._body_timeout_s,
-            on_growth=lambda size: lease.set(max(size, declared)),
+            on_growth=lambda size: memory.set(max(size, declared)),
             min_rate=self._body_min_rate,
         )
-        lease.set(len(wire))
+        memory.set(len(wire))
         return wire

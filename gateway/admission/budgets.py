@@ -41,8 +41,8 @@ class MemoryBudget:
         metrics.inflight_bytes.set_function(lambda: self._bytes.taken)
         metrics.inflight_items.set_function(lambda: self._items.taken)
 
-    def lease(self, project_id: int) -> "MemoryReservation":
-        """A lease for one request of a project; empty until `Lease.set`."""
+    def reserve(self, project_id: int) -> "MemoryReservation":
+        """The reservation of one request of a project; empty until it is set."""
         return MemoryReservation(self, project_id)
 
     def track(self, delta: int) -> None:

@@ -148,7 +148,9 @@ class Accounts:
 
     def all(self) -> Iterable[Account]:
         """Every account; drops those of past months once they are synchronized."""
-        past = [key for key, one in self._accounts.items() if one.month is not self._month and one.is_synced]
+        past = [
+            key for key, account in self._accounts.items() if account.month is not self._month and account.is_synced
+        ]
         for key in past:
             del self._accounts[key]
         return list(self._accounts.values())

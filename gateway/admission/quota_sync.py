@@ -113,7 +113,7 @@ class DatabaseSync:
             task.cancel()
         await asyncio.gather(*lookups, return_exceptions=True)
         try:
-            await self._write_all([one for one in self._accounts.all() if one.recordable])
+            await self._write_all([account for account in self._accounts.all() if account.recordable])
         except DatabaseUnavailable:
             self._metrics.failures.labels("database").inc()
 
@@ -156,7 +156,7 @@ class DatabaseSync:
         for account in accounts:
             account.needs_refresh = False
         async with self._database.read() as connection:
-            totals = await read_usage(connection, accounts[0].month.name, [one.org_id for one in accounts])
+            totals = await read_usage(connection, accounts[0].month.name, [account.org_id for account in accounts])
         for account in accounts:
             account.observe_total(totals.get(account.org_id, 0))
 
@@ -199,7 +199,11 @@ class RedisSync:
 
     async def sync(self) -> None:
         """Synchronize accounts with new usage, and those with a quota whose requests needed the usage."""
-        due = [one for one in self._accounts.all() if one.unshared or (one.has_quota and one.needs_refresh)]
+        due = [
+            account
+            for account in self._accounts.all()
+            if account.unshared or (account.has_quota and account.needs_refresh)
+        ]
         for start in range(0, len(due), ACCOUNTS_PER_CALL):
             await self._exchange(due[start : start + ACCOUNTS_PER_CALL])
 
@@ -262,7 +266,11 @@ class Recounter:
     async def recount_due(self) -> None:
         """Recount the accounts that are due, unless another process has claimed the recount."""
         now_s = self._clock()
-        due = [one for one in self._accounts.all() if one.has_quota and one.recount_at <= now_s < one.month.ends]
+        due = [
+            account
+            for account in self._accounts.all()
+            if account.has_quota and account.recount_at <= now_s < account.month.ends
+        ]
         for account in due:
             account.recount_at = now_s + RECOUNT_INTERVAL.total_seconds()
             try:

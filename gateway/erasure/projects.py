@@ -129,6 +129,6 @@ class ProjectRetention:
 
     async def _delete(self, condition: Condition) -> None:
         counts = await self._telemetry.count(condition)
-        if counts and not await self._telemetry.running(list(counts)):
+        if counts and not await self._telemetry.unfinished_mutations(list(counts)):
             self._log.info("deleting rows of deleted projects, or past their project's retention", rows=counts)
             await self._telemetry.delete(condition, list(counts))

@@ -11,16 +11,25 @@ items.
 """
 
 import asyncio
-import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from chassis.clickhouse import ClickHouse, QueryLimits, StoreUnavailable
 from gateway.repair import statements
-from gateway.repair.chunks import ChunkSizing, split_project
-from gateway.repair.statements import ITEM_SOURCES, SPAN_SOURCE, Source
+from gateway.repair.derivation import (
+    EVERY_KEY,
+    QUIET_S,
+    Chunk,
+    derive_rows,
+    drop_leftovers,
+    insert_settings,
+    row_chunks,
+    split_project,
+    temporary_tables,
+    unsupported_engines,
+)
+from gateway.repair.statements import ITEM_SOURCES, Source
 from proto.storage.tables import (
     ATTRIBUTE_KEYS,
     ERROR_OCCURRENCES,
@@ -45,10 +54,6 @@ DAYS: Final[Mapping[str, str]] = {
 ALL_TABLES: Final = tuple(table.name for table in TABLES)
 
 _LIMITS: Final = QueryLimits(max_seconds=600, max_result_rows=0, priority=3)
-_ENGINES_SQL: Final = (
-    "SELECT name, engine FROM system.tables WHERE database = currentDatabase() AND has({tables:Array(String)}, name)"
-    " ORDER BY name"
-)
 _MUTATIONS_SQL: Final = (
     "SELECT table, count(), countIf(latest_fail_reason != '') FROM system.mutations WHERE database = currentDatabase()"
     " AND has({tables:Array(String)}, table) AND NOT is_done GROUP BY table ORDER BY table"
@@ -70,7 +75,7 @@ _LEFTOVERS_SQL: Final = (
     "SELECT name FROM system.tables WHERE database = currentDatabase() AND startsWith(name, 'repair_')"
     " AND metadata_modification_time < toDateTime({before:UInt32})"
 )
-LEFTOVER_AGE: Final = timedelta(days=1)
+LEFTOVER_AGE_S: Final = 86_400
 _NOW_SQL: Final = "SELECT toUInt32(toUnixTimestamp(now()))"
 
 
@@ -139,8 +144,7 @@ class TelemetryErasure:
 
     async def unsupported_engines(self) -> Sequence[str]:
         """Tables that are not of the MergeTree family: a Distributed table and a view have no rows of their own."""
-        found = await self._read(_ENGINES_SQL, tables=list(ALL_TABLES))
-        return [f"{name} ({engine})" for name, engine in found if not str(engine).endswith("MergeTree")]
+        return await unsupported_engines(self._clickhouse, ALL_TABLES)
 
     async def count(self, condition: Condition) -> dict[str, int]:
         """The rows that are there now, by table; without the tables that have none."""
@@ -172,7 +176,7 @@ class TelemetryErasure:
         rows = await self._read(_OF_DELETION_SQL, tables=list(ALL_TABLES), deletion_id=deletion_id)
         return [str(table) for (table,) in rows]
 
-    async def running(self, tables: Sequence[str]) -> Sequence[str]:
+    async def unfinished_mutations(self, tables: Sequence[str]) -> Sequence[str]:
         """The tables with unfinished mutations, with their number. Mutations of other tenants are among them: neither
         their statements nor their reasons, which quote them, are returned.
         """
@@ -208,8 +212,7 @@ class TelemetryErasure:
 
     async def drop_leftovers(self) -> None:
         """Drop temporary tables that are older than any repair takes."""
-        for name in await self.leftover_tables(datetime.now(UTC) - LEFTOVER_AGE):
-            await self._clickhouse.command(f"DROP TABLE IF EXISTS {name}")
+        await drop_leftovers(self._clickhouse, LEFTOVER_AGE_S)
 
     async def _count_old_parts(self, tables: Sequence[str], before: int) -> int:
         ((count,),) = await self._read(_OLD_PARTS_SQL, tables=list(tables), before=before)
@@ -219,11 +222,13 @@ class TelemetryErasure:
         return await self._clickhouse.query(sql, parameters, limits=_LIMITS)
 
 
-QUIET_S: Final = 10.0  # derived rows follow their items within two seconds
 WAIT_S: Final = 0.5
 MAX_WAITS: Final = 120  # for a mutation
-CHUNK_ROWS: Final = 2_000_000
-_PREFIX: Final = "repair_"  # `sluice repair` drops what a killed process leaves
+_MODELS: Final = {
+    TRACE_INDEX.name: TRACE_INDEX.name,
+    ATTRIBUTE_KEYS.name: ATTRIBUTE_KEYS.name,
+    EVERY_KEY: ATTRIBUTE_KEYS.name,
+}
 _SETTINGS: Final = {
     "max_memory_usage": 2**30,
     "max_bytes_before_external_group_by": 2**29,
@@ -267,27 +272,17 @@ class DerivedRows:
         await self._sleep(QUIET_S)
         if before != await self._count_items(project_id, day):
             return False
-        async with self._temporary_tables() as (traces, every_key, keys):
-            for source in ITEM_SOURCES:
-                await self._fill(statements.trace_rows(source, traces), source, project_id, day)
-            await self._fill(statements.key_rows(every_key), SPAN_SOURCE, project_id, day)
-            await self._name_keys(every_key, keys)
+
+        def chunks_of(source: Source) -> AsyncIterator[Chunk]:
+            return split_project(self._clickhouse, day, project_id, row_chunks(source))
+
+        async with temporary_tables(self._clickhouse, _MODELS) as temporary:
+            await derive_rows(self._clickhouse, chunks_of, temporary, self._keys_per_day, _SETTINGS)
             if before != await self._count_items(project_id, day):
                 return False
             # The trace index last: by it a later round sees whether the day is outdated.
-            return await self._replace(project_id, day, {ATTRIBUTE_KEYS.name: keys, TRACE_INDEX.name: traces}, is_held)
-
-    async def _fill(self, sql: str, source: Source, project_id: int, day: date) -> None:
-        sizing = ChunkSizing(source, statements.EVERY_ROW, statements.ROW_WEIGHT, CHUNK_ROWS)
-        async for chunk in split_project(self._clickhouse, day, project_id, sizing):
-            await self._clickhouse.command(sql, chunk.parameters, _new_settings())
-
-    async def _name_keys(self, every_key: str, keys: str) -> None:
-        if self._keys_per_day:
-            sql, parameters = statements.named_key_rows(every_key, keys), {"most": self._keys_per_day}
-            await self._clickhouse.command(sql, parameters, _new_settings())
-        else:
-            await self._clickhouse.command(f"INSERT INTO {keys} SELECT * FROM {every_key}", {}, _new_settings())
+            tables = {table: temporary[table] for table in (ATTRIBUTE_KEYS.name, TRACE_INDEX.name)}
+            return await self._replace(project_id, day, tables, is_held)
 
     async def _replace(
         self, project_id: int, day: date, tables: dict[str, str], is_held: Callable[[], Awaitable[bool]]
@@ -309,7 +304,7 @@ class DerivedRows:
         for table, name in tables.items():
             if not await is_held():
                 return False
-            await self._clickhouse.command(f"INSERT INTO {table} SELECT * FROM {name}", {}, _new_settings())
+            await self._clickhouse.command(f"INSERT INTO {table} SELECT * FROM {name}", {}, insert_settings(_SETTINGS))
         return True
 
     async def _count_items(self, project_id: int, day: date) -> list[tuple[Any, ...]]:
@@ -323,27 +318,5 @@ class DerivedRows:
             counts += await self._read(sql, project=project_id, day=day, tomorrow=tomorrow)
         return counts
 
-    @asynccontextmanager
-    async def _temporary_tables(self) -> AsyncIterator[tuple[str, str, str]]:
-        """Empty tables, dropped on exit: a trace index, all attribute keys, and those with rows of their own."""
-        suffix = secrets.token_hex(4)
-        models = {
-            f"{_PREFIX}{TRACE_INDEX.name}_{suffix}": TRACE_INDEX.name,
-            f"{_PREFIX}every_key_{suffix}": ATTRIBUTE_KEYS.name,
-            f"{_PREFIX}{ATTRIBUTE_KEYS.name}_{suffix}": ATTRIBUTE_KEYS.name,
-        }
-        traces, every_key, keys = models
-        try:
-            for name, table in models.items():
-                await self._clickhouse.command(f"CREATE TABLE {name} AS {table}")
-            yield traces, every_key, keys
-        finally:
-            for name in models:
-                await self._clickhouse.command(f"DROP TABLE IF EXISTS {name}")
-
     async def _read(self, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
         return await self._clickhouse.query(sql, parameters, limits=_LIMITS)
-
-
-def _new_settings() -> dict[str, str | int | float]:
-    return {**_SETTINGS, "insert_deduplication_token": secrets.token_hex(16)}

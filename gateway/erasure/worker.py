@@ -154,8 +154,8 @@ class ErasureWorker:
             return await self._complete(held, await self._telemetry.count(condition))
         if held.erasure.kind is ErasureKind.FILTER and self._is_recent(held.erasure):
             return WAITING
-        if running := await self._telemetry.running(condition.tables):
-            return f"ClickHouse is deleting rows: {'; '.join(running)}."
+        if unfinished := await self._telemetry.unfinished_mutations(condition.tables):
+            return f"ClickHouse is deleting rows: {'; '.join(unfinished)}."
         condition, counts = await self._remaining(held.erasure, condition)
         deleted = await self._count_deleted(held.erasure, counts)
         if counts:

@@ -90,41 +90,41 @@ class MessageReceiver:
         self._max_bytes = max_bytes
         self._timeout_s = timeout_s
 
-    async def receive(self, context: Context, lease: MemoryReservation, slot: Slot) -> tuple[str, bytes]:
-        """The encoding of the message, and the message as the client compressed it. `lease` then holds its size, and
+    async def receive(self, context: Context, memory: MemoryReservation, slot: Slot) -> tuple[str, bytes]:
+        """The encoding of the message, and the message as the client compressed it. `memory` then holds its size, and
         `slot` knows that the rest is up to us.
 
         Raises BadRequest unless the stream has exactly one message, ServiceUnavailable when it does not end in time or
         the budget is used up.
         """
-        lease.set(WINDOW_BYTES)
+        memory.set(WINDOW_BYTES)
         try:
             async with asyncio.timeout(self._timeout_s) as limit:
-                message = await self._read(context, lease, limit, held=0)
+                message = await self._read(context, memory, limit, held=0)
                 if message is None:
                     raise BadRequest("The request has no message, or its client has cancelled it.")
-                lease.set(len(message))
-                if await self._read(context, lease, limit, held=len(message)) is not None:
+                memory.set(len(message))
+                if await self._read(context, memory, limit, held=len(message)) is not None:
                     raise BadRequest("The request has more than one message.")
         except TimeoutError as error:
             raise ServiceUnavailable(TOO_SLOW) from error
         except aio.BaseError as error:
             raise ServiceUnavailable(ENDED) from error
-        lease.set(len(message))
+        memory.set(len(message))
         slot.on_body_received()
         return message_encoding(message), message
 
     async def _read(
-        self, context: Context, lease: MemoryReservation, limit: asyncio.Timeout, *, held: int
+        self, context: Context, memory: MemoryReservation, limit: asyncio.Timeout, *, held: int
     ) -> bytes | None:
         """The next message; None at the end of the stream. `held`: bytes of an earlier message."""
-        with _charged_when_slow(lease, held + self._max_bytes, limit):
+        with _charged_when_slow(memory, held + self._max_bytes, limit):
             message: bytes | object = await context.read()
         return message if isinstance(message, bytes) else None  # the object is grpc.aio.EOF
 
 
 @contextmanager
-def _charged_when_slow(lease: MemoryReservation, nbytes: int, limit: asyncio.Timeout) -> Iterator[None]:
+def _charged_when_slow(memory: MemoryReservation, nbytes: int, limit: asyncio.Timeout) -> Iterator[None]:
     """Charge `nbytes` if the block takes longer than GRACE_S. If the budget lacks them, `limit` expires and the block
     raises ServiceUnavailable.
     """
@@ -133,7 +133,7 @@ def _charged_when_slow(lease: MemoryReservation, nbytes: int, limit: asyncio.Tim
 
     def charge() -> None:
         try:
-            lease.set(nbytes)
+            memory.set(nbytes)
         except ServiceUnavailable as error:
             refusals.append(error)
             limit.reschedule(loop.time())
@@ -248,9 +248,9 @@ class ExportService:
         with self._slot(call) as slot:
             await check_project_key(call, _NO_QUERY, parts.project_keys, shared.rate_limits)
             await parts.steps.admit(call)
-            with parts.steps.lease(call) as lease:
+            with parts.steps.reserve_memory(call) as memory:
                 decoded = await parts.steps.ingest(
-                    call, signal, "protobuf", *await shared.receiver.receive(context, lease, slot), lease
+                    call, signal, "protobuf", *await shared.receiver.receive(context, memory, slot), memory
                 )
                 parts.outcomes.observe_latency(signal, time.perf_counter() - started)
                 return export_response(signal, "protobuf", decoded.rejected, decoded.first_fault, decoded.warnings)

@@ -18,7 +18,8 @@ from chassis.errors import StartupError
 from chassis.runtime.settings import ChassisSettings
 from chassis.source_maps.resolver import SourceMaps
 from gateway.journal import inspection
-from gateway.repair.days import QUIET_S, DayStillWritten, Repair, TableChange
+from gateway.repair.days import DayStillWritten, Repair, TableChange
+from gateway.repair.derivation import QUIET_S
 from gateway.settings import GatewaySettings
 from sluice import data_dir, data_marker, process
 from sluice.app_builder import open_clickhouse

@@ -91,7 +91,7 @@ class Erasing:
         """What the retention of projects deletes is gone."""
         log = structlog.get_logger()
         await ProjectRetention(self.database, self.telemetry, self.deleted_projects, log, self.clock).run()
-        while await self.telemetry.running(ALL_TABLES):
+        while await self.telemetry.unfinished_mutations(ALL_TABLES):
             await asyncio.sleep(0.05)
 
     async def _no_sleep(self, _seconds: float) -> None:

@@ -10,7 +10,7 @@ import pytest
 from chassis.clickhouse import ClickHouse, QueryLimits
 from gateway.inserts import blocks
 from gateway.inserts.blocks import occurrence_blocks
-from gateway.repair import days
+from gateway.repair import days, derivation
 from gateway.repair.days import DayStillWritten, Repair
 from proto.grouping.fingerprint import FINGERPRINT_VERSION, fingerprint
 from proto.otlp.codec import NamedKeySet, build_blocks, decode, new_named_keys
@@ -130,7 +130,7 @@ async def test_after_a_repair_the_tables_hold_what_the_batches_brought(
     brought = await contents(store)
     assert min(map(len, brought)) > 50
     await lose(store)
-    monkeypatch.setattr(days, "CHUNK_ROWS", 100)  # some hundred spans of DAY are of one project, in five minutes
+    monkeypatch.setattr(derivation, "CHUNK_ROWS", 100)  # some hundred spans of DAY are of one project, in five minutes
     monkeypatch.setattr(days, "CHUNK_BYTES", 20_000)
     for day in DAYS:
         changes = await repair(store).repair_day(day)
