@@ -20,6 +20,7 @@ from chassis.http.web import CleanupContext, Service
 from chassis.redis import Redis
 from chassis.runtime.memory_limit import available_bytes
 from chassis.runtime.memory_trim import trim_task
+from chassis.runtime.periodic import PeriodicTask
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
 from chassis.source_maps.resolver import SourceMaps
@@ -121,7 +122,7 @@ def service(
         steps=steps,
     )
 
-    erasing: list[ErasureWorker | ProjectRetention] = []
+    erasing: list[PeriodicTask] = []
     if erasure_clickhouse is not None:
         telemetry_erasure = TelemetryErasure(erasure_clickhouse)
         worker = ErasureWorker(
@@ -134,7 +135,8 @@ def service(
             log,
             clock,
         )
-        erasing = [worker, ProjectRetention(database, telemetry_erasure, deleted_projects, log, clock)]
+        retention = ProjectRetention(database, telemetry_erasure, deleted_projects, log, clock)
+        erasing = [worker.task, retention.task]
 
     async def run(_app: web.Application) -> AsyncIterator[None]:
         pipeline.start()

@@ -69,15 +69,13 @@ class DecodeRejected(ApiError):
         self.reason = error.reason
 
 
-def drop_traceback(error: ApiError) -> None:
-    """Drop the frames that an error passed: they hold the body and its columns until the next garbage collection."""
-    error.__traceback__ = error.__cause__ = error.__context__ = None
-
-
 def count_refused(
     outcomes: OutcomeCounters, request: ClientRequest, signal: Signal, error: ApiError, wire_bytes: int
 ) -> None:
-    """Count a request that ends with `error`. `wire_bytes`: received of its body."""
+    """Count a request that ends with `error`. `wire_bytes`: received of its body. Drops the frames that the error
+    passed: they hold the body and its columns until the next garbage collection.
+    """
+    error.__traceback__ = error.__cause__ = error.__context__ = None
     reason = OVERLOADED if isinstance(error, Overloaded) else error.code.value
     if isinstance(error, DecodeRejected):
         reason = error.reason.value

@@ -23,7 +23,7 @@ from chassis.http.media_type import is_utf_8
 from chassis.http.operation import Body, ErrorBody, ErrorSpec, Operation, Parameter, ResponseSpec, Tag
 from gateway.admission.budgets import MemoryReservation
 from gateway.decompression import ENCODINGS, IDENTITY, content_encoding
-from gateway.export import METRICS_HINT, ExportSteps, count_refused, drop_traceback
+from gateway.export import METRICS_HINT, ExportSteps, count_refused
 from gateway.outcomes import OutcomeCounters
 from gateway.settings import GatewaySettings
 from proto.errors import ErrorCode
@@ -155,7 +155,6 @@ class OtlpResponses:
 
     def error(self, request: web.Request, error: ApiError, request_id: str) -> web.Response:
         """Any other status; counts the refusal."""
-        drop_traceback(error)
         if request.method == "POST":
             signal: Signal = "logs" if request.path.endswith("/logs") else "traces"
             wire_bytes = request.content.total_bytes  # received ones: a Content-Length may be false

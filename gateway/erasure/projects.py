@@ -100,15 +100,7 @@ class ProjectRetention:
         self._deleted_projects = deleted_projects
         self._log = log
         self._clock = clock
-        self._task = PeriodicTask(self.run, INTERVAL_S, log, "rows past their project's retention cannot be deleted")
-
-    def start(self) -> None:
-        """Start; the first check is after one interval."""
-        self._task.start()
-
-    async def close(self) -> None:
-        """Stop; ClickHouse continues with what it has begun."""
-        await self._task.close()
+        self.task = PeriodicTask(self.run, INTERVAL_S, log, "rows past their project's retention cannot be deleted")
 
     async def run(self) -> None:
         """Delete what is too old now, and what was stored of deleted projects after their erasures were complete: a

@@ -85,15 +85,7 @@ class ErasureWorker:
         self._owner = f"{socket.gethostname()}:{os.getpid()}"
         # The rows that erasures had deleted when none was left, and that time by ClickHouse's clock, in seconds.
         self._deleted_at: dict[str, tuple[Mapping[str, int], int]] = {}
-        self._task = PeriodicTask(self.poll, POLL_INTERVAL_S, log, "erasures cannot be processed; retrying")
-
-    def start(self) -> None:
-        """Start to poll."""
-        self._task.start()
-
-    async def close(self) -> None:
-        """Stop; another gateway, or the next process, continues."""
-        await self._task.close()
+        self.task = PeriodicTask(self.poll, POLL_INTERVAL_S, log, "erasures cannot be processed; retrying")
 
     async def poll(self) -> None:
         """One round. What fails does not stop the rest; raises the first error."""

@@ -20,7 +20,7 @@ from urllib.parse import unquote
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from chassis.errors import StartupError
-from chassis.http.connections.registry import ConnectionRegistry, TrackedConnection
+from chassis.http.connections.registry import ConnectionRegistry
 from chassis.limits.trusted_proxies import TrustedProxies
 from chassis.runtime.settings import ChassisSettings
 from gateway.settings import GatewaySettings
@@ -133,25 +133,10 @@ class Connections:
         self._metrics = metrics
         self._core = core
         self._connecting: set[asyncio.Task[None]] = set()
-        self._registry = ConnectionRegistry(
+        self.registry = ConnectionRegistry(
             max_connections, settings.max_connections_per_address, TrustedProxies(settings.trusted_proxies)
         )
-        metrics.connections.set_function(lambda: len(self._registry))
-
-    def add(self, connection: TrackedConnection, peer: str) -> bool:
-        """Whether there is room for another."""
-        return self._registry.add(connection, peer)
-
-    def remove(self, connection: TrackedConnection) -> None:
-        """The connection has ended."""
-        self._registry.remove(connection)
-
-    def mark(self, connection: TrackedConnection, *, is_busy: bool) -> None:
-        """Whether the connection may be closed in favour of a new one."""
-        if is_busy:
-            self._registry.mark_busy(connection)
-        else:
-            self._registry.mark_idle(connection)
+        metrics.connections.set_function(lambda: len(self.registry))
 
     def count_closed(self, reason: str) -> None:
         """Count a connection that is closed for what its client does, or for want of room."""
@@ -175,10 +160,10 @@ class Connections:
     async def close(self) -> None:
         """Close what is left once the core has stopped."""
         await asyncio.gather(*self._connecting)
-        for connection in self._registry.connections():
+        for connection in self.registry.connections():
             connection.evict()
         for _ in range(CLOSE_ROUNDS):
-            if not len(self._registry):
+            if not len(self.registry):
                 return
             await asyncio.sleep(CLOSE_POLL_S)
 

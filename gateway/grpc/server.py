@@ -33,7 +33,7 @@ from gateway.grpc.connections import (
     Options,
     server_options,
 )
-from gateway.grpc.service import Context, ExportDependencies, ExportService, Handler, MessageReceiver
+from gateway.grpc.service import Context, ExportService, Handler, MessageReceiver
 from gateway.settings import GatewaySettings
 from proto.otlp.protobuf_writer import varint_field
 
@@ -208,15 +208,8 @@ def serve_grpc(
     metrics = GrpcMetrics(telemetry.registry)
 
     async def run(app: web.Application) -> AsyncIterator[None]:
-        exports = ExportService(
-            ExportDependencies(
-                parts=parts,
-                rate_limits=app[RATE_LIMITS],
-                telemetry=telemetry,
-                receiver=MessageReceiver(settings.max_wire_bytes, chassis.body_timeout_s),
-                metrics=metrics,
-            )
-        )
+        receiver = MessageReceiver(settings.max_wire_bytes, chassis.body_timeout_s)
+        exports = ExportService(parts, app[RATE_LIMITS], telemetry, receiver, metrics)
         quarter = fd_limits.connection_budget() // 4  # of the descriptors; the rest is for HTTP
         max_connections = min(chassis.max_connections, max(1, quarter // DESCRIPTORS_PER_CONNECTION))
         core = CoreSocket()

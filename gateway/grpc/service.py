@@ -14,7 +14,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeAlias
 
 import grpc
@@ -31,7 +30,7 @@ from chassis.limits.rate_limits import RateLimits, limit_headers
 from chassis.runtime.telemetry import Telemetry
 from gateway.admission.budgets import MemoryReservation
 from gateway.decompression import IDENTITY
-from gateway.export import METRICS_HINT, ExportParts, count_refused, drop_traceback
+from gateway.export import METRICS_HINT, ExportParts, count_refused
 from gateway.grpc.connections import WINDOW_BYTES, GrpcMetrics, peer_address
 from gateway.outcomes import WIRE_BYTES
 from proto.otlp.policy import Signal
@@ -169,24 +168,25 @@ _OK: Final = "OK"
 _OK_STATUS: Final = 200  # of HTTP, for the access log
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportDependencies:
-    """What the export methods stand on; `parts`, limits and telemetry are shared with HTTP."""
-
-    parts: ExportParts
-    rate_limits: RateLimits
-    telemetry: Telemetry
-    receiver: MessageReceiver
-    metrics: GrpcMetrics
-
-
 class ExportService:
     """`TraceService/Export` and `LogsService/Export`."""
 
-    def __init__(self, dependencies: ExportDependencies) -> None:
-        self._shared, self._parts = dependencies, dependencies.parts
+    def __init__(
+        self,
+        parts: ExportParts,
+        rate_limits: RateLimits,
+        telemetry: Telemetry,
+        receiver: MessageReceiver,
+        metrics: GrpcMetrics,
+    ) -> None:
+        """`parts`, limits and telemetry are shared with HTTP."""
+        self._parts = parts
+        self._rate_limits = rate_limits
+        self._telemetry = telemetry
+        self._receiver = receiver
+        self._metrics = metrics
         self._tasks: set[asyncio.Task[bytes | ApiError]] = set()
-        dependencies.metrics.in_flight.set_function(lambda: len(self._tasks))
+        metrics.in_flight.set_function(lambda: len(self._tasks))
 
     def handlers(self) -> dict[str, Handler]:
         """The handlers by path, that of metrics included."""
@@ -222,7 +222,7 @@ class ExportService:
     async def _observed(self, signal: Signal, path: str, call: GrpcCall, context: Context) -> bytes | ApiError:
         """The response, or the error to end the call with; counted and logged once."""
         started = time.perf_counter()
-        shared, code, status = self._shared, _OK, _OK_STATUS
+        code, status = _OK, _OK_STATUS
         result: bytes | ApiError
         try:
             result = await self._export(signal, call, context, started)
@@ -231,26 +231,26 @@ class ExportService:
         except asyncio.CancelledError:  # of reading, once the client has left; nothing cancels this task
             result = BadRequest(CANCELLED)
         except Exception:
-            shared.telemetry.log.exception("request failed", method="gRPC", path=path, request_id=call.request_id)
+            self._telemetry.log.exception("request failed", method="gRPC", path=path, request_id=call.request_id)
             result = InternalError()
         if isinstance(result, ApiError):
             self._count_refused(signal, call, result)
             code, status = status_code(result).name, result.status
-        shared.metrics.calls.labels(path, code).inc()
+        self._metrics.calls.labels(path, code).inc()
         seconds = time.perf_counter() - started
-        remote = shared.rate_limits.client_address(call)
-        shared.telemetry.record_request(path, "POST", path, status, seconds, remote, call.request_id)
+        remote = self._rate_limits.client_address(call)
+        self._telemetry.record_request(path, "POST", path, status, seconds, remote, call.request_id)
         return result
 
     async def _export(self, signal: Signal, call: GrpcCall, context: Context, started: float) -> bytes:
         """Handle one call. The docstring of the package lists these steps in order."""
-        shared, parts = self._shared, self._parts
+        parts = self._parts
         with self._slot(call) as slot:
-            await check_project_key(call, _NO_QUERY, parts.project_keys, shared.rate_limits)
+            await check_project_key(call, _NO_QUERY, parts.project_keys, self._rate_limits)
             await parts.steps.admit(call)
             with parts.steps.reserve_memory(call) as memory:
                 decoded = await parts.steps.ingest(
-                    call, signal, "protobuf", *await shared.receiver.receive(context, memory, slot), memory
+                    call, signal, "protobuf", *await self._receiver.receive(context, memory, slot), memory
                 )
                 parts.outcomes.observe_latency(signal, time.perf_counter() - started)
                 return export_response(signal, "protobuf", decoded.rejected, decoded.first_fault, decoded.warnings)
@@ -269,11 +269,10 @@ class ExportService:
             slot.release(succeeded=succeeded)
 
     def _count_refused(self, signal: Signal, call: GrpcCall, error: ApiError) -> None:
-        drop_traceback(error)
         count_refused(self._parts.outcomes, call, signal, error, call.get(WIRE_BYTES) or 0)
         self._parts.refusal_cache.add_for(call.client_key, call, error)
 
     async def _reject_metrics(self, _messages: AsyncIterator[bytes], context: Context) -> NoReturn:
         """UNIMPLEMENTED with a hint: exporters send metrics here unless they are configured otherwise."""
-        self._shared.metrics.calls.labels(METRICS, grpc.StatusCode.UNIMPLEMENTED.name).inc()
+        self._metrics.calls.labels(METRICS, grpc.StatusCode.UNIMPLEMENTED.name).inc()
         await context.abort(grpc.StatusCode.UNIMPLEMENTED, METRICS_HINT)

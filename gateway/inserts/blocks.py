@@ -14,7 +14,7 @@ from chassis.source_maps.resolver import ProjectResolver, SourceMaps
 from gateway.inserts.insert_block import InsertBlock
 from gateway.inserts.pending_requests import PendingRequest
 from gateway.journal import Batch, TableDay
-from gateway.outcomes import OutcomeSums, outcome_block
+from gateway.outcomes import OutcomeSums
 from proto.grouping.fingerprint import FINGERPRINT_VERSION, fingerprint
 from proto.otlp.codec import NamedKeySet, build_blocks
 from proto.otlp.native import write_block
@@ -142,7 +142,7 @@ def build_insert_blocks(
     blocks = [
         *build_blocks(decoded, batch_id, named_keys),
         *occurrence_blocks(decoded, batch_id, source_maps, fingerprint_failures),
-        outcome_block(sums.rows(), batch_id, accepted_ms),
+        sums.block(batch_id, accepted_ms),
     ]
     insert_blocks = [InsertBlock(batch_id, block) for block in blocks]
     return sorted(insert_blocks, key=lambda block: block.block.table not in MAIN_TABLES)

@@ -1,7 +1,7 @@
 """Reports what the journals of a directory contain, for operators: counts, sizes, times, reasons; never a byte of a
 request.
 
-Only `requeue` changes files. A journal in use can be inspected too: what is being written at that moment appears torn,
+Nothing is changed. A journal in use can be inspected too: what is being written at that moment appears torn,
 and what is removed meanwhile is skipped.
 """
 
@@ -14,8 +14,6 @@ import msgspec
 
 from gateway.journal.format import frames as fmt
 from gateway.journal.interface import Range
-from gateway.journal.requeue import RequeueResult
-from gateway.journal.requeue import requeue as _requeue
 from gateway.journal.storage import quarantine
 from gateway.journal.storage import quarantine as damage
 from gateway.journal.storage.batch_state import BatchState
@@ -157,13 +155,6 @@ def list_damaged(root: Path, files: Files = _FILES) -> list[DamageNote]:
         if name.endswith(".json")
     ]
     return [note for note in notes if note is not None]
-
-
-def requeue(root: Path, names: Sequence[str] | None, now_ns: int, files: Files = _FILES) -> RequeueResult:
-    """Requeue quarantined requests: those with these names (`QuarantinedRequest.name`), or all. A running gateway
-    finds them, or the next start does. Raises OSError, JournalLocked.
-    """
-    return _requeue(files, root, names, lambda: now_ns)
 
 
 def _inspect_journal(files: Files, directory: Path) -> JournalFacts:

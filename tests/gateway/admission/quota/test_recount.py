@@ -10,7 +10,7 @@ from chassis.db.database import Database
 from control.identity import organization_repository
 from gateway.admission import quota_sync
 from gateway.admission.quota_sync import RECOUNT_INTERVAL, RECOUNT_LAG_S, Recounter
-from gateway.outcomes import OutcomeCounts, outcome_block
+from gateway.outcomes import OutcomeSums
 from proto.storage.tables import INGEST_OUTCOMES
 from tests.gateway.admission.quota.conftest import NOW_S, Process, Shared, month
 
@@ -40,8 +40,10 @@ def telemetry(unexpiring: ClickHouse) -> ClickHouse:
 
 async def store(telemetry: ClickHouse, at_s: float, *counts: tuple[int, str, int]) -> None:
     """Rows of `ingest_outcomes` of one time: project, outcome, items."""
-    rows = [OutcomeCounts(project, "traces", outcome, "", items, 1, 1, {}) for project, outcome, items in counts]
-    block = outcome_block(rows, 1, round(at_s * 1_000))
+    sums = OutcomeSums()
+    for project, outcome, items in counts:
+        sums.add((project, "traces", outcome, ""), items, 1, 1)
+    block = sums.block(1, round(at_s * 1_000))
     await telemetry.insert(block.table, INGEST_OUTCOMES.column_names, block.pieces, token=str(at_s))
 
 
