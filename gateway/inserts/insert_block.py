@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import secrets
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple, Self
@@ -130,7 +130,7 @@ class Inserter:
         self._store = store
         self._breaker = breaker
         self._metrics = metrics
-        self.inserted_blocks = Counter[str]()  # blocks, by table
+        self.inserted_blocks = defaultdict[str, int](int)  # blocks, by table
         self.gate = Gate()
 
     async def insert(self, insert_block: InsertBlock) -> None:

@@ -76,18 +76,9 @@ def _open_journal(
     clean_at, checked, state.clean_at = state.clean_at, state.checked, 0
     salt = _salts(headers)[0] if any(headers.values()) else fmt.new_salt()
     newest = next(iter(ledger_numbers(headers)), 0)
-    ledger = Ledger(
-        context.files,
-        directory_lock.directory,
-        newest,
-        max(context.limits.segment_bytes // LEDGERS_PER_SEGMENT, MIN_LEDGER_BYTES),
-        salt,
-        state,
-        context.metrics,
-        context.log,
-        context.clock,
-    )
-    segment_set = SegmentSet(context.files, ledger, corruption_store, context.metrics, context.log)
+    ledger_bytes = max(context.limits.segment_bytes // LEDGERS_PER_SEGMENT, MIN_LEDGER_BYTES)
+    ledger = Ledger(context, directory_lock.directory, newest, ledger_bytes, salt, state)
+    segment_set = SegmentSet(context, ledger, corruption_store)
     sealed = set(state.sealed)
     gone = _SegmentLoader(directory_lock, context, headers, segment_set, ledger, is_certain=is_certain).load_all()
     has_last = bool(segment_set.segments) and segment_set.segments[-1].first > max(sealed, default=0)

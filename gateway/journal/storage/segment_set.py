@@ -6,14 +6,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-import structlog
-
 from gateway.journal.format import frames as fmt
 from gateway.journal.format.ledger_records import SkipRecord
 from gateway.journal.interface import Batch, DamagedRequests, Entry, Range, RangeSet
-from gateway.journal.storage.context import JournalMetrics
+from gateway.journal.storage.context import JournalContext
 from gateway.journal.storage.directories import LOCK_FILE
-from gateway.journal.storage.files import Files
 from gateway.journal.storage.ledger import Ledger
 from gateway.journal.storage.quarantine import CorruptionStore
 from gateway.journal.storage.scanning import (
@@ -43,20 +40,11 @@ UNCERTAIN_END: Final = (
 class SegmentSet:
     """All segments of a journal, including the one that is being written."""
 
-    def __init__(
-        self,
-        files: Files,
-        ledger: Ledger,
-        corruption_store: CorruptionStore,
-        metrics: JournalMetrics,
-        log: structlog.stdlib.BoundLogger,
-    ) -> None:
+    def __init__(self, context: JournalContext, ledger: Ledger, corruption_store: CorruptionStore) -> None:
         self.segments: list[Segment] = []
-        self._files = files
+        self._files, self._metrics, self._log = context.files, context.metrics, context.log
         self._ledger = ledger
         self._corruption_store = corruption_store
-        self._metrics = metrics
-        self._log = log
         self._unreported: deque[DamagedRequests] = deque()
         self._deleted: list[Segment] = []
         self._recorded = RangeSet()  # reported sequences: concurrent readers must not report them twice
