@@ -8,8 +8,7 @@ from typing import Final
 
 from benchmarks.gateway.bodies import Kind, bodies
 from chassis.runtime.settings import ChassisSettings
-from gateway.inserts.blocks import build_insert_blocks
-from gateway.inserts.insert_block import new_batch_id
+from gateway.inserts.blocks import build_insert_blocks, new_batch_id
 from gateway.inserts.pending_requests import PendingRequest, redecode
 from gateway.settings import GatewaySettings
 from proto.otlp.responses import Media

@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from chassis.errors import ServiceUnavailable
-from gateway.inserts.insert_block import Gate, GateBusy
+from gateway.inserts.blocks import Gate, GateBusy
 from gateway.journal import Journal, JournalLocked
 from gateway.journal.storage import directories
 from gateway.journal.storage.directories import list_journals

@@ -24,9 +24,8 @@ from gateway.ingest.recovery import Recovery
 from gateway.ingest.snapshots import IngestSnapshots
 from gateway.ingest.synchronous import SynchronousIngest
 from gateway.inserts.batch_writer import BatchWriter
-from gateway.inserts.blocks import BlockBuilder
+from gateway.inserts.blocks import BlockBuilder, Gate, Inserter
 from gateway.inserts.derived import BlockRetryQueue, DerivedCoalescer, OutcomeFlusher
-from gateway.inserts.insert_block import Gate, Inserter
 from gateway.inserts.pending_requests import EntryDecoder, JournalReader
 from gateway.inserts.retries import RetryingInserter
 from gateway.inserts.store_state import (

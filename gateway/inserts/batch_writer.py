@@ -36,9 +36,16 @@ import structlog
 
 from chassis.clickhouse import StoreError, StoreRejected, StoreUnavailable
 from chassis.errors import ApiError, InternalError, ServiceUnavailable
-from gateway.inserts.blocks import MAIN_TABLES, BlockBuilder, bisect_batch, main_table_days
+from gateway.inserts.blocks import (
+    MAIN_TABLES,
+    BlockBuilder,
+    Gate,
+    InsertBlock,
+    bisect_batch,
+    main_table_days,
+    new_batch_id,
+)
 from gateway.inserts.derived import DerivedCoalescer
-from gateway.inserts.insert_block import Gate, InsertBlock, new_batch_id
 from gateway.inserts.pending_requests import JournalReader, PendingRequest, sequence_ranges
 from gateway.inserts.retries import DeferredRetry, ResultUnknown, RetryingInserter
 from gateway.journal import Batch, Entry, JournalLike, TableDay

@@ -18,7 +18,7 @@ import structlog
 
 from chassis.clickhouse import StoreBusy, StoreRejected, StoreUnavailable
 from chassis.runtime.periodic import PeriodicTask
-from gateway.inserts.insert_block import InsertBlock, Inserter, merge_blocks, new_batch_id
+from gateway.inserts.blocks import InsertBlock, Inserter, merge_blocks, new_batch_id
 from gateway.inserts.store_state import InsertBreaker
 from gateway.metrics import Metrics
 from gateway.outcomes import OutcomeCounters

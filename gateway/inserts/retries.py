@@ -18,7 +18,7 @@ from typing import Final, Protocol
 import structlog
 
 from chassis.clickhouse import StoreBusy, StoreError, StoreRejected, StoreUnavailable
-from gateway.inserts.insert_block import InsertBlock, Inserter
+from gateway.inserts.blocks import InsertBlock, Inserter
 from gateway.inserts.store_state import TABLES_WITH_BATCH_ID, InsertBreaker, StoredBlockChecker
 from gateway.journal import TableDay
 

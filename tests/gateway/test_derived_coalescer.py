@@ -9,8 +9,8 @@ from structlog.testing import capture_logs
 
 from chassis.clickhouse import ClickHouse, StoreBusy, StoreRejected, StoreUnavailable
 from gateway.inserts import derived
+from gateway.inserts.blocks import InsertBlock, Inserter, merge_blocks
 from gateway.inserts.derived import BlockRetryQueue
-from gateway.inserts.insert_block import InsertBlock, Inserter, merge_blocks
 from gateway.inserts.store_state import InsertBreaker
 from gateway.metrics import Metrics
 from proto.otlp.policy import Block

@@ -22,8 +22,7 @@ from gateway.erasure.journals import MARGIN_NS, JournalErasure
 from gateway.erasure.projects import DeletedProjects, ProjectRetention
 from gateway.erasure.telemetry import ALL_TABLES, DerivedRows, TelemetryErasure
 from gateway.erasure.worker import ErasureWorker
-from gateway.inserts.blocks import build_insert_blocks
-from gateway.inserts.insert_block import InsertBlock
+from gateway.inserts.blocks import InsertBlock, build_insert_blocks
 from gateway.inserts.pending_requests import PendingRequest
 from gateway.journal.format import frames
 from gateway.journal.storage.quarantine import QUARANTINE_DIRECTORY

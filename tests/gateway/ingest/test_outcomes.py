@@ -18,9 +18,8 @@ from prometheus_client import CollectorRegistry
 from chassis.clickhouse import StoreError, StoreRejected, StoreUnavailable
 from gateway.ingest.recovery import Recovery
 from gateway.inserts.batch_writer import BatchWriter
-from gateway.inserts.blocks import BlockBuilder
+from gateway.inserts.blocks import BlockBuilder, Gate, Inserter
 from gateway.inserts.derived import BlockRetryQueue, DerivedCoalescer
-from gateway.inserts.insert_block import Gate, Inserter
 from gateway.inserts.pending_requests import DecodeResult, EntryDecoder, JournalReader, decode_entries
 from gateway.inserts.retries import RetryingInserter
 from gateway.inserts.store_state import InsertBreaker, StoredBlockChecker
