@@ -12,30 +12,18 @@ boundaries and tokens of its own, until the offending request is alone. That req
 can be requeued. A block that fails repeatedly while other blocks succeed is bisected as well, but no request is
 quarantined for that. In the mode `store` there is seldom time for it: a failed insert pauses all others, and requests
 have a deadline.
-
-The modes differ in what they can repeat:
-
-journal   Work that cannot be done now, for lack of memory, descriptors or disk space, or because an insert may still
-          take effect, is retried later from the journal (`DeferredRetry`), so that waiting takes no memory.
-memory    Such work is retried while its batch keeps its memory and its insert slot.
-store     Requests wait for their response, with a deadline: after it they are answered 503. A refused request is
-          answered 500. Spans and logs of a batch that is partly stored by then are completed in the background.
-
-Without a journal nothing can restore derived rows that are missing after a crash, so no request waits for them: they
-are inserted together with those of the next batches (`DerivedCoalescer`). Only the trace index goes first, so that a
-trace is found as soon as it is acknowledged.
 """
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 import structlog
 
 from chassis.clickhouse import StoreError, StoreRejected, StoreUnavailable
-from chassis.errors import ApiError, InternalError, ServiceUnavailable
+from chassis.errors import InternalError, ServiceUnavailable
 from gateway.inserts.blocks import (
     MAIN_TABLES,
     BlockBuilder,
@@ -47,16 +35,12 @@ from gateway.inserts.blocks import (
 )
 from gateway.inserts.derived import DerivedCoalescer
 from gateway.inserts.pending_requests import JournalReader, PendingRequest, sequence_ranges
-from gateway.inserts.retries import DeferredRetry, ResultUnknown, RetryingInserter
-from gateway.journal import Batch, Entry, JournalLike, TableDay
-from gateway.metrics import REFUSED, ItemAccounting
+from gateway.inserts.retries import DeferredRetry, JournalRecorder, ResultUnknown, RetryingInserter
+from gateway.journal import Batch, Entry, JournalLike, Range, TableDay
+from gateway.metrics import ItemAccounting
 from proto.otlp.policy import Signal
 from proto.storage.tables import INGEST_OUTCOMES
 
-T = TypeVar("T")
-
-RECORD_TRIES: Final = 30
-RECORD_RETRY_S: Final = 1.0
 STORE_UNAVAILABLE: Final = "The telemetry store is temporarily unavailable; retry later."
 # Retry-After of a request that waited until the deadline. Exporters limit all attempts to ten seconds and drop requests
 # whose retry would be later; of the ten seconds, two are left.
@@ -81,6 +65,7 @@ class BatchWriter:
         """New batches wait while `gate` is closed. `clock` gives nanoseconds since 1970."""
         self._journal = journal
         self._reader = reader
+        self._recorder = JournalRecorder(journal, reader, accounting)
         self._builder = builder
         self._inserter = inserter
         self._derived = derived
@@ -98,10 +83,10 @@ class BatchWriter:
     async def write(self, requests: Sequence[PendingRequest]) -> None:
         """Form a batch of requests, and store it."""
         requests = sorted(requests, key=lambda request: request.sequence)
-        batch = self._new_batch(requests, self._clock() // 10**6)
+        batch = _new_batch(self._clock() // 10**6, sequence_ranges(requests))
         async with self._gate:
             try:
-                await self._record_with_retry(lambda: self._journal.begin(batch))
+                await self._recorder.begin(batch)
             except Exception as error:  # noqa: BLE001 (whatever it is, the batch is stored)
                 # The disk has taken no bytes for half a minute, so its contents may soon be lost. If the process ends
                 # before the disk recovers, the rows are stored twice, which is better than not at all. (Without the
@@ -142,11 +127,11 @@ class BatchWriter:
 
     async def quarantine(self, entry: Entry, error: Exception) -> None:
         """Quarantine a request that can no longer be decoded."""
-        batch = self._single_entry_batch(entry, self._clock() // 10**6)
+        batch = _new_batch(self._clock() // 10**6, [(entry.sequence, entry.sequence)])
 
         async def work(*, retried: bool) -> None:  # noqa: ARG001 (both steps may be repeated)
-            await self._record_with_retry(lambda: self._journal.begin(batch))
-            await self._quarantine(batch, error, entry.request.signal, entry.request.accepted)
+            await self._recorder.begin(batch)
+            await self._recorder.quarantine(batch, _reason(error), entry.request.signal, entry.request.accepted)
 
         await self._deferred_retry.attempt(work)
 
@@ -157,12 +142,10 @@ class BatchWriter:
         batch, and so its tokens, because it may be stored already. So may the quarantined requests.
         """
         rest = batch._replace(ranges=sequence_ranges(good))
-        undecodable = [self._single_entry_batch(entry, batch.made_ms) for entry, _ in bad]
+        undecodable = [_new_batch(batch.made_ms, [(entry.sequence, entry.sequence)]) for entry, _ in bad]
 
         async def work(*, retried: bool) -> None:  # noqa: ARG001 (repeating it with the same parts is the same split)
-            await self._record_with_retry(
-                lambda: self._journal.split(batch.batch_id, [*undecodable, *([rest] if good else [])])
-            )
+            await self._recorder.split(batch.batch_id, [*undecodable, *([rest] if good else [])])
 
         await self._deferred_retry.attempt(work)
         for part, (entry, error) in zip(undecodable, bad, strict=True):
@@ -249,7 +232,7 @@ class BatchWriter:
                     return None
                 if isinstance(error, StoreUnavailable):
                     raise  # the retry finds stored blocks by counting
-                self._drop(insert_block, error)
+                self._derived.give_up(insert_block, _reason(error))
             else:
                 rows[insert_block.table_day] = insert_block.block.rows
         return rows
@@ -322,10 +305,10 @@ class BatchWriter:
 
     async def _split(self, batch: Batch, skip: frozenset[TableDay], groups: Sequence[Sequence[PendingRequest]]) -> None:
         """Split a batch and store the parts. They are created once, so that a retry records the same split."""
-        parts = [self._new_batch(group, batch.made_ms)._replace(skip=skip) for group in groups]
+        parts = [_new_batch(batch.made_ms, sequence_ranges(group))._replace(skip=skip) for group in groups]
 
         async def work(*, retried: bool) -> None:
-            await self._record_with_retry(lambda: self._journal.split(batch.batch_id, parts))
+            await self._recorder.split(batch.batch_id, parts)
             for part, group in zip(parts, groups, strict=True):
                 await self.store(part, group, retried=retried)
 
@@ -353,55 +336,27 @@ class BatchWriter:
                 await self._inserter.insert(insert_block, retried=False)
                 inserted.add(insert_block.table_day)
             except StoreError as error:
-                self._drop(insert_block, error)
+                self._derived.give_up(insert_block, _reason(error))
         return inserted
 
     async def _quarantine_with_retry(self, batch: Batch, error: Exception, signal: Signal, items: int) -> None:
         async def work(*, retried: bool) -> None:  # noqa: ARG001 (it may be repeated)
-            await self._quarantine(batch, error, signal, items)
+            await self._recorder.quarantine(batch, _reason(error), signal, items)
 
         await self._deferred_retry.attempt(work)
-
-    async def _quarantine(self, batch: Batch, error: Exception, signal: Signal, items: int) -> None:
-        quarantined = await self._record_with_retry(lambda: self._journal.quarantine(batch, _reason(error)))
-        if not self._journal.durable:
-            self._accounting.lost(signal, items, REFUSED)
-        elif quarantined:
-            self._accounting.quarantined(signal, items)
-        else:  # it can no longer be read either
-            self._reader.count_damaged()
-
-    async def _record_with_retry(self, record: Callable[[], Awaitable[T]]) -> T:
-        """Retry for half a minute, in case a full disk or memory is freed; then raise."""
-        for _ in range(RECORD_TRIES):
-            try:
-                return await record()
-            except (ApiError, OSError, MemoryError):
-                await asyncio.sleep(RECORD_RETRY_S)
-        return await record()
-
-    def _new_batch(self, requests: Sequence[PendingRequest], made_ms: int) -> Batch:
-        return Batch(new_batch_id(), made_ms, sequence_ranges(requests))
-
-    def _single_entry_batch(self, entry: Entry, made_ms: int) -> Batch:
-        return Batch(new_batch_id(), made_ms, ((entry.sequence, entry.sequence),))
 
     def _is_begun(self, batch: Batch, requests: Sequence[PendingRequest]) -> bool:
         """Whether a larger batch, of which this one is a part, has stored some of these spans or logs."""
         return not batch.skip.isdisjoint(main_table_days(requests))
 
-    def _drop(self, insert_block: InsertBlock, error: Exception) -> None:
-        """Give up derived rows that are permanently refused: their spans and logs are stored, so that `sluice repair`
-        can derive the rows again.
-        """
-        block = insert_block.block
-        self._accounting.metrics.lost_rows.labels(block.table).inc(block.rows)
-        self._log.error("rows lost", table=block.table, day=block.day, rows=block.rows, reason=_reason(error))
-
 
 def deadline_of(requests: Sequence[PendingRequest]) -> float:
     """When the last of the requests is answered 503, by the loop's clock; infinite for acknowledged ones."""
     return max(request.deadline for request in requests)
+
+
+def _new_batch(made_ms: int, ranges: Sequence[Range]) -> Batch:
+    return Batch(new_batch_id(), made_ms, tuple(ranges))
 
 
 def _reason(error: Exception) -> str:

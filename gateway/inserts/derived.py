@@ -234,6 +234,12 @@ class DerivedCoalescer:
         for insert_block in blocks:
             self._retry_queue.add(insert_block)
 
+    def give_up(self, insert_block: InsertBlock, reason: str) -> None:
+        """Count and log derived rows that are permanently refused: their spans and logs are stored, so that `sluice
+        repair` can derive the rows again.
+        """
+        self._retry_queue.drop(insert_block, reason)
+
     async def flush(self) -> None:
         """Insert all blocks that were added before this call; returns when each is stored or in the retry queue."""
         async with self._flushing:

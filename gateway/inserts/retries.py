@@ -1,5 +1,5 @@
-"""Retries: of the insert of one block (`RetryingInserter`), and of work that cannot be done now (`DeferredRetry`), so
-that no acknowledged request waits for the next start of the process.
+"""Retries: of the insert of one block (`RetryingInserter`), of records in the journal (`JournalRecorder`), and of work
+that cannot be done now (`DeferredRetry`), so that no acknowledged request waits for the next start of the process.
 
 A block is inserted until ClickHouse has it or the deadline of its requests has passed. A failed attempt may have an
 unknown result: ClickHouse did not say that it stored nothing, so the rows may be stored, or appear later. A retry with
@@ -11,16 +11,22 @@ are answered 503 and sent again, so its delivery is at least once.
 import asyncio
 import math
 import random
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextvars import Context
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import structlog
 
 from chassis.clickhouse import StoreBusy, StoreError, StoreRejected, StoreUnavailable
+from chassis.errors import ApiError
 from gateway.inserts.blocks import InsertBlock, Inserter
+from gateway.inserts.pending_requests import JournalReader
 from gateway.inserts.store_state import TABLES_WITH_BATCH_ID, InsertBreaker, StoredBlockChecker
-from gateway.journal import TableDay
+from gateway.journal import Batch, JournalLike, TableDay
+from gateway.metrics import REFUSED, ItemAccounting
+from proto.otlp.policy import Signal
+
+T = TypeVar("T")
 
 MAX_BACKOFF_S: Final = 0.25
 AVAILABILITY_WAIT_S: Final = 60.0  # per wait for ClickHouse; repeated until it is available
@@ -194,6 +200,45 @@ class RetryingInserter:
 
 def _block_key(insert_block: InsertBlock) -> _BlockKey:
     return insert_block.batch_id, insert_block.block.table, insert_block.block.day
+
+
+RECORD_TRIES: Final = 30
+RECORD_RETRY_S: Final = 1.0
+
+
+class JournalRecorder:
+    """Records batches in a journal. Retries for half a minute, in case a full disk or memory is freed; then raises."""
+
+    def __init__(self, journal: JournalLike, reader: JournalReader, accounting: ItemAccounting) -> None:
+        self._journal = journal
+        self._reader = reader
+        self._accounting = accounting
+
+    async def begin(self, batch: Batch) -> None:
+        """Record a batch before anything of it is sent."""
+        await self._retry(lambda: self._journal.begin(batch))
+
+    async def split(self, batch_id: int, parts: Sequence[Batch]) -> None:
+        """Record that `parts` replace a batch."""
+        await self._retry(lambda: self._journal.split(batch_id, parts))
+
+    async def quarantine(self, batch: Batch, reason: str, signal: Signal, items: int) -> None:
+        """Quarantine the only request of a batch, and count its items; without a journal they are lost."""
+        quarantined = await self._retry(lambda: self._journal.quarantine(batch, reason))
+        if not self._journal.durable:
+            self._accounting.lost(signal, items, REFUSED)
+        elif quarantined:
+            self._accounting.quarantined(signal, items)
+        else:  # it can no longer be read either
+            self._reader.count_damaged()
+
+    async def _retry(self, record: Callable[[], Awaitable[T]]) -> T:
+        for _ in range(RECORD_TRIES):
+            try:
+                return await record()
+            except (ApiError, OSError, MemoryError):
+                await asyncio.sleep(RECORD_RETRY_S)
+        return await record()
 
 
 PAUSE_S: Final = 15.0

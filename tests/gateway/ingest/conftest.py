@@ -27,7 +27,7 @@ def soon_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.inserts.retries.PAUSE_S", 0.05)
     monkeypatch.setattr("gateway.inserts.pending_requests.RETRY_S", 0.05)
     monkeypatch.setattr("gateway.ingest.recovery.RETRY_S", 0.05)
-    monkeypatch.setattr("gateway.inserts.batch_writer.RECORD_RETRY_S", 0.01)
+    monkeypatch.setattr("gateway.inserts.retries.RECORD_RETRY_S", 0.01)
     monkeypatch.setattr("gateway.inserts.store_state.OUTAGE_S", 0.0)
 
 

@@ -312,7 +312,7 @@ async def test_what_is_left_is_decoded_little_by_little(start: Start, monkeypatc
 
 
 async def test_a_quarantine_that_fails_is_retried(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.inserts.batch_writer.RECORD_TRIES", 1)
+    monkeypatch.setattr("gateway.inserts.retries.RECORD_TRIES", 1)
     set_aside, failures = Journal.quarantine, [1, 2, 3, 4, 5]
 
     async def failing(journal: Journal, batch: Batch, reason: str) -> int:

@@ -225,7 +225,7 @@ async def test_a_batch_whose_boundaries_cannot_be_recorded_is_stored(
 
     monkeypatch.setattr(Journal, "begin", begin)
     if times == 2:
-        monkeypatch.setattr("gateway.inserts.batch_writer.RECORD_TRIES", 0)
+        monkeypatch.setattr("gateway.inserts.retries.RECORD_TRIES", 0)
         monkeypatch.setattr("gateway.ingest.journaled.CHECK_INTERVAL_S", 0.01)
     gateway = await start(RecordingStore())
     for number in (1, 2, 3, 4):
