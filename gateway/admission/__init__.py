@@ -7,5 +7,5 @@
     LargeResourceBudget.admit         decoded: may the large resources and scopes be stored unabridged
     Quota.reserve                     decoded: do the accepted items fit into the month
 
-`FairShare` divides slots and memory between clients and projects.
+`FairShare` divides slots and memory between clients and projects (`chassis.limits.fairness`).
 """
