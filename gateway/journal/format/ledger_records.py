@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from gateway.journal.format import frames as fmt
+from gateway.journal.format.frames import BEGIN, CLEAN, FINISH, MISSING, SEALED, SKIP, SPLIT, STATE
 from gateway.journal.interface import Batch, Range, TableDay
 
 
@@ -94,14 +94,14 @@ Record = (
 )
 
 _KINDS: Final[Mapping[type[Record], int]] = {
-    BeginRecord: fmt.BEGIN,
-    FinishRecord: fmt.FINISH,
-    SplitRecord: fmt.SPLIT,
-    SkipRecord: fmt.SKIP,
-    SealRecord: fmt.SEALED,
-    StateRecord: fmt.STATE,
-    CleanShutdownRecord: fmt.CLEAN,
-    MissingRecord: fmt.MISSING,
+    BeginRecord: BEGIN,
+    FinishRecord: FINISH,
+    SplitRecord: SPLIT,
+    SkipRecord: SKIP,
+    SealRecord: SEALED,
+    StateRecord: STATE,
+    CleanShutdownRecord: CLEAN,
+    MissingRecord: MISSING,
 }
 _TYPES: Final[Mapping[int, type[Record]]] = {kind: record for record, kind in _KINDS.items()}
 
