@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from gateway.journal.format.ledger_records import (
+from gateway.journal.format import (
     CleanShutdownRecord,
     SkipRecord,
     SplitRecord,

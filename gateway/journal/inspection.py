@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from gateway.journal.format import frames as fmt
+from gateway.journal import format as fmt
 from gateway.journal.interface import Range
 from gateway.journal.storage import quarantine
 from gateway.journal.storage import quarantine as damage

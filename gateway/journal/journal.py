@@ -10,8 +10,8 @@ from typing import Final, TypeVar
 import structlog
 
 from chassis.errors import PayloadTooLarge, ServiceUnavailable
+from gateway.journal import format as fmt
 from gateway.journal.core import DiskFull, JournalCore
-from gateway.journal.format import frames as fmt
 from gateway.journal.interface import (
     Batch,
     DamagedRequests,

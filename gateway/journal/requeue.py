@@ -18,8 +18,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from gateway.journal.format.frames import new_salt
-from gateway.journal.format.ledger_records import BeginRecord
+from gateway.journal.format import BeginRecord, new_salt
 from gateway.journal.interface import JournalLocked, Range
 from gateway.journal.storage.batch_state import BatchState
 from gateway.journal.storage.directories import LOCK_FILE, list_journals

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from chassis.errors import StartupError
+from gateway.journal import format as fmt
 from gateway.journal.core import JournalCore
-from gateway.journal.format import frames as fmt
-from gateway.journal.format.ledger_records import SealRecord
+from gateway.journal.format import SealRecord
 from gateway.journal.interface import RangeSet, RecoveredState
 from gateway.journal.requeue import finish_requeue
 from gateway.journal.storage.batch_state import BatchState

@@ -19,8 +19,8 @@ import msgspec
 
 from chassis.errors import StartupError
 from chassis.runtime.telemetry import redact_text
+from gateway.journal import format as fmt
 from gateway.journal import inspection
-from gateway.journal.format import frames as fmt
 from gateway.journal.inspection import JournalFacts, QuarantinedRequest, SegmentFacts, SegmentReport
 from gateway.journal.requeue import requeue
 from gateway.journal.storage.files import Files

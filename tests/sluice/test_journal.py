@@ -14,7 +14,7 @@ from crc32c import crc32c
 from prometheus_client import CollectorRegistry
 
 from gateway.journal import Batch, Journal, JournaledRequest, JournalLimits, JournalMetrics, inspection
-from gateway.journal.format.frames import VERSION
+from gateway.journal.format import VERSION
 from gateway.journal.storage.files import Files
 from proto.otlp.policy import Policy
 from sluice.main import main

@@ -19,7 +19,7 @@ An unreadable record is treated as if it had never existed. Consequences, by rec
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from gateway.journal.format.ledger_records import (
+from gateway.journal.format import (
     BeginRecord,
     CleanShutdownRecord,
     FinishRecord,

@@ -25,8 +25,8 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from gateway.journal.format import frames as fmt
-from gateway.journal.format.ledger_records import MissingRecord, SealRecord
+from gateway.journal import format as fmt
+from gateway.journal.format import MissingRecord, SealRecord
 from gateway.journal.interface import DamagedRequests, Range, RangeSet
 from gateway.journal.storage.batch_state import BatchState
 from gateway.journal.storage.context import JournalContext

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from gateway.journal.format import frames as fmt
-from gateway.journal.format.ledger_records import Record, decode_record, encode_record
+from gateway.journal import format as fmt
+from gateway.journal.format import Record, decode_record, encode_record
 from gateway.journal.storage.batch_state import BatchState
 from gateway.journal.storage.context import JournalContext
 from gateway.journal.storage.files import Files, rename_durable, write_all, write_temporary

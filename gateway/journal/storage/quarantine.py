@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from gateway.journal.format import frames as fmt
-from gateway.journal.format.ledger_records import BeginRecord, begin_record, decode_record, encode_record
+from gateway.journal import format as fmt
+from gateway.journal.format import BeginRecord, begin_record, decode_record, encode_record
 from gateway.journal.interface import Batch, Entry, JournaledRequest, Range, RangeSet, TableDay
 from gateway.journal.storage.files import Files, write_atomic
 from gateway.journal.storage.scanning import (

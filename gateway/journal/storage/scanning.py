@@ -17,8 +17,8 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from gateway.journal.format import frames as fmt
-from gateway.journal.format.frames import (
+from gateway.journal import format as fmt
+from gateway.journal.format import (
     FRAME_HEADER_BYTES,
     FRAME_MAGIC,
     POLICY,

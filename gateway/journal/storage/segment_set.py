@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from gateway.journal.format import frames as fmt
-from gateway.journal.format.ledger_records import SkipRecord
+from gateway.journal import format as fmt
+from gateway.journal.format import SkipRecord
 from gateway.journal.interface import Batch, DamagedRequests, Entry, Range, RangeSet
 from gateway.journal.storage.context import JournalContext
 from gateway.journal.storage.directories import LOCK_FILE

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from gateway.journal.format import frames as fmt
-from gateway.journal.format.ledger_records import SealRecord
+from gateway.journal import format as fmt
+from gateway.journal.format import SealRecord
 from gateway.journal.interface import JournaledRequest
 from gateway.journal.storage.files import Files, write_all, write_atomic
 from proto.otlp.policy import Policy

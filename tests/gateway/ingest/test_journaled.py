@@ -20,7 +20,7 @@ from gateway.ingest.journaled import LaneBacklog
 from gateway.ingest.lanes import Lane, LaneLimits
 from gateway.inserts.pending_requests import DecodeResult, PendingRequest, decode_entries
 from gateway.journal import Batch, Entry, Journal
-from gateway.journal.format.frames import PAGE
+from gateway.journal.format import PAGE
 from gateway.journal.storage.files import Files
 from proto.otlp.codec import decode
 from proto.otlp.policy import Policy

@@ -9,8 +9,8 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from gateway.journal import Batch, DamagedRequests, Entry, JournaledRequest, JournalLimits, JournalMetrics, Range
+from gateway.journal import format as fmt
 from gateway.journal.core import JournalCore
-from gateway.journal.format import frames as fmt
 from gateway.journal.startup import open_journal
 from gateway.journal.storage.context import JournalContext
 from gateway.journal.storage.directories import lock_journal

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gateway.journal import Batch, DamagedRequests, Range
-from gateway.journal.format import frames as fmt
+from gateway.journal import format as fmt
 from gateway.journal.inspection import list_damaged
 from gateway.journal.storage.quarantine import DamageNote
 from gateway.journal.storage.scanning import JournalFrame, scan

@@ -23,7 +23,7 @@ from gateway.journal import (
     RecoveredState,
     find_orphans,
 )
-from gateway.journal.format import frames as fmt
+from gateway.journal import format as fmt
 from gateway.journal.storage.files import Files
 from gateway.journal.storage.scanning import run_to_completion
 from gateway.journal.storage.segments import BLOCK_BYTES

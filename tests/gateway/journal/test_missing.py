@@ -8,7 +8,7 @@ import pytest
 
 from chassis.errors import StartupError
 from gateway.journal import Batch, DamagedRequests
-from gateway.journal.format import frames as fmt
+from gateway.journal import format as fmt
 from gateway.journal.inspection import list_damaged
 from gateway.journal.storage.consistency import (
     MISSING,
