@@ -9,8 +9,8 @@ files byte by byte, and what a crash between any two steps leaves.
         JournalCore.commit            encodes the group as frames (`pack_group`): one write and one sync of the open
                                       segment (`SegmentWriter.append`). If the disk fails, the group is cut off, skipped
                                       and refused, and the next group gets a new segment
-        JournalCore.begin, .finish, .split   append records (`format.ledger_records`) to the `Ledger`; `BatchState` is
-                                      the state that all records add up to
+        JournalCore.begin, .finish, .split   append records (`gateway.journal.format`) to the `Ledger`; `BatchState`
+                                      is the state that all records add up to
         SegmentSet.read, .read_batch  read requests from the segments (`storage.scanning`); `read` leaves out what is
                                       finished or in a batch
         JournalCore.quarantine        moves the requests of a batch to quarantine; `requeue` reverses it

@@ -29,14 +29,7 @@ LEDGER: Final = 2
 
 POLICY: Final = 1  # kinds of frames
 REQUEST: Final = 2
-BEGIN: Final = 16
-FINISH: Final = 17
-SPLIT: Final = 18
-SKIP: Final = 19
-SEALED: Final = 20
-CLEAN: Final = 21
-STATE: Final = 22
-MISSING: Final = 23
+BEGIN: Final = 16  # those of other records: `_KINDS`
 
 FLAG_SLOW: Final = 1
 FRAME_HEADER_BYTES: Final = 64
@@ -310,13 +303,13 @@ Record = (
 
 _KINDS: Final[Mapping[type[Record], int]] = {
     BeginRecord: BEGIN,
-    FinishRecord: FINISH,
-    SplitRecord: SPLIT,
-    SkipRecord: SKIP,
-    SealRecord: SEALED,
-    StateRecord: STATE,
-    CleanShutdownRecord: CLEAN,
-    MissingRecord: MISSING,
+    FinishRecord: 17,
+    SplitRecord: 18,
+    SkipRecord: 19,
+    SealRecord: 20,
+    StateRecord: 22,
+    CleanShutdownRecord: 21,
+    MissingRecord: 23,
 }
 _TYPES: Final[Mapping[int, type[Record]]] = {kind: record for record, kind in _KINDS.items()}
 

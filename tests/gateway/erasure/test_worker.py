@@ -24,7 +24,7 @@ from gateway.erasure.telemetry import ALL_TABLES, DerivedRows, TelemetryErasure
 from gateway.erasure.worker import ErasureWorker
 from gateway.inserts.blocks import InsertBlock, build_insert_blocks
 from gateway.inserts.pending_requests import PendingRequest
-from gateway.journal import format
+from gateway.journal import format as fmt
 from gateway.journal.storage.quarantine import QUARANTINE_DIRECTORY
 from gateway.journal.storage.segments import SEGMENT_SUFFIX
 from proto.otlp.codec import decode
@@ -310,7 +310,7 @@ async def test_a_journal_with_older_segments_is_waited_for(erasing: Erasing) -> 
     journal = erasing.journals / "0"
     journal.mkdir(parents=True)
     segment = journal / f"{1:020d}{SEGMENT_SUFFIX}"
-    segment.write_bytes(format.pack_file_header(format.FileHeader(format.SEGMENT, 1, NOW_NS, b"s" * 8)))
+    segment.write_bytes(fmt.pack_file_header(fmt.FileHeader(fmt.SEGMENT, 1, NOW_NS, b"s" * 8)))
     await erasing.worker.poll()  # registers it
     erasure = await erasing.request(ErasureKind.PROJECT)
     waiting = await erasing.poll_until(erasure, lambda found: "release older requests" in (found.message or ""))
@@ -322,8 +322,8 @@ async def test_a_journal_with_older_segments_is_waited_for(erasing: Erasing) -> 
     retries = [one.retry_at for one in (waiting, late) if one.retry_at is not None]
     pauses = [round((retry - at).total_seconds()) for retry, at in zip(retries, (began, erasing.now()), strict=True)]
     assert pauses == [worker_module.RETRY_S, worker_module.MAX_RETRY_S], "the longer it waits, the less often it counts"
-    later = format.FileHeader(format.SEGMENT, 1, NOW_NS + 2 * MARGIN_NS, b"s" * 8)
-    segment.write_bytes(format.pack_file_header(later))
+    later = fmt.FileHeader(fmt.SEGMENT, 1, NOW_NS + 2 * MARGIN_NS, b"s" * 8)
+    segment.write_bytes(fmt.pack_file_header(later))
     await erasing.poll_until(erasure, is_completed)
 
 
