@@ -51,7 +51,7 @@ class Account:
     """
 
     __slots__ = (
-        *("_recorded", "_shared", "_has_redis", "needs_refresh", "has_quota", "is_looked_up", "month", "org_id"),
+        *("recorded", "shared", "_has_redis", "needs_refresh", "has_quota", "is_looked_up", "month", "org_id"),
         *("recount_at", "reserved", "unrecorded", "unrecorded_since", "unshared"),
     )
 
@@ -67,23 +67,13 @@ class Account:
         self.unrecorded_since = 0.0
         self.unshared = 0
         self._has_redis = has_redis
-        self._recorded = 0  # the record when it was last read or written
-        self._shared = 0
+        self.recorded = 0  # the record when it was last read or written
+        self.shared = 0  # the total in Redis at the last synchronization
 
     @property
     def used(self) -> int:
         """Items used in the month, as far as this process knows, including reserved ones."""
-        return max(self._recorded + self.unrecorded, self._shared + self.unshared) + self.reserved
-
-    @property
-    def recorded(self) -> int:
-        """The record's total when it was last read or written."""
-        return self._recorded
-
-    @property
-    def shared(self) -> int:
-        """Redis's total at the last synchronization."""
-        return self._shared
+        return max(self.recorded + self.unrecorded, self.shared + self.unshared) + self.reserved
 
     @property
     def recordable(self) -> int:
@@ -103,13 +93,9 @@ class Account:
         if self._has_redis:
             self.unshared += items
 
-    def observe_total(self, total: int) -> None:
-        """The record was read, and has `total` items."""
-        self._recorded = total
-
     def record(self, total: int, items: int, now_s: float) -> None:
         """The record has `total`, with `items` of this process that were written at `now_s`."""
-        self._recorded = total
+        self.recorded = total
         self.unrecorded -= items
         self.unrecorded_since = now_s
 
@@ -117,11 +103,11 @@ class Account:
         """Do not write these items: the record may have them already, or they are so old that a recount may have
         counted them. This process counts them until the record is read again.
         """
-        self.record(self._recorded + items, items, now_s)
+        self.record(self.recorded + items, items, now_s)
 
     def share(self, total: int, items: int) -> None:
         """Redis has `total`, with `items` of this process that it did not have before."""
-        self._shared = total
+        self.shared = total
         self.unshared -= items
 
 

@@ -31,6 +31,7 @@ from chassis.clickhouse import QueryLimits, StoreError
 from chassis.db.database import Database, DatabaseUnavailable
 from chassis.redis import Redis, RedisUnavailable, Script
 from chassis.runtime.periodic import PeriodicTask
+from chassis.runtime.tasks import cancel_tasks
 from gateway.admission.quota import NANOS_PER_SECOND, Account, Accounts, Quota
 
 
@@ -108,10 +109,7 @@ class DatabaseSync:
 
     async def close(self) -> None:
         """Write the remaining usage."""
-        lookups = list(self._lookups.values())
-        for task in lookups:
-            task.cancel()
-        await asyncio.gather(*lookups, return_exceptions=True)
+        await cancel_tasks(*self._lookups.values())
         try:
             await self._write_all([account for account in self._accounts.all() if account.recordable])
         except DatabaseUnavailable:
@@ -158,7 +156,7 @@ class DatabaseSync:
         async with self._database.read() as connection:
             totals = await read_usage(connection, accounts[0].month.name, [account.org_id for account in accounts])
         for account in accounts:
-            account.observe_total(totals.get(account.org_id, 0))
+            account.recorded = totals.get(account.org_id, 0)
 
 
 def _month(account: Account) -> str:
@@ -288,7 +286,7 @@ class Recounter:
             projects = await list_project_ids(connection, org_id)
         counted = await self._count(projects, account.month.begins, now_s - RECOUNT_LAG_S)
         async with self._database.write() as connection:
-            account.observe_total(await set_usage_at_least(connection, month, org_id, counted))
+            account.recorded = await set_usage_at_least(connection, month, org_id, counted)
 
     async def _count(self, projects: Sequence[int], begins_s: float, ends_s: float) -> int:
         total = 0

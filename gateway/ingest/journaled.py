@@ -23,6 +23,7 @@ import structlog
 from chassis.errors import ServiceUnavailable
 from chassis.limits.fairness import FairShare
 from chassis.runtime.health import Dependency, OptionalDependency
+from chassis.runtime.tasks import cancel_tasks
 from gateway.ingest.interface import AcceptedRequest
 from gateway.ingest.lanes import Lane, LaneLimits, SlowLaneRule
 from gateway.ingest.recovery import Recovery
@@ -116,16 +117,12 @@ class LaneBacklog:
 
     async def drain(self) -> None:
         """Write the requests in memory, and read no more."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await cancel_tasks(self._task)
         await self._lane.drain()
 
     async def close(self) -> None:
         """Cancel batches that are being written, and stop reading; the journal has their requests."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await cancel_tasks(self._task)
         await self._lane.close()
 
     def _has_deferred(self, project: int) -> bool:
@@ -313,9 +310,7 @@ class JournaledIngest:
     async def close(self) -> None:
         """Store the requests in memory for at most DRAIN_S; with a durable journal, only if ClickHouse is up."""
         self._unsubscribe()
-        if self._recovery_task is not None:
-            self._recovery_task.cancel()
-            await asyncio.gather(self._recovery_task, return_exceptions=True)
+        await cancel_tasks(self._recovery_task)
         if self._breaker.is_up or not self._journal.durable:
             await self._drain()
         await asyncio.gather(self._fresh.close(), self._slow.close(), self._writer.close())

@@ -11,6 +11,7 @@ from contextvars import Context
 from functools import partial
 from typing import Final, NamedTuple
 
+from chassis.runtime.tasks import cancel_tasks
 from gateway.inserts.pending_requests import PendingRequest
 from gateway.settings import GatewaySettings
 from proto.otlp.policy import NANOS_PER_DAY, DecodedPayload
@@ -153,9 +154,7 @@ class Lane:
         """Cancel the batches being written, and write no more."""
         self._closed = True
         self._cancel_linger()
-        for task in self._writing:
-            task.cancel()
-        await asyncio.gather(*self._writing, return_exceptions=True)
+        await cancel_tasks(*self._writing)
 
     def _is_full(self) -> bool:
         return self._queue.items >= self._limits.items or self._queue.nbytes >= self._limits.nbytes

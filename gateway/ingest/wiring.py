@@ -16,6 +16,7 @@ import structlog
 from chassis.runtime.health import Dependency, NotReady
 from chassis.runtime.periodic import PeriodicTask
 from chassis.runtime.settings import ChassisSettings
+from chassis.runtime.tasks import cancel_tasks
 from chassis.runtime.telemetry import Telemetry
 from chassis.source_maps.resolver import SourceMaps
 from gateway.ingest.interface import Ingest
@@ -99,9 +100,7 @@ class OrphanRecovery:
     async def close(self) -> None:
         """Release the journals that are taken over; the next process continues with them."""
         await self._periodic_task.close()
-        for task in self._recovering:
-            task.cancel()
-        await asyncio.gather(*self._recovering, return_exceptions=True)
+        await cancel_tasks(*self._recovering)
 
     async def _scan(self) -> None:
         for directory in await asyncio.to_thread(find_orphans, self._directory):

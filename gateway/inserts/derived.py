@@ -18,6 +18,7 @@ import structlog
 
 from chassis.clickhouse import StoreBusy, StoreRejected, StoreUnavailable
 from chassis.runtime.periodic import PeriodicTask
+from chassis.runtime.tasks import cancel_tasks
 from gateway.inserts.blocks import InsertBlock, Inserter, merge_blocks, new_batch_id
 from gateway.inserts.store_state import InsertBreaker
 from gateway.metrics import Metrics
@@ -139,9 +140,7 @@ class BlockRetryQueue:
                 await self._empty.wait()
         except TimeoutError:
             pass
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await cancel_tasks(self._task)
         while self._queue:
             self.drop(self._queue.popleft(), "the gateway stopped before they were stored")
 
@@ -247,9 +246,7 @@ class DerivedCoalescer:
 
     async def close(self, timeout_s: float) -> None:
         """Insert the remaining blocks, at most `timeout_s`; the rest is left to the retry queue."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await cancel_tasks(self._task)
         try:
             async with asyncio.timeout(timeout_s):
                 await self.flush()

@@ -19,6 +19,7 @@ import structlog
 
 from chassis.clickhouse import StoreBusy, StoreError, StoreRejected, StoreUnavailable
 from chassis.errors import ApiError
+from chassis.runtime.tasks import cancel_tasks
 from gateway.inserts.blocks import InsertBlock, Inserter
 from gateway.inserts.pending_requests import JournalReader
 from gateway.inserts.store_state import TABLES_WITH_BATCH_ID, InsertBreaker, StoredBlockChecker
@@ -289,9 +290,7 @@ class DeferredRetry:
 
     async def close(self) -> None:
         """Cancel deferred work; the next start does it."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_tasks(*self._tasks)
 
     async def _until_done(self, work: RetryableWork) -> None:
         while True:

@@ -25,6 +25,7 @@ import structlog
 
 from chassis.clickhouse import QueryLimits, StoreError, StoreUnavailable
 from chassis.runtime.periodic import PeriodicTask
+from chassis.runtime.tasks import cancel_tasks
 from gateway.journal import Batch, TableDay
 from gateway.metrics import Metrics
 from proto.storage.tables import ERROR_OCCURRENCES, INGEST_OUTCOMES, LOGS, SPANS, TABLES
@@ -138,9 +139,7 @@ class InsertBreaker:
 
     async def close(self) -> None:
         """Stop probing."""
-        if self._probing is not None:
-            self._probing.cancel()
-            await asyncio.gather(self._probing, return_exceptions=True)
+        await cancel_tasks(self._probing)
 
     def _set_refusing(self, table: str, *, now: bool) -> None:
         (self._refusing.add if now else self._refusing.remove)(table)
