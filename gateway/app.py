@@ -12,10 +12,9 @@ from aiohttp import web
 
 from chassis.clickhouse import ClickHouse
 from chassis.db.database import Database
-from chassis.http.access import ProjectKeyCheck, project_key, public
+from chassis.http.access import ProjectKeyCheck
 from chassis.http.cors import RATE_HEADERS, Cors
-from chassis.http.preparse import PreParseFilter
-from chassis.http.route import Route, cross_origin
+from chassis.http.route import cross_origin
 from chassis.http.web import CleanupContext, Service
 from chassis.redis import Redis
 from chassis.runtime.memory_limit import available_bytes
@@ -24,7 +23,6 @@ from chassis.runtime.periodic import PeriodicTask
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
 from chassis.source_maps.resolver import SourceMaps
-from gateway import http
 from gateway.admission.budgets import LargeResourceBudget, MemoryBudget
 from gateway.admission.concurrency import ConcurrencyLimiter, target_latency_s
 from gateway.admission.quota_sync import QuotaService
@@ -34,16 +32,13 @@ from gateway.erasure.projects import DeletedProjects, ProjectRetention
 from gateway.erasure.telemetry import DerivedRows, TelemetryErasure
 from gateway.erasure.worker import CompileFilters, ErasureWorker
 from gateway.export import Decoder, ExportParts, ExportSteps
-from gateway.http import ExportHandlers, OtlpResponses, reject_metrics
+from gateway.http import ExportHandlers, OtlpResponses, export_routes
 from gateway.ingest.snapshots import IngestSnapshots
 from gateway.ingest.wiring import StoragePipeline, TelemetryStore, build_ingest
 from gateway.metrics import Metrics
 from gateway.outcomes import OutcomeCounters
 from gateway.settings import GatewaySettings
 
-TRACES: Final = "/v1/traces"
-LOGS: Final = "/v1/logs"
-METRICS: Final = "/v1/metrics"
 MAX_THREADS: Final = 4
 
 
@@ -154,7 +149,7 @@ def service(
         await quota_service.close()
         threads.shutdown(wait=True)
 
-    routes = cross_origin(_routes(handlers, responses, refusal_cache), cors)
+    routes = cross_origin(export_routes(handlers, responses, refusal_cache), cors)
     resources: list[CleanupContext] = [run, trim_task]
     if concurrency_limiter is not None:
         resources.append(concurrency_limiter.task)
@@ -200,24 +195,3 @@ def _cors(settings: GatewaySettings) -> Cors:
         exposed=("retry-after", "x-request-id", *RATE_HEADERS),
         trusts_named_origins=True,
     )
-
-
-def _routes(handlers: ExportHandlers, responses: OtlpResponses, pre_parse_filter: PreParseFilter) -> list[Route]:
-    routes = [
-        Route(
-            "POST",
-            path,
-            handler,
-            project_key(),
-            render_error=responses.error,
-            operation=operation,
-            pre_parse_filter=pre_parse_filter,
-        )
-        for path, handler, operation in (
-            (TRACES, handlers.export_traces, http.EXPORT_TRACES),
-            (LOGS, handlers.export_logs, http.EXPORT_LOGS),
-        )
-    ]
-    # Not part of the API, but exporters send here unless configured otherwise. The key is not checked.
-    routes.append(Route("POST", METRICS, reject_metrics, public(), render_error=responses.status))
-    return routes

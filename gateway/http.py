@@ -5,7 +5,7 @@
     ExportSteps.ingest                           what `gateway.export` does for every protocol
     OtlpResponses.success, error                 renders the response, and counts refusals
 
-`openapi` declares the same operations for `/openapi.json`.
+`export_routes` declares the routes, for the server and for `/openapi.json`.
 """
 
 import time
@@ -18,9 +18,12 @@ from msgspec import Meta
 
 from chassis.auth.project_credential import MAX_KEY_LENGTH, MAX_PROJECT_ID_LENGTH
 from chassis.errors import ApiError, UnsupportedMediaType, envelope
+from chassis.http.access import project_key, public
 from chassis.http.body import read_body
 from chassis.http.media_type import is_utf_8
 from chassis.http.operation import Body, ErrorBody, ErrorSpec, Operation, Parameter, ResponseSpec, Tag
+from chassis.http.preparse import PreParseFilter
+from chassis.http.route import Route
 from gateway.admission.budgets import MemoryReservation
 from gateway.decompression import ENCODINGS, IDENTITY, content_encoding
 from gateway.export import METRICS_HINT, ExportSteps, count_refused
@@ -30,6 +33,9 @@ from proto.errors import ErrorCode
 from proto.otlp.policy import DecodedPayload, Signal
 from proto.otlp.responses import CONTENT_TYPES, Media, Violation, export_response, status_json, status_protobuf
 
+TRACES: Final = "/v1/traces"
+LOGS: Final = "/v1/logs"
+METRICS: Final = "/v1/metrics"
 JSON: Final = CONTENT_TYPES["json"]
 PROTOBUF: Final = CONTENT_TYPES["protobuf"]
 INGESTION: Final = Tag("ingestion", "OTLP/HTTP ingestion of spans and log records, in protobuf or JSON.")
@@ -249,3 +255,25 @@ class ExportHandlers:
         )
         memory.set(len(wire))
         return wire
+
+
+def export_routes(handlers: ExportHandlers, responses: OtlpResponses, pre_parse_filter: PreParseFilter) -> list[Route]:
+    """The routes of OTLP, with their access rules."""
+    routes = [
+        Route(
+            "POST",
+            path,
+            handler,
+            project_key(),
+            render_error=responses.error,
+            operation=operation,
+            pre_parse_filter=pre_parse_filter,
+        )
+        for path, handler, operation in (
+            (TRACES, handlers.export_traces, EXPORT_TRACES),
+            (LOGS, handlers.export_logs, EXPORT_LOGS),
+        )
+    ]
+    # Not part of the API, but exporters send here unless configured otherwise. The key is not checked.
+    routes.append(Route("POST", METRICS, reject_metrics, public(), render_error=responses.status))
+    return routes

@@ -20,7 +20,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import groupby
 from typing import Final, Protocol, Self
 
 import structlog
@@ -102,8 +101,8 @@ class DatabaseSync:
                 to_read.append(account)
         try:
             await self._write_all(to_write)
-            for _, group in groupby(sorted(to_read, key=_month), key=_month):
-                await self._read(list(group))
+            for month in sorted({account.month.name for account in to_read}):
+                await self._read([account for account in to_read if account.month.name == month])
         except DatabaseUnavailable:
             self._metrics.failures.labels("database").inc()
 
@@ -157,10 +156,6 @@ class DatabaseSync:
             totals = await read_usage(connection, accounts[0].month.name, [account.org_id for account in accounts])
         for account in accounts:
             account.recorded = totals.get(account.org_id, 0)
-
-
-def _month(account: Account) -> str:
-    return account.month.name
 
 
 SYNC_INTERVAL_S: Final = 0.2

@@ -30,7 +30,7 @@ from gateway.journal.format import (
 )
 from gateway.journal.interface import Range
 from gateway.journal.storage.files import Files
-from gateway.journal.storage.segments import BlockIndex, Segment, SegmentBlock
+from gateway.journal.storage.segments import BlockIndex, Segment
 
 T = TypeVar("T")
 
@@ -333,23 +333,6 @@ def _index_frame(segment: Segment, blocks: BlockIndex, frame: JournalFrame, limi
         segment.add(blocks, head.sequence, frame.offset, head, head.size, slow=slow)
     elif head.kind == fmt.POLICY and (policy := fmt.read_policy(bytes(frame.payload))) is not None:
         segment.policies[head.policy_id] = policy
-
-
-def blocks_from(segment: Segment, first: int) -> Iterator[SegmentBlock]:
-    """The blocks of a segment with sequences from `first` on, up to what is its last request when iteration begins.
-
-    Requests may be written between the steps of a reader: the last block grows, and a new one begins behind it. A
-    reader that continued with the new block would miss what the previous one gained meanwhile.
-    """
-    blocks = segment.block_index
-    if not blocks:
-        return
-    tail = len(blocks) - 1
-    end = blocks.get(tail, segment.last, segment.length)
-    for number in range(blocks.find(first), tail + 1):
-        block = end if number == tail else blocks.get(number, segment.last, segment.length)
-        # Requests missing before the first readable one belong to the first block.
-        yield block if number else block._replace(first=segment.first, start=fmt.PAGE)
 
 
 def run_to_completion(steps: CooperativeSteps[T]) -> T:

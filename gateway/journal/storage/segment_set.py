@@ -18,7 +18,6 @@ from gateway.journal.storage.scanning import (
     Damage,
     IndexResult,
     JournalFrame,
-    blocks_from,
     build_reader,
     frames_and_damage,
     index_segment,
@@ -280,7 +279,7 @@ class SegmentSet:
 
     def _indexed_blocks(self, segment: Segment, first: int) -> CooperativeSteps[Iterator[SegmentBlock]]:
         yield from self.ensure_indexed(segment)
-        return blocks_from(segment, first)
+        return segment.blocks_from(first)
 
     def _read_block(self, segment: Segment, block: SegmentBlock, wanted: RangeSet) -> CooperativeSteps[list[Entry]]:
         """The `wanted` requests of a block. Those that are missing in two reads are damaged."""

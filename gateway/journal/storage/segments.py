@@ -3,7 +3,7 @@
 import contextlib
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -157,6 +157,22 @@ class Segment:
         if not self.block_index:
             return self.oldest_ns
         return self.block_index.get(self.block_index.find(sequence), self.last, self.length).received_s * 10**9
+
+    def blocks_from(self, first: int) -> Iterator[SegmentBlock]:
+        """The blocks with sequences from `first` on, up to what is the last request when iteration begins.
+
+        Requests may be written between the steps of a reader: the last block grows, and a new one begins behind it. A
+        reader that continued with the new block would miss what the previous one gained meanwhile.
+        """
+        blocks = self.block_index
+        if not blocks:
+            return
+        tail = len(blocks) - 1
+        end = blocks.get(tail, self.last, self.length)
+        for number in range(blocks.find(first), tail + 1):
+            block = end if number == tail else blocks.get(number, self.last, self.length)
+            # Requests missing before the first readable one belong to the first block.
+            yield block if number else block._replace(first=self.first, start=fmt.PAGE)
 
 
 def segment_name(first: int) -> str:
