@@ -6,7 +6,7 @@ read its body and render the result; the steps between are here:
     ExportSteps.ingest            decompresses, decodes, reserves the quota, submits
       Decoder.decompress, decode  columns and outcomes, in a thread if the body is large
       find_field_errors           for a malformed JSON body, one issue per field
-    count_refused                 the outcome of a request that ends with an error
+    count_refused                 counts a request that ends with an error
 """
 
 import asyncio

@@ -140,7 +140,7 @@ class DatabaseSync:
                 for account, items in written:
                     totals.append(await add_usage(connection, account.month.name, account.org_id, items))
         except BaseException:  # also a cancellation
-            if len(totals) == len(written):  # the commit failed: its outcome is unknown
+            if len(totals) == len(written):  # the commit failed: its result is unknown
                 for account, items in written:
                     self._defer_to_recount(account, items, now_s)
             raise

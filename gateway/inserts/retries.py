@@ -74,7 +74,7 @@ class RetryingInserter:
         token, or know the token though the rows are gone; so rows of tables with a batch id are counted.
 
         Raises StoreRejected, and StoreUnavailable for a block that fails repeatedly while others succeed: then nothing
-        of it is stored. Raises OutcomeUnknown while that is not certain. With a `deadline` (of the loop's clock), also
+        of it is stored. Raises ResultUnknown while that is not certain. With a `deadline` (of the loop's clock), also
         raises StoreUnavailable when it has passed; then it is not certain that nothing is stored.
         """
         key, countable = _block_key(insert_block), insert_block.block.table in TABLES_WITH_BATCH_ID
