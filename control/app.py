@@ -40,7 +40,7 @@ from control.identity.scim.roles import apply_roles
 from control.identity.scim.routes import build_scim_routes
 from control.identity.sso.dns import DnsResolver, TxtResolver
 from control.identity.sso.routes import build_sso_routes
-from control.inbound_routes import build_webhook_routes
+from control.inbound.routes import build_webhook_routes
 from control.issues.follower import IssueFollower
 from control.issues.housekeeping import IssueHousekeeping
 from control.issues.issues import IssueHandlers

@@ -20,8 +20,8 @@ from prometheus_client import CollectorRegistry, Counter
 
 from chassis.db.database import Database
 from chassis.errors import ApiError
+from chassis.limits.allowance import BURST_S, Allowance
 from chassis.runtime.periodic import PeriodicTask
-from chassis.source_maps.allowance import BURST_S, WorkAllowance
 from chassis.source_maps.fair_cache import FairCache
 from chassis.source_maps.repository import read_content, read_index, read_revisions
 from proto.source_maps.compact_map import MAX_LOADED_BYTES, CompactMap, OriginalFrame
@@ -125,7 +125,7 @@ class SourceMaps:
         self._indexes = FairCache[_Index | None](MAX_INDEXED)
         self._maps = FairCache[CompactMap | _Missing | None](max_bytes)
         self._frames = FairCache[OriginalFrame | _Missing | None](MAX_FRAME_BYTES)
-        self._allowance = WorkAllowance(burst_s, clock)
+        self._allowance = Allowance(burst_s, clock)
         self._retry_at = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._unresolved = Counter(

@@ -31,12 +31,11 @@ from control.governance.billing.history import Outcome, SubscriptionEvent
 from control.governance.billing.repository import StoredSubscription
 from control.http.context import HandlerContext
 from control.identity import organization_repository
-from control.inbound.webhooks.metrics import DeliveryOutcome
+from control.inbound.webhooks.metrics import WebhookOutcome
 from control.inbound.webhooks.platform import PayloadError, header
-from control.inbound.webhooks.platform_events import EventResult, apply_once
+from control.inbound.webhooks.platform_events import EventResult, EventSource, apply_once
 from control.inbound.webhooks.receiver import MAX_EVENT_BYTES, WebhookReceiver
 from control.inbound.webhooks.signatures import verify_payments
-from control.inbound.webhooks.tables import EventSource
 from control.plans import Plans
 
 SOURCE: Final = EventSource.PAYMENTS.value
@@ -104,12 +103,12 @@ class Payments:
         try:
             answer = await self._process(parse_event(body), request_id(request))
         except PayloadError as error:
-            self.receiver.metrics.count(SOURCE, DeliveryOutcome.INVALID)
+            self.receiver.metrics.count(SOURCE, WebhookOutcome.INVALID)
             raise BadRequest(str(error)) from error
         except Exception:
-            self.receiver.metrics.count(SOURCE, DeliveryOutcome.FAILED)
+            self.receiver.metrics.count(SOURCE, WebhookOutcome.FAILED)
             raise
-        outcome = DeliveryOutcome.DUPLICATE if answer["duplicate"] else DeliveryOutcome.PROCESSED
+        outcome = WebhookOutcome.DUPLICATE if answer["duplicate"] else WebhookOutcome.PROCESSED
         self.receiver.metrics.count(SOURCE, outcome)
         return json_response(answer)
 

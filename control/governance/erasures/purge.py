@@ -69,9 +69,9 @@ from control.identity.sso.tables import (
     sso_settings,
 )
 from control.identity.user_repository import leave_home
-from control.inbound.chat.tables import chat_updates
+from control.inbound.chat.update_queue import chat_updates
 from control.inbound.integrations.tables import inbound_deliveries, integrations
-from control.inbound.webhooks.tables import platform_events
+from control.inbound.webhooks.platform_events import platform_events
 from control.issues.releases.tables import (
     code_reverts,
     commit_issues,

@@ -28,14 +28,11 @@ from control.audit.record import Actor, record
 from control.identity.chat_links import repository as link_repository
 from control.identity.chat_links.model import ChatUser, StoredChatLink
 from control.inbound.chat import commands, update_queue
-from control.inbound.chat.access import AccessLost, find_access, load_access
-from control.inbound.chat.commands import Caller, Command
+from control.inbound.chat.commands import AccessLost, Caller, Command, find_access, load_access
 from control.inbound.chat.payloads import CommandCall, Press
 from control.inbound.chat.replies import Markup, Reply
-from control.inbound.chat.update_queue import NewUpdate
-from control.inbound.chat.updater import ChatUpdater
-from control.inbound.webhooks.platform_events import AppliedEvent, EventResult, apply_once, was_applied
-from control.inbound.webhooks.tables import EventSource
+from control.inbound.chat.update_queue import ChatUpdater, NewUpdate
+from control.inbound.webhooks.platform_events import AppliedEvent, EventResult, EventSource, apply_once, was_applied
 from control.notify.message import Message
 from control.secrets.secret_box import SecretBox
 from proto.identity import PrincipalKind

@@ -18,12 +18,11 @@ from control.inbound.chat import commands, payloads
 from control.inbound.chat.actor import ChatActor, PressResult, Surface
 from control.inbound.chat.replies import CHAT_A_MARKUP, chat_a_reply
 from control.inbound.chat.update_queue import NewUpdate
-from control.inbound.webhooks.metrics import DeliveryOutcome
+from control.inbound.webhooks.metrics import WebhookOutcome
 from control.inbound.webhooks.platform import PayloadError, header
-from control.inbound.webhooks.platform_events import AppliedEvent
+from control.inbound.webhooks.platform_events import AppliedEvent, EventSource
 from control.inbound.webhooks.receiver import MAX_EVENT_BYTES, WebhookReceiver
 from control.inbound.webhooks.signatures import verify_chat_a
-from control.inbound.webhooks.tables import EventSource
 from control.notify.channels.config import Kind
 from control.notify.channels.validation import PLATFORM_HOSTS, ChannelRules, matches_any_host
 from control.notify.deliveries.platforms.chat_a import card
@@ -155,16 +154,16 @@ class ChatA:
         try:
             return parse(body)
         except PayloadError as error:
-            self._receiver.metrics.count(SOURCE, DeliveryOutcome.INVALID)
+            self._receiver.metrics.count(SOURCE, WebhookOutcome.INVALID)
             raise BadRequest(str(error)) from error
 
     def _applied(self, applied: AppliedEvent) -> web.StreamResponse:
-        outcome = DeliveryOutcome.DUPLICATE if applied.duplicate else DeliveryOutcome.PROCESSED
+        outcome = WebhookOutcome.DUPLICATE if applied.duplicate else WebhookOutcome.PROCESSED
         self._receiver.metrics.count(SOURCE, outcome)
         return json_response(applied.answer)
 
     def _answer(self, body: dict[str, Any]) -> web.StreamResponse:
-        self._receiver.metrics.count(SOURCE, DeliveryOutcome.PROCESSED)
+        self._receiver.metrics.count(SOURCE, WebhookOutcome.PROCESSED)
         return json_response(body)
 
     def _updates(self, result: PressResult, url: str) -> list[NewUpdate]:

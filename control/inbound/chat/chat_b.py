@@ -22,12 +22,11 @@ from control.inbound.chat.chat_a import TAG
 from control.inbound.chat.payloads import CommandCall, UnhandledInteraction, parse_interaction
 from control.inbound.chat.replies import CHAT_B_MARKUP, Reply, chat_b_content
 from control.inbound.chat.update_queue import NewUpdate
-from control.inbound.webhooks.metrics import DeliveryOutcome
+from control.inbound.webhooks.metrics import WebhookOutcome
 from control.inbound.webhooks.platform import PayloadError, header
-from control.inbound.webhooks.platform_events import AppliedEvent
+from control.inbound.webhooks.platform_events import AppliedEvent, EventSource
 from control.inbound.webhooks.receiver import MAX_EVENT_BYTES, WebhookReceiver
 from control.inbound.webhooks.signatures import verify_ed25519
-from control.inbound.webhooks.tables import EventSource
 from control.notify.deliveries.platforms.chat_b import embed
 
 SOURCE: Final = ChatPlatform.CHAT_B.value
@@ -96,7 +95,7 @@ class ChatB:
         try:
             parsed = parse_interaction(body, self._api_url)
         except PayloadError as error:
-            self._receiver.metrics.count(SOURCE, DeliveryOutcome.INVALID)
+            self._receiver.metrics.count(SOURCE, WebhookOutcome.INVALID)
             raise BadRequest(str(error)) from error
         if isinstance(parsed, UnhandledInteraction):
             applied = AppliedEvent(_PLAIN_ANSWERS[parsed], duplicate=False)
@@ -104,7 +103,7 @@ class ChatB:
             applied = await self._actor.command(request, parsed, self._surface)
         else:
             applied = await self._actor.press(request, parsed, self._surface)
-        outcome = DeliveryOutcome.DUPLICATE if applied.duplicate else DeliveryOutcome.PROCESSED
+        outcome = WebhookOutcome.DUPLICATE if applied.duplicate else WebhookOutcome.PROCESSED
         self._receiver.metrics.count(SOURCE, outcome)
         return json_response(applied.answer)
 

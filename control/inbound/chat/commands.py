@@ -1,4 +1,4 @@
-"""`/sluice ...`: what chat users can ask and do, the same on every platform."""
+"""`/sluice ...`: what chat users can ask and do, the same on every platform, and what they may."""
 
 import re
 from dataclasses import dataclass
@@ -8,10 +8,11 @@ from typing import Final, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.auth.membership_status import any_disabled, common_scopes, load_membership_statuses
 from chassis.auth.model import AuthorizationContext
 from chassis.auth.tables import projects
 from chassis.db.database import to_milliseconds
-from chassis.errors import Conflict, NotFound
+from chassis.errors import Conflict, Forbidden, NotFound
 from chassis.http.validation import Issues
 from chassis.issues.states import short_id
 from chassis.issues.tables import IssueStatus, issues
@@ -23,13 +24,63 @@ from control.approvals.schemas import REQUEST_ID_PATTERN, check_prose
 from control.approvals.tables import MAX_REASON_LENGTH
 from control.approvals.voting import VoteOutcome, VoteRequest
 from control.audit.record import record
-from control.inbound.chat.access import require_scope
+from control.identity import enforcement
+from control.identity.chat_links import repository as link_repository
+from control.identity.chat_links.model import ChatUser, StoredChatLink
 from control.inbound.chat.replies import Markup, Reply
 from control.issues import lifecycle
 from control.issues.lifecycle import Resolution
 from control.issues.model import IssueRecord
 from control.issues.references import parse_short_id
-from proto.identity import SLUG_PATTERN, Scope
+from proto.identity import SLUG_PATTERN, PrincipalKind, Scope
+
+LEFT: Final = "You are no longer a member of the organization that your chat user is linked with."
+SSO_REQUIRED: Final = (
+    "The organization requires single sign-on: log in through the identity provider and link your chat user again."
+)
+
+
+class AccessLost(Exception):
+    """The link works no more, or not now. The message is for the chat user."""
+
+
+async def find_access(
+    connection: AsyncConnection, user: ChatUser
+) -> tuple[StoredChatLink, AuthorizationContext] | None:
+    """The link of the chat user and what it may do; None if it is not linked. Raises AccessLost."""
+    found = await link_repository.find_of_user(connection, user)
+    if found is None:
+        return None
+    link, org_slug = found
+    return link, await load_access(connection, link, org_slug)
+
+
+async def load_access(connection: AsyncConnection, link: StoredChatLink, org_slug: str) -> AuthorizationContext:
+    """The live rights of the link's principal; `token_id` is the id of the link. As for sessions, an organization that
+    enforces single sign-on accepts links of sessions that a provider vouched for, and of the owner who keeps a way in.
+    Raises AccessLost.
+    """
+    found = await load_membership_statuses(connection, link.org_id, [link.principal_id])
+    scopes, status = common_scopes(found, None), found[link.principal_id]
+    if scopes is None or status.role is None or any_disabled(found) or status.kind is not PrincipalKind.USER:
+        raise AccessLost(LEFT)
+    if not await _permits(connection, link):
+        raise AccessLost(SSO_REQUIRED)
+    return AuthorizationContext(link.principal_id, link.id, link.org_id, org_slug, status.role, scopes)
+
+
+def require_scope(access: AuthorizationContext, *wanted: Scope) -> None:
+    """Raises Forbidden without one of the scopes."""
+    if access.scopes.isdisjoint(wanted):
+        raise Forbidden(f"Your role in {access.org_slug} lacks {' or '.join(sorted(wanted))}.")
+
+
+async def _permits(connection: AsyncConnection, link: StoredChatLink) -> bool:
+    """The same as `enforcement.permits` for a session."""
+    if link.is_federated or not await enforcement.is_enforced(connection, link.org_id):
+        return True
+    return await enforcement.find_break_glass(connection, link.org_id) == link.principal_id
+
 
 MAX_LISTED: Final = 10
 MAX_PROJECTS: Final = 50  # that are looked through for the errors of an organization

@@ -1,6 +1,6 @@
 """How many bytes of bodies an organization may store, between two runs of housekeeping.
 
-Housekeeping bounds what is stored in the end (`control.inbound.webhooks.housekeeping`); until it runs, this does. A delivery
+Housekeeping bounds what is stored in the end (`control.inbound.webhooks.task`); until it runs, this does. A delivery
 beyond is applied all the same, but without its body it cannot be processed again.
 """
 

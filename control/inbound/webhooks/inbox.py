@@ -1,20 +1,12 @@
-"""Applies verified deliveries to the database, each once: its effects and its result in one transaction.
-
-    process     waits until the delivery is applied, and returns its result; the stored one if it was applied before
-    _apply      one write transaction for deliveries that wait, an organization's after another's
-
-A write transaction costs an fsync, so deliveries that arrive together share one. Those that their platform can apply
-together (`apply_together`) share statements, too; each other one has a savepoint. A delivery that fails leaves no
-effect and is stored as failed; sent again, it is applied again. Without an answer, because the process died or its
-client went away, the platform sends it again, and gets the stored result if there is one.
-"""
+"""A queue in memory in which every holder has its turn: nobody waits for all that another one has put in."""
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 import structlog
@@ -23,11 +15,64 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.db.database import Database, DatabaseUnavailable
 from chassis.errors import ApiError, NotFound, ServiceUnavailable
-from control.inbound.integrations import delivery_repository, repository
-from control.inbound.integrations.delivery_repository import DeliveryAttempt
-from control.inbound.integrations.model import DeliveryStatus, Hook, Integration, StoredInboundDelivery
-from control.inbound.webhooks.fair_queue import FairQueue
+from control.inbound.integrations import store
+from control.inbound.integrations.store import EventAttempt
+from control.inbound.integrations.tables import DeliveryStatus, Hook, Integration, StoredWebhookEvent
 from control.inbound.webhooks.platform import PayloadError
+
+T = TypeVar("T")
+
+
+class FairQueue(Generic[T]):
+    """At most `limit` items, and `limit_of_one` of one holder."""
+
+    def __init__(self, limit: int, limit_of_one: int) -> None:
+        self._limit = limit
+        self._limit_of_one = limit_of_one
+        self._size = 0
+        self._waiting: OrderedDict[str, deque[T]] = OrderedDict()  # whose turn is next comes first; none is empty
+        self._filled = asyncio.Event()
+
+    def put(self, holder: str, item: T) -> None:
+        """Raises asyncio.QueueFull."""
+        if self._size >= self._limit or len(self._waiting.get(holder, ())) >= self._limit_of_one:
+            raise asyncio.QueueFull
+        self._of(holder).append(item)
+
+    def put_back(self, items: Iterable[tuple[str, T]]) -> None:
+        """What was taken with its holders, to be taken next, in this order."""
+        for holder, item in reversed(list(items)):
+            self._of(holder).appendleft(item)
+            self._waiting.move_to_end(holder, last=False)
+
+    async def take(self, most: int) -> list[T]:
+        """Wait for an item; returns at most so many, one of each holder in turn."""
+        await self._filled.wait()
+        taken: list[T] = []
+        while self._waiting and len(taken) < most:
+            holder, of_holder = self._waiting.popitem(last=False)
+            taken.append(of_holder.popleft())
+            if of_holder:
+                self._waiting[holder] = of_holder
+        self._size -= len(taken)
+        if not self._waiting:
+            self._filled.clear()
+        return taken
+
+    def take_all(self) -> list[T]:
+        """Everything that waits."""
+        taken = [item for of_holder in self._waiting.values() for item in of_holder]
+        self._waiting.clear()
+        self._filled.clear()
+        self._size = 0
+        return taken
+
+    def _of(self, holder: str) -> deque[T]:
+        """The items of a holder, one of which will be added."""
+        self._size += 1
+        self._filled.set()
+        return self._waiting.setdefault(holder, deque())
+
 
 MAX_WAITING: Final = 1_000
 MAX_WAITING_OF_ONE: Final = 500  # organization
@@ -47,7 +92,7 @@ class HookChanged(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class VerifiedDelivery:
+class VerifiedEvent:
     """A delivery to apply. `body`: sealed, None if it is not kept. `redelivered`: the one that is processed again.
 
     `apply_together` applies many of what integrations have sent (`content`), with a result for each; None for those
@@ -60,13 +105,13 @@ class VerifiedDelivery:
     event: str
     body: bytes | None
     apply: Apply = field(repr=False)
-    redelivered: StoredInboundDelivery | None = None
+    redelivered: StoredWebhookEvent | None = None
     apply_together: ApplyTogether | None = field(default=None, repr=False)
     content: Any = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessedDelivery:
+class ProcessedEvent:
     """`duplicate`: it was applied before, and nothing has changed."""
 
     result: Mapping[str, Any]
@@ -76,10 +121,10 @@ class ProcessedDelivery:
 class _Waiting:
     __slots__ = ("delivery", "future", "outcome")
 
-    def __init__(self, delivery: VerifiedDelivery) -> None:
+    def __init__(self, delivery: VerifiedEvent) -> None:
         self.delivery = delivery
-        self.future: asyncio.Future[ProcessedDelivery] = asyncio.get_running_loop().create_future()
-        self.outcome: ProcessedDelivery | Exception | None = None
+        self.future: asyncio.Future[ProcessedEvent] = asyncio.get_running_loop().create_future()
+        self.outcome: ProcessedEvent | Exception | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -109,7 +154,7 @@ class Inbox:
         for one in self._queue.take_all():
             _fail(one, ServiceUnavailable("The service is shutting down."))
 
-    async def process(self, delivery: VerifiedDelivery) -> ProcessedDelivery:
+    async def process(self, delivery: VerifiedEvent) -> ProcessedEvent:
         """Apply a delivery; it is applied although the caller is cancelled. Raises HookChanged, PayloadError, what
         `apply` raises, and DatabaseUnavailable; ServiceUnavailable if too many wait.
         """
@@ -150,16 +195,16 @@ class Inbox:
         done: list[_Waiting] = []
         async with self._database.write() as connection:
             now = self._now()
-            versions = await repository.load_versions(connection, {one.delivery.hook.integration.id for one in batch})
+            versions = await store.load_versions(connection, {one.delivery.hook.integration.id for one in batch})
             keys: dict[str, set[str]] = {}
             for one in batch:
                 keys.setdefault(one.delivery.hook.integration.id, set()).add(one.delivery.key)
-            known = await delivery_repository.find_by_keys(connection, keys)
+            known = await store.find_events(connection, keys)
             results = await _apply_together(connection, batch, versions, known, now)
-            attempts: dict[tuple[str, str], tuple[DeliveryAttempt, str]] = {}
+            attempts: dict[tuple[str, str], tuple[EventAttempt, str]] = {}
             for one in sorted(batch, key=lambda one: one not in results):
                 if one in results:
-                    attempt: DeliveryAttempt | None = _processed(one, results[one], now)
+                    attempt: EventAttempt | None = _processed(one, results[one], now)
                 elif time.monotonic() <= deadline or not done:
                     attempt = await self._apply_one(connection, one, versions, known, attempts, now)
                 else:
@@ -168,7 +213,7 @@ class Inbox:
                     attempts[one.key] = attempt, attempt.id or one.delivery.id
                 done.append(one)
             stored = list(attempts.values())
-            await delivery_repository.store(connection, [one for one, _ in stored], [name for _, name in stored])
+            await store.record_attempts(connection, [one for one, _ in stored], [name for _, name in stored])
         for one in done:
             _answer(one)
         return [one for one in batch if one not in done]
@@ -178,10 +223,10 @@ class Inbox:
         connection: AsyncConnection,
         one: _Waiting,
         versions: Mapping[str, int],
-        known: Mapping[tuple[str, str], StoredInboundDelivery],
-        attempts: Mapping[tuple[str, str], tuple[DeliveryAttempt, str]],
+        known: Mapping[tuple[str, str], StoredWebhookEvent],
+        attempts: Mapping[tuple[str, str], tuple[EventAttempt, str]],
         now: datetime,
-    ) -> DeliveryAttempt | None:
+    ) -> EventAttempt | None:
         """Apply one delivery in a savepoint; None if nothing is to be stored."""
         delivery = one.delivery
         integration = delivery.hook.integration
@@ -191,13 +236,13 @@ class Inbox:
         if one.key in attempts:
             before = attempts[one.key][0]
             if before.status is DeliveryStatus.PROCESSED and before.result is not None:
-                one.outcome = ProcessedDelivery(before.result, duplicate=True)
+                one.outcome = ProcessedEvent(before.result, duplicate=True)
             else:
                 one.outcome = ServiceUnavailable("The same delivery has just failed.")
             return None
         stored = known.get(one.key)
         if delivery.redelivered is None and stored is not None and stored.status is DeliveryStatus.PROCESSED:
-            one.outcome = ProcessedDelivery(stored.result or {}, duplicate=True)
+            one.outcome = ProcessedEvent(stored.result or {}, duplicate=True)
             return None
         if delivery.redelivered is not None and stored is None:
             one.outcome = NotFound()
@@ -207,7 +252,7 @@ class Inbox:
         try:
             async with connection.begin_nested():
                 result = msgspec.to_builtins(await delivery.apply(connection, now))
-            one.outcome = ProcessedDelivery(result, duplicate=False)
+            one.outcome = ProcessedEvent(result, duplicate=False)
         except PayloadError as refusal:
             error, one.outcome = str(refusal), refusal
         except Exception as failure:  # noqa: BLE001 (its caller gets it; the others go on)
@@ -219,7 +264,7 @@ async def _apply_together(
     connection: AsyncConnection,
     batch: Sequence[_Waiting],
     versions: Mapping[str, int],
-    known: Mapping[tuple[str, str], StoredInboundDelivery],
+    known: Mapping[tuple[str, str], StoredWebhookEvent],
     now: datetime,
 ) -> dict[_Waiting, Mapping[str, Any]]:
     """The results of those that were applied together. If one of them fails, all are applied one by one."""
@@ -247,21 +292,21 @@ async def _apply_together(
     return applied
 
 
-def _processed(one: _Waiting, result: Mapping[str, Any], now: datetime) -> DeliveryAttempt:
-    one.outcome = ProcessedDelivery(result, duplicate=False)
+def _processed(one: _Waiting, result: Mapping[str, Any], now: datetime) -> EventAttempt:
+    one.outcome = ProcessedEvent(result, duplicate=False)
     return _attempt(one.delivery, None, result, None, now)
 
 
 def _attempt(
-    delivery: VerifiedDelivery,
+    delivery: VerifiedEvent,
     stored_id: str | None,
     result: Mapping[str, Any] | None,
     error: str | None,
     now: datetime,
-) -> DeliveryAttempt:
+) -> EventAttempt:
     """An attempt to store; without a result it has failed."""
     integration = delivery.hook.integration
-    return DeliveryAttempt(
+    return EventAttempt(
         id=stored_id,
         org_id=integration.org_id,
         integration_id=integration.id,
@@ -278,7 +323,7 @@ def _attempt(
 def _answer(one: _Waiting) -> None:
     if one.future.done():
         return
-    if isinstance(one.outcome, ProcessedDelivery):
+    if isinstance(one.outcome, ProcessedEvent):
         one.future.set_result(one.outcome)
     elif one.outcome is not None:
         _fail(one, one.outcome)

@@ -6,7 +6,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter
 
 
-class DeliveryOutcome(StrEnum):
+class WebhookOutcome(StrEnum):
     """What became of a request."""
 
     PROCESSED = "processed"
@@ -35,9 +35,9 @@ class WebhookMetrics:
             registry=registry,
         )
         for source in SOURCES:
-            for outcome in DeliveryOutcome:
+            for outcome in WebhookOutcome:
                 self._deliveries.labels(source, outcome.value)
 
-    def count(self, source: str, outcome: DeliveryOutcome) -> None:
+    def count(self, source: str, outcome: WebhookOutcome) -> None:
         """Count one request. `source`: one of SOURCES."""
         self._deliveries.labels(source, outcome.value).inc()

@@ -8,7 +8,7 @@ import msgspec
 from multidict import CIMultiDictProxy
 
 from chassis.http.validation import in_json_words
-from control.inbound.integrations.model import Hook
+from control.inbound.integrations.tables import Hook
 
 T = TypeVar("T")
 E_co = TypeVar("E_co", covariant=True)

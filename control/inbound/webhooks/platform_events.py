@@ -2,12 +2,38 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
-from typing import Any, NamedTuple
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from control.inbound.webhooks.tables import MAX_EVENT_ID_LENGTH, EventSource, platform_events
+from chassis.auth.tables import metadata
+from chassis.db.database import UtcTime, enum_check, text
+
+MAX_EVENT_ID_LENGTH: Final = 255
+
+
+class EventSource(StrEnum):
+    """The platform that sent an event."""
+
+    CHAT_A = "chat-a"
+    CHAT_B = "chat-b"
+    PAYMENTS = "payments"
+
+
+platform_events: Final = sa.Table(
+    "platform_events",
+    metadata,
+    sa.Column("source", text(16), primary_key=True),
+    sa.Column("event_id", text(MAX_EVENT_ID_LENGTH), primary_key=True),
+    sa.Column("org_id", text(32), sa.ForeignKey("organizations.id")),  # that it concerns; NULL: none
+    sa.Column("result", sa.JSON(none_as_null=True), nullable=False),  # the answer; a repetition gets it again
+    sa.Column("received_at", UtcTime, nullable=False),
+    enum_check("source", EventSource),
+    sa.Index(None, "org_id"),
+    sa.Index(None, "received_at"),
+)
 
 
 class EventResult(NamedTuple):

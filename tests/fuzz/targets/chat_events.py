@@ -24,8 +24,8 @@ from control.inbound.chat.payloads import (
 )
 from control.inbound.chat.replies import CHAT_A_MARKUP, CHAT_B_MARKUP, MAX_REPLY, Reply, chat_a_reply, chat_b_content
 from control.inbound.webhooks.platform import PayloadError
+from control.inbound.webhooks.platform_events import MAX_EVENT_ID_LENGTH
 from control.inbound.webhooks.signatures import verify_chat_a, verify_ed25519
-from control.inbound.webhooks.tables import MAX_EVENT_ID_LENGTH
 
 API_URL: Final = "https://chat.example/api"
 NOW: Final = 1_531_420_618

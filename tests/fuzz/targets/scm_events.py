@@ -16,8 +16,10 @@ from chassis.changes.tables import MAX_NAME_LENGTH, change_events
 from control.code.changes.repository import MAX_AHEAD
 from control.code.commit_repository import MAX_FILES, NewCommit
 from control.code.release_schemas import MAX_REPORTED_MESSAGE
-from control.inbound.integrations.model import IntegrationKind
+from control.inbound.integrations.tables import IntegrationKind
+from control.inbound.webhooks.api import SCM_SOURCES
 from control.inbound.webhooks.forges.events import (
+    MAX_COMMITS,
     CommitsPushed,
     Content,
     Deployed,
@@ -26,8 +28,6 @@ from control.inbound.webhooks.forges.events import (
     ReleasePublished,
     TicketChanged,
 )
-from control.inbound.webhooks.forges.fields import MAX_COMMITS
-from control.inbound.webhooks.forges.sources import SCM_SOURCES
 from control.inbound.webhooks.platform import PayloadError
 from control.issues.references import MAX_TEXT
 from control.issues.releases.tables import commits, proposals, releases

@@ -20,11 +20,10 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from chassis.changes.tables import MAX_DEDUPE_KEY_LENGTH, MAX_DETAIL_LENGTH, MAX_TITLE_LENGTH
 from control.code.issue_links.addresses import ExternalItem
-from control.inbound.integrations.model import Hook, Integration, IntegrationConfig, IntegrationKind
-from control.inbound.integrations.tables import MAX_EVENT_LENGTH
+from control.inbound.integrations.tables import MAX_EVENT_LENGTH, Hook, Integration, IntegrationConfig, IntegrationKind
+from control.inbound.webhooks.api import TRACKER_SOURCES
 from control.inbound.webhooks.platform import PayloadError
 from control.inbound.webhooks.trackers.events import MAX_AHEAD, ChangeReport, IssueReport, TrackerEvent
-from control.inbound.webhooks.trackers.sources import TRACKER_SOURCES
 from control.issues.tables import MAX_EXTERNAL_ID_LENGTH, MAX_LINK_TITLE_LENGTH, MAX_SYSTEM_LENGTH
 from proto.identity import MAX_URL_LENGTH, UNPRINTABLE
 from tests.fuzz.targets.scim_mutation import Mutate, changed

@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from control.inbound.integrations.model import Hook
-from control.inbound.webhooks.forges import fields, pull_requests
+from control.inbound.integrations.tables import Hook
+from control.inbound.webhooks.forges import events, pull_requests
 from control.inbound.webhooks.forges.events import Content, ScmEvent
 from control.inbound.webhooks.forges.pull_requests import ABSENT, has
 from control.inbound.webhooks.platform import Headers, decode, header
@@ -52,12 +52,12 @@ class Gitea:
 
     def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (the body has no name)
         """The name in the header."""
-        return fields.event_name(headers, self._header(headers, "Event"))
+        return events.read_event_name(headers, self._header(headers, "Event"))
 
     def parse(self, event: str, body: bytes, received_at: datetime) -> ScmEvent:
         """What the event says."""
         kind = _kind(decode(_Envelope, body, event))
-        fields.require(fits=event.startswith(kind) if kind is not None else event not in _HANDLED, event=event)
+        events.require_event(fits=event.startswith(kind) if kind is not None else event not in _HANDLED, event=event)
         return ScmEvent(event, () if kind is None else self._contents(kind, body, received_at))
 
     def _header(self, headers: Headers, name: str) -> str:

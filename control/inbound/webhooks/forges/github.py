@@ -10,10 +10,9 @@ import msgspec
 from msgspec import Raw
 
 from chassis.changes.tables import MAX_NAME_LENGTH
-from control.inbound.integrations.model import Hook
-from control.inbound.webhooks.forges import fields, pull_requests
-from control.inbound.webhooks.forges.events import Content, Deployed, HookDeleted, ScmEvent
-from control.inbound.webhooks.forges.fields import Number, Time
+from control.inbound.integrations.tables import Hook
+from control.inbound.webhooks.forges import events, pull_requests
+from control.inbound.webhooks.forges.events import Content, Deployed, HookDeleted, Number, ScmEvent, Time
 from control.inbound.webhooks.forges.pull_requests import ABSENT, Repository, has
 from control.inbound.webhooks.platform import Headers, PayloadError, decode, header
 from control.inbound.webhooks.signatures import verify_body
@@ -83,12 +82,12 @@ class GitHub:
 
     def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (the body has no name)
         """The name in the header."""
-        return fields.event_name(headers, "X-GitHub-Event")
+        return events.read_event_name(headers, "X-GitHub-Event")
 
     def parse(self, event: str, body: bytes, received_at: datetime) -> ScmEvent:
         """What the event says."""
         kind = _kind(decode(_Envelope, body, event))
-        fields.require(fits=(kind or event) == event and (kind is not None or event not in _HANDLED), event=event)
+        events.require_event(fits=(kind or event) == event and (kind is not None or event not in _HANDLED), event=event)
         return ScmEvent(event, () if kind is None else _contents(kind, body, received_at))
 
 
@@ -126,18 +125,18 @@ def _contents(kind: str, body: bytes, received_at: datetime) -> tuple[Content, .
 
 def _deployment(body: _DeploymentEvent, received_at: datetime) -> tuple[Deployed, ...]:
     status, deployment = body.deployment_status, body.deployment
-    at = fields.time(status.created_at)
+    at = events.parse_time(status.created_at)
     if status.state != "success":
         return ()
     if at is None:
         raise PayloadError("The deployment does not say when it succeeded.")
     deployed = Deployed(
-        repository=fields.repository(body.repository.full_name),
+        repository=events.repository_name(body.repository.full_name),
         id=str(deployment.id),
         at=min(at, received_at),
-        environment=fields.line(status.environment or deployment.environment, MAX_NAME_LENGTH),
-        ref=fields.line(deployment.ref, MAX_REF_LENGTH),
-        sha=fields.sha(deployment.sha),
-        url=fields.url(status.environment_url or None) or fields.url(status.target_url or None),
+        environment=events.clean_line(status.environment or deployment.environment, MAX_NAME_LENGTH),
+        ref=events.clean_line(deployment.ref, MAX_REF_LENGTH),
+        sha=events.parse_sha(deployment.sha),
+        url=events.clean_url(status.environment_url or None) or events.clean_url(status.target_url or None),
     )
     return (deployed,)

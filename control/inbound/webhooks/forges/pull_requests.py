@@ -14,9 +14,16 @@ from control.code.commit_repository import NewCommit
 from control.code.issue_links.addresses import OTHER, ExternalItem, identify
 from control.code.proposal_repository import ProposalReport
 from control.code.release_repository import ReleaseReport
-from control.inbound.webhooks.forges import fields
-from control.inbound.webhooks.forges.events import CommitsPushed, ProposalChanged, ReleasePublished, TicketChanged
-from control.inbound.webhooks.forges.fields import MAX_COMMITS, Number, Time
+from control.inbound.webhooks.forges import events
+from control.inbound.webhooks.forges.events import (
+    MAX_COMMITS,
+    CommitsPushed,
+    Number,
+    ProposalChanged,
+    ReleasePublished,
+    TicketChanged,
+    Time,
+)
 from control.inbound.webhooks.platform import PayloadError
 from control.issues.references import MAX_TEXT
 from control.issues.releases.tables import MAX_REF_LENGTH, MAX_TITLE_LENGTH, ProposalState
@@ -134,12 +141,12 @@ def push(body: Push, received_at: datetime, *, newest_first: bool) -> tuple[Comm
     """The commits of a push to a branch. On the default branch all count; elsewhere those that were on no branch."""
     listed = (body.commits or [])[::-1] if newest_first else body.commits or []
     given = listed[-MAX_COMMITS:]
-    not_listed: int | None = fields.not_listed(body.total_commits, listed, given)
+    not_listed: int | None = events.count_not_listed(body.total_commits, listed, given)
     if body.total_commits is None and len(listed) >= MAX_COMMITS:  # GitHub lists no more, and does not count them
         not_listed = None
     if not (given or not_listed) or not body.ref.startswith(BRANCH):
         return ()
-    name = fields.repository(body.repository.full_name)
+    name = events.repository_name(body.repository.full_name)
     is_default = body.ref.removeprefix(BRANCH) == body.repository.default_branch
     found: dict[str, NewCommit] = {}
     for one in given:
@@ -148,14 +155,14 @@ def push(body: Push, received_at: datetime, *, newest_first: bool) -> tuple[Comm
             found[commit.sha] = commit
     if not is_default:
         return (CommitsPushed(tuple(found.values()), None, not_listed),) if found or not_listed != 0 else ()
-    at = fields.pushed_at(fields.time(body.repository.pushed_at), received_at)
+    at = events.push_time(events.parse_time(body.repository.pushed_at), received_at)
     return (CommitsPushed(tuple(found.values()), at, not_listed),)
 
 
 def proposal(body: PullRequestEvent) -> tuple[ProposalChanged, ...]:
     """The pull request, unless nothing of it has changed that counts."""
     one = body.pull_request
-    changed_at = fields.time(one.updated_at)
+    changed_at = events.parse_time(one.updated_at)
     if body.action not in PROPOSAL_ACTIONS:
         return ()
     if changed_at is None:
@@ -164,19 +171,19 @@ def proposal(body: PullRequestEvent) -> tuple[ProposalChanged, ...]:
     head, base = one.head or Branch(), one.base or Branch()
     closed = ProposalState.MERGED if is_merged else ProposalState.CLOSED
     report = ProposalReport(
-        repository=fields.repository(body.repository.full_name),
+        repository=events.repository_name(body.repository.full_name),
         number=str(one.number),
-        title=fields.line(one.title, MAX_TITLE_LENGTH) or f"#{one.number}",
+        title=events.clean_line(one.title, MAX_TITLE_LENGTH) or f"#{one.number}",
         state=ProposalState.OPEN if one.state == "open" and not is_merged else closed,
         changed_at=changed_at,
-        text=fields.lines(one.body or "", MAX_TEXT),
-        head_ref=fields.line(head.ref, MAX_REF_LENGTH),
-        head_sha=fields.sha(head.sha),
-        merge_sha=fields.sha(one.merge_commit_sha) if is_merged else None,  # of an open one: that of a trial
-        author_name=fields.line(None if one.user is None else one.user.login, MAX_NAME_LENGTH),
-        url=fields.url(one.html_url),
-        opened_at=fields.time(one.created_at),
-        merged_at=fields.time(one.merged_at) if is_merged else None,
+        text=events.clean_text(one.body or "", MAX_TEXT),
+        head_ref=events.clean_line(head.ref, MAX_REF_LENGTH),
+        head_sha=events.parse_sha(head.sha),
+        merge_sha=events.parse_sha(one.merge_commit_sha) if is_merged else None,  # of an open one: that of a trial
+        author_name=events.clean_line(None if one.user is None else one.user.login, MAX_NAME_LENGTH),
+        url=events.clean_url(one.html_url),
+        opened_at=events.parse_time(one.created_at),
+        merged_at=events.parse_time(one.merged_at) if is_merged else None,
         targets_default_branch=None in (base.ref, body.repository.default_branch)
         or base.ref == body.repository.default_branch,
     )
@@ -189,8 +196,8 @@ def release(body: ReleaseEvent, received_at: datetime) -> tuple[ReleasePublished
     if body.action != "published" or one.draft:
         return ()
     version = require_version(one.tag_name)
-    report = release_report(version, fields.url(one.html_url), fields.time(one.published_at), received_at)
-    return (ReleasePublished(fields.repository(body.repository.full_name), report),)
+    report = release_report(version, events.clean_url(one.html_url), events.parse_time(one.published_at), received_at)
+    return (ReleasePublished(events.repository_name(body.repository.full_name), report),)
 
 
 def release_report(version: str, url: str | None, at: datetime | None, received_at: datetime) -> ReleaseReport:
@@ -200,7 +207,7 @@ def release_report(version: str, url: str | None, at: datetime | None, received_
 
 def require_version(tag: str) -> str:
     """The version of a release. Raises PayloadError."""
-    version = fields.line(tag, MAX_VERSION_LENGTH)
+    version = events.clean_line(tag, MAX_VERSION_LENGTH)
     if version is None or version != tag:
         raise PayloadError("The tag of the release is too long, or not printable.")
     return version
@@ -209,13 +216,13 @@ def require_version(tag: str) -> str:
 def ticket(body: IssueEvent, system: str) -> tuple[TicketChanged, ...]:
     """The ticket. `system`: what links may name beside the number, where the address is of no known one."""
     one = body.issue
-    state, changed_at = _STATES.get(one.state or ""), fields.time(one.updated_at)
+    state, changed_at = _STATES.get(one.state or ""), events.parse_time(one.updated_at)
     if body.action not in TICKET_ACTIONS or body.repository is None or state is None or changed_at is None:
         return ()
-    name = f"{fields.repository(body.repository.full_name)}#{one.number}"
+    name = f"{events.repository_name(body.repository.full_name)}#{one.number}"
     ticket = TicketChanged(
-        items=link_items(system, name, fields.url(one.html_url)),
-        title=fields.line(one.title, MAX_LINK_TITLE_LENGTH),
+        items=link_items(system, name, events.clean_url(one.html_url)),
+        title=events.clean_line(one.title, MAX_LINK_TITLE_LENGTH),
         state=state,
         changed_at=changed_at,
         is_reopened=body.action == "reopened",
@@ -234,7 +241,7 @@ def link_items(system: str, name: str, *addresses: str | None) -> tuple[External
 
 def _commit(name: str, one: CommitPayload) -> NewCommit:
     author = one.author or CommitAuthor()
-    return fields.commit(
+    return events.new_commit(
         name,
         one.id,
         one.message,
@@ -242,5 +249,5 @@ def _commit(name: str, one: CommitPayload) -> NewCommit:
         author_email=author.email,
         authored_at=one.timestamp,
         address=one.url,
-        paths=fields.files(one.added, one.modified, one.removed),
+        paths=events.list_files(one.added, one.modified, one.removed),
     )

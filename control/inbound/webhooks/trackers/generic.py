@@ -22,7 +22,7 @@ from control.code.issue_links.addresses import ExternalItem, identify_named
 from control.http.field_types import Slug
 from control.http.text_types import Url, line, lines
 from control.http.time_input import TimeInput
-from control.inbound.integrations.model import Hook
+from control.inbound.integrations.tables import Hook
 from control.inbound.webhooks.platform import Headers, PayloadError, decode, header
 from control.inbound.webhooks.signatures import verify_body, verify_standard
 from control.inbound.webhooks.trackers.events import (

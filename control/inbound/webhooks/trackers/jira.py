@@ -10,7 +10,7 @@ import msgspec
 from yarl import URL
 
 from control.code.issue_links.addresses import ExternalItem, identify
-from control.inbound.integrations.model import Hook
+from control.inbound.integrations.tables import Hook
 from control.inbound.webhooks.platform import Headers, PayloadError, decode, header
 from control.inbound.webhooks.signatures import verify_body
 from control.inbound.webhooks.trackers.events import (

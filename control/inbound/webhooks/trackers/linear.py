@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from control.code.issue_links.addresses import identify
-from control.inbound.integrations.model import Hook
+from control.inbound.integrations.tables import Hook
 from control.inbound.webhooks.platform import Headers, PayloadError, convert, decode, header
 from control.inbound.webhooks.signatures import verify_body
 from control.inbound.webhooks.trackers.events import (

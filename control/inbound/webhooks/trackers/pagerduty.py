@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from chassis.changes.tables import MAX_DETAIL_LENGTH, MAX_TITLE_LENGTH, ChangeKind
-from control.inbound.integrations.model import Hook
+from control.inbound.integrations.tables import Hook
 from control.inbound.webhooks.platform import Headers, convert, decode, header
 from control.inbound.webhooks.signatures import verify_versioned
 from control.inbound.webhooks.trackers.events import (

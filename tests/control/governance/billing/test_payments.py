@@ -15,7 +15,7 @@ from control.governance.billing import repository
 from control.governance.billing.history import MAX_SUBSCRIPTIONS
 from control.governance.billing.tables import subscriptions
 from control.identity import organization_repository
-from control.inbound.webhooks.tables import platform_events
+from control.inbound.webhooks.platform_events import platform_events
 from control.plans import Plans
 from control.settings import ControlSettings
 from proto.identity import Role

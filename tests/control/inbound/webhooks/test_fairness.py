@@ -7,7 +7,7 @@ import pytest
 
 from control.inbound.webhooks import body_allowance
 from control.inbound.webhooks.body_allowance import BURST_BYTES, BYTES_PER_S, BodyAllowance
-from control.inbound.webhooks.fair_queue import FairQueue
+from control.inbound.webhooks.inbox import FairQueue
 
 
 async def test_holders_take_turns() -> None:

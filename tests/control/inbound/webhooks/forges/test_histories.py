@@ -10,8 +10,8 @@ import sqlalchemy as sa
 
 from chassis.issues.tables import issues
 from control.issues.tables import issue_activity
-from tests.control.inbound.webhooks.forges.deliveries import Scm
 from tests.control.inbound.webhooks.forges.histories import FORGES, Writer
+from tests.control.inbound.webhooks.forges.sending import Scm
 from tests.control.issues.releases.stored import new_issue
 from tests.selection import scaled
 

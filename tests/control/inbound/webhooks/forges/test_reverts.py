@@ -11,11 +11,11 @@ import sqlalchemy as sa
 from chassis.auth.tables import projects
 from chassis.issues.tables import issues
 from control.code import code_graph
-from control.inbound.integrations.model import Integration, IntegrationKind
+from control.inbound.integrations.tables import Integration, IntegrationKind
 from tests.control.inbound.webhooks.forges import payloads
-from tests.control.inbound.webhooks.forges.deliveries import Scm
 from tests.control.inbound.webhooks.forges.histories import FORGES
 from tests.control.inbound.webhooks.forges.payloads import github_commit, rfc
+from tests.control.inbound.webhooks.forges.sending import Scm
 from tests.control.issues.releases.stored import activity, new_issue
 from tests.selection import scaled
 

@@ -9,7 +9,7 @@ REFILL: Final = 0.1  # seconds of work per second
 _MAX_PROJECTS: Final = 10_000  # until those that may use everything are forgotten
 
 
-class WorkAllowance:
+class Allowance:
     """Seconds of work that each project has left: at most `burst_s`, REFILL more each second. Threads may use it."""
 
     def __init__(self, burst_s: float, clock: Callable[[], float]) -> None:

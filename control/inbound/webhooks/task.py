@@ -15,11 +15,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.db.database import Database
 from chassis.runtime.periodic import PeriodicTask
-from control.inbound.integrations import delivery_repository
+from control.inbound.integrations import store
 from control.inbound.integrations.tables import inbound_deliveries
 from control.inbound.webhooks import platform_events
-from control.inbound.webhooks.tables import EventSource
-from control.inbound.webhooks.tables import platform_events as events
+from control.inbound.webhooks.platform_events import EventSource
+from control.inbound.webhooks.platform_events import platform_events as events
 
 INTERVAL_S: Final = 300.0
 BATCH: Final = 500  # rows in one transaction
@@ -62,7 +62,7 @@ class WebhookHousekeeping:
         now = self._now()
         received = inbound_deliveries.c.received_at < now - KEPT_DELIVERIES
         await self._delete_if(
-            received, lambda connection: delivery_repository.delete_before(connection, now - KEPT_DELIVERIES, BATCH)
+            received, lambda connection: store.delete_before(connection, now - KEPT_DELIVERIES, BATCH)
         )
         for source, kept in KEPT_EVENTS.items():
             await self._delete_events(source, now - kept)
@@ -74,38 +74,36 @@ class WebhookHousekeeping:
 
     async def _delete_surplus(self) -> None:
         async with self._database.read() as connection:
-            crowded = await delivery_repository.list_crowded(connection, MAX_BODIES)
+            crowded = await store.list_crowded(connection, MAX_BODIES)
         for integration_id in crowded:
             await self._delete_older(integration_id)
             await self._drop_older_bodies(integration_id)
         async with self._database.read() as connection:
-            heavy = await delivery_repository.list_heavy(connection, MAX_BODY_BYTES)
+            heavy = await store.list_heavy(connection, MAX_BODY_BYTES)
         for org_id in heavy:
             await self._drop_bodies(org_id)
 
     async def _delete_older(self, integration_id: str) -> None:
         async with self._database.read() as connection:
-            last = await delivery_repository.find_last_kept(connection, integration_id, MAX_DELIVERIES)
+            last = await store.find_last_kept(connection, integration_id, MAX_DELIVERIES)
         if last is not None:
-            older = delivery_repository.is_older(integration_id, last)
-            await self._delete_if(
-                older, lambda connection: delivery_repository.delete_older(connection, integration_id, last, BATCH)
-            )
+            older = store.is_older(integration_id, last)
+            await self._delete_if(older, lambda connection: store.delete_older(connection, integration_id, last, BATCH))
 
     async def _drop_older_bodies(self, integration_id: str) -> None:
         async with self._database.read() as connection:
-            last = await delivery_repository.find_last_kept(connection, integration_id, MAX_BODIES)
+            last = await store.find_last_kept(connection, integration_id, MAX_BODIES)
         if last is not None:
-            older = delivery_repository.is_older(integration_id, last) & inbound_deliveries.c.body.is_not(None)
+            older = store.is_older(integration_id, last) & inbound_deliveries.c.body.is_not(None)
             await self._delete_if(
-                older, lambda connection: delivery_repository.drop_older_bodies(connection, integration_id, last, BATCH)
+                older, lambda connection: store.drop_older_bodies(connection, integration_id, last, BATCH)
             )
 
     async def _drop_bodies(self, org_id: str) -> None:
         async with self._database.read() as connection:
-            last = await delivery_repository.find_newest_surplus(connection, org_id, MAX_BODY_BYTES)
+            last = await store.find_newest_surplus(connection, org_id, MAX_BODY_BYTES)
         if last is not None:
-            await self._repeat(lambda connection: delivery_repository.drop_bodies(connection, org_id, last, BATCH))
+            await self._repeat(lambda connection: store.drop_bodies(connection, org_id, last, BATCH))
 
     async def _delete_if(self, where: sa.ColumnElement[bool], delete: Delete) -> None:
         """Delete in batches, unless nothing is to be deleted: then there is no write transaction."""

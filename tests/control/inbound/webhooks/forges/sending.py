@@ -16,8 +16,8 @@ import msgspec
 import sqlalchemy as sa
 
 from chassis.db.database import to_milliseconds
-from control.inbound.integrations import repository
-from control.inbound.integrations.model import Integration, IntegrationConfig, IntegrationKind
+from control.inbound.integrations import store
+from control.inbound.integrations.tables import Integration, IntegrationConfig, IntegrationKind
 from control.secrets.secret_box import SecretBox, load_key_source
 from tests.chassis.auth.tenants import Tenant
 from tests.control.conftest import Control
@@ -99,7 +99,7 @@ class Scm:
         """A new integration."""
         tenant = tenant or self.control.acme
         async with self.control.checks.database.write() as connection:
-            return await repository.create(
+            return await store.create_integration(
                 connection,
                 self.secret_box,
                 org_id=tenant.organization.id,

@@ -87,7 +87,7 @@ async def test_what_cannot_be_redelivered(control: Control) -> None:
 
 
 async def test_a_large_body_is_processed_and_not_kept(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("control.inbound.integrations.delivery_repository.MAX_STORED_BODY", 64)
+    monkeypatch.setattr("control.inbound.integrations.store.MAX_STORED_BODY", 64)
     made = await new_integration(control, "generic")
     noise = {"event": "ping", "noise": hashlib.sha512(b"x").hexdigest()}
     assert (await send(control, made, noise))[0] == 200

@@ -20,13 +20,13 @@ from chassis.http.web import Route
 from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
 from control.http.path_ids import path_id
-from control.inbound.integrations import delivery_repository
+from control.inbound.integrations import store
 from control.inbound.integrations.api import TAG, integration_argument, load_integration
-from control.inbound.integrations.model import DeliveryStatus, Integration, IntegrationKind, StoredInboundDelivery
-from control.inbound.webhooks.endpoint import IntegrationReceiver, WebhookSource
-from control.inbound.webhooks.hooks import Hooks
+from control.inbound.integrations.tables import DeliveryStatus, Integration, IntegrationKind, StoredWebhookEvent
+from control.inbound.webhooks.api import IntegrationReceiver, WebhookSource
 from control.inbound.webhooks.inbox import HookChanged
 from control.inbound.webhooks.platform import PayloadError
+from control.inbound.webhooks.receiver import Hooks
 from control.routing.arguments import begin, control_arguments
 from control.routing.resource import PageReader, shown_as
 from control.secrets.secret_box import SecretBox
@@ -36,7 +36,7 @@ PATH: Final = "/orgs/{orgSlug}/integrations/{integrationId}/deliveries"
 _READ: Final = bearer(Scope.INTEGRATIONS_READ)
 
 
-class InboundDeliveryQuery(Query, frozen=True, rename="camel"):
+class WebhookEventQuery(Query, frozen=True, rename="camel"):
     """Which deliveries a list has."""
 
     status: Annotated[DeliveryStatus | None, Meta(description="Only deliveries with this outcome.")] = None
@@ -58,7 +58,7 @@ class InboundDelivery(msgspec.Struct, frozen=True, rename="camel"):
 
 
 @dataclass(frozen=True, slots=True)
-class InboundDeliveries:
+class WebhookEvents:
     """Handlers of what integrations have delivered, and their dependencies. `sources`: what their platforms are."""
 
     context: HandlerContext
@@ -71,24 +71,24 @@ class InboundDeliveries:
         """Every route of this resource."""
         known = {
             Integration: integration_argument(self.context.database),
-            StoredInboundDelivery: Argument(self._find),
+            StoredWebhookEvent: Argument(self._find),
         }
         return declared_routes(self, TAG, control_arguments(self.context, known))
 
     @route("GET", PATH, _READ)
     async def list_inbound_deliveries(
-        self, integration: Integration, query: InboundDeliveryQuery, page: PageReader
+        self, integration: Integration, query: WebhookEventQuery, page: PageReader
     ) -> PageOf[InboundDelivery]:
         """List what an integration has delivered, newest first, with its outcome.
 
         Deliveries are kept for 30 days, the last 10 000 of each integration, the last 1 000 with their bodies, up to
         256 MiB of an organization.
         """
-        fetch = partial(delivery_repository.list_deliveries, integration_id=integration.id, status=query.status)
+        fetch = partial(store.list_events, integration_id=integration.id, status=query.status)
         return await page.read(("inbound deliveries", integration.id, query), fetch, _shown)
 
     @route("GET", PATH + "/{inboundDeliveryId}", _READ)
-    async def show_inbound_delivery(self, delivery: StoredInboundDelivery) -> InboundDelivery:
+    async def show_inbound_delivery(self, delivery: StoredWebhookEvent) -> InboundDelivery:
         """Show what an integration has delivered."""
         return _shown(delivery)
 
@@ -99,7 +99,7 @@ class InboundDeliveries:
         errors=(409, 503),
     )
     async def redeliver_inbound(
-        self, request: web.Request, caller: AuthorizationContext, delivery: StoredInboundDelivery
+        self, request: web.Request, caller: AuthorizationContext, delivery: StoredWebhookEvent
     ) -> InboundDelivery:
         """Process a delivery again.
 
@@ -107,7 +107,7 @@ class InboundDeliveries:
         cannot be processed is shown as failed. 409 if the integration is disabled, or the body is not kept.
         """
         async with self.context.database.read() as connection:
-            body = await delivery_repository.load_body(connection, self.secret_box, caller.org_id, delivery.id)
+            body = await store.load_event_body(connection, self.secret_box, caller.org_id, delivery.id)
         if body is None:
             raise Conflict("The body of the delivery is not kept.")
         async with begin(self.context, request) as transaction:
@@ -118,11 +118,11 @@ class InboundDeliveries:
         async with self.context.database.read() as connection:
             return _shown(await _load(connection, request))
 
-    async def _find(self, request: web.Request, _stack: AsyncExitStack) -> StoredInboundDelivery:
+    async def _find(self, request: web.Request, _stack: AsyncExitStack) -> StoredWebhookEvent:
         async with self.context.database.read() as connection:
             return await _load(connection, request)
 
-    async def _process(self, stored: StoredInboundDelivery, body: bytes) -> None:
+    async def _process(self, stored: StoredWebhookEvent, body: bytes) -> None:
         """Raises Conflict, and what applying the delivery raises."""
         self.hooks.forget(stored.integration_id)
         hook = await self.hooks.by_id(stored.integration_id)
@@ -139,16 +139,16 @@ class InboundDeliveries:
             return  # it is stored as failed
 
 
-async def _load(connection: AsyncConnection, request: web.Request) -> StoredInboundDelivery:
+async def _load(connection: AsyncConnection, request: web.Request) -> StoredWebhookEvent:
     """The delivery in the path. Raises NotFound."""
     integration = await load_integration(connection, request)
-    found = await delivery_repository.find(connection, integration.id, path_id(request, "inboundDeliveryId"))
+    found = await store.find_event(connection, integration.id, path_id(request, "inboundDeliveryId"))
     if found is None:
         raise NotFound
     return found
 
 
-def _shown(delivery: StoredInboundDelivery) -> InboundDelivery:
+def _shown(delivery: StoredWebhookEvent) -> InboundDelivery:
     return shown_as(
         InboundDelivery,
         delivery,

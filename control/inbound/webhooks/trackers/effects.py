@@ -1,6 +1,6 @@
 """What trackers report, applied to links, issues and change events. Runs in the caller's write transaction, with a
 number of statements that grows only with the projects that an event concerns: at most MAX_LINKS_OF_ITEM of issues, at
-most `control.inbound.integrations.model.MAX_PROJECTS` of change events.
+most `control.inbound.integrations.tables.MAX_PROJECTS` of change events.
 
 A link follows its item: a report that is older than the last one changes nothing, in whatever order reports arrive. An
 issue follows the state of a link when this changes, so a report that says the same again resolves or reopens nothing.
@@ -22,7 +22,7 @@ from control.code.issue_links import repository
 from control.code.issue_links.repository import IssuePlace, StoredLink
 from control.code.issue_links.tickets import TicketState, change_links
 from control.http.query_filters import find_project_ids
-from control.inbound.integrations.model import Integration
+from control.inbound.integrations.tables import Integration
 from control.inbound.webhooks.platform import PayloadError
 from control.inbound.webhooks.trackers.events import (
     ChangeReport,
@@ -48,7 +48,7 @@ class IntegrationResult(msgspec.Struct, frozen=True, rename="camel"):
     links_updated: int = 0
 
 
-async def apply_tracker_event(
+async def record_tracker_event(
     connection: AsyncConnection, integration: Integration, event: TrackerEvent, now: datetime
 ) -> IntegrationResult:
     """Apply an event. Raises PayloadError for one that cannot be."""

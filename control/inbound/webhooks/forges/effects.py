@@ -1,16 +1,13 @@
-"""What an event of source control does, in the transaction of its delivery.
-
-Nobody is the author of the changes; their activities name the integration. A delivery that comes late changes nothing
-that a later event has said: proposals and tickets have the time of their last change by the platform's clock, pushes
-that of the push.
-"""
+"""The answer to a webhook of source control (specification 4.5)."""
 
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final
+from typing import Annotated, Final
 
+import msgspec
+from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.changes.tables import MAX_TITLE_LENGTH, ChangeKind
@@ -25,8 +22,8 @@ from control.code.proposal_repository import StoredProposal
 from control.code.pushes import PushReport, report_plain_pushes, report_push
 from control.code.release_reports import report_release
 from control.http.query_filters import find_project_ids
-from control.inbound.integrations import repository
-from control.inbound.integrations.model import Integration
+from control.inbound.integrations import store
+from control.inbound.integrations.tables import Integration
 from control.inbound.webhooks.forges.events import (
     CommitsPushed,
     Deployed,
@@ -35,9 +32,30 @@ from control.inbound.webhooks.forges.events import (
     ReleasePublished,
     ScmEvent,
     TicketChanged,
+    clean_line,
 )
-from control.inbound.webhooks.forges.fields import line
-from control.inbound.webhooks.forges.schemas import ScmResult
+
+
+class ScmResult(msgspec.Struct, frozen=True, rename="camel"):
+    """What the event did."""
+
+    received: bool
+    event: Annotated[str, Meta(description="The platform's name of the event.")]
+    commits_upserted: Annotated[int, Meta(ge=0, description="Commits that were not known, or not with their files.")]
+    change_events_created: Annotated[int, Meta(ge=0)]
+    proposals_merged: Annotated[list[str], Meta(description="`repository#number` of proposals that were merged.")]
+    issues_reopened: Annotated[list[str], Meta(description="Short ids of issues that are open again.")]
+    proposals_superseded: Annotated[
+        list[str], Meta(description="`repository#number` of other open proposals of the issues that a merge fixed.")
+    ]
+    commits_not_listed: Annotated[
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(
+            description="Commits of the push that the platform did not list, so they are not known. Null: there are "
+            "some, and it does not say how many.",
+        ),
+    ] = 0
+
 
 AUDIT_TRACE_ID: Final = "(webhook)"  # instead of a request id, like `record.COMMAND_REQUEST_ID`
 MAX_LINKS: Final = 100  # to a ticket, that follow it
@@ -53,7 +71,7 @@ class _Effects:
     proposals_superseded: list[str] = field(default_factory=list)
 
 
-async def apply_scm_event(
+async def record_forge_event(
     connection: AsyncConnection, integration: Integration, event: ScmEvent, now: datetime
 ) -> ScmResult:
     """Apply an event; returns what is answered."""
@@ -76,7 +94,7 @@ async def apply_scm_event(
     return _result(event, effects)
 
 
-async def apply_plain_pushes(
+async def record_plain_pushes(
     connection: AsyncConnection, sent: Sequence[tuple[Integration, ScmEvent]], now: datetime
 ) -> list[ScmResult | None]:
     """Apply those of the events together that are pushes and change no issue; None for each other."""
@@ -157,7 +175,7 @@ async def _publish(
     report = published.report
     event = NewChangeEvent(
         kind=ChangeKind.RELEASE,
-        title=line(f"{published.repository} {report.version}", MAX_TITLE_LENGTH) or report.version,
+        title=clean_line(f"{published.repository} {report.version}", MAX_TITLE_LENGTH) or report.version,
         at=report.released_at or author.now,
         source=integration.kind.value,
         release=report.version,
@@ -179,7 +197,7 @@ async def _deploy(
     events = [
         NewChangeEvent(
             kind=ChangeKind.DEPLOYMENT,
-            title=line(f"{deployed.repository} {what}", MAX_TITLE_LENGTH) or deployed.repository,
+            title=clean_line(f"{deployed.repository} {what}", MAX_TITLE_LENGTH) or deployed.repository,
             at=deployed.at,
             source=integration.kind.value,
             project_id=project_id,
@@ -212,7 +230,7 @@ async def _change_ticket(
 async def _delete_hook(connection: AsyncConnection, integration: Integration, gone: HookDeleted, now: datetime) -> None:
     """The integration is disabled, if it is bound to this webhook: others may use its address, too."""
     if integration.hook_id == gone.hook_id:
-        await repository.change(connection, integration, now=to_milliseconds(now), enabled=False)
+        await store.change_integration(connection, integration, now=to_milliseconds(now), enabled=False)
         data = {"enabled": False, "hookId": gone.hook_id, "reason": "The platform has deleted the webhook."}
         by = Actor(integration.org_id)
         await record(connection, by, "integration.change", integration.id, data, AUDIT_TRACE_ID)

@@ -1,0 +1,84 @@
+"""Builds the routes of webhooks and chats, of what they need to be set up, and their background tasks."""
+
+from prometheus_client import CollectorRegistry
+from yarl import URL
+
+from chassis.http.web import CleanupContext, Route
+from control.approvals.notifications import LinkBuilder
+from control.governance.billing.payments import Payments
+from control.governance.billing.subscription import OrganizationSubscription
+from control.http.context import HandlerContext
+from control.inbound.chat.actor import ChatActor
+from control.inbound.chat.chat_a import ChatA
+from control.inbound.chat.chat_b import API_URL, ChatB
+from control.inbound.chat.links import ChatLinks
+from control.inbound.chat.update_queue import ChatMetrics, ChatUpdater
+from control.inbound.integrations.api import Integrations
+from control.inbound.webhooks.api import (
+    SCM_SOURCES,
+    TRACKER_SOURCES,
+    IntegrationReceiver,
+    IntegrationWebhooks,
+    ScmWebhooks,
+)
+from control.inbound.webhooks.event_history import WebhookEvents
+from control.inbound.webhooks.inbox import Inbox
+from control.inbound.webhooks.metrics import WebhookMetrics
+from control.inbound.webhooks.receiver import Hooks, WebhookReceiver
+from control.inbound.webhooks.task import WebhookHousekeeping
+from control.outbound.egress import Egress
+from control.secrets.secret_box import SecretBox
+from control.settings import ControlSettings
+
+
+def build_chat_routes(
+    context: HandlerContext,
+    settings: ControlSettings,
+    secret_box: SecretBox,
+    receiver: WebhookReceiver,
+    link_builder: LinkBuilder,
+    registry: CollectorRegistry | None,
+) -> tuple[list[Route], list[CleanupContext]]:
+    """Routes and background tasks, which run in this order; no tasks without a configured platform."""
+    egress = Egress(settings.egress_policy)
+    updater = ChatUpdater(context.database, secret_box, egress, ChatMetrics(registry))
+    actor = ChatActor(context.database, secret_box, link_builder, updater)
+    api_host = URL(settings.chat_a_api).host
+    chat_a = ChatA(
+        receiver,
+        actor,
+        settings.chat_a_signing_secrets,
+        settings.channel_rules,
+        (api_host,) if api_host else (),
+    )
+    chat_b = ChatB(receiver, actor, settings.chat_b_public_key, API_URL)
+    links = ChatLinks(context, settings.chat_platforms)
+    routes = [*links.routes(), *chat_a.routes(), *chat_b.routes()]
+    return routes, [egress.running, updater.running] if settings.chat_platforms else []
+
+
+def build_webhook_routes(
+    context: HandlerContext,
+    settings: ControlSettings,
+    secret_box: SecretBox,
+    links: LinkBuilder,
+    base_url: str,
+    registry: CollectorRegistry | None,
+) -> tuple[list[Route], list[CleanupContext]]:
+    """Routes and background tasks. `base_url`: where platforms reach this service."""
+    receiver = WebhookReceiver(WebhookMetrics(registry), settings.webhook_max_body_bytes, context.body_timeout_s)
+    hooks, inbox = Hooks(context.database, secret_box), Inbox(context.database)
+    integrations = IntegrationReceiver(receiver, hooks, inbox, secret_box)
+    sources = {**SCM_SOURCES, **TRACKER_SOURCES}
+    payments_secrets = [secret.encode() for secret in settings.payments_secrets]
+    chat_routes, chat_contexts = build_chat_routes(context, settings, secret_box, receiver, links, registry)
+    routes = [
+        *Integrations(context, secret_box, base_url, hooks.forget).routes(),
+        *WebhookEvents(context, secret_box, integrations, hooks, sources).routes(),
+        *ScmWebhooks(receiver, integrations, hooks).routes(),
+        *IntegrationWebhooks(receiver, integrations, hooks).routes(),
+        *chat_routes,
+        *Payments(context, receiver, payments_secrets, settings.payment_plans).routes(),
+        *OrganizationSubscription(context).routes(),
+    ]
+    return routes, [inbox.running, *chat_contexts, WebhookHousekeeping(context.database).running]
