@@ -1,36 +1,39 @@
-"""How much work source maps may cause, by project: all projects share the threads that build batches."""
+"""How much of something each holder may use, in any unit: some at once, and some more each second."""
 
 import threading
-from collections.abc import Callable
-from typing import Final
+import time
+from collections.abc import Callable, Hashable
+from typing import Final, Generic, TypeVar
 
-BURST_S: Final = 1.0  # of work at once
-REFILL: Final = 0.1  # seconds of work per second
-_MAX_PROJECTS: Final = 10_000  # until those that may use everything are forgotten
+MAX_HOLDERS: Final = 10_000  # remembered; the one that used something longest ago is forgotten first
+K = TypeVar("K", bound=Hashable)
 
 
-class Allowance:
-    """Seconds of work that each project has left: at most `burst_s`, REFILL more each second. Threads may use it."""
+class Allowance(Generic[K]):
+    """What each holder has left: at most `burst`, `per_s` more each second. Threads may use it."""
 
-    def __init__(self, burst_s: float, clock: Callable[[], float]) -> None:
-        self._burst_s = burst_s
+    def __init__(self, burst: float, per_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._burst = burst
+        self._per_s = per_s
         self._clock = clock
-        self._left: dict[int, tuple[float, float]] = {}  # seconds left at a time
+        self._left: dict[K, tuple[float, float]] = {}  # what was left, at a time
         self._lock = threading.Lock()
 
-    def has(self, project_id: int) -> bool:
-        """Whether a project may do work now. Its size is often known afterwards, so a project may come to owe some."""
+    def has(self, holder: K) -> bool:
+        """Whether the holder may use something now. How much is often known afterwards, so a holder may come to owe."""
         with self._lock:
-            return self._left_now(project_id) > 0
+            return self._left_now(holder) > 0
 
-    def use(self, project_id: int, seconds: float) -> None:
-        """Count work that was done."""
+    def use(self, holder: K, amount: float) -> None:
+        """Count what was used."""
         with self._lock:
-            self._left[project_id] = self._left_now(project_id) - seconds, self._clock()
-            if len(self._left) > _MAX_PROJECTS:
-                self._left = {one: self._left[one] for one in self._left if self._left_now(one) < self._burst_s}
+            left = self._left_now(holder) - amount
+            self._left.pop(holder, None)
+            self._left[holder] = left, self._clock()
+            if len(self._left) > MAX_HOLDERS:
+                del self._left[next(iter(self._left))]
 
-    def _left_now(self, project_id: int) -> float:
+    def _left_now(self, holder: K) -> float:
         now = self._clock()
-        left, at = self._left.get(project_id, (self._burst_s, now))
-        return min(self._burst_s, left + (now - at) * REFILL)
+        left, at = self._left.get(holder, (self._burst, now))
+        return min(self._burst, left + (now - at) * self._per_s)
