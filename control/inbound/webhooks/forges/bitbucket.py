@@ -19,8 +19,8 @@ from msgspec import Raw
 from control.code.commit_repository import NewCommit
 from control.code.proposal_repository import ProposalReport
 from control.inbound.integrations.tables import Hook
-from control.inbound.webhooks.forges import events
 from control.inbound.webhooks.forges.events import (
+    ABSENT,
     MAX_COMMITS,
     CommitsPushed,
     Content,
@@ -29,8 +29,19 @@ from control.inbound.webhooks.forges.events import (
     ScmEvent,
     TicketChanged,
     Time,
+    clean_line,
+    clean_text,
+    clean_url,
+    has,
+    link_items,
+    new_commit,
+    parse_sha,
+    parse_time,
+    push_time,
+    read_event_name,
+    repository_name,
+    require_event,
 )
-from control.inbound.webhooks.forges.pull_requests import ABSENT, has, link_items
 from control.inbound.webhooks.platform import Headers, PayloadError, decode, header
 from control.inbound.webhooks.signatures import verify_body
 from control.issues.references import MAX_TEXT
@@ -181,7 +192,7 @@ class _DcRepository(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        return events.repository_name(f"{self.project.key}/{self.slug}")
+        return repository_name(f"{self.project.key}/{self.slug}")
 
 
 class _DcUser(msgspec.Struct, frozen=True, rename="camel"):
@@ -271,13 +282,13 @@ class Bitbucket:
 
     def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (Cloud's body has no name)
         """The name in the header."""
-        return events.read_event_name(headers, "X-Event-Key")
+        return read_event_name(headers, "X-Event-Key")
 
     def parse(self, event: str, body: bytes, received_at: datetime) -> ScmEvent:
         """What the event says."""
         envelope = decode(_Envelope, body, event)
         if envelope.event_key is not None:
-            events.require_event(fits=envelope.event_key == event, event=event)
+            require_event(fits=envelope.event_key == event, event=event)
             return ScmEvent(event, _data_center(event, body, received_at))
         return ScmEvent(event, _cloud(envelope, event, body, received_at))
 
@@ -287,7 +298,7 @@ def _cloud(envelope: _Envelope, event: str, body: bytes, received_at: datetime) 
     is_pull_request, is_issue = has(envelope.pullrequest) and not is_comment, has(envelope.issue) and not is_comment
     fits = has(envelope.push) == (event == "repo:push")
     fits &= is_pull_request == (event in _CLOUD_PULL_REQUESTS) and is_issue == (event in _CLOUD_ISSUES)
-    events.require_event(fits=fits and event != "repo:refs_changed" and event not in _PULL_REQUESTS, event=event)
+    require_event(fits=fits and event != "repo:refs_changed" and event not in _PULL_REQUESTS, event=event)
     if is_pull_request:
         return _pull_request(decode(_PullRequestEvent, body, event))
     if is_issue:
@@ -297,7 +308,7 @@ def _cloud(envelope: _Envelope, event: str, body: bytes, received_at: datetime) 
 
 def _push(body: _Push, received_at: datetime) -> tuple[CommitsPushed, ...]:
     """Bitbucket lists the newest 5 commits of each change, newest first, and says whether there are more."""
-    name = events.repository_name(body.repository.full_name)
+    name = repository_name(body.repository.full_name)
     found: dict[bool, dict[str, NewCommit]] = {True: {}, False: {}}
     truncated: set[bool] = set()
     for change in body.push.changes:
@@ -310,7 +321,7 @@ def _push(body: _Push, received_at: datetime) -> tuple[CommitsPushed, ...]:
         for one in reversed(given):
             commit = _commit(name, one)
             found[is_default][commit.sha] = commit
-    at = events.push_time(None, received_at)
+    at = push_time(None, received_at)
     pushed = []
     for is_default, of_branch in found.items():
         kept = tuple(of_branch.values())[-MAX_COMMITS:]
@@ -326,7 +337,7 @@ def _is_default(branch: str | None, named: _Branch | None) -> bool:
 def _commit(name: str, one: _Commit) -> NewCommit:
     author = one.author or _Author()
     match = _RAW_AUTHOR.fullmatch(author.raw or "")
-    return events.new_commit(
+    return new_commit(
         name,
         one.hash,
         one.message,
@@ -346,7 +357,7 @@ def _pull_request(body: _PullRequestEvent) -> tuple[ProposalChanged, ...]:
     return _proposal(
         state,
         one.updated_on,
-        repository=events.repository_name(body.repository.full_name),
+        repository=repository_name(body.repository.full_name),
         number=one.id,
         title=one.title,
         text=one.description,
@@ -362,13 +373,13 @@ def _pull_request(body: _PullRequestEvent) -> tuple[ProposalChanged, ...]:
 
 def _ticket(body: _IssueEvent) -> tuple[TicketChanged, ...]:
     one = body.issue
-    state, changed_at = _TICKET_STATES.get(one.state or ""), events.parse_time(one.updated_on)
+    state, changed_at = _TICKET_STATES.get(one.state or ""), parse_time(one.updated_on)
     if state is None or changed_at is None:
         return ()
-    name = f"{events.repository_name(body.repository.full_name)}#{one.id}"
+    name = f"{repository_name(body.repository.full_name)}#{one.id}"
     ticket = TicketChanged(
-        items=link_items(SYSTEM, name, events.clean_url(_href(one.links))),
-        title=events.clean_line(one.title, MAX_LINK_TITLE_LENGTH),
+        items=link_items(SYSTEM, name, clean_url(_href(one.links))),
+        title=clean_line(one.title, MAX_LINK_TITLE_LENGTH),
         state=state,
         changed_at=changed_at,
         is_fixed=one.state in _FIXED,
@@ -395,7 +406,7 @@ def _dc_push(body: _DcPush, received_at: datetime) -> tuple[CommitsPushed, ...]:
     found: dict[str, NewCommit] = {}
     for one in reversed(given):
         author = one.author or _DcUser()
-        commit = events.new_commit(
+        commit = new_commit(
             body.repository.name,
             one.id,
             one.message,
@@ -406,7 +417,7 @@ def _dc_push(body: _DcPush, received_at: datetime) -> tuple[CommitsPushed, ...]:
         )
         found[commit.sha] = commit
     is_default = all(branch in DEFAULT_BRANCHES for branch in branches)
-    at = events.push_time(events.parse_time(body.date), received_at) if is_default else None
+    at = push_time(parse_time(body.date), received_at) if is_default else None
     return (CommitsPushed(tuple(found.values()), at, not_listed),)
 
 
@@ -447,22 +458,22 @@ def _proposal(
     opened_on: Time,
     targets_default_branch: bool,
 ) -> tuple[ProposalChanged, ...]:
-    changed_at = events.parse_time(updated_on)
+    changed_at = parse_time(updated_on)
     if state is None or changed_at is None:
         raise PayloadError("The pull request has no state, or does not say when it was changed.")
     report = ProposalReport(
         repository=repository,
         number=str(number),
-        title=events.clean_line(title, MAX_TITLE_LENGTH) or f"#{number}",
+        title=clean_line(title, MAX_TITLE_LENGTH) or f"#{number}",
         state=state,
         changed_at=changed_at,
-        text=events.clean_text(text or "", MAX_TEXT),
-        head_ref=events.clean_line(head_ref, MAX_REF_LENGTH),
-        head_sha=events.parse_sha(head_sha),
-        merge_sha=events.parse_sha(merge_sha) if state is ProposalState.MERGED else None,
-        author_name=events.clean_line(author_name, MAX_NAME_LENGTH),
-        url=events.clean_url(url),
-        opened_at=events.parse_time(opened_on),
+        text=clean_text(text or "", MAX_TEXT),
+        head_ref=clean_line(head_ref, MAX_REF_LENGTH),
+        head_sha=parse_sha(head_sha),
+        merge_sha=parse_sha(merge_sha) if state is ProposalState.MERGED else None,
+        author_name=clean_line(author_name, MAX_NAME_LENGTH),
+        url=clean_url(url),
+        opened_at=parse_time(opened_on),
         targets_default_branch=targets_default_branch,
     )
     return (ProposalChanged(report),)

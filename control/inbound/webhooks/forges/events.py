@@ -6,18 +6,21 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
-from msgspec import Meta
+import msgspec
+from msgspec import Meta, Raw
 
 from chassis.db.database import to_milliseconds
+from chassis.issues.tables import MAX_VERSION_LENGTH
+from control.code.changes.repository import MAX_AHEAD
 from control.code.commit_repository import MAX_FILES, NewCommit
-from control.code.issue_links.addresses import ExternalItem
+from control.code.issue_links.addresses import OTHER, ExternalItem, identify
 from control.code.proposal_repository import ProposalReport
 from control.code.release_repository import ReleaseReport
 from control.code.release_schemas import MAX_PATH_LENGTH, MAX_REPORTED_MESSAGE
 from control.http.text_types import URL_PATTERN
 from control.inbound.webhooks.platform import Headers, PayloadError, header
 from control.issues.releases.tables import MAX_REPOSITORY_LENGTH, MAX_SHA_LENGTH
-from control.issues.tables import LinkState
+from control.issues.tables import MAX_EXTERNAL_ID_LENGTH, LinkState
 from proto.identity import MAX_EMAIL_LENGTH, MAX_NAME_LENGTH, MAX_URL_LENGTH, UNPRINTABLE
 
 
@@ -92,6 +95,8 @@ class ScmEvent:
     contents: tuple[Content, ...] = ()
 
 
+BRANCH: Final = "refs/heads/"
+ABSENT: Final = Raw()
 MAX_COMMITS: Final = 2_048  # of a push; GitHub lists no more
 _MAX_EPOCH_S: Final = 32_503_680_000  # the year 3000
 
@@ -109,6 +114,27 @@ _TIME: Final = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,6})[0-9]*)?"
     r" ?(Z|z|UTC|[+-][0-9]{2}:?[0-9]{2})"
 )
+
+
+class CommitAuthor(msgspec.Struct, frozen=True):
+    """A person."""
+
+    name: str | None = None
+    email: str | None = None
+
+
+class CommitPayload(msgspec.Struct, frozen=True):
+    """A commit as GitHub, Gitea and GitLab list it."""
+
+    id: str
+    message: str | None = None
+    timestamp: Time = None
+    url: str | None = None
+    author: CommitAuthor | None = None
+    added: list[str] | None = None
+    removed: list[str] | None = None
+    modified: list[str] | None = None
+    distinct: bool = True
 
 
 def read_event_name(headers: Headers, name: str) -> str:
@@ -229,3 +255,44 @@ def push_time(at: datetime | None, received_at: datetime) -> datetime:
     time of a commit is none: it may be pushed long after that.
     """
     return to_milliseconds(received_at) if at is None or at > received_at else at
+
+
+def has(value: Raw) -> bool:
+    """Whether a field is there, and not null."""
+    return bytes(value) not in (b"", b"null")
+
+
+def release_report(version: str, url: str | None, at: datetime | None, received_at: datetime) -> ReleaseReport:
+    """A release whose tag is its version. A time far ahead does not count."""
+    return ReleaseReport(version, version, url, at if at is None or at <= received_at + MAX_AHEAD else None)
+
+
+def require_version(tag: str) -> str:
+    """The version of a release. Raises PayloadError."""
+    version = clean_line(tag, MAX_VERSION_LENGTH)
+    if version is None or version != tag:
+        raise PayloadError("The tag of the release is too long, or not printable.")
+    return version
+
+
+def link_items(system: str, name: str, *addresses: str | None) -> tuple[ExternalItem, ...]:
+    """How links may name an item: by its addresses; and by its name, where no address is of a known system."""
+    found = [identify(address) for address in addresses if address is not None]
+    if len(name) <= MAX_EXTERNAL_ID_LENGTH and all(one.system == OTHER for one in found):
+        found.append(ExternalItem(system, name))
+    return tuple(dict.fromkeys(found))
+
+
+def listed_commit(name: str, one: CommitPayload) -> NewCommit:
+    """A commit with the files that it has changed."""
+    author = one.author or CommitAuthor()
+    return new_commit(
+        name,
+        one.id,
+        one.message,
+        author_name=author.name,
+        author_email=author.email,
+        authored_at=one.timestamp,
+        address=one.url,
+        paths=list_files(one.added, one.modified, one.removed),
+    )

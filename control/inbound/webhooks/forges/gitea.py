@@ -10,9 +10,8 @@ import msgspec
 from msgspec import Raw
 
 from control.inbound.integrations.tables import Hook
-from control.inbound.webhooks.forges import events, pull_requests
-from control.inbound.webhooks.forges.events import Content, ScmEvent
-from control.inbound.webhooks.forges.pull_requests import ABSENT, has
+from control.inbound.webhooks.forges import github
+from control.inbound.webhooks.forges.events import ABSENT, Content, ScmEvent, has, read_event_name, require_event
 from control.inbound.webhooks.platform import Headers, decode, header
 from control.inbound.webhooks.signatures import verify_body
 
@@ -52,12 +51,12 @@ class Gitea:
 
     def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (the body has no name)
         """The name in the header."""
-        return events.read_event_name(headers, self._header(headers, "Event"))
+        return read_event_name(headers, self._header(headers, "Event"))
 
     def parse(self, event: str, body: bytes, received_at: datetime) -> ScmEvent:
         """What the event says."""
         kind = _kind(decode(_Envelope, body, event))
-        events.require_event(fits=event.startswith(kind) if kind is not None else event not in _HANDLED, event=event)
+        require_event(fits=event.startswith(kind) if kind is not None else event not in _HANDLED, event=event)
         return ScmEvent(event, () if kind is None else self._contents(kind, body, received_at))
 
     def _header(self, headers: Headers, name: str) -> str:
@@ -67,13 +66,13 @@ class Gitea:
     def _contents(self, kind: str, body: bytes, received_at: datetime) -> tuple[Content, ...]:
         match kind:
             case "push":
-                return pull_requests.push(decode(pull_requests.Push, body, kind), received_at, newest_first=True)
+                return github.push(decode(github.Push, body, kind), received_at, newest_first=True)
             case "pull_request":
-                return pull_requests.proposal(decode(pull_requests.PullRequestEvent, body, kind))
+                return github.proposal(decode(github.PullRequestEvent, body, kind))
             case "release":
-                return pull_requests.release(decode(pull_requests.ReleaseEvent, body, kind), received_at)
+                return github.release(decode(github.ReleaseEvent, body, kind), received_at)
             case _:
-                return pull_requests.ticket(decode(pull_requests.IssueEvent, body, kind), self._system)
+                return github.ticket(decode(github.IssueEvent, body, kind), self._system)
 
 
 GITEA: Final = Gitea("gitea", ("Gitea",))

@@ -14,12 +14,13 @@ from typing import Final
 import msgspec
 
 from chassis.changes.tables import MAX_NAME_LENGTH
-from control.code.commit_repository import NewCommit
 from control.code.proposal_repository import ProposalReport
 from control.inbound.integrations.tables import Hook
-from control.inbound.webhooks.forges import events
 from control.inbound.webhooks.forges.events import (
+    BRANCH,
     MAX_COMMITS,
+    CommitAuthor,
+    CommitPayload,
     CommitsPushed,
     Content,
     Deployed,
@@ -29,12 +30,19 @@ from control.inbound.webhooks.forges.events import (
     ScmEvent,
     TicketChanged,
     Time,
-)
-from control.inbound.webhooks.forges.pull_requests import (
-    BRANCH,
-    CommitAuthor,
+    clean_line,
+    clean_text,
+    clean_url,
+    count_not_listed,
     link_items,
+    listed_commit,
+    parse_sha,
+    parse_time,
+    push_time,
+    read_event_name,
     release_report,
+    repository_name,
+    require_event,
     require_version,
 )
 from control.inbound.webhooks.platform import Headers, PayloadError, decode, header
@@ -85,21 +93,10 @@ class _Project(msgspec.Struct, frozen=True):
     web_url: str | None = None
 
 
-class _Commit(msgspec.Struct, frozen=True):
-    id: str
-    message: str | None = None
-    timestamp: Time = None
-    url: str | None = None
-    author: CommitAuthor | None = None
-    added: list[str] | None = None
-    modified: list[str] | None = None
-    removed: list[str] | None = None
-
-
 class _Push(msgspec.Struct, frozen=True):
     ref: str
     project: _Project
-    commits: list[_Commit] | None
+    commits: list[CommitPayload] | None
     total_commits_count: Number | None = None
 
 
@@ -194,7 +191,7 @@ class GitLab:
 
     def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (the name in the header is GitLab's)
         """The name in the header."""
-        return events.read_event_name(headers, "X-Gitlab-Event")
+        return read_event_name(headers, "X-Gitlab-Event")
 
     def parse(self, event: str, body: bytes, received_at: datetime) -> ScmEvent:
         """What the event says."""
@@ -202,7 +199,7 @@ class GitLab:
         kind = envelope.object_kind or envelope.event_name or ""
         names = _HEADERS.get(kind)
         fits = event == _SYSTEM_HOOK or (event in names if names is not None else event not in _KNOWN_HEADERS)
-        events.require_event(fits=fits, event=event)
+        require_event(fits=fits, event=event)
         return ScmEvent(event, _contents(kind, event, body, received_at))
 
 
@@ -239,55 +236,39 @@ def _contents(kind: str, event: str, body: bytes, received_at: datetime) -> tupl
 def _push(body: _Push, received_at: datetime) -> tuple[CommitsPushed, ...]:
     """GitLab lists the newest 20 commits, oldest first."""
     given = (body.commits or [])[-MAX_COMMITS:]
-    not_listed = events.count_not_listed(body.total_commits_count, body.commits or [], given)
+    not_listed = count_not_listed(body.total_commits_count, body.commits or [], given)
     if not (given or not_listed) or not body.ref.startswith(BRANCH):
         return ()
-    name = events.repository_name(body.project.path_with_namespace)
-    found = {one.sha: one for one in (_commit(name, each) for each in given)}
+    name = repository_name(body.project.path_with_namespace)
+    found = {one.sha: one for one in (listed_commit(name, each) for each in given)}
     is_default = body.ref.removeprefix(BRANCH) == body.project.default_branch
-    at = events.push_time(None, received_at) if is_default else None
+    at = push_time(None, received_at) if is_default else None
     return (CommitsPushed(tuple(found.values()), at, not_listed),)
-
-
-def _commit(name: str, one: _Commit) -> NewCommit:
-    author = one.author or CommitAuthor()
-    return events.new_commit(
-        name,
-        one.id,
-        one.message,
-        author_name=author.name,
-        author_email=author.email,
-        authored_at=one.timestamp,
-        address=one.url,
-        paths=events.list_files(one.added, one.modified, one.removed),
-    )
 
 
 def _merge_request(body: _MergeRequestEvent) -> tuple[ProposalChanged, ...]:
     one = body.object_attributes
-    state, changed_at = _PROPOSAL_STATES.get(one.state), events.parse_time(one.updated_at)
+    state, changed_at = _PROPOSAL_STATES.get(one.state), parse_time(one.updated_at)
     if one.action not in _MERGE_REQUEST_ACTIONS or state is None:
         return ()
     if changed_at is None:
         raise PayloadError("The merge request does not say when it was changed.")
     last = one.last_commit or _LastCommit()
     default = body.project.default_branch
-    merge_sha = (
-        events.parse_sha(one.merge_commit_sha) or events.parse_sha(one.squash_commit_sha) or events.parse_sha(last.id)
-    )
+    merge_sha = parse_sha(one.merge_commit_sha) or parse_sha(one.squash_commit_sha) or parse_sha(last.id)
     report = ProposalReport(
-        repository=events.repository_name(body.project.path_with_namespace),
+        repository=repository_name(body.project.path_with_namespace),
         number=str(one.iid),
-        title=events.clean_line(one.title, MAX_TITLE_LENGTH) or f"!{one.iid}",
+        title=clean_line(one.title, MAX_TITLE_LENGTH) or f"!{one.iid}",
         state=state,
         changed_at=changed_at,
-        text=events.clean_text(one.description or "", MAX_TEXT),
-        head_ref=events.clean_line(one.source_branch, MAX_REF_LENGTH),
-        head_sha=events.parse_sha(last.id),
+        text=clean_text(one.description or "", MAX_TEXT),
+        head_ref=clean_line(one.source_branch, MAX_REF_LENGTH),
+        head_sha=parse_sha(last.id),
         merge_sha=merge_sha if state is ProposalState.MERGED else None,
-        author_name=events.clean_line(None if last.author is None else last.author.name, MAX_NAME_LENGTH),
-        url=events.clean_url(one.url),
-        opened_at=events.parse_time(one.created_at),
+        author_name=clean_line(None if last.author is None else last.author.name, MAX_NAME_LENGTH),
+        url=clean_url(one.url),
+        opened_at=parse_time(one.created_at),
         targets_default_branch=None in (one.target_branch, default) or one.target_branch == default,
     )
     return (ProposalChanged(report),)
@@ -295,14 +276,14 @@ def _merge_request(body: _MergeRequestEvent) -> tuple[ProposalChanged, ...]:
 
 def _ticket(body: _TicketEvent) -> tuple[TicketChanged, ...]:
     one = body.object_attributes
-    state, changed_at = _TICKET_STATES.get(one.state or ""), events.parse_time(one.updated_at)
+    state, changed_at = _TICKET_STATES.get(one.state or ""), parse_time(one.updated_at)
     if body.project is None or one.action not in _TICKET_ACTIONS or state is None or changed_at is None:
         return ()
-    name = f"{events.repository_name(body.project.path_with_namespace)}#{one.iid}"
-    address = None if body.project.web_url is None else events.clean_url(f"{body.project.web_url}/-/issues/{one.iid}")
+    name = f"{repository_name(body.project.path_with_namespace)}#{one.iid}"
+    address = None if body.project.web_url is None else clean_url(f"{body.project.web_url}/-/issues/{one.iid}")
     ticket = TicketChanged(
-        items=link_items(SYSTEM, name, address, events.clean_url(one.url)),
-        title=events.clean_line(one.title, MAX_LINK_TITLE_LENGTH),
+        items=link_items(SYSTEM, name, address, clean_url(one.url)),
+        title=clean_line(one.title, MAX_LINK_TITLE_LENGTH),
         state=state,
         changed_at=changed_at,
         is_reopened=one.action == "reopen",
@@ -313,25 +294,23 @@ def _ticket(body: _TicketEvent) -> tuple[TicketChanged, ...]:
 def _release(body: _ReleaseEvent, received_at: datetime) -> tuple[ReleasePublished, ...]:
     if body.action not in (None, "create"):
         return ()
-    report = release_report(
-        require_version(body.tag), events.clean_url(body.url), events.parse_time(body.released_at), received_at
-    )
-    return (ReleasePublished(events.repository_name(body.project.path_with_namespace), report),)
+    report = release_report(require_version(body.tag), clean_url(body.url), parse_time(body.released_at), received_at)
+    return (ReleasePublished(repository_name(body.project.path_with_namespace), report),)
 
 
 def _deployment(body: _DeploymentEvent, received_at: datetime) -> tuple[Deployed, ...]:
-    at = events.parse_time(body.status_changed_at)
+    at = parse_time(body.status_changed_at)
     if body.status != "success":
         return ()
     if at is None:
         raise PayloadError("The deployment does not say when it succeeded.")
     deployed = Deployed(
-        repository=events.repository_name(body.project.path_with_namespace),
+        repository=repository_name(body.project.path_with_namespace),
         id=str(body.deployment_id),
         at=min(at, received_at),
-        environment=events.clean_line(body.environment, MAX_NAME_LENGTH),
-        ref=events.clean_line(body.ref, MAX_REF_LENGTH),
-        sha=events.parse_sha((body.commit_url or "").rpartition("/")[2]) or events.parse_sha(body.short_sha),
-        url=events.clean_url(body.environment_external_url or None) or events.clean_url(body.deployable_url),
+        environment=clean_line(body.environment, MAX_NAME_LENGTH),
+        ref=clean_line(body.ref, MAX_REF_LENGTH),
+        sha=parse_sha((body.commit_url or "").rpartition("/")[2]) or parse_sha(body.short_sha),
+        url=clean_url(body.environment_external_url or None) or clean_url(body.deployable_url),
     )
     return (deployed,)

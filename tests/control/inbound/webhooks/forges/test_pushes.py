@@ -145,7 +145,7 @@ PUSHES: dict[tuple[IntegrationKind, str], list[tuple[dict[str, Any], int, int | 
 
 
 async def test_what_the_platform_does_not_list_is_said(scm: Scm, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("control.inbound.webhooks.forges.pull_requests.MAX_COMMITS", MAX_COMMITS)
+    monkeypatch.setattr("control.inbound.webhooks.forges.github.MAX_COMMITS", MAX_COMMITS)
     for (kind, event), sent in PUSHES.items():
         integration = await scm.integrate(kind)
         for body, upserted, not_listed in sent:
