@@ -25,6 +25,8 @@ from control.code.releases import Releases
 from control.code.source_maps.api import SourceMapHandlers
 from control.code.suspects.api import Suspects
 from control.export.routes import build_warehouse_routes
+from control.governance.billing.payments import Payments
+from control.governance.billing.subscription import OrganizationSubscription
 from control.governance.erasures.housekeeping import ErasureHousekeeping
 from control.governance.erasures.purge import Purger
 from control.governance.erasures.requests import Erasures
@@ -41,6 +43,8 @@ from control.identity.scim.routes import build_scim_routes
 from control.identity.sso.dns import DnsResolver, TxtResolver
 from control.identity.sso.routes import build_sso_routes
 from control.inbound.routes import build_webhook_routes
+from control.inbound.webhooks.metrics import WebhookMetrics
+from control.inbound.webhooks.receiver import WebhookReceiver
 from control.issues.follower import IssueFollower
 from control.issues.housekeeping import IssueHousekeeping
 from control.issues.issues import IssueHandlers
@@ -105,13 +109,17 @@ def service(
         metrics,
         apply_roles,
     )
+    receiver = WebhookReceiver(WebhookMetrics(metrics), settings.webhook_max_body_bytes, chassis.body_timeout_s)
     webhook_routes, webhook_contexts = build_webhook_routes(
-        context, settings, secret_box, links, chassis.base_url, metrics
+        context, settings, secret_box, receiver, links, chassis.base_url, metrics
     )
+    payments_secrets = [secret.encode() for secret in settings.payments_secrets]
     warehouse_routes, warehouse_contexts = build_warehouse_routes(
         context, secret_box, settings.egress_policy, settings.warehouse_interval_s, clickhouse, metrics
     )
-    routes += [*sso_routes, *build_scim_routes(context, chassis.base_url), *webhook_routes, *warehouse_routes]
+    routes += [*sso_routes, *build_scim_routes(context, chassis.base_url), *webhook_routes]
+    routes += Payments(context, receiver, payments_secrets, settings.payment_plans).routes()
+    routes += [*OrganizationSubscription(context).routes(), *warehouse_routes]
     routes += [*Organizations(context).routes(), *projects.routes(), *keys.routes()]
     routes += [*Erasures(context, check_filters).routes()]
     routes += [*ApprovalViews(context).routes(), *approvals.routes(), *policies.routes()]

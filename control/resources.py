@@ -18,7 +18,8 @@ from control.governance.tenants.project_keys import KEYS
 from control.identity.chat_links.tables import chat_links
 from control.identity.directory.tables import scim_tokens
 from control.identity.sso.tables import sso_domains, sso_identities
-from control.inbound.integrations.tables import inbound_deliveries, integrations
+from control.inbound.integrations.tables import integrations
+from control.inbound.webhooks.event_history import EVENTS
 from control.issues.releases.tables import releases
 from control.notify.channels.api import CHANNELS
 from control.notify.channels.delivery_tables import deliveries
@@ -56,13 +57,7 @@ RESOURCES: Final[tuple[Identified, ...]] = (
     Identified(
         "issuerKeyId", ids("pik"), Scope.PROOFS_READ, proof_issuer_keys.c.id, in_organization(proof_issuer_keys)
     ),
-    Identified(
-        "inboundDeliveryId",
-        ids("ind"),
-        Scope.INTEGRATIONS_READ,
-        inbound_deliveries.c.id,
-        inbound_deliveries.c.integration_id == sa.bindparam("integrationId"),
-    ),
+    EVENTS,
     KEYS,
     POLICIES,
     CHANNELS,

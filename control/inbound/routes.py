@@ -5,8 +5,6 @@ from yarl import URL
 
 from chassis.http.web import CleanupContext, Route
 from control.approvals.notifications import LinkBuilder
-from control.governance.billing.payments import Payments
-from control.governance.billing.subscription import OrganizationSubscription
 from control.http.context import HandlerContext
 from control.inbound.chat.actor import ChatActor
 from control.inbound.chat.chat_a import ChatA
@@ -14,16 +12,9 @@ from control.inbound.chat.chat_b import API_URL, ChatB
 from control.inbound.chat.links import ChatLinks
 from control.inbound.chat.update_queue import ChatMetrics, ChatUpdater
 from control.inbound.integrations.api import Integrations
-from control.inbound.webhooks.api import (
-    SCM_SOURCES,
-    TRACKER_SOURCES,
-    IntegrationReceiver,
-    IntegrationWebhooks,
-    ScmWebhooks,
-)
+from control.inbound.webhooks.api import IntegrationWebhooks
 from control.inbound.webhooks.event_history import WebhookEvents
 from control.inbound.webhooks.inbox import Inbox
-from control.inbound.webhooks.metrics import WebhookMetrics
 from control.inbound.webhooks.receiver import Hooks, WebhookReceiver
 from control.inbound.webhooks.task import WebhookHousekeeping
 from control.outbound.egress import Egress
@@ -61,24 +52,18 @@ def build_webhook_routes(
     context: HandlerContext,
     settings: ControlSettings,
     secret_box: SecretBox,
+    receiver: WebhookReceiver,
     links: LinkBuilder,
     base_url: str,
     registry: CollectorRegistry | None,
 ) -> tuple[list[Route], list[CleanupContext]]:
     """Routes and background tasks. `base_url`: where platforms reach this service."""
-    receiver = WebhookReceiver(WebhookMetrics(registry), settings.webhook_max_body_bytes, context.body_timeout_s)
     hooks, inbox = Hooks(context.database, secret_box), Inbox(context.database)
-    integrations = IntegrationReceiver(receiver, hooks, inbox, secret_box)
-    sources = {**SCM_SOURCES, **TRACKER_SOURCES}
-    payments_secrets = [secret.encode() for secret in settings.payments_secrets]
     chat_routes, chat_contexts = build_chat_routes(context, settings, secret_box, receiver, links, registry)
     routes = [
         *Integrations(context, secret_box, base_url, hooks.forget).routes(),
-        *WebhookEvents(context, secret_box, integrations, hooks, sources).routes(),
-        *ScmWebhooks(receiver, integrations, hooks).routes(),
-        *IntegrationWebhooks(receiver, integrations, hooks).routes(),
+        *WebhookEvents(context, secret_box, hooks, inbox).routes(),
+        *IntegrationWebhooks(receiver, hooks, inbox, secret_box).routes(),
         *chat_routes,
-        *Payments(context, receiver, payments_secrets, settings.payment_plans).routes(),
-        *OrganizationSubscription(context).routes(),
     ]
     return routes, [inbox.running, *chat_contexts, WebhookHousekeeping(context.database).running]

@@ -227,17 +227,17 @@ class Integrations:
         body = await self.context.read_body(request, IntegrationChange, issues)
         check_config(known.kind, body.config, issues)
         issues.raise_if_any("The request body is not valid.")
-        config = None if body.config is UNSET else with_unique_projects(body.config)
+        config = body.config if body.config is UNSET else with_unique_projects(body.config)
         async with begin(self.context, request) as transaction:
             known = await load_integration(transaction.connection, request)
-            if config is not None:
+            if config is not UNSET:
                 await _require_projects(transaction.connection, known.org_id, config)
             changed = await store.change_integration(
                 transaction.connection,
                 known,
                 now=to_milliseconds(self.now()),
-                name=None if body.name is UNSET else body.name,
-                enabled=None if body.enabled is UNSET else body.enabled,
+                name=body.name,
+                enabled=body.enabled,
                 config=config,
                 hook_id=body.hook_id,
             )

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 import sqlalchemy as sa
+from msgspec import UNSET, UnsetType
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.id_generation import new_id
@@ -22,7 +23,6 @@ from control.inbound.integrations.tables import (
     Integration,
     IntegrationConfig,
     IntegrationKind,
-    StoredWebhookEvent,
     inbound_deliveries,
     integrations,
 )
@@ -111,21 +111,14 @@ async def change_integration(
     integration: Integration,
     *,
     now: datetime,
-    name: str | None = None,
-    enabled: bool | None = None,
-    config: IntegrationConfig | None = None,
-    hook_id: str | msgspec.UnsetType | None = msgspec.UNSET,
+    name: str | UnsetType = UNSET,
+    enabled: bool | UnsetType = UNSET,
+    config: IntegrationConfig | UnsetType = UNSET,
+    hook_id: str | UnsetType | None = UNSET,
 ) -> Integration:
     """Set the given values; returns the changed integration."""
-    values: dict[str, Any] = {}
-    if name is not None:
-        values["name"] = name
-    if enabled is not None:
-        values["enabled"] = enabled
-    if config is not None:
-        values["config"] = msgspec.to_builtins(config)
-    if hook_id is not msgspec.UNSET:
-        values["hook_id"] = hook_id
+    given = {"name": name, "enabled": enabled, "config": config, "hook_id": hook_id}
+    values = {column: msgspec.to_builtins(value) for column, value in given.items() if value is not UNSET}
     return await _change(connection, integration, values, now)
 
 
@@ -210,21 +203,9 @@ async def _change(
 
 
 def _integration(row: Any) -> Integration:
-    return Integration(
-        id=row["id"],
-        org_id=row["org_id"],
-        org_slug=row["org_slug"],
-        kind=IntegrationKind(row["kind"]),
-        name=row["name"],
-        enabled=row["enabled"],
-        config=msgspec.convert(row["config"], IntegrationConfig),
-        hook_id=row["hook_id"],
-        version=row["version"],
-        previous_secret_until=row["previous_secret_until"],
-        created_by=row["created_by"],
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
-    )
+    values = {name: row[name] for name in Integration.__dataclass_fields__}
+    config = msgspec.convert(row["config"], IntegrationConfig)
+    return Integration(**values | {"kind": IntegrationKind(row["kind"]), "config": config})
 
 
 def _encrypt(secret_box: SecretBox, org_id: str, integration_id: str, column: str, plain: bytes) -> bytes:
@@ -235,195 +216,84 @@ def _decrypt(secret_box: SecretBox, org_id: str, integration_id: str, column: st
     return secret_box.decrypt(encrypted, table=integrations.name, row=integration_id, org=org_id, column=column)
 
 
-MAX_STORED_BODY: Final = 256 * 1_024  # compressed; a larger body cannot be redelivered
+MAX_STORED_BODY: Final = 256 * 1_024  # compressed; a larger body cannot be processed again
 _PIECE: Final = 64 * 1_024
-_EVENT_COLUMNS: Final = [
-    inbound_deliveries.c[name]
-    for name in (
-        *("id", "integration_id", "delivery_key", "event", "status", "result", "error", "attempts"),
-        *("received_at", "processed_at"),
-    )
-]
 
 
 @dataclass(frozen=True, slots=True)
 class EventAttempt:
-    """One attempt to process a delivery. `id` None: the first."""
+    """An attempt to record a webhook event. `body`: as `pack_body` made it. `error`: why there is no `result`."""
 
-    id: str | None
-    org_id: str
-    integration_id: str
-    delivery_key: str
+    id: str
+    is_new: bool
+    integration: Integration
+    key: str
     event: str
-    status: DeliveryStatus
+    body: bytes | None
     result: Mapping[str, Any] | None
     error: str | None
-    body: bytes | None  # as `pack_body` made it
-    now: datetime
 
 
 def new_event_id() -> str:
-    """The id of a delivery that is received."""
+    """The id of a webhook event that is received."""
     return new_id("ind")
 
 
-def pack_body(secret_box: SecretBox, org_id: str, delivery_id: str, body: bytes) -> bytes | None:
+def pack_body(secret_box: SecretBox, org_id: str, event_id: str, body: bytes) -> bytes | None:
     """A body to store; None if it is too large."""
     packed = _compressed(body)
     if packed is None:
         return None
-    return secret_box.encrypt(packed, table=inbound_deliveries.name, row=delivery_id, org=org_id, column="body")
+    return secret_box.encrypt(packed, table=inbound_deliveries.name, row=event_id, org=org_id, column="body")
 
 
-async def find_events(
-    connection: AsyncConnection, keys: Mapping[str, Collection[str]]
-) -> dict[tuple[str, str], StoredWebhookEvent]:
-    """Deliveries by (integration, key); `keys` are given by integration."""
-    found: dict[tuple[str, str], StoredWebhookEvent] = {}
+def unpack_body(secret_box: SecretBox, event: Any) -> bytes:
+    """The body of a stored event as it was received."""
+    place = {"table": inbound_deliveries.name, "row": event.id, "org": event.org_id, "column": "body"}
+    return zlib.decompress(secret_box.decrypt(event.body, **place))
+
+
+async def find_events(connection: AsyncConnection, keys: Mapping[str, Collection[str]]) -> dict[tuple[str, str], Any]:
+    """Rows with `id`, `status` and `result` of events by (integration, key); `keys` are given by integration."""
+    columns = inbound_deliveries.c
+    found: dict[tuple[str, str], Any] = {}
     for integration_id, of_integration in keys.items():
-        where = (inbound_deliveries.c.integration_id == integration_id) & inbound_deliveries.c.delivery_key.in_(
-            list(of_integration)
-        )
-        for row in (await connection.execute(_select_events().where(where))).mappings():
-            delivery = _event(row)
-            found[delivery.integration_id, delivery.delivery_key] = delivery
+        known = sa.select(columns.delivery_key, columns.id, columns.status, columns.result)
+        known = known.where(columns.integration_id == integration_id, columns.delivery_key.in_(list(of_integration)))
+        found |= {(integration_id, row.delivery_key): row for row in (await connection.execute(known)).all()}
     return found
 
 
-async def find_event(connection: AsyncConnection, integration_id: str, delivery_id: str) -> StoredWebhookEvent | None:
-    """The integration's delivery with this id."""
-    where = (inbound_deliveries.c.integration_id == integration_id) & (inbound_deliveries.c.id == delivery_id)
-    row = (await connection.execute(_select_events().where(where))).mappings().one_or_none()
-    return None if row is None else _event(row)
-
-
-async def load_event_body(
-    connection: AsyncConnection, secret_box: SecretBox, org_id: str, delivery_id: str
-) -> bytes | None:
-    """The body as it was received; None if it was not kept."""
-    packed = await connection.scalar(sa.select(inbound_deliveries.c.body).where(inbound_deliveries.c.id == delivery_id))
-    if packed is None:
-        return None
-    plain = secret_box.decrypt(packed, table=inbound_deliveries.name, row=delivery_id, org=org_id, column="body")
-    return zlib.decompress(plain)
-
-
-async def list_events(
-    connection: AsyncConnection,
-    before_id: str | None,
-    limit: int,
-    *,
-    integration_id: str,
-    status: DeliveryStatus | None,
-) -> list[StoredWebhookEvent]:
-    """At most `limit` deliveries, newest first, starting with the first one older than `before_id`."""
-    page = _select_events().where(inbound_deliveries.c.integration_id == integration_id)
-    if status is not None:
-        page = page.where(inbound_deliveries.c.status == status.value)
-    if before_id is not None:
-        page = page.where(inbound_deliveries.c.id < before_id)
-    rows = await connection.execute(page.order_by(inbound_deliveries.c.id.desc()).limit(limit))
-    return [_event(row) for row in rows.mappings()]
-
-
-async def record_attempts(connection: AsyncConnection, attempts: Sequence[EventAttempt], ids: Sequence[str]) -> None:
-    """Store what became of deliveries. `ids`: of the attempts, new or known."""
+async def record_attempts(connection: AsyncConnection, attempts: Collection[EventAttempt], now: datetime) -> None:
+    """Store what became of events."""
     new = [
         {
-            "id": delivery_id,
-            "org_id": one.org_id,
-            "integration_id": one.integration_id,
-            "delivery_key": one.delivery_key,
-            "event": one.event,
+            "id": one.id,
+            "org_id": one.integration.org_id,
+            "integration_id": one.integration.id,
+            "delivery_key": one.key,
             "body": one.body,
             "attempts": 1,
-            "received_at": one.now,
-            **_attempted(one),
+            "received_at": now,
+            **_attempted(one, now),
         }
-        for one, delivery_id in zip(attempts, ids, strict=True)
-        if one.id is None
+        for one in attempts
+        if one.is_new
     ]
     if new:
         await connection.execute(inbound_deliveries.insert(), new)
     for one in attempts:
-        if one.id is not None:
-            values = {"attempts": inbound_deliveries.c.attempts + 1, "event": one.event, **_attempted(one)}
+        if not one.is_new:
+            values = {"attempts": inbound_deliveries.c.attempts + 1, **_attempted(one, now)}
             await connection.execute(
                 inbound_deliveries.update().where(inbound_deliveries.c.id == one.id).values(values)
             )
 
 
 async def delete_events(connection: AsyncConnection, integration_id: str, limit: int) -> int:
-    """Delete deliveries of an integration; returns how many."""
+    """Delete events of an integration; returns how many."""
     some = sa.select(inbound_deliveries.c.id).where(inbound_deliveries.c.integration_id == integration_id).limit(limit)
     return (await connection.execute(inbound_deliveries.delete().where(inbound_deliveries.c.id.in_(some)))).rowcount
-
-
-async def list_crowded(connection: AsyncConnection, kept: int) -> list[str]:
-    """The integrations that have more than so many deliveries."""
-    integration_id = inbound_deliveries.c.integration_id
-    counted = sa.select(integration_id).group_by(integration_id).having(sa.func.count() > kept)
-    return list((await connection.execute(counted.order_by(integration_id))).scalars())
-
-
-async def find_last_kept(connection: AsyncConnection, integration_id: str, kept: int) -> str | None:
-    """The oldest of so many newest deliveries of an integration; None if it has fewer."""
-    newest = sa.select(inbound_deliveries.c.id).where(inbound_deliveries.c.integration_id == integration_id)
-    return await connection.scalar(newest.order_by(inbound_deliveries.c.id.desc()).offset(kept - 1).limit(1))
-
-
-async def delete_older(connection: AsyncConnection, integration_id: str, than_id: str, limit: int) -> int:
-    """Delete deliveries of an integration that are older than this one; returns how many."""
-    found = sa.select(inbound_deliveries.c.id).where(is_older(integration_id, than_id)).limit(limit)
-    return (await connection.execute(inbound_deliveries.delete().where(inbound_deliveries.c.id.in_(found)))).rowcount
-
-
-async def drop_older_bodies(connection: AsyncConnection, integration_id: str, than_id: str, limit: int) -> int:
-    """Delete bodies of deliveries of an integration that are older than this one; returns of how many."""
-    where = is_older(integration_id, than_id) & inbound_deliveries.c.body.is_not(None)
-    found = sa.select(inbound_deliveries.c.id).where(where).limit(limit)
-    changed = inbound_deliveries.update().where(inbound_deliveries.c.id.in_(found)).values(body=None)
-    return (await connection.execute(changed)).rowcount
-
-
-async def list_heavy(connection: AsyncConnection, max_bytes: int) -> list[str]:
-    """The organizations whose stored bodies have more bytes."""
-    size = sa.func.sum(sa.func.length(inbound_deliveries.c.body))
-    heavy = sa.select(inbound_deliveries.c.org_id).group_by(inbound_deliveries.c.org_id).having(size > max_bytes)
-    return list((await connection.execute(heavy.order_by(inbound_deliveries.c.org_id))).scalars())
-
-
-async def find_newest_surplus(connection: AsyncConnection, org_id: str, max_bytes: int) -> str | None:
-    """The newest delivery of an organization whose body, with all newer ones, has more bytes; None if none has."""
-    newest_first = inbound_deliveries.c.id.desc()
-    size = sa.func.sum(sa.func.length(inbound_deliveries.c.body)).over(order_by=newest_first)
-    sized = sa.select(inbound_deliveries.c.id, size.label("size")).where(has_body(org_id)).subquery()
-    surplus = sa.select(sized.c.id).where(sized.c.size > max_bytes).order_by(sized.c.id.desc()).limit(1)
-    return await connection.scalar(surplus)
-
-
-async def drop_bodies(connection: AsyncConnection, org_id: str, up_to_id: str, limit: int) -> int:
-    """Delete bodies of an organization up to this delivery; returns of how many."""
-    where = has_body(org_id) & (inbound_deliveries.c.id <= up_to_id)
-    found = sa.select(inbound_deliveries.c.id).where(where).limit(limit)
-    changed = inbound_deliveries.update().where(inbound_deliveries.c.id.in_(found)).values(body=None)
-    return (await connection.execute(changed)).rowcount
-
-
-def has_body(org_id: str) -> sa.ColumnElement[bool]:
-    """The condition that a delivery is one of this organization, and stored with its body."""
-    return (inbound_deliveries.c.org_id == org_id) & inbound_deliveries.c.body.is_not(None)
-
-
-def is_older(integration_id: str, than_id: str) -> sa.ColumnElement[bool]:
-    """The condition that a delivery is one of this integration, and older than this one."""
-    return (inbound_deliveries.c.integration_id == integration_id) & (inbound_deliveries.c.id < than_id)
-
-
-async def delete_before(connection: AsyncConnection, time: datetime, limit: int) -> int:
-    """Delete deliveries that were received earlier; returns how many."""
-    old = sa.select(inbound_deliveries.c.id).where(inbound_deliveries.c.received_at < time).limit(limit)
-    return (await connection.execute(inbound_deliveries.delete().where(inbound_deliveries.c.id.in_(old)))).rowcount
 
 
 def _compressed(body: bytes) -> bytes | None:
@@ -438,18 +308,11 @@ def _compressed(body: bytes) -> bytes | None:
     return None if len(packed) > MAX_STORED_BODY else bytes(packed)
 
 
-def _attempted(one: EventAttempt) -> dict[str, Any]:
+def _attempted(one: EventAttempt, now: datetime) -> dict[str, Any]:
     return {
-        "status": one.status.value,
+        "event": one.event,
+        "status": (DeliveryStatus.FAILED if one.result is None else DeliveryStatus.PROCESSED).value,
         "result": None if one.result is None else dict(one.result),
         "error": None if one.error is None else one.error[:MAX_ERROR_LENGTH],
-        "processed_at": one.now,
+        "processed_at": now,
     }
-
-
-def _select_events() -> sa.Select[Any]:
-    return sa.select(*_EVENT_COLUMNS, inbound_deliveries.c.body.is_not(None).label("has_body"))
-
-
-def _event(row: Any) -> StoredWebhookEvent:
-    return StoredWebhookEvent(**{**row, "status": DeliveryStatus(row["status"])})

@@ -1,10 +1,9 @@
 """Integrations, the webhook events that they have sent, and their tables."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 import sqlalchemy as sa
@@ -103,23 +102,6 @@ class DeliveryStatus(StrEnum):
 
     PROCESSED = "processed"
     FAILED = "failed"  # sent again, or redelivered, it is processed again
-
-
-@dataclass(frozen=True, slots=True)
-class StoredWebhookEvent:
-    """A delivery. `result`: what was answered; `error`: why there is none."""
-
-    id: str
-    integration_id: str
-    delivery_key: str
-    event: str
-    status: DeliveryStatus
-    result: Mapping[str, Any] | None
-    error: str | None
-    attempts: int
-    received_at: datetime
-    processed_at: datetime
-    has_body: bool
 
 
 MAX_DELIVERY_KEY_LENGTH: Final = 128

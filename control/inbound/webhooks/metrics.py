@@ -41,3 +41,7 @@ class WebhookMetrics:
     def count(self, source: str, outcome: WebhookOutcome) -> None:
         """Count one request. `source`: one of SOURCES."""
         self._deliveries.labels(source, outcome.value).inc()
+
+    def count_processed(self, source: str, *, duplicate: bool) -> None:
+        """Count a request that was answered with what its event has done."""
+        self.count(source, WebhookOutcome.DUPLICATE if duplicate else WebhookOutcome.PROCESSED)

@@ -1,14 +1,16 @@
-"""What a platform that sends to an integration has to say of its webhooks."""
+"""What a platform that sends to an integration has to say of its webhooks, and what its events do."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 from multidict import CIMultiDictProxy
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.http.validation import in_json_words
-from control.inbound.integrations.tables import Hook
+from control.inbound.integrations.tables import Hook, Integration
 
 T = TypeVar("T")
 E_co = TypeVar("E_co", covariant=True)
@@ -40,6 +42,24 @@ class Platform(Protocol[E_co]):
 
     def parse(self, event: str, body: bytes, received_at: datetime) -> E_co:
         """What the delivery says, called again for a redelivery. Raises PayloadError."""
+
+
+ApplyTogether = Callable[
+    [AsyncConnection, Sequence[tuple[Integration, Any]], datetime], Awaitable[Sequence[msgspec.Struct | None]]
+]
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookSource:
+    """A platform, and what its events do: `apply` in a savepoint, with the answer as its result.
+
+    `apply_together` does so for many of them, which integrations have sent, with a result for each; None for those that
+    are to be applied one by one.
+    """
+
+    platform: Platform[Any]
+    apply: Callable[[AsyncConnection, Integration, Any, datetime], Awaitable[msgspec.Struct]]
+    apply_together: ApplyTogether | None = None
 
 
 def header(headers: Headers, name: str) -> str | None:

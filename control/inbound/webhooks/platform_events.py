@@ -82,13 +82,3 @@ async def was_applied(connection: AsyncConnection, source: EventSource, event_id
     """Whether the event was applied before."""
     where = (platform_events.c.source == source.value) & (platform_events.c.event_id == event_id)
     return await connection.scalar(sa.select(platform_events.c.event_id).where(where)) is not None
-
-
-async def delete_before(connection: AsyncConnection, source: EventSource, time: datetime, limit: int) -> int:
-    """Delete events that were received earlier; returns how many."""
-    where = (platform_events.c.source == source.value) & (platform_events.c.received_at < time)
-    old = sa.select(platform_events.c.event_id).where(where).limit(limit)
-    found = platform_events.delete().where(
-        platform_events.c.source == source.value, platform_events.c.event_id.in_(old)
-    )
-    return (await connection.execute(found)).rowcount

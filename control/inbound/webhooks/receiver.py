@@ -3,8 +3,7 @@
 import re
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final, NoReturn
 
@@ -48,16 +47,11 @@ class WebhookReceiver:
         ServiceUnavailable, BadRequest.
         """
         allowed = self._max_body_bytes if most is None else min(most, self._max_body_bytes)
-        with self._counted(request.app[RATE_LIMITS].address_key(request)) as held:
-            return await read_body(request, allowed, self._body_timeout_s, held.grow, min_rate=MIN_RATE)
-
-    @contextmanager
-    def _counted(self, address: str) -> Iterator["_HeldBytes"]:
-        held = _HeldBytes(self, address)
+        held = _HeldBytes(self, request.app[RATE_LIMITS].address_key(request))
         try:
-            yield held
+            return await read_body(request, allowed, self._body_timeout_s, held.grow, min_rate=MIN_RATE)
         finally:
-            self.hold(address, -held.size)
+            self.hold(held.address, -held.size)
 
     def hold(self, address: str, size: int) -> bool:
         """Count so many more bytes, or fewer. False if there are too many now."""
@@ -96,14 +90,14 @@ class _HeldBytes:
 
     def __init__(self, receiver: WebhookReceiver, address: str) -> None:
         self._receiver = receiver
-        self._address = address
+        self.address = address
         self.size = 0
 
     def grow(self, size: int) -> None:
         """The body has this size now. Raises ServiceUnavailable."""
         counted = max(0, size - UNCOUNTED_BYTES)
         more, self.size = counted - self.size, counted
-        if more and not self._receiver.hold(self._address, more):
+        if more and not self._receiver.hold(self.address, more):
             raise ServiceUnavailable("Too many webhooks are being received at once.")
 
 

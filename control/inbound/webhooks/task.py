@@ -1,25 +1,21 @@
-"""Deletes what inbound webhooks leave behind: old deliveries and events.
+"""Deletes what inbound webhooks leave behind: old events.
 
-A delivery that is sent again after it was deleted is applied again: what it reports is then older than what is known.
+An event that is sent again after it was deleted is applied again: what it reports is then older than what is known.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 import structlog
 from aiohttp import web
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.db.database import Database
 from chassis.runtime.periodic import PeriodicTask
-from control.inbound.integrations import store
 from control.inbound.integrations.tables import inbound_deliveries
-from control.inbound.webhooks import platform_events
-from control.inbound.webhooks.platform_events import EventSource
-from control.inbound.webhooks.platform_events import platform_events as events
+from control.inbound.webhooks.platform_events import EventSource, platform_events
 
 INTERVAL_S: Final = 300.0
 BATCH: Final = 500  # rows in one transaction
@@ -38,7 +34,10 @@ MAX_BODY_BYTES: Final = 256 * 2**20  # of all bodies of an organization, as stor
 
 log = structlog.get_logger(__name__)
 
-Delete = Callable[[AsyncConnection], Awaitable[int]]
+_EVENTS: Final = inbound_deliveries.c
+_HAS_BODY: Final = _EVENTS.body.is_not(None)
+_DELETE: Final = inbound_deliveries.delete()
+_DROP_BODY: Final = inbound_deliveries.update().values(body=None)
 
 
 class WebhookHousekeeping:
@@ -60,60 +59,56 @@ class WebhookHousekeeping:
     async def run_once(self) -> None:
         """Raises DatabaseUnavailable."""
         now = self._now()
-        received = inbound_deliveries.c.received_at < now - KEPT_DELIVERIES
-        await self._delete_if(
-            received, lambda connection: store.delete_before(connection, now - KEPT_DELIVERIES, BATCH)
-        )
+        await self._repeat(_DELETE, _EVENTS.id, _EVENTS.received_at < now - KEPT_DELIVERIES)
         for source, kept in KEPT_EVENTS.items():
-            await self._delete_events(source, now - kept)
-        await self._delete_surplus()
+            columns, of_source = platform_events.c, platform_events.c.source == source.value
+            old = of_source & (columns.received_at < now - kept)
+            await self._repeat(platform_events.delete().where(of_source), columns.event_id, old)
+        for integration_id in await self._read(_crowded(MAX_BODIES)):
+            of_integration = _EVENTS.integration_id == integration_id
+            for last in await self._read(_newest(of_integration, MAX_DELIVERIES)):
+                await self._repeat(_DELETE, _EVENTS.id, of_integration & (_EVENTS.id < last))
+            for last in await self._read(_newest(of_integration, MAX_BODIES)):
+                await self._repeat(_DROP_BODY, _EVENTS.id, of_integration & (_EVENTS.id < last) & _HAS_BODY)
+        for org_id in await self._read(_heavy(MAX_BODY_BYTES)):
+            has_body = (_EVENTS.org_id == org_id) & _HAS_BODY
+            for newest in await self._read(_surplus(has_body, MAX_BODY_BYTES)):
+                await self._repeat(_DROP_BODY, _EVENTS.id, has_body & (_EVENTS.id <= newest))
 
-    async def _delete_events(self, source: EventSource, before: datetime) -> None:
-        old = (events.c.source == source.value) & (events.c.received_at < before)
-        await self._delete_if(old, lambda connection: platform_events.delete_before(connection, source, before, BATCH))
-
-    async def _delete_surplus(self) -> None:
+    async def _read(self, statement: sa.Select[Any]) -> list[str]:
         async with self._database.read() as connection:
-            crowded = await store.list_crowded(connection, MAX_BODIES)
-        for integration_id in crowded:
-            await self._delete_older(integration_id)
-            await self._drop_older_bodies(integration_id)
-        async with self._database.read() as connection:
-            heavy = await store.list_heavy(connection, MAX_BODY_BYTES)
-        for org_id in heavy:
-            await self._drop_bodies(org_id)
+            return list((await connection.execute(statement)).scalars())
 
-    async def _delete_older(self, integration_id: str) -> None:
-        async with self._database.read() as connection:
-            last = await store.find_last_kept(connection, integration_id, MAX_DELIVERIES)
-        if last is not None:
-            older = store.is_older(integration_id, last)
-            await self._delete_if(older, lambda connection: store.delete_older(connection, integration_id, last, BATCH))
-
-    async def _drop_older_bodies(self, integration_id: str) -> None:
-        async with self._database.read() as connection:
-            last = await store.find_last_kept(connection, integration_id, MAX_BODIES)
-        if last is not None:
-            older = store.is_older(integration_id, last) & inbound_deliveries.c.body.is_not(None)
-            await self._delete_if(
-                older, lambda connection: store.drop_older_bodies(connection, integration_id, last, BATCH)
-            )
-
-    async def _drop_bodies(self, org_id: str) -> None:
-        async with self._database.read() as connection:
-            last = await store.find_newest_surplus(connection, org_id, MAX_BODY_BYTES)
-        if last is not None:
-            await self._repeat(lambda connection: store.drop_bodies(connection, org_id, last, BATCH))
-
-    async def _delete_if(self, where: sa.ColumnElement[bool], delete: Delete) -> None:
-        """Delete in batches, unless nothing is to be deleted: then there is no write transaction."""
-        async with self._database.read() as connection:
-            if not await connection.scalar(sa.select(sa.exists().where(where))):
-                return
-        await self._repeat(delete)
-
-    async def _repeat(self, delete: Delete) -> None:
+    async def _repeat(self, change: sa.Update | sa.Delete, key: sa.Column[str], where: sa.ColumnElement[bool]) -> None:
+        """Change rows in batches, unless there are none: then there is no write transaction."""
+        some = sa.select(key).where(where).limit(BATCH)
+        if not await self._read(some.limit(1)):
+            return
         for _ in range(MAX_BATCHES):
             async with self._database.write() as connection:
-                if await delete(connection) < BATCH:
+                if (await connection.execute(change.where(key.in_(some)))).rowcount < BATCH:
                     return
+
+
+def _crowded(kept: int) -> sa.Select[Any]:
+    """The integrations that have more than so many events."""
+    counted = sa.select(_EVENTS.integration_id).group_by(_EVENTS.integration_id).having(sa.func.count() > kept)
+    return counted.order_by(_EVENTS.integration_id)
+
+
+def _newest(where: sa.ColumnElement[bool], kept: int) -> sa.Select[Any]:
+    """The oldest of so many newest events; none if there are fewer."""
+    return sa.select(_EVENTS.id).where(where).order_by(_EVENTS.id.desc()).offset(kept - 1).limit(1)
+
+
+def _heavy(max_bytes: int) -> sa.Select[Any]:
+    """The organizations whose stored bodies have more bytes."""
+    size = sa.func.sum(sa.func.length(_EVENTS.body))
+    return sa.select(_EVENTS.org_id).group_by(_EVENTS.org_id).having(size > max_bytes).order_by(_EVENTS.org_id)
+
+
+def _surplus(where: sa.ColumnElement[bool], max_bytes: int) -> sa.Select[Any]:
+    """The newest event whose body, with those of all newer ones, has more bytes; none if none has."""
+    size = sa.func.sum(sa.func.length(_EVENTS.body)).over(order_by=_EVENTS.id.desc())
+    sized = sa.select(_EVENTS.id, size.label("size")).where(where).subquery()
+    return sa.select(sized.c.id).where(sized.c.size > max_bytes).order_by(sized.c.id.desc()).limit(1)

@@ -17,7 +17,7 @@ from control.code.changes.repository import MAX_AHEAD
 from control.code.commit_repository import MAX_FILES, NewCommit
 from control.code.release_schemas import MAX_REPORTED_MESSAGE
 from control.inbound.integrations.tables import IntegrationKind
-from control.inbound.webhooks.api import SCM_SOURCES
+from control.inbound.webhooks.api import SOURCES
 from control.inbound.webhooks.forges.events import (
     MAX_COMMITS,
     CommitsPushed,
@@ -62,7 +62,7 @@ def check(data: bytes) -> None:
         return
     kind, event = KINDS[data[0] % len(KINDS)], EVENTS[data[1] % len(EVENTS)]
     try:
-        parsed = SCM_SOURCES[kind].platform.parse(event, data[2:], RECEIVED_AT)
+        parsed = SOURCES[kind].platform.parse(event, data[2:], RECEIVED_AT)
     except PayloadError as error:
         assert len(str(error)) < 400
         assert str(error).isprintable()
