@@ -1,9 +1,10 @@
 """What a platform that sends to an integration has to say of its webhooks, and what its events do."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 from multidict import CIMultiDictProxy
@@ -13,7 +14,7 @@ from chassis.http.validation import in_json_words
 from control.inbound.integrations.tables import Hook, Integration
 
 T = TypeVar("T")
-E_co = TypeVar("E_co", covariant=True)
+E = TypeVar("E")
 Headers = CIMultiDictProxy[str]
 _QUOTING: Final = "Invalid "  # enum value, or value of a tag
 _PLACE: Final = " - at `"  # msgspec appends it
@@ -25,23 +26,28 @@ class PayloadError(Exception):
     """
 
 
-class Platform(Protocol[E_co]):
-    """How a platform signs and names its deliveries, and what they say. Stateless."""
+class Platform(ABC, Generic[E]):
+    """How a platform signs and names its events, and what they say. Stateless."""
 
-    def hook_id(self, headers: Headers) -> str | None:
-        """How the platform names the webhook; None if it does not."""
+    def hook_id(self, headers: Headers) -> str | None:  # noqa: ARG002 (most platforms do not name it)
+        """How the platform names the webhook in a header; None if it does not."""
+        return None
 
+    def delivery_id(self, headers: Headers) -> str | None:  # noqa: ARG002 (most platforms sign none)
+        """The id of the event, if it is signed; a header beside a signature of the body alone proves nothing."""
+        return None
+
+    @abstractmethod
     def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:
         """Whether the body is signed with a secret of the hook, now if a time is signed."""
 
-    def delivery_id(self, headers: Headers) -> str | None:
-        """The id of the delivery, if it is signed; a header beside a signature of the body alone proves nothing."""
-
+    @abstractmethod
     def event_name(self, headers: Headers, body: bytes) -> str:
         """The platform's name of the event. Raises PayloadError."""
 
-    def parse(self, event: str, body: bytes, received_at: datetime) -> E_co:
-        """What the delivery says, called again for a redelivery. Raises PayloadError."""
+    @abstractmethod
+    def parse(self, event: str, body: bytes, received_at: datetime) -> E:
+        """What the event says, called again when it is processed again. Raises PayloadError."""
 
 
 ApplyTogether = Callable[

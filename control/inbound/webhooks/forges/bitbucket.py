@@ -42,7 +42,7 @@ from control.inbound.webhooks.forges.events import (
     repository_name,
     require_event,
 )
-from control.inbound.webhooks.platform import Headers, PayloadError, decode, header
+from control.inbound.webhooks.platform import Headers, PayloadError, Platform, decode, header
 from control.inbound.webhooks.signatures import verify_body
 from control.issues.references import MAX_TEXT
 from control.issues.releases.tables import MAX_REF_LENGTH, MAX_TITLE_LENGTH, ProposalState
@@ -265,7 +265,7 @@ class _DcPullRequestEvent(msgspec.Struct, frozen=True, rename="camel"):
     pull_request: _DcPullRequest
 
 
-class Bitbucket:
+class Bitbucket(Platform[ScmEvent]):
     """The platform."""
 
     def hook_id(self, headers: Headers) -> str | None:
@@ -275,10 +275,6 @@ class Bitbucket:
     def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:  # noqa: ARG002 (no time is signed)
         """The signature of the body."""
         return verify_body(hook.secrets, body, header(headers, "X-Hub-Signature"), prefix="sha256=")
-
-    def delivery_id(self, headers: Headers) -> str | None:  # noqa: ARG002 (it is not signed)
-        """None: the header is not signed."""
-        return None
 
     def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (Cloud's body has no name)
         """The name in the header."""

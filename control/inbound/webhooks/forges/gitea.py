@@ -12,7 +12,7 @@ from msgspec import Raw
 from control.inbound.integrations.tables import Hook
 from control.inbound.webhooks.forges import github
 from control.inbound.webhooks.forges.events import ABSENT, Content, ScmEvent, has, read_event_name, require_event
-from control.inbound.webhooks.platform import Headers, decode, header
+from control.inbound.webhooks.platform import Headers, Platform, decode, header
 from control.inbound.webhooks.signatures import verify_body
 
 _HANDLED: Final = ("push", "pull_request", "release", "issues")
@@ -30,24 +30,16 @@ class _Envelope(msgspec.Struct, frozen=True):
     release: Raw = ABSENT
 
 
-class Gitea:
+class Gitea(Platform[ScmEvent]):
     """The platform. `vendors`: in the names of its headers, the one that counts first."""
 
     def __init__(self, system: str, vendors: tuple[str, ...]) -> None:
         self._system = system
         self._vendors = vendors
 
-    def hook_id(self, headers: Headers) -> str | None:  # noqa: ARG002 (there is none)
-        """None: no header names the webhook."""
-        return None
-
     def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:  # noqa: ARG002 (no time is signed)
         """The signature of the body, in the first of its headers that is there: another does not rescue it."""
         return verify_body(hook.secrets, body, header(headers, self._header(headers, "Signature")))
-
-    def delivery_id(self, headers: Headers) -> str | None:  # noqa: ARG002 (it is not signed)
-        """None: the header is not signed."""
-        return None
 
     def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (the body has no name)
         """The name in the header."""

@@ -46,7 +46,7 @@ from control.inbound.webhooks.forges.events import (
     require_event,
     require_version,
 )
-from control.inbound.webhooks.platform import Headers, PayloadError, decode, header
+from control.inbound.webhooks.platform import Headers, PayloadError, Platform, decode, header
 from control.inbound.webhooks.signatures import verify_body
 from control.issues.references import MAX_TEXT
 from control.issues.releases.tables import MAX_REF_LENGTH, MAX_TITLE_LENGTH, ProposalState
@@ -264,7 +264,7 @@ class _MetaEvent(msgspec.Struct, frozen=True):
     hook_id: Number
 
 
-class GitHub:
+class GitHub(Platform[ScmEvent]):
     """The platform."""
 
     def hook_id(self, headers: Headers) -> str | None:
@@ -274,10 +274,6 @@ class GitHub:
     def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:  # noqa: ARG002 (no time is signed)
         """The signature of the body. That with SHA-1 does not count."""
         return verify_body(hook.secrets, body, header(headers, "X-Hub-Signature-256"), prefix="sha256=")
-
-    def delivery_id(self, headers: Headers) -> str | None:  # noqa: ARG002 (it is not signed)
-        """None: the header is not signed."""
-        return None
 
     def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (the body has no name)
         """The name in the header."""

@@ -45,7 +45,7 @@ from control.inbound.webhooks.forges.events import (
     require_event,
     require_version,
 )
-from control.inbound.webhooks.platform import Headers, PayloadError, decode, header
+from control.inbound.webhooks.platform import Headers, PayloadError, Platform, decode, header
 from control.inbound.webhooks.signatures import verify_standard, verify_token
 from control.issues.references import MAX_TEXT
 from control.issues.releases.tables import MAX_REF_LENGTH, MAX_TITLE_LENGTH, ProposalState
@@ -161,7 +161,7 @@ class _DeploymentEvent(msgspec.Struct, frozen=True):
     ref: str | None = None
 
 
-class GitLab:
+class GitLab(Platform[ScmEvent]):
     """The platform."""
 
     def hook_id(self, headers: Headers) -> str | None:

@@ -23,7 +23,7 @@ from control.http.field_types import Slug
 from control.http.text_types import Url, line, lines
 from control.http.time_input import TimeInput
 from control.inbound.integrations.tables import Hook
-from control.inbound.webhooks.platform import Headers, PayloadError, decode, header
+from control.inbound.webhooks.platform import Headers, PayloadError, Platform, decode, header
 from control.inbound.webhooks.signatures import verify_body, verify_standard
 from control.inbound.webhooks.trackers.events import (
     ChangeReport,
@@ -85,11 +85,8 @@ class _Body(msgspec.Struct):
     change: _Change | None = None
 
 
-class Generic:
+class Generic(Platform[TrackerEvent]):
     """How generic deliveries are signed and named, and what they say."""
-
-    def hook_id(self, headers: Headers) -> None:
-        """The path names the integration."""
 
     def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:
         """Whether the body is signed, within the window if a time is signed."""
@@ -108,9 +105,8 @@ class Generic:
             return message_id
         return hashlib.sha256(message_id.encode("utf-8", "surrogateescape")).hexdigest()
 
-    def event_name(self, headers: Headers, body: bytes) -> str:
+    def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (the body names it)
         """Raises PayloadError."""
-        del headers
         return decode(_Named, body, SYSTEM).event
 
     def parse(self, event: str, body: bytes, received_at: datetime) -> TrackerEvent:

@@ -11,7 +11,7 @@ from yarl import URL
 
 from control.code.issue_links.addresses import ExternalItem, identify
 from control.inbound.integrations.tables import Hook
-from control.inbound.webhooks.platform import Headers, PayloadError, decode, header
+from control.inbound.webhooks.platform import Headers, PayloadError, Platform, decode, header
 from control.inbound.webhooks.signatures import verify_body
 from control.inbound.webhooks.trackers.events import (
     EventName,
@@ -58,23 +58,15 @@ class _Body(msgspec.Struct):
     timestamp: Milliseconds
 
 
-class Jira:
+class Jira(Platform[TrackerEvent]):
     """How Jira signs and names its deliveries, and what they say."""
 
-    def hook_id(self, headers: Headers) -> None:
-        """The path names the integration."""
-
-    def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:
-        """Whether the body is signed. No time is."""
-        del now
+    def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:  # noqa: ARG002 (no time is signed)
+        """Whether the body is signed."""
         return verify_body(hook.secrets, body, header(headers, "X-Hub-Signature"), prefix="sha256=")
 
-    def delivery_id(self, headers: Headers) -> None:
-        """None: `X-Atlassian-Webhook-Identifier` is not signed."""
-
-    def event_name(self, headers: Headers, body: bytes) -> str:
+    def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (the body names it)
         """Raises PayloadError."""
-        del headers
         return decode(_Named, body, SYSTEM).event
 
     def parse(self, event: str, body: bytes, received_at: datetime) -> TrackerEvent:

@@ -11,7 +11,7 @@ import msgspec
 
 from control.code.issue_links.addresses import identify
 from control.inbound.integrations.tables import Hook
-from control.inbound.webhooks.platform import Headers, PayloadError, convert, decode, header
+from control.inbound.webhooks.platform import Headers, PayloadError, Platform, convert, decode, header
 from control.inbound.webhooks.signatures import verify_body
 from control.inbound.webhooks.trackers.events import (
     EventName,
@@ -54,11 +54,8 @@ class _Body(msgspec.Struct):
     url: str | None = None
 
 
-class Linear:
+class Linear(Platform[TrackerEvent]):
     """How Linear signs and names its deliveries, and what they say."""
-
-    def hook_id(self, headers: Headers) -> None:
-        """The path names the integration."""
 
     def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:
         """Whether the body is signed, and was sent within a minute."""
@@ -70,12 +67,8 @@ class Linear:
             return False
         return abs(now - sent.webhook_timestamp / 1_000) <= REPLAY_WINDOW_S
 
-    def delivery_id(self, headers: Headers) -> None:
-        """None: `Linear-Delivery` is not signed."""
-
-    def event_name(self, headers: Headers, body: bytes) -> str:
+    def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (the body names it)
         """Raises PayloadError."""
-        del headers
         named = decode(_Named, body, SYSTEM)
         name = f"{named.type}.{named.action}"
         return convert(EventName, name, SYSTEM)

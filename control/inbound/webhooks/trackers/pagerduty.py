@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from chassis.changes.tables import MAX_DETAIL_LENGTH, MAX_TITLE_LENGTH, ChangeKind
 from control.inbound.integrations.tables import Hook
-from control.inbound.webhooks.platform import Headers, convert, decode, header
+from control.inbound.webhooks.platform import Headers, Platform, convert, decode, header
 from control.inbound.webhooks.signatures import verify_versioned
 from control.inbound.webhooks.trackers.events import (
     ChangeReport,
@@ -68,23 +68,15 @@ class _Incident(msgspec.Struct):
     urgency: str | None = None
 
 
-class PagerDuty:
+class PagerDuty(Platform[TrackerEvent]):
     """How PagerDuty signs and names its deliveries, and what they say."""
 
-    def hook_id(self, headers: Headers) -> None:
-        """The path names the integration."""
-
-    def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:
-        """Whether the body is signed. No time is."""
-        del now
+    def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:  # noqa: ARG002 (no time is signed)
+        """Whether the body is signed."""
         return verify_versioned(hook.secrets, body, header(headers, "X-PagerDuty-Signature"))
 
-    def delivery_id(self, headers: Headers) -> None:
-        """None: no header is signed."""
-
-    def event_name(self, headers: Headers, body: bytes) -> str:
+    def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (the body names it)
         """Raises PayloadError."""
-        del headers
         return decode(_NamedBody, body, SYSTEM).event.event_type
 
     def parse(self, event: str, body: bytes, received_at: datetime) -> TrackerEvent:
