@@ -15,9 +15,9 @@ from control.code.issue_links.api import LINKS
 from control.code.source_maps.api import MAPS
 from control.export.tables import warehouse_sinks
 from control.governance.tenants.project_keys import KEYS
-from control.identity.chat_links.tables import chat_links
 from control.identity.directory.tables import scim_tokens
 from control.identity.sso.tables import sso_domains, sso_identities
+from control.inbound.chat.links import LINKS as CHAT_LINKS
 from control.inbound.integrations.tables import integrations
 from control.inbound.webhooks.event_history import EVENTS
 from control.issues.releases.tables import releases
@@ -49,7 +49,7 @@ RESOURCES: Final[tuple[Identified, ...]] = (
     LINKS,
     CHANGES,
     Identified("releaseId", ids("rel"), Scope.RELEASES_READ, releases.c.id, in_organization(releases)),
-    Identified("chatLinkId", ids("chl"), Scope.MEMBERS_READ, chat_links.c.id, in_organization(chat_links)),
+    CHAT_LINKS,
     Identified("erasureId", ids("ers"), Scope.AUDIT_READ, erasures.c.id, in_organization(erasures)),
     Identified("integrationId", ids("int"), Scope.INTEGRATIONS_READ, integrations.c.id, in_organization(integrations)),
     Identified("sinkId", ids("snk"), Scope.SINKS_READ, warehouse_sinks.c.id, in_organization(warehouse_sinks)),

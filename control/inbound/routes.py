@@ -3,11 +3,12 @@
 from prometheus_client import CollectorRegistry
 from yarl import URL
 
+from chassis.http.declaration import declared_routes
 from chassis.http.web import CleanupContext, Route
 from control.approvals.notifications import LinkBuilder
 from control.http.context import HandlerContext
 from control.inbound.chat.actor import ChatActor
-from control.inbound.chat.chat_a import ChatA
+from control.inbound.chat.chat_a import TAG, ChatA
 from control.inbound.chat.chat_b import API_URL, ChatB
 from control.inbound.chat.links import ChatLinks
 from control.inbound.chat.update_queue import ChatMetrics, ChatUpdater
@@ -18,6 +19,7 @@ from control.inbound.webhooks.inbox import Inbox
 from control.inbound.webhooks.receiver import Hooks, WebhookReceiver
 from control.inbound.webhooks.task import WebhookHousekeeping
 from control.outbound.egress import Egress
+from control.routing.arguments import control_arguments
 from control.secrets.secret_box import SecretBox
 from control.settings import ControlSettings
 
@@ -44,7 +46,8 @@ def build_chat_routes(
     )
     chat_b = ChatB(receiver, actor, settings.chat_b_public_key, API_URL)
     links = ChatLinks(context, settings.chat_platforms)
-    routes = [*links.routes(), *chat_a.routes(), *chat_b.routes()]
+    arguments = control_arguments(context)
+    routes = [*links.routes(), *declared_routes(chat_a, TAG, arguments), *declared_routes(chat_b, TAG, arguments)]
     return routes, [egress.running, updater.running] if settings.chat_platforms else []
 
 

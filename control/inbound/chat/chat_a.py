@@ -10,8 +10,9 @@ from msgspec import UNSET, Meta, UnsetType
 
 from chassis.errors import BadRequest
 from chassis.http.access import public
-from chassis.http.operation import Operation, ResponseSpec, Tag, json_content
-from chassis.http.web import RATE_LIMITS, Route, json_response
+from chassis.http.declaration import route
+from chassis.http.operation import Tag
+from chassis.http.web import RATE_LIMITS
 from chassis.limits.limiter import LimitClass
 from control.identity.chat_links.tables import ChatPlatform
 from control.inbound.chat import commands, payloads
@@ -29,6 +30,7 @@ from control.notify.deliveries.platforms.chat_a import card
 from control.outbound.egress_policy import parse_url
 
 SOURCE: Final = ChatPlatform.CHAT_A.value
+PATH: Final = "/webhooks/chat-a"
 TAG: Final = Tag("chats", "Commands and buttons of chats, and the links of chat users.")
 # A URL is good for five messages: three attempts to replace the message, two to tell the person.
 _TELLING: Final = 1
@@ -57,24 +59,7 @@ class InteractivityAnswer(msgspec.Struct, frozen=True):
     ok: bool
 
 
-COMMANDS: Final = Operation(
-    "receiveChatACommand",
-    TAG,
-    (ResponseSpec("What the chat user sees.", json_content(CommandAnswer)),),
-    error_statuses=(400, 401, 404, 413, 429),
-)
-EVENTS: Final = Operation(
-    "receiveChatAEvent",
-    TAG,
-    (ResponseSpec("The event was received.", json_content(EventAnswer)),),
-    error_statuses=(400, 401, 404, 413, 429),
-)
-INTERACTIVITY: Final = Operation(
-    "receiveChatAInteraction",
-    TAG,
-    (ResponseSpec("The interaction was received.", json_content(InteractivityAnswer)),),
-    error_statuses=(400, 401, 404, 413, 429),
-)
+ERRORS: Final = (400, 401, 404, 413, 429)
 
 
 class ChatA:
@@ -101,16 +86,8 @@ class ChatA:
             EventSource.CHAT_A, CHAT_A_MARKUP, chat_a_reply, lambda _result: {"ok": True}, self._updates
         )
 
-    def routes(self) -> list[Route]:
-        """Every route; the signature authenticates."""
-        base = "/webhooks/chat-a"
-        return [
-            Route("POST", base + "/commands", self.commands, public(), operation=COMMANDS),
-            Route("POST", base + "/events", self.events, public(), operation=EVENTS),
-            Route("POST", base + "/interactivity", self.interactivity, public(), operation=INTERACTIVITY),
-        ]
-
-    async def commands(self, request: web.Request) -> web.StreamResponse:
+    @route("POST", PATH + "/commands", public(), errors=ERRORS)
+    async def receive_chat_a_command(self, request: web.Request) -> CommandAnswer:
         """Receive a slash command.
 
         The answer is for the chat user who gave it, also when the command is refused or unknown. A repetition gets the
@@ -118,26 +95,32 @@ class ChatA:
         """
         call = self._parsed(payloads.parse_slash_command, await self._verified_body(request))
         if call is None:
-            return self._answer(chat_a_reply(commands.help_reply(CHAT_A_MARKUP)))
-        return self._applied(await self._actor.command(request, call, self._surface))
+            applied = AppliedEvent(chat_a_reply(commands.help_reply(CHAT_A_MARKUP)), duplicate=False)
+        else:
+            applied = await self._actor.command(request, call, self._surface)
+        self._receiver.metrics.count_processed(SOURCE, duplicate=applied.duplicate)
+        return CommandAnswer(**applied.answer)
 
-    async def events(self, request: web.Request) -> web.StreamResponse:
+    @route("POST", PATH + "/events", public(), errors=ERRORS)
+    async def receive_chat_a_event(self, request: web.Request) -> EventAnswer:
         """Receive an event.
 
         The verification of this URL is answered with its challenge. Nothing follows from other events.
         """
         event = self._parsed(payloads.parse_event, await self._verified_body(request))
-        return self._answer({"ok": True} if event.challenge is None else {"challenge": event.challenge})
+        self._receiver.metrics.count_processed(SOURCE, duplicate=False)
+        return EventAnswer(ok=True) if event.challenge is None else EventAnswer(challenge=event.challenge)
 
-    async def interactivity(self, request: web.Request) -> web.StreamResponse:
+    @route("POST", PATH + "/interactivity", public(), errors=ERRORS)
+    async def receive_chat_a_interaction(self, request: web.Request) -> InteractivityAnswer:
         """Receive a press of a button.
 
         Approve casts the vote of the principal that the chat user is linked with. What it did is told in the chat.
         """
         press = self._parsed(payloads.parse_interactivity, await self._verified_body(request))
-        if press is None:
-            return self._answer({"ok": True})
-        return self._applied(await self._actor.press(request, press, self._surface))
+        is_known = press is not None and (await self._actor.press(request, press, self._surface)).duplicate
+        self._receiver.metrics.count_processed(SOURCE, duplicate=is_known)
+        return InteractivityAnswer(ok=True)
 
     async def _verified_body(self, request: web.Request) -> bytes:
         if not self._secrets:
@@ -156,15 +139,6 @@ class ChatA:
         except PayloadError as error:
             self._receiver.metrics.count(SOURCE, WebhookOutcome.INVALID)
             raise BadRequest(str(error)) from error
-
-    def _applied(self, applied: AppliedEvent) -> web.StreamResponse:
-        outcome = WebhookOutcome.DUPLICATE if applied.duplicate else WebhookOutcome.PROCESSED
-        self._receiver.metrics.count(SOURCE, outcome)
-        return json_response(applied.answer)
-
-    def _answer(self, body: dict[str, Any]) -> web.StreamResponse:
-        self._receiver.metrics.count(SOURCE, WebhookOutcome.PROCESSED)
-        return json_response(body)
 
     def _updates(self, result: PressResult, url: str) -> list[NewUpdate]:
         """The message without its button, with the outcome; and what the person is told."""

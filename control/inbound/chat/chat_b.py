@@ -13,12 +13,12 @@ from msgspec import UNSET, UnsetType
 
 from chassis.errors import BadRequest
 from chassis.http.access import public
-from chassis.http.operation import Operation, ResponseSpec, json_content
-from chassis.http.web import RATE_LIMITS, Route, json_response
+from chassis.http.declaration import route
+from chassis.http.web import RATE_LIMITS
 from chassis.limits.limiter import LimitClass
 from control.identity.chat_links.tables import ChatPlatform
 from control.inbound.chat.actor import ChatActor, PressResult, Surface
-from control.inbound.chat.chat_a import TAG
+from control.inbound.chat.chat_a import ERRORS
 from control.inbound.chat.payloads import CommandCall, UnhandledInteraction, parse_interaction
 from control.inbound.chat.replies import CHAT_B_MARKUP, Reply, chat_b_content
 from control.inbound.chat.update_queue import NewUpdate
@@ -53,14 +53,6 @@ class InteractionAnswer(msgspec.Struct, frozen=True):
     data: InteractionData | UnsetType = UNSET
 
 
-INTERACTIONS: Final = Operation(
-    "receiveChatBInteraction",
-    TAG,
-    (ResponseSpec("The answer.", json_content(InteractionAnswer)),),
-    error_statuses=(400, 401, 404, 413, 429),
-)
-
-
 class ChatB:
     """The handler of chat-b. Without a public key it answers 404. `public_key`: 64 hexadecimal digits, or empty."""
 
@@ -79,12 +71,8 @@ class ChatB:
         self._clock = clock
         self._surface = Surface(EventSource.CHAT_B, CHAT_B_MARKUP, _ephemeral, _press_answer, _updates)
 
-    def routes(self) -> list[Route]:
-        """Its route; the signature authenticates."""
-        path = "/webhooks/chat-b/interactions"
-        return [Route("POST", path, self.interactions, public(), operation=INTERACTIONS)]
-
-    async def interactions(self, request: web.Request) -> web.StreamResponse:
+    @route("POST", "/webhooks/chat-b/interactions", public(), errors=ERRORS)
+    async def receive_chat_b_interaction(self, request: web.Request) -> InteractionAnswer:
         """Receive an interaction: a ping, a command, or a press of an Approve button.
 
         Answers are for the chat user, but for a press that decides: it replaces the message with the button. A
@@ -103,9 +91,8 @@ class ChatB:
             applied = await self._actor.command(request, parsed, self._surface)
         else:
             applied = await self._actor.press(request, parsed, self._surface)
-        outcome = WebhookOutcome.DUPLICATE if applied.duplicate else WebhookOutcome.PROCESSED
-        self._receiver.metrics.count(SOURCE, outcome)
-        return json_response(applied.answer)
+        self._receiver.metrics.count_processed(SOURCE, duplicate=applied.duplicate)
+        return msgspec.convert(applied.answer, InteractionAnswer)
 
     async def _verified_body(self, request: web.Request) -> bytes:
         if self._public_key is None:

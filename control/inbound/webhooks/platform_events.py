@@ -60,13 +60,25 @@ async def apply_once(
     """Apply an event in the caller's write transaction, or answer what it was answered before. Raises ValueError for an
     id that is too long.
     """
+    stored = await find_answer(connection, source, event_id)
+    if stored is not None:
+        return AppliedEvent(stored, duplicate=True)
+    return await store_answer(connection, source, event_id, now, await apply())
+
+
+async def find_answer(connection: AsyncConnection, source: EventSource, event_id: str) -> Mapping[str, Any] | None:
+    """What the event was answered before. Raises ValueError for an id that is too long."""
     if not 1 <= len(event_id) <= MAX_EVENT_ID_LENGTH:
         raise ValueError("the id of the event has a length that no platform gives it")
     where = (platform_events.c.source == source.value) & (platform_events.c.event_id == event_id)
-    stored = await connection.scalar(sa.select(platform_events.c.result).where(where))
-    if stored is not None:
-        return AppliedEvent(stored, duplicate=True)
-    result = await apply()
+    answer: Mapping[str, Any] | None = await connection.scalar(sa.select(platform_events.c.result).where(where))
+    return answer
+
+
+async def store_answer(
+    connection: AsyncConnection, source: EventSource, event_id: str, now: datetime, result: EventResult
+) -> AppliedEvent:
+    """Store what a new event did."""
     row = {
         "source": source.value,
         "event_id": event_id,
@@ -76,9 +88,3 @@ async def apply_once(
     }
     await connection.execute(platform_events.insert().values(row))
     return AppliedEvent(result.answer, duplicate=False)
-
-
-async def was_applied(connection: AsyncConnection, source: EventSource, event_id: str) -> bool:
-    """Whether the event was applied before."""
-    where = (platform_events.c.source == source.value) & (platform_events.c.event_id == event_id)
-    return await connection.scalar(sa.select(platform_events.c.event_id).where(where)) is not None
