@@ -1,5 +1,6 @@
 """What a platform that sends to an integration has to say of its webhooks, and what its events do."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -11,11 +12,16 @@ from multidict import CIMultiDictProxy
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.http.validation import in_json_words
+from control.http.text_types import URL_PATTERN
 from control.inbound.integrations.tables import Hook, Integration
+from proto.identity import MAX_URL_LENGTH, UNPRINTABLE
 
 T = TypeVar("T")
 E = TypeVar("E")
 Headers = CIMultiDictProxy[str]
+UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")  # in a database
+_UNPRINTABLE: Final = re.compile(rf"[{UNPRINTABLE}\s\ud800-\udfff]+")
+_URL: Final = re.compile(URL_PATTERN)
 _QUOTING: Final = "Invalid "  # enum value, or value of a tag
 _PLACE: Final = " - at `"  # msgspec appends it
 
@@ -92,6 +98,20 @@ def convert(type_: type[T], value: Any, event: str) -> T:
         return msgspec.convert(value, type_)
     except (msgspec.ValidationError, RecursionError) as error:
         raise PayloadError(f"The body is not that of the event {event}: {_place(error)}.") from None
+
+
+def clean_line(text: str | None, max_length: int) -> str | None:
+    """A platform's text as one printable line of at most so many characters; None if nothing is left."""
+    if text is None:
+        return None
+    return _UNPRINTABLE.sub(" ", text[: 4 * max_length]).strip()[:max_length].strip() or None
+
+
+def clean_url(text: str | None) -> str | None:
+    """A platform's address; None for what is none, or is too long."""
+    if text is None or len(text) > MAX_URL_LENGTH or UNSTORABLE.search(text):
+        return None
+    return text if _URL.match(text) else None
 
 
 def _place(error: Exception) -> str:

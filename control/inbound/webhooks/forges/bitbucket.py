@@ -34,8 +34,6 @@ from control.inbound.webhooks.forges.events import (
     ScmEvent,
     TicketChanged,
     Time,
-    clean_line,
-    clean_url,
     has,
     link_items,
     new_commit,
@@ -45,7 +43,7 @@ from control.inbound.webhooks.forges.events import (
     repository_name,
     require_event,
 )
-from control.inbound.webhooks.platform import Headers, Platform, decode, header
+from control.inbound.webhooks.platform import Headers, Platform, clean_line, clean_url, decode, header
 from control.inbound.webhooks.signatures import verify_body
 from control.issues.tables import MAX_LINK_TITLE_LENGTH, LinkState
 

@@ -21,16 +21,14 @@ from control.inbound.webhooks.forges.events import (
     Number,
     ProposalChanged,
     Time,
-    clean_line,
     clean_text,
-    clean_url,
     new_commit,
     parse_sha,
     parse_time,
     push_time,
     repository_name,
 )
-from control.inbound.webhooks.platform import PayloadError, decode
+from control.inbound.webhooks.platform import PayloadError, clean_line, clean_url, decode
 from control.issues.references import MAX_TEXT
 from control.issues.releases.tables import MAX_REF_LENGTH, MAX_TITLE_LENGTH, ProposalState
 from proto.identity import MAX_NAME_LENGTH

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Final
 
@@ -32,11 +32,11 @@ from control.inbound.webhooks.forges.events import (
     ReleasePublished,
     ScmEvent,
     TicketChanged,
-    clean_line,
 )
+from control.inbound.webhooks.platform import clean_line
 
 
-class ScmResult(msgspec.Struct, frozen=True, rename="camel"):
+class ScmResult(msgspec.Struct, rename="camel"):
     """What the event did."""
 
     received: bool
@@ -61,22 +61,12 @@ AUDIT_TRACE_ID: Final = "(webhook)"  # instead of a request id, like `record.COM
 MAX_LINKS: Final = 100  # to a ticket, that follow it
 
 
-@dataclass(slots=True)
-class _Effects:
-    commits_upserted: int = 0
-    commits_not_listed: int | None = 0
-    change_events_created: int = 0
-    proposals_merged: list[str] = field(default_factory=list)
-    issues_reopened: list[str] = field(default_factory=list)
-    proposals_superseded: list[str] = field(default_factory=list)
-
-
 async def record_forge_event(
     connection: AsyncConnection, integration: Integration, event: ScmEvent, now: datetime
 ) -> ScmResult:
-    """Apply an event; returns what is answered."""
+    """Record an event; returns what is answered."""
     author = _author(integration, now)
-    effects = _Effects()
+    effects = _no_effects(event)
     for content in event.contents:
         match content:
             case CommitsPushed():
@@ -91,13 +81,13 @@ async def record_forge_event(
                 await _change_ticket(connection, author, integration, content, effects)
             case HookDeleted():
                 await _delete_hook(connection, integration, content, now)
-    return _result(event, effects)
+    return effects
 
 
 async def record_plain_pushes(
     connection: AsyncConnection, sent: Sequence[tuple[Integration, ScmEvent]], now: datetime
 ) -> list[ScmResult | None]:
-    """Apply those of the events together that are pushes and change no issue; None for each other."""
+    """Record those of the events together that are pushes and change no issue; None for each other."""
     by_org: dict[str, list[tuple[int, Integration, CommitsPushed]]] = {}
     for number, (integration, event) in enumerate(sent):
         match event.contents:
@@ -111,8 +101,8 @@ async def record_plain_pushes(
             of_org, await report_plain_pushes(connection, author, pushes), strict=True
         ):
             if reported is not None:
-                effects = _Effects(reported.commits_upserted, of_push.not_listed)
-                results[number] = _result(sent[number][1], effects)
+                results[number] = effects = _no_effects(sent[number][1])
+                effects.commits_upserted, effects.commits_not_listed = reported.commits_upserted, of_push.not_listed
     return results
 
 
@@ -120,20 +110,11 @@ def _author(integration: Integration, now: datetime) -> Author:
     return Author(integration.org_id, integration.org_slug, None, to_milliseconds(now), integration.id)
 
 
-def _result(event: ScmEvent, effects: _Effects) -> ScmResult:
-    return ScmResult(
-        received=True,
-        event=event.name,
-        commits_upserted=effects.commits_upserted,
-        commits_not_listed=effects.commits_not_listed,
-        change_events_created=effects.change_events_created,
-        proposals_merged=effects.proposals_merged,
-        issues_reopened=effects.issues_reopened,
-        proposals_superseded=effects.proposals_superseded,
-    )
+def _no_effects(event: ScmEvent) -> ScmResult:
+    return ScmResult(True, event.name, 0, 0, [], [], [])
 
 
-async def _push(connection: AsyncConnection, author: Author, pushed: CommitsPushed, effects: _Effects) -> None:
+async def _push(connection: AsyncConnection, author: Author, pushed: CommitsPushed, effects: ScmResult) -> None:
     known, more = effects.commits_not_listed, pushed.not_listed
     effects.commits_not_listed = None if known is None or more is None else known + more
     if not pushed.commits:
@@ -144,7 +125,7 @@ async def _push(connection: AsyncConnection, author: Author, pushed: CommitsPush
 
 
 async def _change_proposal(
-    connection: AsyncConnection, author: Author, changed: ProposalChanged, effects: _Effects
+    connection: AsyncConnection, author: Author, changed: ProposalChanged, effects: ScmResult
 ) -> None:
     """A time ahead of ours does not count: it would outdate every later event."""
     said = changed.report
@@ -162,7 +143,7 @@ async def _publish(
     author: Author,
     integration: Integration,
     published: ReleasePublished,
-    effects: _Effects,
+    effects: ScmResult,
 ) -> None:
     """A release of the projects of the integration; without any, a change event of the organization."""
     if integration.config.projects:
@@ -186,7 +167,7 @@ async def _publish(
 
 
 async def _deploy(
-    connection: AsyncConnection, author: Author, integration: Integration, deployed: Deployed, effects: _Effects
+    connection: AsyncConnection, author: Author, integration: Integration, deployed: Deployed, effects: ScmResult
 ) -> None:
     """A change event of each project of the integration; without any, of the organization."""
     slugs = integration.config.projects
@@ -214,7 +195,7 @@ async def _deploy(
 
 
 async def _change_ticket(
-    connection: AsyncConnection, author: Author, integration: Integration, ticket: TicketChanged, effects: _Effects
+    connection: AsyncConnection, author: Author, integration: Integration, ticket: TicketChanged, effects: ScmResult
 ) -> None:
     """Links to the ticket have its title and state; the issues that link to it are resolved or reopened with it."""
     links = [
@@ -237,7 +218,7 @@ async def _delete_hook(connection: AsyncConnection, integration: Integration, go
 
 
 async def _record(
-    connection: AsyncConnection, author: Author, events: Sequence[NewChangeEvent], effects: _Effects
+    connection: AsyncConnection, author: Author, events: Sequence[NewChangeEvent], effects: ScmResult
 ) -> None:
     """Record change events, each once. What is too old for a time line is left out."""
     for event in events:

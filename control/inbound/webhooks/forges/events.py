@@ -17,11 +17,10 @@ from control.code.issue_links.addresses import OTHER, ExternalItem, identify
 from control.code.proposal_repository import ProposalReport
 from control.code.release_repository import ReleaseReport
 from control.code.release_schemas import MAX_PATH_LENGTH, MAX_REPORTED_MESSAGE
-from control.http.text_types import URL_PATTERN
-from control.inbound.webhooks.platform import Headers, PayloadError, header
+from control.inbound.webhooks.platform import UNSTORABLE, Headers, PayloadError, clean_line, clean_url, header
 from control.issues.releases.tables import MAX_REPOSITORY_LENGTH, MAX_SHA_LENGTH
 from control.issues.tables import MAX_EXTERNAL_ID_LENGTH, LinkState
-from proto.identity import MAX_EMAIL_LENGTH, MAX_NAME_LENGTH, MAX_URL_LENGTH, UNPRINTABLE
+from proto.identity import MAX_EMAIL_LENGTH, MAX_NAME_LENGTH, UNPRINTABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +103,8 @@ Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Time = str | int | float | None
 
 _EVENT: Final = re.compile(r"[A-Za-z0-9_:.\- ]{1,100}")
-_UNPRINTABLE: Final = re.compile(rf"[{UNPRINTABLE}\ud800-\udfff]")
-_STORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 _REPOSITORY: Final = re.compile(rf"[^\s{UNPRINTABLE}]{{1,{MAX_REPOSITORY_LENGTH}}}")
 _SHA: Final = re.compile(rf"[0-9a-f]{{7,{MAX_SHA_LENGTH}}}")
-_URL: Final = re.compile(URL_PATTERN)
 _PATH: Final = re.compile(rf"[^{UNPRINTABLE}]{{1,{MAX_PATH_LENGTH}}}")
 _TIME: Final = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,6})[0-9]*)?"
@@ -151,16 +147,9 @@ def require_event(*, fits: bool, event: str) -> None:
         raise PayloadError(f"The body is not that of the event {event}.")
 
 
-def clean_line(text: str | None, max_length: int) -> str | None:
-    """Text on one line; None if nothing is left."""
-    if text is None:
-        return None
-    return " ".join(_UNPRINTABLE.sub(" ", text[: 4 * max_length]).split())[:max_length].strip() or None
-
-
 def clean_text(text: str | None, max_length: int) -> str | None:
     """Text of several lines."""
-    return None if text is None else _STORABLE.sub("\ufffd", text[:max_length])
+    return None if text is None else UNSTORABLE.sub("\ufffd", text[:max_length])
 
 
 def repository_name(name: str) -> str:
@@ -174,13 +163,6 @@ def parse_sha(text: str | None) -> str | None:
     """The hash of a commit; None for what is none."""
     lower = "" if text is None else text[: MAX_SHA_LENGTH + 1].lower()
     return lower if _SHA.fullmatch(lower) and lower.strip("0") else None
-
-
-def clean_url(text: str | None) -> str | None:
-    """An address; None for what is none, or is too long."""
-    if text is None or len(text) > MAX_URL_LENGTH or _STORABLE.search(text):
-        return None
-    return text if _URL.match(text) else None
 
 
 def parse_time(value: Time) -> datetime | None:
@@ -213,7 +195,7 @@ def list_files(*lists: Sequence[str] | None) -> tuple[tuple[str, ...] | None, bo
     if not given:
         return None, False
     paths = dict.fromkeys(path for one in given for path in one)
-    kept = [path for path in paths if _PATH.fullmatch(path) and not _STORABLE.search(path)][:MAX_FILES]
+    kept = [path for path in paths if _PATH.fullmatch(path) and not UNSTORABLE.search(path)][:MAX_FILES]
     return tuple(kept), len(kept) < len(paths)
 
 

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Raw
 
 from control.inbound.integrations.tables import Hook
-from control.inbound.webhooks.forges import github
-from control.inbound.webhooks.forges.events import ABSENT, Content, ScmEvent, has, read_event_name, require_event
+from control.inbound.webhooks.forges.events import ABSENT, ScmEvent, has, read_event_name, require_event
+from control.inbound.webhooks.forges.github import common_contents
 from control.inbound.webhooks.platform import Headers, Platform, decode, header
 from control.inbound.webhooks.signatures import verify_body
 
@@ -49,22 +49,13 @@ class Gitea(Platform[ScmEvent]):
         """What the event says."""
         kind = _kind(decode(_Envelope, body, event))
         require_event(fits=event.startswith(kind) if kind is not None else event not in _HANDLED, event=event)
-        return ScmEvent(event, () if kind is None else self._contents(kind, body, received_at))
+        return ScmEvent(
+            event, () if kind is None else common_contents(kind, body, received_at, self._system, newest_first=True)
+        )
 
     def _header(self, headers: Headers, name: str) -> str:
         names = [f"X-{vendor}-{name}" for vendor in self._vendors]
         return next((one for one in names if one in headers), names[0])
-
-    def _contents(self, kind: str, body: bytes, received_at: datetime) -> tuple[Content, ...]:
-        match kind:
-            case "push":
-                return github.push(decode(github.Push, body, kind), received_at, newest_first=True)
-            case "pull_request":
-                return github.proposal(decode(github.PullRequestEvent, body, kind))
-            case "release":
-                return github.release(decode(github.ReleaseEvent, body, kind), received_at)
-            case _:
-                return github.ticket(decode(github.IssueEvent, body, kind), self._system)
 
 
 GITEA: Final = Gitea("gitea", ("Gitea",))

@@ -30,9 +30,7 @@ from control.inbound.webhooks.forges.events import (
     ScmEvent,
     TicketChanged,
     Time,
-    clean_line,
     clean_text,
-    clean_url,
     count_not_listed,
     has,
     link_items,
@@ -46,7 +44,7 @@ from control.inbound.webhooks.forges.events import (
     require_event,
     require_version,
 )
-from control.inbound.webhooks.platform import Headers, PayloadError, Platform, decode, header
+from control.inbound.webhooks.platform import Headers, PayloadError, Platform, clean_line, clean_url, decode, header
 from control.inbound.webhooks.signatures import verify_body
 from control.issues.references import MAX_TEXT
 from control.issues.releases.tables import MAX_REF_LENGTH, MAX_TITLE_LENGTH, ProposalState
@@ -64,29 +62,29 @@ _STATES: Final[Mapping[str, LinkState]] = MappingProxyType({"open": LinkState.OP
 _NOT_FIXED: Final = frozenset({"not_planned", "duplicate"})
 
 
-class Repository(msgspec.Struct, frozen=True):
+class _Repository(msgspec.Struct, frozen=True):
     full_name: str
     default_branch: str | None = None
     pushed_at: Time = None
 
 
-class Push(msgspec.Struct, frozen=True):
+class _Push(msgspec.Struct, frozen=True):
     ref: str
-    repository: Repository
+    repository: _Repository
     commits: list[CommitPayload] | None
     total_commits: Number | None = None  # Gitea's
 
 
-class Account(msgspec.Struct, frozen=True):
+class _Account(msgspec.Struct, frozen=True):
     login: str | None = None
 
 
-class Branch(msgspec.Struct, frozen=True):
+class _Branch(msgspec.Struct, frozen=True):
     ref: str | None = None
     sha: str | None = None
 
 
-class PullRequest(msgspec.Struct, frozen=True):
+class _PullRequest(msgspec.Struct, frozen=True):
     number: Number
     title: str
     state: str
@@ -97,31 +95,31 @@ class PullRequest(msgspec.Struct, frozen=True):
     created_at: Time = None
     merge_commit_sha: str | None = None
     html_url: str | None = None
-    user: Account | None = None
-    head: Branch | None = None
-    base: Branch | None = None
+    user: _Account | None = None
+    head: _Branch | None = None
+    base: _Branch | None = None
 
 
-class PullRequestEvent(msgspec.Struct, frozen=True):
+class _PullRequestEvent(msgspec.Struct, frozen=True):
     action: str
-    pull_request: PullRequest
-    repository: Repository
+    pull_request: _PullRequest
+    repository: _Repository
 
 
-class ReleasePayload(msgspec.Struct, frozen=True):
+class _ReleasePayload(msgspec.Struct, frozen=True):
     tag_name: str
     html_url: str | None = None
     draft: bool = False
     published_at: Time = None
 
 
-class ReleaseEvent(msgspec.Struct, frozen=True):
+class _ReleaseEvent(msgspec.Struct, frozen=True):
     action: str
-    release: ReleasePayload
-    repository: Repository
+    release: _ReleasePayload
+    repository: _Repository
 
 
-class IssuePayload(msgspec.Struct, frozen=True):
+class _IssuePayload(msgspec.Struct, frozen=True):
     number: Number
     title: str | None = None
     state: str | None = None
@@ -130,13 +128,28 @@ class IssuePayload(msgspec.Struct, frozen=True):
     updated_at: Time = None
 
 
-class IssueEvent(msgspec.Struct, frozen=True):
+class _IssueEvent(msgspec.Struct, frozen=True):
     action: str
-    issue: IssuePayload
-    repository: Repository | None = None
+    issue: _IssuePayload
+    repository: _Repository | None = None
 
 
-def push(body: Push, received_at: datetime, *, newest_first: bool) -> tuple[CommitsPushed, ...]:
+def common_contents(
+    kind: str, body: bytes, received_at: datetime, system: str, *, newest_first: bool
+) -> tuple[Content, ...]:
+    """What an event says that both platforms have. `newest_first`: the order of the commits of a push."""
+    match kind:
+        case "push":
+            return _push(decode(_Push, body, kind), received_at, newest_first=newest_first)
+        case "pull_request":
+            return _proposal(decode(_PullRequestEvent, body, kind))
+        case "release":
+            return _release(decode(_ReleaseEvent, body, kind), received_at)
+        case _:
+            return _ticket(decode(_IssueEvent, body, kind), system)
+
+
+def _push(body: _Push, received_at: datetime, *, newest_first: bool) -> tuple[CommitsPushed, ...]:
     """The commits of a push to a branch. On the default branch all count; elsewhere those that were on no branch."""
     listed = (body.commits or [])[::-1] if newest_first else body.commits or []
     given = listed[-MAX_COMMITS:]
@@ -158,7 +171,7 @@ def push(body: Push, received_at: datetime, *, newest_first: bool) -> tuple[Comm
     return (CommitsPushed(tuple(found.values()), at, not_listed),)
 
 
-def proposal(body: PullRequestEvent) -> tuple[ProposalChanged, ...]:
+def _proposal(body: _PullRequestEvent) -> tuple[ProposalChanged, ...]:
     """The pull request, unless nothing of it has changed that counts."""
     one = body.pull_request
     changed_at = parse_time(one.updated_at)
@@ -167,7 +180,7 @@ def proposal(body: PullRequestEvent) -> tuple[ProposalChanged, ...]:
     if changed_at is None:
         raise PayloadError("The pull request does not say when it was changed.")
     is_merged = bool(one.merged) or (one.merged is None and one.merged_at is not None)
-    head, base = one.head or Branch(), one.base or Branch()
+    head, base = one.head or _Branch(), one.base or _Branch()
     closed = ProposalState.MERGED if is_merged else ProposalState.CLOSED
     report = ProposalReport(
         repository=repository_name(body.repository.full_name),
@@ -189,7 +202,7 @@ def proposal(body: PullRequestEvent) -> tuple[ProposalChanged, ...]:
     return (ProposalChanged(report),)
 
 
-def release(body: ReleaseEvent, received_at: datetime) -> tuple[ReleasePublished, ...]:
+def _release(body: _ReleaseEvent, received_at: datetime) -> tuple[ReleasePublished, ...]:
     """The release, once it is published."""
     one = body.release
     if body.action != "published" or one.draft:
@@ -199,7 +212,7 @@ def release(body: ReleaseEvent, received_at: datetime) -> tuple[ReleasePublished
     return (ReleasePublished(repository_name(body.repository.full_name), report),)
 
 
-def ticket(body: IssueEvent, system: str) -> tuple[TicketChanged, ...]:
+def _ticket(body: _IssueEvent, system: str) -> tuple[TicketChanged, ...]:
     """The ticket. `system`: what links may name beside the number, where the address is of no known one."""
     one = body.issue
     state, changed_at = _STATES.get(one.state or ""), parse_time(one.updated_at)
@@ -256,7 +269,7 @@ class _DeploymentStatus(msgspec.Struct, frozen=True):
 class _DeploymentEvent(msgspec.Struct, frozen=True):
     deployment_status: _DeploymentStatus
     deployment: _Deployment
-    repository: Repository
+    repository: _Repository
 
 
 class _MetaEvent(msgspec.Struct, frozen=True):
@@ -302,20 +315,12 @@ def _kind(body: _Envelope) -> str | None:
 
 
 def _contents(kind: str, body: bytes, received_at: datetime) -> tuple[Content, ...]:
-    match kind:
-        case "push":
-            return push(decode(Push, body, kind), received_at, newest_first=False)
-        case "pull_request":
-            return proposal(decode(PullRequestEvent, body, kind))
-        case "release":
-            return release(decode(ReleaseEvent, body, kind), received_at)
-        case "issues":
-            return ticket(decode(IssueEvent, body, kind), SYSTEM)
-        case "deployment_status":
-            return _deployment(decode(_DeploymentEvent, body, kind), received_at)
-        case _:
-            deleted = decode(_MetaEvent, body, kind)
-            return (HookDeleted(str(deleted.hook_id)),) if deleted.action == "deleted" else ()
+    if kind == "deployment_status":
+        return _deployment(decode(_DeploymentEvent, body, kind), received_at)
+    if kind == "meta":
+        deleted = decode(_MetaEvent, body, kind)
+        return (HookDeleted(str(deleted.hook_id)),) if deleted.action == "deleted" else ()
+    return common_contents(kind, body, received_at, SYSTEM, newest_first=False)
 
 
 def _deployment(body: _DeploymentEvent, received_at: datetime) -> tuple[Deployed, ...]:

@@ -30,9 +30,7 @@ from control.inbound.webhooks.forges.events import (
     ScmEvent,
     TicketChanged,
     Time,
-    clean_line,
     clean_text,
-    clean_url,
     count_not_listed,
     link_items,
     listed_commit,
@@ -45,7 +43,7 @@ from control.inbound.webhooks.forges.events import (
     require_event,
     require_version,
 )
-from control.inbound.webhooks.platform import Headers, PayloadError, Platform, decode, header
+from control.inbound.webhooks.platform import Headers, PayloadError, Platform, clean_line, clean_url, decode, header
 from control.inbound.webhooks.signatures import verify_standard, verify_token
 from control.issues.references import MAX_TEXT
 from control.issues.releases.tables import MAX_REF_LENGTH, MAX_TITLE_LENGTH, ProposalState

@@ -11,7 +11,7 @@ from yarl import URL
 
 from control.code.issue_links.addresses import ExternalItem, identify
 from control.inbound.integrations.tables import Hook
-from control.inbound.webhooks.platform import Headers, PayloadError, Platform, decode, header
+from control.inbound.webhooks.platform import Headers, PayloadError, Platform, clean_line, clean_url, decode, header
 from control.inbound.webhooks.signatures import verify_body
 from control.inbound.webhooks.trackers.events import (
     EventName,
@@ -19,8 +19,6 @@ from control.inbound.webhooks.trackers.events import (
     TicketReport,
     TrackerEvent,
     check_time,
-    clean_line,
-    clean_url,
     parse_time,
 )
 from control.issues.tables import MAX_LINK_TITLE_LENGTH, LinkState

@@ -11,15 +11,22 @@ import msgspec
 
 from control.code.issue_links.addresses import identify
 from control.inbound.integrations.tables import Hook
-from control.inbound.webhooks.platform import Headers, PayloadError, Platform, convert, decode, header
+from control.inbound.webhooks.platform import (
+    Headers,
+    PayloadError,
+    Platform,
+    clean_line,
+    clean_url,
+    convert,
+    decode,
+    header,
+)
 from control.inbound.webhooks.signatures import verify_body
 from control.inbound.webhooks.trackers.events import (
     EventName,
     Milliseconds,
     TicketReport,
     TrackerEvent,
-    clean_line,
-    clean_url,
     parse_time,
 )
 from control.issues.tables import MAX_LINK_TITLE_LENGTH, LinkState

@@ -13,15 +13,13 @@ from msgspec import Meta
 
 from chassis.changes.tables import MAX_DETAIL_LENGTH, MAX_TITLE_LENGTH, ChangeKind
 from control.inbound.integrations.tables import Hook
-from control.inbound.webhooks.platform import Headers, Platform, convert, decode, header
+from control.inbound.webhooks.platform import Headers, Platform, clean_line, clean_url, convert, decode, header
 from control.inbound.webhooks.signatures import verify_versioned
 from control.inbound.webhooks.trackers.events import (
     ChangeReport,
     EventName,
     TrackerEvent,
     check_change_time,
-    clean_line,
-    clean_url,
     parse_time,
 )
 
