@@ -107,9 +107,9 @@ class ChatA:
 
         The verification of this URL is answered with its challenge. Nothing follows from other events.
         """
-        event = self._parsed(payloads.parse_event, await self._verified_body(request))
+        challenge = self._parsed(payloads.parse_event, await self._verified_body(request))
         self._receiver.metrics.count_processed(SOURCE, duplicate=False)
-        return EventAnswer(ok=True) if event.challenge is None else EventAnswer(challenge=event.challenge)
+        return EventAnswer(ok=True) if challenge is None else EventAnswer(challenge=challenge)
 
     @route("POST", PATH + "/interactivity", public(), errors=ERRORS)
     async def receive_chat_a_interaction(self, request: web.Request) -> InteractivityAnswer:

@@ -1,8 +1,19 @@
-"""Messages to replace or add in a chat, through a URL that the platform gave with the request."""
+"""Messages to replace or add in a chat, through a URL that the platform gave with the request.
+
+    enqueue     in the transaction of the change that they show
+    claim       a due update belongs to the process that has moved its next attempt into the future; should that process
+                die, the update is due again
+    finish      deletes what is done, and plans the next attempt of what failed, unless another process claimed it since
+
+These run in the caller's transaction. A URL is worth as much as a secret: it is stored encrypted.
+
+`ChatUpdater` is the task of a process that sends what is due. An update is sent at least once before it expires, or
+MAX_ATTEMPTS times: a platform takes few messages at such a URL. An attempt that does not reach the platform does not
+count. Replacing a message twice makes no difference.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import Enum, StrEnum, auto
 from typing import Any, Final, NamedTuple
@@ -66,9 +77,9 @@ class ChatMetrics:
             for outcome in UpdateOutcome:
                 self._updates.labels(platform.value, outcome.value)
 
-    def count(self, platform: ChatPlatform, outcome: UpdateOutcome) -> None:
+    def count(self, platform: str, outcome: UpdateOutcome) -> None:
         """Count one update."""
-        self._updates.labels(platform.value, outcome.value).inc()
+        self._updates.labels(platform, outcome.value).inc()
 
 
 LEASE: Final = timedelta(seconds=60)  # longer than an attempt takes
@@ -85,20 +96,6 @@ class NewUpdate(NamedTuple):
     body: Mapping[str, Any]
     attempts: int = 0
     delay: timedelta = timedelta()
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimedUpdate:
-    """An update that this process sends. `url` None: it cannot be decrypted. `claimed_until`: identifies the claim."""
-
-    id: str
-    org_id: str
-    platform: ChatPlatform
-    url: str | None = field(repr=False)
-    body: dict[str, Any]
-    attempts: int
-    expires_at: datetime
-    claimed_until: datetime
 
 
 async def enqueue(
@@ -119,39 +116,29 @@ async def next_due(connection: AsyncConnection) -> datetime | None:
     return due
 
 
-async def claim(connection: AsyncConnection, secret_box: SecretBox, now: datetime) -> list[ClaimedUpdate]:
-    """Claim up to MAX_CLAIMED due updates."""
+async def claim(connection: AsyncConnection, now: datetime) -> tuple[Sequence[Any], datetime]:
+    """Claim up to MAX_CLAIMED due updates: their rows, and the time until then, which identifies the claim."""
     claimed_until = to_milliseconds(now) + LEASE
     found = sa.select(chat_updates).where(chat_updates.c.next_attempt_at <= now)
-    found = found.order_by(chat_updates.c.next_attempt_at).limit(MAX_CLAIMED)
-    rows = (await connection.execute(found)).mappings().all()
-    ids = [row["id"] for row in rows]
-    if ids:
-        claimed = chat_updates.update().where(chat_updates.c.id.in_(ids)).values(next_attempt_at=claimed_until)
-        await connection.execute(claimed)
-    return [_claimed(secret_box, row, claimed_until) for row in rows]
+    rows = (await connection.execute(found.order_by(chat_updates.c.next_attempt_at).limit(MAX_CLAIMED))).all()
+    of_rows = chat_updates.c.id.in_([row.id for row in rows])
+    await connection.execute(chat_updates.update().where(of_rows).values(next_attempt_at=claimed_until))
+    return rows, claimed_until
 
 
 async def finish(
-    connection: AsyncConnection, done: Sequence[ClaimedUpdate], again: Sequence[tuple[ClaimedUpdate, int, datetime]]
+    connection: AsyncConnection,
+    done: Sequence[str],
+    again: Sequence[tuple[str, int, datetime]],
+    claimed_until: datetime,
 ) -> None:
     """Delete what is done. `again`: updates that failed, with the number of attempts and the time of the next one."""
     if done:
-        await connection.execute(chat_updates.delete().where(chat_updates.c.id.in_([one.id for one in done])))
-    if again:
-        statement = (
-            chat_updates.update()
-            .where(chat_updates.c.id == sa.bindparam("of_id"))
-            .where(
-                chat_updates.c.next_attempt_at == sa.bindparam("of_claim", type_=chat_updates.c.next_attempt_at.type)
-            )
-            .values(attempts=sa.bindparam("new_attempts"), next_attempt_at=sa.bindparam("new_time"))
-        )
-        rows = [
-            {"of_id": one.id, "of_claim": one.claimed_until, "new_attempts": attempts, "new_time": to_milliseconds(at)}
-            for one, attempts, at in again
-        ]
-        await connection.execute(statement, rows)
+        await connection.execute(chat_updates.delete().where(chat_updates.c.id.in_(done)))
+    for update_id, attempts, at in again:
+        is_ours = (chat_updates.c.id == update_id) & (chat_updates.c.next_attempt_at == claimed_until)
+        values = {"attempts": attempts, "next_attempt_at": to_milliseconds(at)}
+        await connection.execute(chat_updates.update().where(is_ours).values(values))
 
 
 def _row(secret_box: SecretBox, org_id: str, update: NewUpdate, now: datetime) -> dict[str, Any]:
@@ -168,24 +155,6 @@ def _row(secret_box: SecretBox, org_id: str, update: NewUpdate, now: datetime) -
         "expires_at": now + LIFETIMES[update.platform],
         "created_at": now,
     }
-
-
-def _claimed(secret_box: SecretBox, row: sa.RowMapping, claimed_until: datetime) -> ClaimedUpdate:
-    try:
-        place = {"table": chat_updates.name, "row": row["id"], "org": row["org_id"], "column": "url"}
-        url = secret_box.decrypt(bytes(row["url"]), **place).decode()
-    except DecryptionError:
-        url = None
-    return ClaimedUpdate(
-        row["id"],
-        row["org_id"],
-        ChatPlatform(row["platform"]),
-        url,
-        row["body"],
-        row["attempts"],
-        row["expires_at"],
-        claimed_until,
-    )
 
 
 POLL_S: Final = 1.0
@@ -264,8 +233,8 @@ class ChatUpdater:
         if due is None or due > now:
             return POLL_S if due is None else min(POLL_S, (due - now).total_seconds())
         async with self._database.write() as connection:
-            claimed = await claim(connection, self._secret_box, now)
-        await self._send_all(claimed)
+            claimed, claimed_until = await claim(connection, now)
+        await self._send_all(claimed, claimed_until)
         return 0.0
 
     async def cleanup(self) -> None:
@@ -273,30 +242,35 @@ class ChatUpdater:
         async with self._database.write() as connection:
             await link_repository.delete_expired_codes(connection, self._now())
 
-    async def _send_all(self, claimed: list[ClaimedUpdate]) -> None:
+    async def _send_all(self, claimed: Sequence[Any], claimed_until: datetime) -> None:
         results = await asyncio.gather(*(self._send(one) for one in claimed))
         now, done = self._now(), []
-        again: list[tuple[ClaimedUpdate, int, datetime]] = []
+        again: list[tuple[str, int, datetime]] = []
         for update, (attempt, wait) in zip(claimed, results, strict=True):
             attempts = update.attempts + (attempt is not _Attempt.UNREACHED)
             next_at = now + max(wait, RETRY_DELAYS[min(attempts, len(RETRY_DELAYS) - 1)])
-            outcome = _final_outcome(update, attempt, attempts, next_at)
+            outcome = _final_outcome(update.expires_at, attempt, attempts, next_at)
             if outcome is None:
-                again.append((update, attempts, next_at))
+                again.append((update.id, attempts, next_at))
                 continue
-            done.append(update)
+            done.append(update.id)
             self._metrics.count(update.platform, outcome)
         async with self._database.write() as connection:
-            await finish(connection, done, again)
+            await finish(connection, done, again, claimed_until)
 
-    async def _send(self, update: ClaimedUpdate) -> tuple[_Attempt, timedelta]:
+    async def _send(self, update: Any) -> tuple[_Attempt, timedelta]:
         """What became of one attempt, and how long the platform wants to be left alone."""
-        if update.expires_at <= self._now() or update.url is None:
+        place = {"table": chat_updates.name, "row": update.id, "org": update.org_id, "column": "url"}
+        try:
+            url = self._secret_box.decrypt(bytes(update.url), **place).decode()
+        except DecryptionError:
+            return _Attempt.REFUSED, timedelta()
+        if update.expires_at <= self._now():
             return _Attempt.REFUSED, timedelta()
         body = msgspec.json.encode(update.body)
-        call = self._egress.patch if update.platform is ChatPlatform.CHAT_B else self._egress.post
+        call = self._egress.patch if update.platform == ChatPlatform.CHAT_B else self._egress.post
         try:
-            reply = await call(update.url, body, _HEADERS, account=update.org_id)
+            reply = await call(url, body, _HEADERS, account=update.org_id)
         except EgressError as error:
             return _Attempt.REFUSED if error.permanent else _Attempt.UNREACHED, timedelta()
         outcome = from_reply(reply, self._now())
@@ -304,15 +278,15 @@ class ChatUpdater:
         if outcome.ok:
             return _Attempt.SENT, wait
         # chat-b does not know a message before it has taken the answer to the interaction.
-        not_yet = update.platform is ChatPlatform.CHAT_B and reply.status == _NOT_FOUND
+        not_yet = update.platform == ChatPlatform.CHAT_B and reply.status == _NOT_FOUND
         return _Attempt.REFUSED if outcome.permanent and not not_yet else _Attempt.REPEAT, wait
 
 
-def _final_outcome(update: ClaimedUpdate, attempt: _Attempt, attempts: int, next_at: datetime) -> UpdateOutcome | None:
+def _final_outcome(expires_at: datetime, attempt: _Attempt, attempts: int, next_at: datetime) -> UpdateOutcome | None:
     """None: it is attempted again."""
     if attempt is _Attempt.SENT:
         return UpdateOutcome.SENT
-    if next_at >= update.expires_at:
+    if next_at >= expires_at:
         return UpdateOutcome.EXPIRED
     if attempt is _Attempt.REFUSED or attempts >= MAX_ATTEMPTS:
         return UpdateOutcome.FAILED

@@ -174,7 +174,7 @@ class IntegrationWebhooks:
                 self._receiver.metrics.count(kind, WebhookOutcome.FAILED)
                 raise
             self._receiver.metrics.count_processed(kind, duplicate=processed.duplicate)
-            return json_response(processed.result)
+            return json_response(processed.answer)
         raise Unauthorized("The integration has just been changed.")
 
     async def _find(self, request: web.Request, provider: IntegrationKind | None) -> Sequence[Hook]:

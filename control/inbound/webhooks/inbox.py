@@ -28,6 +28,7 @@ from control.inbound.integrations import store
 from control.inbound.integrations.store import EventAttempt
 from control.inbound.integrations.tables import DeliveryStatus, Hook
 from control.inbound.webhooks.platform import ApplyTogether, PayloadError, WebhookSource
+from control.inbound.webhooks.platform_events import AppliedEvent
 
 MAX_WAITING: Final = 1_000
 MAX_WAITING_OF_ONE: Final = 500  # organization
@@ -60,14 +61,6 @@ class VerifiedEvent:
     is_repetition: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessedEvent:
-    """`duplicate`: it was recorded before, and nothing has changed."""
-
-    result: Mapping[str, Any]
-    duplicate: bool
-
-
 class Waiting:
     """An event that waits in the queue, and what is answered to its sender."""
 
@@ -75,8 +68,8 @@ class Waiting:
 
     def __init__(self, event: VerifiedEvent) -> None:
         self.event = event
-        self.future: asyncio.Future[ProcessedEvent] = asyncio.get_running_loop().create_future()
-        self.answer: ProcessedEvent | Exception | None = None
+        self.future: asyncio.Future[AppliedEvent] = asyncio.get_running_loop().create_future()
+        self.answer: AppliedEvent | Exception | None = None
 
     @property
     def key(self) -> Key:
@@ -92,7 +85,7 @@ class Waiting:
         """Answer the sender."""
         if self.future.done() or self.answer is None:
             return
-        if isinstance(self.answer, ProcessedEvent):
+        if isinstance(self.answer, AppliedEvent):
             self.future.set_result(self.answer)
         else:
             self.future.set_exception(self.answer)
@@ -153,7 +146,7 @@ class Inbox:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    async def process(self, event: VerifiedEvent) -> ProcessedEvent:
+    async def process(self, event: VerifiedEvent) -> AppliedEvent:
         """Record an event; it is recorded although the caller is cancelled. Raises HookChanged, PayloadError, what
         recording it raises, and DatabaseUnavailable; ServiceUnavailable if too many wait.
         """
@@ -234,7 +227,7 @@ class _Transaction:
                 continue
             for one, result in zip(group.values(), results, strict=True):
                 if result is not None:
-                    self._keep(one, ProcessedEvent(msgspec.to_builtins(result), duplicate=False))
+                    self._keep(one, AppliedEvent(msgspec.to_builtins(result), duplicate=False))
 
     async def apply_one(self, one: Waiting) -> None:
         """Record an event in a savepoint, unless it was recorded before."""
@@ -244,11 +237,11 @@ class _Transaction:
         elif before is not None and before.result is None:
             one.answer = ServiceUnavailable("The same delivery has just failed.")
         elif before is not None:
-            one.answer = ProcessedEvent(before.result or {}, duplicate=True)
+            one.answer = AppliedEvent(before.result or {}, duplicate=True)
         elif stored is None and event.is_repetition:
             one.answer = NotFound()
         elif stored is not None and stored.status == DeliveryStatus.PROCESSED and not event.is_repetition:
-            one.answer = ProcessedEvent(stored.result or {}, duplicate=True)
+            one.answer = AppliedEvent(stored.result or {}, duplicate=True)
         else:
             await self._attempt(one)
 
@@ -259,7 +252,7 @@ class _Transaction:
                 raise event.content
             async with self.connection.begin_nested():
                 result = await event.source.apply(self.connection, event.hook.integration, event.content, self.now)
-            self._keep(one, ProcessedEvent(msgspec.to_builtins(result), duplicate=False))
+            self._keep(one, AppliedEvent(msgspec.to_builtins(result), duplicate=False))
         except PayloadError as refusal:
             self._keep(one, refusal, str(refusal))
         except Exception as failure:  # noqa: BLE001 (its sender gets it; the others go on)
@@ -269,7 +262,7 @@ class _Transaction:
         integration = one.event.hook.integration
         return self.versions.get(integration.id) == integration.version
 
-    def _keep(self, one: Waiting, answer: ProcessedEvent | Exception, error: str | None = None) -> None:
+    def _keep(self, one: Waiting, answer: AppliedEvent | Exception, error: str | None = None) -> None:
         """`error`: why there is no result."""
         event, stored = one.event, self.known.get(one.key)
         one.answer = answer
@@ -280,7 +273,7 @@ class _Transaction:
             key=event.key,
             event=event.name,
             body=event.body,
-            result=answer.result if isinstance(answer, ProcessedEvent) else None,
+            result=answer.answer if isinstance(answer, AppliedEvent) else None,
             error=error,
         )
 
