@@ -8,8 +8,7 @@ from chassis.http.web import CleanupContext, Route
 from control.approvals.notifications import LinkBuilder
 from control.http.context import HandlerContext
 from control.inbound.chat.actor import ChatActor
-from control.inbound.chat.chat_a import TAG, ChatA
-from control.inbound.chat.chat_b import API_URL, ChatB
+from control.inbound.chat.api import API_URL, TAG, ChatA, ChatB
 from control.inbound.chat.links import ChatLinks
 from control.inbound.chat.update_queue import ChatMetrics, ChatUpdater
 from control.inbound.integrations.api import Integrations

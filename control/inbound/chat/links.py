@@ -23,7 +23,7 @@ from control.identity.chat_links import repository as link_repository
 from control.identity.chat_links.model import StoredChatLink
 from control.identity.chat_links.tables import ChatPlatform, chat_links
 from control.inbound.chat.actor import record_removal
-from control.inbound.chat.chat_a import TAG
+from control.inbound.chat.api import TAG
 from control.routing.arguments import Transaction, begin, control_arguments
 from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
 from proto.identity import Scope

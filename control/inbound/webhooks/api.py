@@ -31,9 +31,7 @@ from control.inbound.webhooks.platform import Headers, PayloadError, WebhookSour
 from control.inbound.webhooks.receiver import Hooks, WebhookReceiver
 from control.inbound.webhooks.trackers.effects import IntegrationResult, record_tracker_event
 from control.inbound.webhooks.trackers.generic import Generic
-from control.inbound.webhooks.trackers.jira import Jira
-from control.inbound.webhooks.trackers.linear import Linear
-from control.inbound.webhooks.trackers.pagerduty import PagerDuty
+from control.inbound.webhooks.trackers.platforms import Jira, Linear, PagerDuty
 from control.secrets.secret_box import SecretBox
 
 _ATTEMPTS: Final = 2  # the second with an integration that was changed meanwhile

@@ -110,7 +110,7 @@ def card(message: Message) -> dict[str, Any]:
 
 
 def approve_button(request_id: str) -> dict[str, Any]:
-    """A button whose press comes back as an action with this id and value (`control.inbound.chat.chat_a`)."""
+    """A button whose press comes back as an action with this id and value (`control.inbound.chat.api`)."""
     label = {"type": "plain_text", "text": "Approve"}
     return {"type": "button", "text": label, "style": "primary", "action_id": APPROVE_ACTION, "value": request_id}
 

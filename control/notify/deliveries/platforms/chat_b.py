@@ -97,7 +97,7 @@ def embed(message: Message) -> dict[str, Any]:
 
 
 def approve_button(request_id: str) -> dict[str, Any]:
-    """A button whose press comes back as an interaction with this id (`control.inbound.chat.chat_b`)."""
+    """A button whose press comes back as an interaction with this id (`control.inbound.chat.api`)."""
     return {"type": _BUTTON, "style": _SUCCESS, "label": "Approve", "custom_id": APPROVE_PREFIX + request_id}
 
 

@@ -128,7 +128,7 @@ async def test_a_press_on_a_decided_request_shows_the_outcome(chat: Chat, receiv
 async def test_the_message_of_chat_b_is_replaced_in_the_answer_and_loses_its_button_after_it(
     chat: Chat, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("control.inbound.chat.chat_b._UPDATE_DELAY", timedelta())
+    monkeypatch.setattr("control.inbound.chat.api._UPDATE_DELAY", timedelta())
     await channel(chat, receiver, "chat-b")
     ada, bob = await chat.member(), await chat.member()
     for member, user in ((ada, "1"), (bob, "2")):

@@ -1,11 +1,14 @@
-"""`POST /webhooks/chat-a/{commands,events,interactivity}` (specification 4.5): a Slack-compatible chat."""
+"""`/webhooks/chat-a/...`, a Slack-compatible chat, and `/webhooks/chat-b/interactions`, a Discord-compatible one."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from types import MappingProxyType
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from aiohttp import web
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from msgspec import UNSET, Meta, UnsetType
 
 from chassis.errors import BadRequest
@@ -17,19 +20,21 @@ from chassis.limits.limiter import LimitClass
 from control.identity.chat_links.tables import ChatPlatform
 from control.inbound.chat import commands, payloads
 from control.inbound.chat.actor import ChatActor, PressResult, Surface
-from control.inbound.chat.replies import CHAT_A_MARKUP, chat_a_reply
+from control.inbound.chat.payloads import CommandCall, UnhandledInteraction, parse_interaction
+from control.inbound.chat.replies import CHAT_A_MARKUP, CHAT_B_MARKUP, Reply, chat_a_reply, chat_b_content
 from control.inbound.chat.update_queue import NewUpdate
 from control.inbound.webhooks.metrics import WebhookOutcome
 from control.inbound.webhooks.platform import PayloadError, header
 from control.inbound.webhooks.platform_events import AppliedEvent, EventSource
 from control.inbound.webhooks.receiver import MAX_EVENT_BYTES, WebhookReceiver
-from control.inbound.webhooks.signatures import verify_chat_a
+from control.inbound.webhooks.signatures import verify_chat_a, verify_ed25519
 from control.notify.channels.config import Kind
 from control.notify.channels.validation import PLATFORM_HOSTS, ChannelRules, matches_any_host
 from control.notify.deliveries.platforms.chat_a import card
+from control.notify.deliveries.platforms.chat_b import embed
 from control.outbound.egress_policy import parse_url
 
-SOURCE: Final = ChatPlatform.CHAT_A.value
+CHAT_A: Final = ChatPlatform.CHAT_A.value
 PATH: Final = "/webhooks/chat-a"
 TAG: Final = Tag("chats", "Commands and buttons of chats, and the links of chat users.")
 # A URL is good for five messages: three attempts to replace the message, two to tell the person.
@@ -98,7 +103,7 @@ class ChatA:
             applied = AppliedEvent(chat_a_reply(commands.help_reply(CHAT_A_MARKUP)), duplicate=False)
         else:
             applied = await self._actor.command(request, call, self._surface)
-        self._receiver.metrics.count_processed(SOURCE, duplicate=applied.duplicate)
+        self._receiver.metrics.count_processed(CHAT_A, duplicate=applied.duplicate)
         return CommandAnswer(**applied.answer)
 
     @route("POST", PATH + "/events", public(), errors=ERRORS)
@@ -108,7 +113,7 @@ class ChatA:
         The verification of this URL is answered with its challenge. Nothing follows from other events.
         """
         challenge = self._parsed(payloads.parse_event, await self._verified_body(request))
-        self._receiver.metrics.count_processed(SOURCE, duplicate=False)
+        self._receiver.metrics.count_processed(CHAT_A, duplicate=False)
         return EventAnswer(ok=True) if challenge is None else EventAnswer(challenge=challenge)
 
     @route("POST", PATH + "/interactivity", public(), errors=ERRORS)
@@ -119,25 +124,25 @@ class ChatA:
         """
         press = self._parsed(payloads.parse_interactivity, await self._verified_body(request))
         is_known = press is not None and (await self._actor.press(request, press, self._surface)).duplicate
-        self._receiver.metrics.count_processed(SOURCE, duplicate=is_known)
+        self._receiver.metrics.count_processed(CHAT_A, duplicate=is_known)
         return InteractivityAnswer(ok=True)
 
     async def _verified_body(self, request: web.Request) -> bytes:
         if not self._secrets:
-            await self._receiver.refuse_unknown(request, SOURCE)
+            await self._receiver.refuse_unknown(request, CHAT_A)
         body = await self._receiver.read(request, MAX_EVENT_BYTES)
         timestamp = header(request.headers, "X-Slack-Request-Timestamp")
         signature = header(request.headers, "X-Slack-Signature")
         if not verify_chat_a(self._secrets, body, timestamp, signature, self._clock()):
-            await self._receiver.refuse_unsigned(request, SOURCE)
-        await request.app[RATE_LIMITS].take(request, LimitClass.WEBHOOK, SOURCE)
+            await self._receiver.refuse_unsigned(request, CHAT_A)
+        await request.app[RATE_LIMITS].take(request, LimitClass.WEBHOOK, CHAT_A)
         return body
 
     def _parsed(self, parse: Callable[[bytes], T], body: bytes) -> T:
         try:
             return parse(body)
         except PayloadError as error:
-            self._receiver.metrics.count(SOURCE, WebhookOutcome.INVALID)
+            self._receiver.metrics.count(CHAT_A, WebhookOutcome.INVALID)
             raise BadRequest(str(error)) from error
 
     def _updates(self, result: PressResult, url: str) -> list[NewUpdate]:
@@ -157,3 +162,111 @@ class ChatA:
         except ValueError:
             return False
         return matches_any_host(host.lower().rstrip("."), self._response_hosts)
+
+
+CHAT_B: Final = ChatPlatform.CHAT_B.value
+API_URL: Final = "https://discord.com/api/v10"
+PONG: Final = 1
+MESSAGE: Final = 4
+UPDATE_MESSAGE: Final = 7
+EPHEMERAL: Final = 64
+NOT_OURS: Final = "Sluice does not know this button, menu or form. Nothing was changed."
+_UPDATE_DELAY: Final = timedelta(seconds=2)  # the platform has to take the answer first
+
+
+class InteractionData(msgspec.Struct, frozen=True):
+    """A message. `flags` 64: only the chat user sees it."""
+
+    content: str
+    flags: int | UnsetType = UNSET
+
+
+class InteractionAnswer(msgspec.Struct, frozen=True):
+    """`type` 1: answer to a ping; 4: a message; 7: replaces the message with the button."""
+
+    type: int
+    data: InteractionData | UnsetType = UNSET
+
+
+class ChatB:
+    """The handler of chat-b. Without a public key it answers 404. `public_key`: 64 hexadecimal digits, or empty."""
+
+    def __init__(
+        self,
+        receiver: WebhookReceiver,
+        actor: ChatActor,
+        public_key: str,
+        api_url: str,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._receiver = receiver
+        self._actor = actor
+        self._public_key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key)) if public_key else None
+        self._api_url = api_url
+        self._clock = clock
+        self._surface = Surface(EventSource.CHAT_B, CHAT_B_MARKUP, _ephemeral, _press_answer, _updates)
+
+    @route("POST", "/webhooks/chat-b/interactions", public(), errors=ERRORS)
+    async def receive_chat_b_interaction(self, request: web.Request) -> InteractionAnswer:
+        """Receive an interaction: a ping, a command, or a press of an Approve button.
+
+        Answers are for the chat user, but for a press that decides: it replaces the message with the button. A
+        repetition gets the same answer and changes nothing. An interaction that is not for Sluice, such as a press of
+        the button of another program, gets a message that says so.
+        """
+        body = await self._verified_body(request)
+        try:
+            parsed = parse_interaction(body, self._api_url)
+        except PayloadError as error:
+            self._receiver.metrics.count(CHAT_B, WebhookOutcome.INVALID)
+            raise BadRequest(str(error)) from error
+        if isinstance(parsed, UnhandledInteraction):
+            applied = AppliedEvent(_PLAIN_ANSWERS[parsed], duplicate=False)
+        elif isinstance(parsed, CommandCall):
+            applied = await self._actor.command(request, parsed, self._surface)
+        else:
+            applied = await self._actor.press(request, parsed, self._surface)
+        self._receiver.metrics.count_processed(CHAT_B, duplicate=applied.duplicate)
+        return msgspec.convert(applied.answer, InteractionAnswer)
+
+    async def _verified_body(self, request: web.Request) -> bytes:
+        if self._public_key is None:
+            await self._receiver.refuse_unknown(request, CHAT_B)
+        body = await self._receiver.read(request, MAX_EVENT_BYTES)
+        timestamp = header(request.headers, "X-Signature-Timestamp")
+        signature = header(request.headers, "X-Signature-Ed25519")
+        if not verify_ed25519(self._public_key, body, timestamp, signature, self._clock()):
+            await self._receiver.refuse_unsigned(request, CHAT_B)
+        await request.app[RATE_LIMITS].take(request, LimitClass.WEBHOOK, CHAT_B)
+        return body
+
+
+def _ephemeral(reply: Reply) -> dict[str, Any]:
+    return {"type": MESSAGE, "data": {"content": chat_b_content(reply), "flags": EPHEMERAL}}
+
+
+_PLAIN_ANSWERS: Final[Mapping[UnhandledInteraction, dict[str, Any]]] = MappingProxyType(
+    {
+        UnhandledInteraction.PING: {"type": PONG},
+        UnhandledInteraction.OTHER: _ephemeral(Reply((CHAT_B_MARKUP.text(NOT_OURS),))),
+    }
+)
+
+
+def _press_answer(result: PressResult) -> dict[str, Any]:
+    if result.final is None:
+        return _ephemeral(result.reply)
+    return {"type": UPDATE_MESSAGE, "data": {"content": CHAT_B_MARKUP.bold(result.final.title)}}
+
+
+def _updates(result: PressResult, url: str) -> list[NewUpdate]:
+    """What the answer has no room for: the button goes, and the embed shows the outcome."""
+    if result.final is None:
+        return []
+    shown = {
+        "content": CHAT_B_MARKUP.bold(result.final.title),
+        "embeds": [embed(result.final)],
+        "components": [],
+        "allowed_mentions": {"parse": []},
+    }
+    return [NewUpdate(ChatPlatform.CHAT_B, url, shown, delay=_UPDATE_DELAY)]
