@@ -1,8 +1,10 @@
 """`/webhooks/chat-a/...`, a Slack-compatible chat, and `/webhooks/chat-b/interactions`, a Discord-compatible one."""
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from types import MappingProxyType
 from typing import Annotated, Any, Final, TypeVar
 
@@ -20,11 +22,11 @@ from chassis.limits.limiter import LimitClass
 from control.identity.chat_links.tables import ChatPlatform
 from control.inbound.chat import commands, payloads
 from control.inbound.chat.actor import ChatActor, PressResult, Surface
-from control.inbound.chat.payloads import CommandCall, UnhandledInteraction, parse_interaction
+from control.inbound.chat.payloads import CommandCall, UnhandledInteraction
 from control.inbound.chat.replies import CHAT_A_MARKUP, CHAT_B_MARKUP, Reply, chat_a_reply, chat_b_content
 from control.inbound.chat.update_queue import NewUpdate
 from control.inbound.webhooks.metrics import WebhookOutcome
-from control.inbound.webhooks.platform import PayloadError, header
+from control.inbound.webhooks.platform import Headers, PayloadError, header
 from control.inbound.webhooks.platform_events import AppliedEvent, EventSource
 from control.inbound.webhooks.receiver import MAX_EVENT_BYTES, WebhookReceiver
 from control.inbound.webhooks.signatures import verify_chat_a, verify_ed25519
@@ -34,7 +36,6 @@ from control.notify.deliveries.platforms.chat_a import card
 from control.notify.deliveries.platforms.chat_b import embed
 from control.outbound.egress_policy import parse_url
 
-CHAT_A: Final = ChatPlatform.CHAT_A.value
 PATH: Final = "/webhooks/chat-a"
 TAG: Final = Tag("chats", "Commands and buttons of chats, and the links of chat users.")
 # A URL is good for five messages: three attempts to replace the message, two to tell the person.
@@ -67,10 +68,41 @@ class InteractivityAnswer(msgspec.Struct, frozen=True):
 ERRORS: Final = (400, 401, 404, 413, 429)
 
 
-class ChatA:
-    """Handlers of chat-a. Without signing secrets they answer 404. `response_hosts`: where messages may be replaced,
-    besides the platform's own hosts.
+class _Chat(ABC):
+    """What the handlers of all platforms have in common. `key`: what signatures are verified with; without one they
+    answer 404.
     """
+
+    def __init__(self, receiver: WebhookReceiver, actor: ChatActor, surface: Surface, key: Any) -> None:
+        self._receiver = receiver
+        self._actor = actor
+        self._surface = surface
+        self._key = key
+        self._source = surface.source.value
+
+    @abstractmethod
+    def _is_signed(self, headers: Headers, body: bytes) -> bool: ...
+
+    async def _read(self, request: web.Request, parse: Callable[[bytes], T]) -> T:
+        """What the body says. Raises NotFound, RateLimited, Unauthorized, BadRequest and what reading a body raises."""
+        if not self._key:
+            await self._receiver.refuse_unknown(request, self._source)
+        body = await self._receiver.read(request, MAX_EVENT_BYTES)
+        if not self._is_signed(request.headers, body):
+            await self._receiver.refuse_unsigned(request, self._source)
+        await request.app[RATE_LIMITS].take(request, LimitClass.WEBHOOK, self._source)
+        try:
+            return parse(body)
+        except PayloadError as error:
+            self._receiver.metrics.count(self._source, WebhookOutcome.INVALID)
+            raise BadRequest(str(error)) from error
+
+    def _count(self, *, duplicate: bool) -> None:
+        self._receiver.metrics.count_processed(self._source, duplicate=duplicate)
+
+
+class ChatA(_Chat):
+    """Handlers of chat-a. `response_hosts`: where messages may be replaced, besides the platform's own hosts."""
 
     def __init__(
         self,
@@ -79,17 +111,11 @@ class ChatA:
         signing_secrets: Sequence[str],
         rules: ChannelRules,
         response_hosts: Sequence[str] = (),
-        clock: Callable[[], float] = time.time,
     ) -> None:
-        self._receiver = receiver
-        self._actor = actor
-        self._secrets = tuple(secret.encode() for secret in signing_secrets)
+        surface = Surface(EventSource.CHAT_A, CHAT_A_MARKUP, chat_a_reply, lambda _result: {"ok": True}, self._updates)
+        super().__init__(receiver, actor, surface, tuple(secret.encode() for secret in signing_secrets))
         self._allow_http = rules.egress_policy.allow_http
         self._response_hosts = (*PLATFORM_HOSTS[Kind.CHAT_A], *rules.chat_hosts, *response_hosts)
-        self._clock = clock
-        self._surface = Surface(
-            EventSource.CHAT_A, CHAT_A_MARKUP, chat_a_reply, lambda _result: {"ok": True}, self._updates
-        )
 
     @route("POST", PATH + "/commands", public(), errors=ERRORS)
     async def receive_chat_a_command(self, request: web.Request) -> CommandAnswer:
@@ -98,12 +124,12 @@ class ChatA:
         The answer is for the chat user who gave it, also when the command is refused or unknown. A repetition gets the
         same answer and changes nothing.
         """
-        call = self._parsed(payloads.parse_slash_command, await self._verified_body(request))
+        call = await self._read(request, payloads.parse_slash_command)
         if call is None:
             applied = AppliedEvent(chat_a_reply(commands.help_reply(CHAT_A_MARKUP)), duplicate=False)
         else:
             applied = await self._actor.command(request, call, self._surface)
-        self._receiver.metrics.count_processed(CHAT_A, duplicate=applied.duplicate)
+        self._count(duplicate=applied.duplicate)
         return CommandAnswer(**applied.answer)
 
     @route("POST", PATH + "/events", public(), errors=ERRORS)
@@ -112,8 +138,8 @@ class ChatA:
 
         The verification of this URL is answered with its challenge. Nothing follows from other events.
         """
-        challenge = self._parsed(payloads.parse_event, await self._verified_body(request))
-        self._receiver.metrics.count_processed(CHAT_A, duplicate=False)
+        challenge = await self._read(request, payloads.parse_event)
+        self._count(duplicate=False)
         return EventAnswer(ok=True) if challenge is None else EventAnswer(challenge=challenge)
 
     @route("POST", PATH + "/interactivity", public(), errors=ERRORS)
@@ -122,28 +148,14 @@ class ChatA:
 
         Approve casts the vote of the principal that the chat user is linked with. What it did is told in the chat.
         """
-        press = self._parsed(payloads.parse_interactivity, await self._verified_body(request))
+        press = await self._read(request, payloads.parse_interactivity)
         is_known = press is not None and (await self._actor.press(request, press, self._surface)).duplicate
-        self._receiver.metrics.count_processed(CHAT_A, duplicate=is_known)
+        self._count(duplicate=is_known)
         return InteractivityAnswer(ok=True)
 
-    async def _verified_body(self, request: web.Request) -> bytes:
-        if not self._secrets:
-            await self._receiver.refuse_unknown(request, CHAT_A)
-        body = await self._receiver.read(request, MAX_EVENT_BYTES)
-        timestamp = header(request.headers, "X-Slack-Request-Timestamp")
-        signature = header(request.headers, "X-Slack-Signature")
-        if not verify_chat_a(self._secrets, body, timestamp, signature, self._clock()):
-            await self._receiver.refuse_unsigned(request, CHAT_A)
-        await request.app[RATE_LIMITS].take(request, LimitClass.WEBHOOK, CHAT_A)
-        return body
-
-    def _parsed(self, parse: Callable[[bytes], T], body: bytes) -> T:
-        try:
-            return parse(body)
-        except PayloadError as error:
-            self._receiver.metrics.count(CHAT_A, WebhookOutcome.INVALID)
-            raise BadRequest(str(error)) from error
+    def _is_signed(self, headers: Headers, body: bytes) -> bool:
+        timestamp, signature = header(headers, "X-Slack-Request-Timestamp"), header(headers, "X-Slack-Signature")
+        return verify_chat_a(self._key, body, timestamp, signature, time.time())
 
     def _updates(self, result: PressResult, url: str) -> list[NewUpdate]:
         """The message without its button, with the outcome; and what the person is told."""
@@ -164,7 +176,6 @@ class ChatA:
         return matches_any_host(host.lower().rstrip("."), self._response_hosts)
 
 
-CHAT_B: Final = ChatPlatform.CHAT_B.value
 API_URL: Final = "https://discord.com/api/v10"
 PONG: Final = 1
 MESSAGE: Final = 4
@@ -188,23 +199,14 @@ class InteractionAnswer(msgspec.Struct, frozen=True):
     data: InteractionData | UnsetType = UNSET
 
 
-class ChatB:
-    """The handler of chat-b. Without a public key it answers 404. `public_key`: 64 hexadecimal digits, or empty."""
+class ChatB(_Chat):
+    """The handler of chat-b. `public_key`: 64 hexadecimal digits, or empty."""
 
-    def __init__(
-        self,
-        receiver: WebhookReceiver,
-        actor: ChatActor,
-        public_key: str,
-        api_url: str,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._receiver = receiver
-        self._actor = actor
-        self._public_key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key)) if public_key else None
+    def __init__(self, receiver: WebhookReceiver, actor: ChatActor, public_key: str, api_url: str) -> None:
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key)) if public_key else None
+        surface = Surface(EventSource.CHAT_B, CHAT_B_MARKUP, _ephemeral, _press_answer, _updates)
+        super().__init__(receiver, actor, surface, key)
         self._api_url = api_url
-        self._clock = clock
-        self._surface = Surface(EventSource.CHAT_B, CHAT_B_MARKUP, _ephemeral, _press_answer, _updates)
 
     @route("POST", "/webhooks/chat-b/interactions", public(), errors=ERRORS)
     async def receive_chat_b_interaction(self, request: web.Request) -> InteractionAnswer:
@@ -214,31 +216,19 @@ class ChatB:
         repetition gets the same answer and changes nothing. An interaction that is not for Sluice, such as a press of
         the button of another program, gets a message that says so.
         """
-        body = await self._verified_body(request)
-        try:
-            parsed = parse_interaction(body, self._api_url)
-        except PayloadError as error:
-            self._receiver.metrics.count(CHAT_B, WebhookOutcome.INVALID)
-            raise BadRequest(str(error)) from error
+        parsed = await self._read(request, partial(payloads.parse_interaction, api_url=self._api_url))
         if isinstance(parsed, UnhandledInteraction):
             applied = AppliedEvent(_PLAIN_ANSWERS[parsed], duplicate=False)
         elif isinstance(parsed, CommandCall):
             applied = await self._actor.command(request, parsed, self._surface)
         else:
             applied = await self._actor.press(request, parsed, self._surface)
-        self._receiver.metrics.count_processed(CHAT_B, duplicate=applied.duplicate)
+        self._count(duplicate=applied.duplicate)
         return msgspec.convert(applied.answer, InteractionAnswer)
 
-    async def _verified_body(self, request: web.Request) -> bytes:
-        if self._public_key is None:
-            await self._receiver.refuse_unknown(request, CHAT_B)
-        body = await self._receiver.read(request, MAX_EVENT_BYTES)
-        timestamp = header(request.headers, "X-Signature-Timestamp")
-        signature = header(request.headers, "X-Signature-Ed25519")
-        if not verify_ed25519(self._public_key, body, timestamp, signature, self._clock()):
-            await self._receiver.refuse_unsigned(request, CHAT_B)
-        await request.app[RATE_LIMITS].take(request, LimitClass.WEBHOOK, CHAT_B)
-        return body
+    def _is_signed(self, headers: Headers, body: bytes) -> bool:
+        timestamp, signature = header(headers, "X-Signature-Timestamp"), header(headers, "X-Signature-Ed25519")
+        return verify_ed25519(self._key, body, timestamp, signature, time.time())
 
 
 def _ephemeral(reply: Reply) -> dict[str, Any]:

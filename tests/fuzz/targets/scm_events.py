@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from chassis.changes.tables import MAX_NAME_LENGTH, change_events
 from control.code.changes.repository import MAX_AHEAD
 from control.code.commit_repository import MAX_FILES, NewCommit
+from control.code.proposal_repository import ProposalReport
 from control.code.release_schemas import MAX_REPORTED_MESSAGE
 from control.inbound.integrations.tables import IntegrationKind
 from control.inbound.webhooks.api import SOURCES
@@ -24,7 +25,6 @@ from control.inbound.webhooks.forges.events import (
     Content,
     Deployed,
     HookDeleted,
-    ProposalChanged,
     ReleasePublished,
     TicketChanged,
 )
@@ -83,7 +83,7 @@ def _check_content(content: Content) -> None:
             assert len({one.key for one in content.commits}) == len(content.commits)
             for one in content.commits:
                 _check_commit(one)
-        case ProposalChanged(report):
+        case ProposalReport() as report:
             for name in ("repository", "number", "title", "head_ref", "head_sha", "merge_sha", "author_name", "url"):
                 _check_text(getattr(report, name), proposals.c[name])
             assert report.title

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Raw
 
 from control.code.commit_repository import NewCommit
+from control.code.proposal_repository import ProposalReport
 from control.inbound.integrations.tables import Hook
 from control.inbound.webhooks.forges.bitbucket_data_center import (
     DEFAULT_BRANCHES,
@@ -30,7 +31,6 @@ from control.inbound.webhooks.forges.events import (
     CommitsPushed,
     Content,
     Number,
-    ProposalChanged,
     ScmEvent,
     TicketChanged,
     Time,
@@ -244,7 +244,7 @@ def _commit(name: str, one: _Commit) -> NewCommit:
     )
 
 
-def _pull_request(body: _PullRequestEvent) -> tuple[ProposalChanged, ...]:
+def _pull_request(body: _PullRequestEvent) -> tuple[ProposalReport, ...]:
     one = body.pullrequest
     state = STATES.get(one.state)
     source, destination = one.source or _End(), one.destination or _End()

@@ -19,7 +19,6 @@ from control.inbound.webhooks.forges.events import (
     CommitsPushed,
     Content,
     Number,
-    ProposalChanged,
     Time,
     clean_text,
     new_commit,
@@ -172,7 +171,7 @@ def _push(body: _Push, received_at: datetime) -> tuple[CommitsPushed, ...]:
     return (CommitsPushed(tuple(found.values()), at, not_listed),)
 
 
-def _pull_request(body: _PullRequestEvent, event: str) -> tuple[ProposalChanged, ...]:
+def _pull_request(body: _PullRequestEvent, event: str) -> tuple[ProposalReport, ...]:
     one = body.pull_request
     merge = None if one.properties is None else one.properties.merge_commit
     user = None if one.author is None else one.author.user
@@ -208,7 +207,7 @@ def new_proposal(
     url: str | None,
     opened_on: Time,
     targets_default_branch: bool,
-) -> tuple[ProposalChanged, ...]:
+) -> tuple[ProposalReport, ...]:
     """The pull request, Cloud's as well."""
     changed_at = parse_time(updated_on)
     if state is None or changed_at is None:
@@ -228,4 +227,4 @@ def new_proposal(
         opened_at=parse_time(opened_on),
         targets_default_branch=targets_default_branch,
     )
-    return (ProposalChanged(report),)
+    return (report,)

@@ -18,7 +18,7 @@ from control.code.fixes import Author
 from control.code.issue_links.repository import find_by_external_id
 from control.code.issue_links.tickets import TicketState, change_links
 from control.code.proposal_reports import report_proposal
-from control.code.proposal_repository import StoredProposal
+from control.code.proposal_repository import ProposalReport, StoredProposal
 from control.code.pushes import PushReport, report_plain_pushes, report_push
 from control.code.release_reports import report_release
 from control.http.query_filters import find_project_ids
@@ -28,7 +28,6 @@ from control.inbound.webhooks.forges.events import (
     CommitsPushed,
     Deployed,
     HookDeleted,
-    ProposalChanged,
     ReleasePublished,
     ScmEvent,
     TicketChanged,
@@ -71,7 +70,7 @@ async def record_forge_event(
         match content:
             case CommitsPushed():
                 await _push(connection, author, content, effects)
-            case ProposalChanged():
+            case ProposalReport():
                 await _change_proposal(connection, author, content, effects)
             case ReleasePublished():
                 await _publish(connection, author, integration, content, effects)
@@ -125,10 +124,9 @@ async def _push(connection: AsyncConnection, author: Author, pushed: CommitsPush
 
 
 async def _change_proposal(
-    connection: AsyncConnection, author: Author, changed: ProposalChanged, effects: ScmResult
+    connection: AsyncConnection, author: Author, said: ProposalReport, effects: ScmResult
 ) -> None:
     """A time ahead of ours does not count: it would outdate every later event."""
-    said = changed.report
     merged_at = None if said.merged_at is None else min(said.merged_at, author.now)
     report = replace(said, changed_at=min(said.changed_at, author.now), merged_at=merged_at)
     reported = await report_proposal(connection, author, report)

@@ -35,13 +35,6 @@ class CommitsPushed:
 
 
 @dataclass(frozen=True, slots=True)
-class ProposalChanged:
-    """A pull or merge request as it is now."""
-
-    report: ProposalReport
-
-
-@dataclass(frozen=True, slots=True)
 class ReleasePublished:
     """A release of a repository."""
 
@@ -83,7 +76,7 @@ class HookDeleted:
     hook_id: str
 
 
-Content = CommitsPushed | ProposalChanged | ReleasePublished | Deployed | TicketChanged | HookDeleted
+Content = CommitsPushed | ProposalReport | ReleasePublished | Deployed | TicketChanged | HookDeleted
 
 
 @dataclass(frozen=True, slots=True)

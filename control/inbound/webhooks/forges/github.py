@@ -25,7 +25,6 @@ from control.inbound.webhooks.forges.events import (
     Deployed,
     HookDeleted,
     Number,
-    ProposalChanged,
     ReleasePublished,
     ScmEvent,
     TicketChanged,
@@ -171,7 +170,7 @@ def _push(body: _Push, received_at: datetime, *, newest_first: bool) -> tuple[Co
     return (CommitsPushed(tuple(found.values()), at, not_listed),)
 
 
-def _proposal(body: _PullRequestEvent) -> tuple[ProposalChanged, ...]:
+def _proposal(body: _PullRequestEvent) -> tuple[ProposalReport, ...]:
     """The pull request, unless nothing of it has changed that counts."""
     one = body.pull_request
     changed_at = parse_time(one.updated_at)
@@ -199,7 +198,7 @@ def _proposal(body: _PullRequestEvent) -> tuple[ProposalChanged, ...]:
         targets_default_branch=None in (base.ref, body.repository.default_branch)
         or base.ref == body.repository.default_branch,
     )
-    return (ProposalChanged(report),)
+    return (report,)
 
 
 def _release(body: _ReleaseEvent, received_at: datetime) -> tuple[ReleasePublished, ...]:

@@ -25,7 +25,6 @@ from control.inbound.webhooks.forges.events import (
     Content,
     Deployed,
     Number,
-    ProposalChanged,
     ReleasePublished,
     ScmEvent,
     TicketChanged,
@@ -244,7 +243,7 @@ def _push(body: _Push, received_at: datetime) -> tuple[CommitsPushed, ...]:
     return (CommitsPushed(tuple(found.values()), at, not_listed),)
 
 
-def _merge_request(body: _MergeRequestEvent) -> tuple[ProposalChanged, ...]:
+def _merge_request(body: _MergeRequestEvent) -> tuple[ProposalReport, ...]:
     one = body.object_attributes
     state, changed_at = _PROPOSAL_STATES.get(one.state), parse_time(one.updated_at)
     if one.action not in _MERGE_REQUEST_ACTIONS or state is None:
@@ -269,7 +268,7 @@ def _merge_request(body: _MergeRequestEvent) -> tuple[ProposalChanged, ...]:
         opened_at=parse_time(one.created_at),
         targets_default_branch=None in (one.target_branch, default) or one.target_branch == default,
     )
-    return (ProposalChanged(report),)
+    return (report,)
 
 
 def _ticket(body: _TicketEvent) -> tuple[TicketChanged, ...]:

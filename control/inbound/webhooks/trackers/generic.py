@@ -86,7 +86,7 @@ class _Body(msgspec.Struct):
 
 
 class Generic(Platform[TrackerEvent]):
-    """How generic deliveries are signed and named, and what they say."""
+    """How generic events are signed and named, and what they say."""
 
     def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:
         """Whether the body is signed, within the window if a time is signed."""

@@ -68,7 +68,10 @@ class _JiraBody(msgspec.Struct):
 
 
 class Jira(Platform[TrackerEvent]):
-    """How Jira signs and names its deliveries, and what they say."""
+    """Jira Cloud: `X-Hub-Signature` over the body, of webhooks that an administrator has created with a secret.
+
+    Format: developer.atlassian.com/cloud/jira/platform/webhooks. Dynamic webhooks of apps are not signed so.
+    """
 
     def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:  # noqa: ARG002 (no time is signed)
         """Whether the body is signed."""
@@ -141,7 +144,11 @@ class _LinearBody(msgspec.Struct):
 
 
 class Linear(Platform[TrackerEvent]):
-    """How Linear signs and names its deliveries, and what they say."""
+    """Linear: `Linear-Signature` over the body, which has the time it was sent.
+
+    Format: linear.app/developers/webhooks (data change webhooks). The name of an event is `type` and `action` of the
+    body, "Issue.update". Linear sends an event again with another time, so the same change may come in two bodies.
+    """
 
     def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:
         """Whether the body is signed, and was sent within a minute."""
@@ -223,7 +230,11 @@ class _Incident(msgspec.Struct):
 
 
 class PagerDuty(Platform[TrackerEvent]):
-    """How PagerDuty signs and names its deliveries, and what they say."""
+    """PagerDuty, webhooks of version 3: `X-PagerDuty-Signature` over the body.
+
+    Format: developer.pagerduty.com/docs/webhooks-overview. An incident is a change event when it is triggered,
+    acknowledged and resolved: once for each event of PagerDuty.
+    """
 
     def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:  # noqa: ARG002 (no time is signed)
         """Whether the body is signed."""
