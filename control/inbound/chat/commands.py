@@ -1,4 +1,8 @@
-"""`/sluice ...`: what chat users can ask and do, the same on every platform, and what they may."""
+"""`/sluice ...`: what chat users can ask and do, the same on every platform, and what they may.
+
+A chat user may do what its principal may at this moment, or nothing. Every function runs in the caller's transaction:
+rights are loaded in the transaction of the change.
+"""
 
 import re
 from dataclasses import dataclass

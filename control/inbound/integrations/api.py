@@ -151,7 +151,7 @@ def webhook_url(base_url: str, integration: Integration) -> str:
     return f"{base_url}/webhooks/integrations/{integration.id}"
 
 
-DELETED_AT_ONCE: Final = 1_000  # deliveries of an integration, in one transaction
+DELETED_AT_ONCE: Final = 1_000  # webhook events of an integration, in one transaction
 MAX_DELETIONS: Final = 50
 TAG: Final = Tag("integrations", "Systems that report by webhook, and what they have delivered.")
 PATH: Final = "/orgs/{orgSlug}/integrations"
@@ -166,7 +166,7 @@ _WRITE: Final = bearer(Scope.INTEGRATIONS_WRITE)
 @dataclass(frozen=True, slots=True)
 class Integrations:
     """Handlers of integrations, and their dependencies. `base_url`: where platforms reach this service; `forget`: what
-    is kept of an integration to verify deliveries with, once it has changed.
+    is kept of an integration to verify events with, once it has changed.
     """
 
     context: HandlerContext

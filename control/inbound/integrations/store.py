@@ -149,7 +149,7 @@ async def rotate_secret(
 
 
 async def delete_integration(connection: AsyncConnection, integration: Integration) -> None:
-    """Delete an integration with its deliveries."""
+    """Delete an integration with its events."""
     await connection.execute(integrations.delete().where(integrations.c.id == integration.id))
 
 

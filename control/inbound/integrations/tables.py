@@ -98,10 +98,10 @@ class Hook:
 
 
 class DeliveryStatus(StrEnum):
-    """What became of a delivery."""
+    """What became of a webhook event."""
 
     PROCESSED = "processed"
-    FAILED = "failed"  # sent again, or redelivered, it is processed again
+    FAILED = "failed"  # sent again, or processed again on demand
 
 
 MAX_DELIVERY_KEY_LENGTH: Final = 128
@@ -137,7 +137,7 @@ inbound_deliveries: Final = sa.Table(
     sa.Column("id", text(32), primary_key=True),
     sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
     sa.Column("integration_id", text(32), sa.ForeignKey("integrations.id", ondelete="CASCADE"), nullable=False),
-    sa.Column("delivery_key", text(MAX_DELIVERY_KEY_LENGTH), nullable=False),  # the same: the same delivery
+    sa.Column("delivery_key", text(MAX_DELIVERY_KEY_LENGTH), nullable=False),  # the same: the same event
     sa.Column("event", text(MAX_EVENT_LENGTH), nullable=False),  # the platform's name
     sa.Column("status", text(16), nullable=False),
     sa.Column("result", sa.JSON(none_as_null=True)),  # the answer; a repetition gets it again

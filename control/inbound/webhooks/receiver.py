@@ -1,4 +1,17 @@
-"""Before a signature is verified: limits, the body, and the integration that a request names."""
+"""Before a signature is verified: limits, the body, and the integration that a request names.
+
+Failures are limited by address, but an address is not a sender: all customers of a platform send from its addresses,
+and each of them decides what it sends and where. So failures count for what was named, too: failures of an integration
+refuse only this integration's events, before their bodies are read, and failures that name no integration refuse
+nothing else. For a platform that serves the whole deployment every request is verified, and only failures are refused.
+
+The bodies that are being read at once are bounded. A sender of slow large bodies can use up that bound, but not what
+others need: an address has a share of it, and the first bytes of every body, which is all that most have, do not count.
+
+The integrations that requests name are kept in memory for a moment (`Hooks`). An event is verified with what is kept,
+and recorded only if the integration is still the same (`control.inbound.webhooks.inbox`): after an integration was
+disabled or deleted, or its secret was rotated, its events are refused at once.
+"""
 
 import re
 import time
@@ -38,7 +51,7 @@ class WebhookReceiver:
         self._all_held = 0
 
     async def admit(self, request: web.Request, integration_id: str) -> None:
-        """Raises RateLimited if too many deliveries to the integration from this address were not signed."""
+        """Raises RateLimited if too many events for the integration from this address were not signed."""
         limits = request.app[RATE_LIMITS]
         await limits.check_account(request, LimitClass.FAILED_WEBHOOK, _holder(limits, request, integration_id))
 
@@ -62,7 +75,7 @@ class WebhookReceiver:
         return self._all_held <= MAX_BODIES_BYTES and self._held[address] <= MAX_ADDRESS_BYTES
 
     async def refuse_unsigned(self, request: web.Request, source: str, integration_id: str | None = None) -> NoReturn:
-        """Raises Unauthorized, the same for every reason; RateLimited after too many such deliveries from the address
+        """Raises Unauthorized, the same for every reason; RateLimited after too many such events from the address
         to the integration, or of a `source` that serves the whole deployment.
         """
         self.metrics.count(source, WebhookOutcome.UNSIGNED)

@@ -20,15 +20,15 @@ from control.inbound.webhooks.platform_events import EventSource, platform_event
 INTERVAL_S: Final = 300.0
 BATCH: Final = 500  # rows in one transaction
 MAX_BATCHES: Final = 2_000  # of one kind in one run
-KEPT_DELIVERIES: Final = timedelta(days=30)
-KEPT_EVENTS: Final = MappingProxyType(
+KEPT_EVENTS: Final = timedelta(days=30)
+KEPT_PLATFORM_EVENTS: Final = MappingProxyType(
     {
         EventSource.CHAT_A: timedelta(days=1),
         EventSource.CHAT_B: timedelta(days=1),
         EventSource.PAYMENTS: timedelta(days=30),
     }
 )
-MAX_DELIVERIES: Final = 10_000  # of an integration
+MAX_EVENTS: Final = 10_000  # of an integration
 MAX_BODIES: Final = 1_000  # of them with the body
 MAX_BODY_BYTES: Final = 256 * 2**20  # of all bodies of an organization, as stored
 
@@ -59,14 +59,14 @@ class WebhookHousekeeping:
     async def run_once(self) -> None:
         """Raises DatabaseUnavailable."""
         now = self._now()
-        await self._repeat(_DELETE, _EVENTS.id, _EVENTS.received_at < now - KEPT_DELIVERIES)
-        for source, kept in KEPT_EVENTS.items():
+        await self._repeat(_DELETE, _EVENTS.id, _EVENTS.received_at < now - KEPT_EVENTS)
+        for source, kept in KEPT_PLATFORM_EVENTS.items():
             columns, of_source = platform_events.c, platform_events.c.source == source.value
             old = of_source & (columns.received_at < now - kept)
             await self._repeat(platform_events.delete().where(of_source), columns.event_id, old)
         for integration_id in await self._read(_crowded(MAX_BODIES)):
             of_integration = _EVENTS.integration_id == integration_id
-            for last in await self._read(_newest(of_integration, MAX_DELIVERIES)):
+            for last in await self._read(_newest(of_integration, MAX_EVENTS)):
                 await self._repeat(_DELETE, _EVENTS.id, of_integration & (_EVENTS.id < last))
             for last in await self._read(_newest(of_integration, MAX_BODIES)):
                 await self._repeat(_DROP_BODY, _EVENTS.id, of_integration & (_EVENTS.id < last) & _HAS_BODY)

@@ -1,4 +1,9 @@
-"""The answer to a webhook of source control (specification 4.5)."""
+"""What an event of source control does, in one transaction with its result.
+
+The changes have no author; their activities name the integration. An event that comes late changes nothing that a later
+event has said: proposals and tickets have the time of their last change by the platform's clock, pushes the time of the
+push.
+"""
 
 import hashlib
 from collections.abc import Sequence

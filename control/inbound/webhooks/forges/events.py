@@ -1,4 +1,8 @@
-"""What an event of source control says, and how fields of payloads are brought into the bounds of the columns. Pure."""
+"""What an event of source control says, and how fields of payloads are brought into the bounds of the columns. Pure.
+
+Texts for people are cleaned and shortened. A text that identifies something is taken as it is or not at all, because a
+part of it would be another name.
+"""
 
 import re
 from collections.abc import Sequence
@@ -226,7 +230,7 @@ def count_not_listed(total: int | None, listed: Sequence[object], read: Sequence
 
 
 def push_time(at: datetime | None, received_at: datetime) -> datetime:
-    """The time of a push by the platform's clock, if it is known and has come, else when the delivery was received. The
+    """The time of a push by the platform's clock, if it is known and has come, else when the event was received. The
     time of a commit is none: it may be pushed long after that.
     """
     return to_milliseconds(received_at) if at is None or at > received_at else at

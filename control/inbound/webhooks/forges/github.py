@@ -1,4 +1,4 @@
-"""GitHub, github.com and Enterprise Server.
+"""GitHub, github.com and Enterprise Server; and the events that Gitea sends as GitHub does (`common_contents`).
 
 https://docs.github.com/webhooks/webhook-events-and-payloads, .../using-webhooks/validating-webhook-deliveries
 """
@@ -50,6 +50,8 @@ from control.issues.releases.tables import MAX_REF_LENGTH, MAX_TITLE_LENGTH, Pro
 from control.issues.tables import MAX_LINK_TITLE_LENGTH, LinkState
 from proto.identity import MAX_NAME_LENGTH
 
+SYSTEM: Final = "github"
+_HANDLED: Final = ("push", "pull_request", "release", "issues", "deployment_status", "meta")
 PROPOSAL_ACTIONS: Final = frozenset(
     {
         *("opened", "edited", "closed", "reopened", "synchronize", "synchronized"),
@@ -131,6 +133,95 @@ class _IssueEvent(msgspec.Struct, frozen=True):
     action: str
     issue: _IssuePayload
     repository: _Repository | None = None
+
+
+class _Envelope(msgspec.Struct, frozen=True):
+    """The fields by which events are told apart."""
+
+    ref: Raw = ABSENT
+    commits: Raw = ABSENT
+    pull_request: Raw = ABSENT
+    review: Raw = ABSENT
+    comment: Raw = ABSENT
+    thread: Raw = ABSENT
+    issue: Raw = ABSENT
+    sub_issue: Raw = ABSENT
+    release: Raw = ABSENT
+    deployment_status: Raw = ABSENT
+    hook: Raw = ABSENT
+    zen: Raw = ABSENT
+
+
+class _Deployment(msgspec.Struct, frozen=True):
+    id: Number
+    ref: str | None = None
+    sha: str | None = None
+    environment: str | None = None
+
+
+class _DeploymentStatus(msgspec.Struct, frozen=True):
+    state: str
+    environment: str | None = None
+    environment_url: str | None = None
+    target_url: str | None = None
+    created_at: Time = None
+
+
+class _DeploymentEvent(msgspec.Struct, frozen=True):
+    deployment_status: _DeploymentStatus
+    deployment: _Deployment
+    repository: _Repository
+
+
+class _MetaEvent(msgspec.Struct, frozen=True):
+    action: str
+    hook_id: Number
+
+
+class GitHub(Platform[ScmEvent]):
+    """The platform."""
+
+    def hook_id(self, headers: Headers) -> str | None:
+        """The id of the webhook."""
+        return header(headers, "X-GitHub-Hook-ID")
+
+    def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:  # noqa: ARG002 (no time is signed)
+        """The signature of the body. That with SHA-1 does not count."""
+        return verify_body(hook.secrets, body, header(headers, "X-Hub-Signature-256"), prefix="sha256=")
+
+    def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (the body has no name)
+        """The name in the header."""
+        return read_event_name(headers, "X-GitHub-Event")
+
+    def parse(self, event: str, body: bytes, received_at: datetime) -> ScmEvent:
+        """What the event says."""
+        kind = _kind(decode(_Envelope, body, event))
+        require_event(fits=(kind or event) == event and (kind is not None or event not in _HANDLED), event=event)
+        return ScmEvent(event, () if kind is None else _contents(kind, body, received_at))
+
+
+def _kind(body: _Envelope) -> str | None:
+    """Which of the events that count a body is of; None for others."""
+    if has(body.deployment_status):
+        return "deployment_status"
+    if has(body.release):
+        return "release"
+    if has(body.pull_request):
+        return None if has(body.review) or has(body.comment) or has(body.thread) else "pull_request"
+    if has(body.issue):
+        return None if has(body.comment) or has(body.sub_issue) else "issues"
+    if has(body.hook):
+        return None if has(body.zen) else "meta"
+    return "push" if has(body.ref) and has(body.commits) else None
+
+
+def _contents(kind: str, body: bytes, received_at: datetime) -> tuple[Content, ...]:
+    if kind == "deployment_status":
+        return _deployment(decode(_DeploymentEvent, body, kind), received_at)
+    if kind == "meta":
+        deleted = decode(_MetaEvent, body, kind)
+        return (HookDeleted(str(deleted.hook_id)),) if deleted.action == "deleted" else ()
+    return common_contents(kind, body, received_at, SYSTEM, newest_first=False)
 
 
 def common_contents(
@@ -227,99 +318,6 @@ def _ticket(body: _IssueEvent, system: str) -> tuple[TicketChanged, ...]:
         is_fixed=one.state_reason not in _NOT_FIXED,
     )
     return (ticket,)
-
-
-SYSTEM: Final = "github"
-_HANDLED: Final = ("push", "pull_request", "release", "issues", "deployment_status", "meta")
-
-
-class _Envelope(msgspec.Struct, frozen=True):
-    """The fields by which events are told apart."""
-
-    ref: Raw = ABSENT
-    commits: Raw = ABSENT
-    pull_request: Raw = ABSENT
-    review: Raw = ABSENT
-    comment: Raw = ABSENT
-    thread: Raw = ABSENT
-    issue: Raw = ABSENT
-    sub_issue: Raw = ABSENT
-    release: Raw = ABSENT
-    deployment_status: Raw = ABSENT
-    hook: Raw = ABSENT
-    zen: Raw = ABSENT
-
-
-class _Deployment(msgspec.Struct, frozen=True):
-    id: Number
-    ref: str | None = None
-    sha: str | None = None
-    environment: str | None = None
-
-
-class _DeploymentStatus(msgspec.Struct, frozen=True):
-    state: str
-    environment: str | None = None
-    environment_url: str | None = None
-    target_url: str | None = None
-    created_at: Time = None
-
-
-class _DeploymentEvent(msgspec.Struct, frozen=True):
-    deployment_status: _DeploymentStatus
-    deployment: _Deployment
-    repository: _Repository
-
-
-class _MetaEvent(msgspec.Struct, frozen=True):
-    action: str
-    hook_id: Number
-
-
-class GitHub(Platform[ScmEvent]):
-    """The platform."""
-
-    def hook_id(self, headers: Headers) -> str | None:
-        """The id of the webhook."""
-        return header(headers, "X-GitHub-Hook-ID")
-
-    def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:  # noqa: ARG002 (no time is signed)
-        """The signature of the body. That with SHA-1 does not count."""
-        return verify_body(hook.secrets, body, header(headers, "X-Hub-Signature-256"), prefix="sha256=")
-
-    def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (the body has no name)
-        """The name in the header."""
-        return read_event_name(headers, "X-GitHub-Event")
-
-    def parse(self, event: str, body: bytes, received_at: datetime) -> ScmEvent:
-        """What the event says."""
-        kind = _kind(decode(_Envelope, body, event))
-        require_event(fits=(kind or event) == event and (kind is not None or event not in _HANDLED), event=event)
-        return ScmEvent(event, () if kind is None else _contents(kind, body, received_at))
-
-
-def _kind(body: _Envelope) -> str | None:
-    """Which of the events that count a body is of; None for others."""
-    if has(body.deployment_status):
-        return "deployment_status"
-    if has(body.release):
-        return "release"
-    if has(body.pull_request):
-        return None if has(body.review) or has(body.comment) or has(body.thread) else "pull_request"
-    if has(body.issue):
-        return None if has(body.comment) or has(body.sub_issue) else "issues"
-    if has(body.hook):
-        return None if has(body.zen) else "meta"
-    return "push" if has(body.ref) and has(body.commits) else None
-
-
-def _contents(kind: str, body: bytes, received_at: datetime) -> tuple[Content, ...]:
-    if kind == "deployment_status":
-        return _deployment(decode(_DeploymentEvent, body, kind), received_at)
-    if kind == "meta":
-        deleted = decode(_MetaEvent, body, kind)
-        return (HookDeleted(str(deleted.hook_id)),) if deleted.action == "deleted" else ()
-    return common_contents(kind, body, received_at, SYSTEM, newest_first=False)
 
 
 def _deployment(body: _DeploymentEvent, received_at: datetime) -> tuple[Deployed, ...]:

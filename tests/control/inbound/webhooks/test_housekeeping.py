@@ -51,7 +51,7 @@ async def test_what_is_old_is_deleted(control: Control, monkeypatch: pytest.Monk
 
 async def test_an_integration_keeps_so_many_deliveries(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task, "BATCH", 2)
-    monkeypatch.setattr(task, "MAX_DELIVERIES", 6)
+    monkeypatch.setattr(task, "MAX_EVENTS", 6)
     monkeypatch.setattr(task, "MAX_BODIES", 3)
     busy, other = [await new_integration(control, "generic") for _ in range(2)]
     org_id = control.acme.organization.id
