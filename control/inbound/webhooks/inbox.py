@@ -162,6 +162,7 @@ class Inbox:
                 try:
                     while batch:
                         batch = await self._apply(batch)
+                        batch += self._queue.take_now(MAX_BATCH - len(batch))
                 except Exception as error:  # noqa: BLE001 (the senders get it)
                     await self._apply_each(batch, error)
         finally:
