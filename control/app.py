@@ -17,18 +17,17 @@ from control.approvals.policies.api import Policies
 from control.approvals.proofs.routes import build_proof_routes
 from control.approvals.requests import ApprovalRequests
 from control.approvals.views import ApprovalViews
-from control.audit.events import Audit
 from control.code.changes.api import Changes
 from control.code.issue_links.api import IssueLinks
 from control.code.proposals import Proposals
 from control.code.releases import Releases
 from control.code.source_maps.api import SourceMapHandlers
 from control.code.suspects.api import Suspects
-from control.export.routes import build_warehouse_routes
+from control.export.handlers import build_warehouse_routes
+from control.governance.audit_events import Audit
+from control.governance.erasures.api import CheckFilters, Erasures
 from control.governance.erasures.housekeeping import ErasureHousekeeping
 from control.governance.erasures.purge import Purger
-from control.governance.erasures.requests import Erasures
-from control.governance.erasures.submission import CheckFilters
 from control.governance.tenants.organizations import Organizations
 from control.governance.tenants.project_keys import Keys
 from control.governance.tenants.projects import Projects
@@ -49,11 +48,11 @@ from control.issues.notifications import IssueUrls
 from control.notify.channels.api import Channels
 from control.notify.deliveries.api import Deliveries
 from control.notify.deliveries.channel_tests import ChannelTests
-from control.notify.deliveries.wiring import build_deliveries
+from control.notify.deliveries.worker import build_deliveries
 from control.outbound.egress import Egress
 from control.resources import RESOURCES
 from control.routing.resource import with_existence_checks
-from control.saved_views.api import SavedViews
+from control.saved_views import SavedViews
 from control.secrets.keyring_watch import KeyringWatcher
 from control.secrets.secret_box import KeyFile, SecretBox, load_key_source
 from control.settings import ControlSettings

@@ -4,8 +4,7 @@ from prometheus_client import CollectorRegistry
 
 from chassis.http.web import CleanupContext, Route
 from control.approvals.notifications import LinkBuilder
-from control.governance.billing.payments import Payments
-from control.governance.billing.subscription import OrganizationSubscription
+from control.governance.billing.api import OrganizationSubscription, Payments
 from control.http.context import HandlerContext
 from control.inbound.chat.routes import build_chat_routes
 from control.inbound.integrations.api import Integrations

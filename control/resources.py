@@ -21,9 +21,9 @@ from control.identity.sso.tables import sso_domains, sso_identities
 from control.inbound.integrations.tables import inbound_deliveries, integrations
 from control.issues.releases.tables import releases
 from control.notify.channels.api import CHANNELS
-from control.notify.channels.delivery_tables import deliveries
+from control.notify.channels.tables import deliveries
 from control.routing.resource import Identified, ids, in_organization, in_project
-from control.saved_views.api import VIEWS
+from control.saved_views import VIEWS
 from proto.identity import Scope
 from proto.proofs.primitives import IDENTIFIER_PATTERN
 

@@ -13,8 +13,8 @@ from control.approvals.model import RequestRecord, Status
 from control.approvals.policies.model import RiskClass
 from control.approvals.schemas import request_body
 from control.http.page_links import NO_PAGES, PageLinks
-from control.notify.channels import repository as channels
-from control.notify.channels.repository import is_channel_id
+from control.notify.channels import store as channels
+from control.notify.channels.store import is_channel_id
 from control.notify.deliveries import outbox
 from control.notify.deliveries.outbox import AllChannels, ChannelIds, EnqueueResult
 from control.notify.message import Fact, Message, Severity

@@ -21,9 +21,8 @@ from control.approvals import repository, vote_rules
 from control.approvals.model import RequestRecord, Status
 from control.approvals.requests import TAG
 from control.approvals.view_schemas import ApprovalInbox, ApprovalView, involved_principals, view_body
-from control.http.context import HandlerContext
+from control.http.context import HandlerContext, path_id
 from control.http.paging import DEFAULT_LIMIT, MAX_LIMIT, PAGE_PARAMETERS, open_cursor
-from control.http.path_ids import path_id
 from control.http.query_filters import choice_filter
 from proto.identity import Scope
 

@@ -8,8 +8,7 @@ from msgspec import Meta
 
 from control.code.proposal_repository import StoredProposal
 from control.code.release_schemas import Ref, Repository, Sha
-from control.http.field_types import Timestamp
-from control.http.text_types import Url, line, lines
+from control.http.field_types import Timestamp, Url, line, lines
 from control.http.time_input import TimeInput
 from control.issues.references import MAX_REFERENCES, MAX_SHORT_ID_LENGTH, MAX_TEXT, SHORT_ID_PATTERN
 from control.issues.releases.tables import MAX_PROPOSAL_NUMBER_LENGTH, MAX_TITLE_LENGTH, ProposalState

@@ -31,8 +31,8 @@ from control.code.proposal_schemas import (
     proposal_body,
 )
 from control.http.context import HandlerContext
+from control.http.field_types import check_url
 from control.http.time_input import parse_time
-from control.http.url_input import check_url
 from control.issues.references import MAX_SHORT_ID_LENGTH, NamedIssue, parse_short_id
 from control.issues.releases.tables import MAX_REPOSITORY_LENGTH, ProposalState
 from control.routing.arguments import control_arguments

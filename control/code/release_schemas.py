@@ -10,10 +10,8 @@ from chassis.http.validation import Issues
 from chassis.issues.tables import MAX_VERSION_LENGTH
 from control.code.commit_repository import MAX_FILES, NewCommit
 from control.code.release_repository import StoredRelease
-from control.http.field_types import Slug, Timestamp
-from control.http.text_types import Url, line, lines
+from control.http.field_types import Slug, Timestamp, Url, check_url, line, lines
 from control.http.time_input import TimeInput, parse_time
-from control.http.url_input import check_url
 from control.issues.releases.tables import MAX_REF_LENGTH, MAX_REPOSITORY_LENGTH, MAX_SHA_LENGTH
 from control.routing.resource import shown_as
 from proto.identity import MAX_EMAIL_LENGTH, MAX_NAME_LENGTH, NAME_PATTERN, UNPRINTABLE

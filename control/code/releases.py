@@ -35,6 +35,7 @@ from control.code.release_schemas import (
     to_commits,
 )
 from control.http.context import HandlerContext
+from control.http.field_types import check_url
 from control.http.query_filters import (
     ProjectFilter,
     find_filtered_project,
@@ -42,7 +43,6 @@ from control.http.query_filters import (
     unknown_project,
 )
 from control.http.time_input import parse_time
-from control.http.url_input import check_url
 from control.routing.arguments import begin, control_arguments
 from control.routing.resource import PageReader, shown_as
 from proto.identity import Scope

@@ -1,10 +1,11 @@
-"""The context that all handlers of the control service share."""
+"""The context that all handlers of the control service share, and ids in paths."""
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -12,9 +13,21 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.guards import AuthGuards
 from chassis.auth.model import AuthenticatedCredential, AuthorizationContext
 from chassis.db.database import Database
+from chassis.errors import NotFound
 from chassis.http.access import reauthenticate, reauthorize
 from chassis.http.cursor import CursorSigner
 from chassis.http.validation import Issues, decode_with_placeholders, read_json, read_json_bytes
+
+_ID: Final = re.compile(r"[a-z]{3}_[0-9a-z]{26}")
+
+
+def path_id(request: web.Request, name: str) -> str:
+    """The id in the path. Raises NotFound for a text that is none: it may hold characters that no column accepts."""
+    text = request.match_info[name]
+    if _ID.fullmatch(text) is None:
+        raise NotFound
+    return text
+
 
 B = TypeVar("B")
 

@@ -25,8 +25,7 @@ from control.http.page_links import PageLinks
 from control.identity.invitation_repository import IssuedInvitation
 from control.identity.verification_repository import IssuedVerification
 from control.outbound.egress import Egress, EgressError
-from control.outbound.mail_server import MailServer
-from control.outbound.smtp import MAIL_POLICY, submit
+from control.outbound.smtp import MAIL_POLICY, MailServer, submit
 
 MAX_IN_FLIGHT: Final = 4  # mails of a process; beyond it 503
 MIN_PERMANENT_CODE: Final = 500  # SMTP codes from here on are permanent

@@ -15,6 +15,7 @@ from chassis.auth.membership_status import load_membership_statuses, owned_princ
 from chassis.auth.model import AuthorizationContext, Principal
 from chassis.auth.tables import access_tokens, memberships, organizations, principals, users
 from chassis.errors import Conflict, Forbidden
+from control import saved_views as saved_view_repository
 from control.identity import (
     enforcement,
     invitation_repository,
@@ -26,7 +27,6 @@ from control.identity.chat_links.repository import end_access
 from control.identity.directory.user_repository import find_by_principal
 from control.identity.organization_repository import StoredOrganization
 from control.issues.lifecycle import unassign_everything
-from control.saved_views import api as saved_view_repository
 from proto.identity import MAX_ACT_CHAIN, ROLE_SCOPES, PrincipalKind, Role, Scope
 
 MAX_OWNED: Final = 200  # agents and services of one user in one organization, including those owned by other machines

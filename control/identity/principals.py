@@ -17,9 +17,8 @@ from chassis.http.access import authorization_context, bearer
 from chassis.http.declaration import Argument, PageOf, declared_routes, route
 from chassis.http.operation import Tag
 from chassis.http.web import Route
-from control.http.context import HandlerContext
+from control.http.context import HandlerContext, path_id
 from control.http.field_types import Name
-from control.http.path_ids import path_id
 from control.identity import member_repository as store
 from control.identity.member_repository import StoredMember
 from control.identity.members import Member, get_member, member_body

@@ -16,9 +16,8 @@ from chassis.errors import Forbidden, NotFound
 from chassis.http.access import authorization_context, bearer
 from chassis.http.declaration import Argument, PageOf, declared_routes, route
 from chassis.http.web import Route
-from control.http.context import HandlerContext
+from control.http.context import HandlerContext, path_id
 from control.http.field_types import Name, Timestamp
-from control.http.path_ids import path_id
 from control.identity import organization_repository
 from control.identity import token_repository as store
 from control.identity.member_repository import StoredMember

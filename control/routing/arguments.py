@@ -17,9 +17,8 @@ from chassis.http.declaration import Argument, Arguments
 from chassis.http.validation import Issues
 from chassis.http.web import request_id
 from control.audit.record import record
-from control.http.context import HandlerContext
+from control.http.context import HandlerContext, path_id
 from control.http.paging import DEFAULT_LIMIT, MAX_LIMIT, page_parameters
-from control.http.path_ids import path_id
 from control.routing.resource import PageReader
 
 C = TypeVar("C", AuthenticatedCredential, AuthorizationContext)

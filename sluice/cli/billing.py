@@ -14,8 +14,8 @@ from chassis.db import migrations
 from chassis.db.database import Database, format_time
 from chassis.errors import StartupError
 from chassis.runtime.settings import ChassisSettings
-from control.governance.billing import repository
-from control.governance.billing.repository import CustomerTaken
+from control.governance.billing import store
+from control.governance.billing.store import CustomerTaken
 from control.identity import organization_repository
 from control.identity.organization_repository import StoredOrganization
 from sluice import process
@@ -73,22 +73,22 @@ async def _link(connection: AsyncConnection, organization: StoredOrganization, c
     """An empty customer: none."""
     from control.audit.record import COMMAND_REQUEST_ID, Actor, record
 
-    before = await repository.find_by_organization(connection, organization.id)
+    before = await store.find_by_organization(connection, organization.id)
     if (before.customer_id if before else "") == customer_id:
         return
     if customer_id:
         try:
-            await repository.link(connection, organization.id, customer_id)
+            await store.link(connection, organization.id, customer_id)
         except CustomerTaken:
             raise StartupError(f"The customer {customer_id} is that of another organization.") from None
     else:
-        await repository.unlink(connection, organization.id)
+        await store.unlink(connection, organization.id)
     data = {"customerId": customer_id or None, "before": before.customer_id if before else None}
     await record(connection, Actor(organization.id), "subscription.link", organization.id, data, COMMAND_REQUEST_ID)
 
 
 async def _load(connection: AsyncConnection, organization: StoredOrganization) -> OrganizationBilling:
-    found = await repository.find_by_organization(connection, organization.id)
+    found = await store.find_by_organization(connection, organization.id)
     if found is None:
         return OrganizationBilling(organization.slug, None, None, None, None, organization.monthly_items, None)
     end = found.current_period_end

@@ -19,7 +19,7 @@ from chassis.erasures.tables import ErasureKind
 from chassis.errors import StartupError
 from chassis.http.validation import Issues
 from chassis.runtime.settings import ChassisSettings
-from control.governance.erasures.schemas import erasure_body
+from control.governance.erasures.api import erasure_body
 from control.identity import organization_repository
 from query.timestamps import TimestampError, parse_timestamp
 from sluice import process
@@ -53,7 +53,7 @@ def _parse(arguments: argparse.Namespace, now: datetime) -> dict[str, Any]:
     filters = [] if arguments.where is None else check_filter_text(arguments.where, now, "--where", issues)
     if arguments.where is not None and not filters and not len(issues):
         issues.add("--where", "Must have a filter.", "missing")
-    from control.governance.erasures.submission import check_time_range, nanoseconds
+    from control.governance.erasures.api import check_time_range, nanoseconds
 
     from_ns = _nanos(arguments.begin, "--from", issues)
     to_ns = nanoseconds(now) if arguments.end is None else _nanos(arguments.end, "--to", issues)
@@ -76,7 +76,7 @@ async def _create(
     settings: ChassisSettings, arguments: argparse.Namespace, wanted: dict[str, Any], now: datetime
 ) -> StoredErasure:
     from control.audit.record import COMMAND_REQUEST_ID, Actor
-    from control.governance.erasures.submission import create_filter_erasure
+    from control.governance.erasures.api import create_filter_erasure
 
     database = Database.from_settings(settings)
     await database.start()

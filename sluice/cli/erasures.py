@@ -20,7 +20,7 @@ from chassis.erasures import export, repository
 from chassis.erasures.repository import StoredErasure
 from chassis.errors import StartupError
 from chassis.runtime.settings import ChassisSettings
-from control.governance.erasures.schemas import Erasure, erasure_body
+from control.governance.erasures.api import Erasure, erasure_body
 from query.timestamps import TimestampError, parse_timestamp
 from sluice import process
 from sluice.erasure_replay import apply_erasures, read_export

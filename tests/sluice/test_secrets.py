@@ -16,7 +16,7 @@ from chassis.db.database import Database, migration_engine
 from control.identity import user_repository
 from control.identity.sso import connection_repository
 from control.identity.sso.tables import Protocol
-from control.notify.channels import repository
+from control.notify.channels import store
 from control.notify.channels.config import EmailConfig, Kind
 from control.notify.channels.tables import notification_channels
 from control.secrets.secret_box import KeyFile, KeyRing, SecretBox, key_id_of
@@ -40,7 +40,7 @@ async def fill(url: str, sealer: SecretBox) -> str:
     tenant = await new_tenant(database, "acme")
     async with database.write() as connection:
         for number in range(CHANNELS):
-            await repository.create(
+            await store.create(
                 connection, sealer, org_id=tenant.organization.id, project_id=None, name="x", kind=Kind.EMAIL,
                 config=EmailConfig([f"a{number}@example.org"]), enabled=True, created_by=tenant.owner_id,
             )  # fmt: skip
@@ -66,7 +66,7 @@ async def open_all(url: str, sealer: SecretBox) -> set[str]:
     await database.close()
     assert provider is not None
     assert connection_repository.decrypt_field(sealer, provider, "oidc_client_secret") == "s3cret"
-    opened = [repository.decrypt_config(sealer, row.org_id, row.id, Kind.EMAIL, bytes(row.config)) for row in rows]
+    opened = [store.decrypt_config(sealer, row.org_id, row.id, Kind.EMAIL, bytes(row.config)) for row in rows]
     assert len(rows) == CHANNELS
     assert len({config.to[0] for config in opened if isinstance(config, EmailConfig)}) == CHANNELS
     return {key_id_of(bytes(row.config)) for row in rows} | {key_id_of(bytes(provider.oidc_client_secret or b""))}

@@ -30,8 +30,7 @@ from control.approvals.proofs.schemas import (
     NewIssuerKey,
     issuer_key_body,
 )
-from control.http.context import HandlerContext
-from control.http.path_ids import path_id
+from control.http.context import HandlerContext, path_id
 from control.http.time_input import parse_time
 from control.routing.arguments import Transaction, begin, control_arguments
 from proto.identity import Scope

@@ -19,9 +19,8 @@ from control.approvals.proofs.model import (
     StoredBundle,
 )
 from control.approvals.proofs.tables import MAX_ISSUER_LENGTH, MAX_PEM_LENGTH, MAX_REASON_LENGTH
-from control.http.field_types import Name, Timestamp
+from control.http.field_types import Name, Timestamp, line
 from control.http.paging import NextCursor
-from control.http.text_types import line
 from control.http.time_input import TimeInput
 from proto.proofs.bundle import (
     Builder,

@@ -29,11 +29,9 @@ from chassis.http.validation import Issues
 from chassis.http.web import Route
 from control.code.changes.repository import MAX_AGE, MAX_AHEAD, RELEASE_KEYS, NewChangeEvent, create_change
 from control.http.context import HandlerContext
-from control.http.field_types import Slug, Timestamp
+from control.http.field_types import Slug, Timestamp, Url, check_url, line, lines
 from control.http.query_filters import ProjectFilter, find_filtered_project, require_project_id
-from control.http.text_types import Url, line, lines
 from control.http.time_input import TimeInput, TimeRange, parse_time
-from control.http.url_input import check_url
 from control.routing.arguments import Transaction, begin, control_arguments
 from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
 from proto.identity import Scope

@@ -23,11 +23,8 @@ from chassis.http.web import Route
 from control.code.issue_links import repository
 from control.code.issue_links.addresses import ExternalItem, identify_again, identify_named
 from control.code.issue_links.repository import IssuePlace, StoredLink
-from control.http.context import HandlerContext
-from control.http.field_types import Timestamp
-from control.http.path_ids import path_id
-from control.http.text_types import Url, line
-from control.http.url_input import check_url
+from control.http.context import HandlerContext, path_id
+from control.http.field_types import Timestamp, Url, check_url, line
 from control.issues.lifecycle import add_activity
 from control.issues.tables import (
     MAX_EXTERNAL_ID_LENGTH,

@@ -83,10 +83,9 @@ from control.issues.releases.tables import (
     releases,
 )
 from control.issues.tables import issue_activity, issue_erasures, issue_links, issue_projects
-from control.notify.channels.delivery_tables import deliveries
-from control.notify.channels.tables import notification_channels
-from control.notify.deliveries.capacity import delete_deliveries
-from control.saved_views.tables import saved_views
+from control.notify.channels.tables import deliveries, notification_channels
+from control.notify.deliveries.store import delete_deliveries
+from control.saved_views import saved_views
 
 POLL_S: Final = 5.0
 COMPACTION_SHARE: Final = (

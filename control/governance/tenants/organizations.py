@@ -19,7 +19,7 @@ from chassis.http.operation import Parameter, ResponseSpec, Tag, json_content
 from chassis.http.validation import Issues, single_value
 from chassis.http.web import Route
 from control.governance.erasures import deletion
-from control.governance.erasures.schemas import Erasure, erasure_body
+from control.governance.erasures.api import Erasure, erasure_body
 from control.http.context import HandlerContext
 from control.http.field_types import Name, Slug, Timestamp
 from control.identity import organization_repository

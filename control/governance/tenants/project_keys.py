@@ -19,9 +19,8 @@ from chassis.http.declaration import PageOf, declared_routes, route
 from chassis.http.operation import Tag
 from chassis.http.validation import Issues
 from chassis.http.web import Route
-from control.http.context import HandlerContext
+from control.http.context import HandlerContext, path_id
 from control.http.field_types import Name, Timestamp
-from control.http.path_ids import path_id
 from control.identity import project_key_repository as store
 from control.identity.project_key_repository import IssuedProjectKey, StoredProjectKey
 from control.routing.arguments import Transaction, control_arguments

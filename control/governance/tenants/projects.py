@@ -18,8 +18,7 @@ from chassis.http.operation import ResponseSpec, Tag, json_content
 from chassis.http.validation import Issues
 from chassis.http.web import Route
 from control.governance.erasures import deletion
-from control.governance.erasures.requests import accepted
-from control.governance.erasures.schemas import Erasure
+from control.governance.erasures.api import Erasure, accepted
 from control.http.context import HandlerContext
 from control.http.field_types import ExemptKey, Name, SensitiveWord, Slug, Timestamp
 from control.identity import organization_repository

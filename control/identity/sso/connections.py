@@ -19,7 +19,7 @@ from chassis.http.validation import Issues, must_be_one_of
 from chassis.http.web import Route, json_response, request_id
 from control.audit.record import Actor, record
 from control.http.context import HandlerContext
-from control.http.url_input import check_url
+from control.http.field_types import check_url
 from control.identity.enforcement import find_break_glass
 from control.identity.sso import connection_repository as store
 from control.identity.sso import identity_repository, settings_repository

@@ -24,8 +24,7 @@ from control.inbound.webhooks.platform_events import AppliedEvent
 from control.inbound.webhooks.receiver import MAX_EVENT_BYTES, WebhookReceiver
 from control.inbound.webhooks.signatures import verify_chat_a
 from control.inbound.webhooks.tables import EventSource
-from control.notify.channels.config import Kind
-from control.notify.channels.validation import PLATFORM_HOSTS, ChannelRules, matches_any_host
+from control.notify.channels.config import PLATFORM_HOSTS, ChannelRules, Kind, matches_any_host
 from control.notify.deliveries.platforms.chat_a import card
 from control.outbound.egress_policy import parse_url
 

@@ -17,10 +17,9 @@ from chassis.http.access import authorization_context, bearer
 from chassis.http.operation import Operation, Parameter, ResponseSpec, json_content
 from chassis.http.web import Route, json_response, request_id
 from control.audit.record import record
-from control.http.context import HandlerContext
+from control.http.context import HandlerContext, path_id
 from control.http.field_types import Timestamp
 from control.http.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
-from control.http.path_ids import path_id
 from control.identity.chat_links import repository as link_repository
 from control.identity.chat_links.model import StoredChatLink
 from control.identity.chat_links.tables import ChatPlatform

@@ -21,7 +21,7 @@ from control.identity.chat_links.tables import ChatPlatform
 from control.inbound.chat import update_queue
 from control.inbound.chat.metrics import ChatMetrics, UpdateOutcome
 from control.inbound.chat.update_queue import MAX_ATTEMPTS, ClaimedUpdate
-from control.notify.deliveries.outcome import from_reply
+from control.notify.deliveries.rules import from_reply
 from control.outbound.egress import Egress, EgressError
 from control.secrets.secret_box import SecretBox
 

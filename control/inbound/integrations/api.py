@@ -20,8 +20,7 @@ from chassis.http.declaration import Argument, PageOf, declared_routes, route
 from chassis.http.operation import Body, Tag, json_content
 from chassis.http.validation import Issues
 from chassis.http.web import Route
-from control.http.context import HandlerContext
-from control.http.path_ids import path_id
+from control.http.context import HandlerContext, path_id
 from control.http.query_filters import find_project_ids, unknown_project
 from control.inbound.integrations import delivery_repository, repository
 from control.inbound.integrations.model import Integration, IntegrationConfig

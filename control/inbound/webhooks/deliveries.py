@@ -17,9 +17,8 @@ from chassis.http.access import bearer
 from chassis.http.declaration import Argument, PageOf, declared_routes, route
 from chassis.http.query import Query
 from chassis.http.web import Route
-from control.http.context import HandlerContext
+from control.http.context import HandlerContext, path_id
 from control.http.field_types import Timestamp
-from control.http.path_ids import path_id
 from control.inbound.integrations import delivery_repository
 from control.inbound.integrations.api import TAG, integration_argument, load_integration
 from control.inbound.integrations.model import DeliveryStatus, Integration, IntegrationKind, StoredInboundDelivery

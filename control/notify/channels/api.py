@@ -19,14 +19,12 @@ from chassis.http.operation import Body, Tag, json_content
 from chassis.http.validation import Issues
 from chassis.http.web import RATE_LIMITS, Route
 from chassis.limits.limiter import LimitClass
-from control.http.context import HandlerContext
+from control.http.context import HandlerContext, path_id
 from control.http.field_types import Name, Timestamp
-from control.http.path_ids import path_id
-from control.notify.channels import repository
-from control.notify.channels.config import Config, Kind
-from control.notify.channels.repository import Channel
+from control.notify.channels import store
+from control.notify.channels.config import ChannelRules, Config, Kind, read_config
+from control.notify.channels.store import Channel
 from control.notify.channels.tables import ChannelEvent, notification_channels
-from control.notify.channels.validation import ChannelRules, read_config
 from control.routing.arguments import Transaction, begin, control_arguments
 from control.routing.resource import PageReader, Resource, ids, in_organization, in_project, shown_as
 from control.secrets.secret_box import SecretBox
@@ -124,7 +122,7 @@ CHANNELS: Final = Resource(
     in_organization(notification_channels)
     & notification_channels.c.deleted_at.is_(None)
     & (notification_channels.c.project_id.is_(None) | in_project(notification_channels)),
-    sa.select(*repository.COLUMNS),
+    sa.select(*store.COLUMNS),
     _shown,
 )
 
@@ -189,7 +187,7 @@ class Channels:
             caller = transaction.caller
             if not of_project:
                 require_administrator(caller)
-            channel = await repository.create(
+            channel = await store.create(
                 transaction.connection,
                 self.secret_box,
                 org_id=caller.org_id,
@@ -212,7 +210,7 @@ class Channels:
         body, config = await self._read_change(request, channel.kind)
         async with begin(self.context, request) as transaction:
             await load_manageable(transaction.connection, transaction.caller, channel.id)
-            changed = await repository.change(
+            changed = await store.change(
                 transaction.connection,
                 self.secret_box,
                 channel,
@@ -227,7 +225,7 @@ class Channels:
     async def delete_channel(self, channel_id: str, transaction: Transaction) -> None:
         """Delete a channel. Its config is erased, and its waiting deliveries are cancelled."""
         channel = await load_manageable(transaction.connection, transaction.caller, channel_id)
-        await repository.delete(transaction.connection, channel)
+        await store.delete(transaction.connection, channel)
         await _record(transaction, "channel.delete", channel)
 
     @route("GET", ONE + "/subscriptions", _READ)
@@ -239,7 +237,7 @@ class Channels:
         A new channel subscribes to none: it is notified where it is named.
         """
         channel = await _load_channel(connection, caller, channel_id)
-        return ChannelSubscriptions(await repository.list_subscriptions(connection, channel.id))
+        return ChannelSubscriptions(await store.list_subscriptions(connection, channel.id))
 
     @route("PUT", ONE + "/subscriptions", _WRITE, example={"events": ["issue.new", "issue.regression"]})
     async def replace_channel_subscriptions(
@@ -251,8 +249,8 @@ class Channels:
         whole organization requires the role ADMIN or OWNER.
         """
         channel = await load_manageable(transaction.connection, transaction.caller, channel.id)
-        await repository.set_subscriptions(transaction.connection, channel, body.events)
-        events = await repository.list_subscriptions(transaction.connection, channel.id)
+        await store.set_subscriptions(transaction.connection, channel, body.events)
+        events = await store.list_subscriptions(transaction.connection, channel.id)
         data = {"name": channel.name, "events": [event.value for event in events]}
         await transaction.record("channel.subscribe", channel.id, data)
         return ChannelSubscriptions(events)
@@ -284,7 +282,7 @@ class Channels:
 
 
 async def _load_channel(connection: AsyncConnection, caller: AuthorizationContext, channel_id: str) -> Channel:
-    found = await repository.find(connection, caller.org_id, caller.path_project_id, channel_id)
+    found = await store.find(connection, caller.org_id, caller.path_project_id, channel_id)
     if found is None:
         raise NotFound
     return found

@@ -24,8 +24,8 @@ from control.notify.channels.api import (
     manageable_channel,
 )
 from control.notify.channels.config import Kind
-from control.notify.channels.repository import Channel
-from control.notify.deliveries.outcome import AttemptOutcome
+from control.notify.channels.store import Channel
+from control.notify.deliveries.rules import AttemptResult
 from control.notify.deliveries.sender import Sender
 from control.notify.message import Fact, Message
 from control.routing.arguments import begin, control_arguments
@@ -107,6 +107,6 @@ def test_message(channel: Channel, caller: AuthorizationContext) -> Message:
     )
 
 
-def _failure(outcome: AttemptOutcome) -> Failure | None:
+def _failure(outcome: AttemptResult) -> Failure | None:
     """The failure of an attempt, None if it succeeded."""
     return None if outcome.ok else Failure(outcome.permanent, outcome.retry_after_s)

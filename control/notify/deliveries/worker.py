@@ -7,16 +7,24 @@ process stops, its leases expire and the other processes take over its deliverie
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 import structlog
 from aiohttp import web
+from prometheus_client import CollectorRegistry
 
+from chassis.db.database import Database
+from chassis.http.web import CleanupContext
 from chassis.runtime.periodic import FailureLog, PeriodicTask
-from control.notify.deliveries import repository
+from control.notify.deliveries import store
 from control.notify.deliveries.leases import claim_due, has_work, requeue_expired
-from control.notify.deliveries.sender import Sender
+from control.notify.deliveries.platforms.transports import Transports
+from control.notify.deliveries.sender import DeliveryMetrics, Sender
+from control.outbound.egress import Egress
+from control.secrets.secret_box import SecretBox
+from control.settings import ControlSettings
 
 POLL_S: Final = 1.0
 RETRY_S: Final = 2.0  # until the next poll after one that failed
@@ -70,21 +78,21 @@ class Worker:
     async def cleanup(self) -> None:
         """Delete old ended deliveries, in batches with pauses for other writers. Raises DatabaseUnavailable."""
         removed = await self.purge_batch()
-        while removed == repository.PURGE_BATCH:
+        while removed == store.PURGE_BATCH:
             await asyncio.sleep(self._poll_s)
             removed = await self.purge_batch()
 
     async def purge_batch(self) -> int:
         """Delete one batch of old ended deliveries; returns its size. Raises DatabaseUnavailable."""
         async with self._sender.database.write() as connection:
-            return await repository.purge_ended(connection, self._sender.now() - self._retention)
+            return await store.purge_ended(connection, self._sender.now() - self._retention)
 
     async def poll_once(self) -> float:
         """Start what is due; returns the seconds until the next poll. Raises DatabaseUnavailable."""
         await self._sender.wait_for_slots(MIN_FREE_SLOTS)
         sender, now = self._sender, self._sender.now()
         async with sender.database.read() as connection:
-            due = await repository.next_due(connection)
+            due = await store.next_due(connection)
             if self._last_claim_empty and due is not None and due <= now:
                 self._last_claim_empty = not await has_work(connection, now, concurrency=sender.concurrency)
         sender.metrics.overdue.set(0.0 if due is None else max(0.0, (now - due).total_seconds()))
@@ -109,3 +117,31 @@ class Worker:
 
 def _bounded_wait_s(wait: timedelta, maximum: float) -> float:
     return min(max(wait.total_seconds(), 0.0), maximum)
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryParts:
+    """The immediate sender, and the background tasks that have to run in the process, in this order."""
+
+    sender: Sender
+    resources: list[CleanupContext]
+
+
+def build_deliveries(
+    settings: ControlSettings,
+    database: Database,
+    secret_box: SecretBox,
+    mail_egress: Egress,
+    registry: CollectorRegistry | None,
+) -> DeliveryParts:
+    """Starts nothing. The caller starts `database` before the resources and closes it after them. `mail_egress` is for
+    the mail server.
+    """
+    egress = Egress(settings.egress_policy)
+    transports = Transports(
+        egress, mail_egress, settings.mail_server(), settings.chat_a_api.rstrip("/"), settings.pager_url
+    )
+    sender = Sender(database, secret_box, transports, DeliveryMetrics(registry))
+    return DeliveryParts(
+        sender, [egress.running, Worker(sender, retention_days=settings.delivery_retention_days).running]
+    )

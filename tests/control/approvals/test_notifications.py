@@ -16,7 +16,7 @@ from control.approvals.notifications import LinkBuilder
 from control.approvals.tables import approval_requests
 from control.audit.verify import verify_stored
 from control.http.page_links import NO_PAGES, PageLinks
-from control.notify.channels.delivery_tables import deliveries, delivery_messages
+from control.notify.channels.tables import deliveries, delivery_messages
 from control.notify.deliveries import outbox
 from tests.control.approvals.office import ASKED, REQUESTS, Office, new_channel
 

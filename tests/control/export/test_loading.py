@@ -18,13 +18,12 @@ from joserfc import jwt
 from joserfc.jwk import RSAKey
 from msgspec import structs
 
-from control.export.config import BigQueryConfig, BlobstoreConfig, SnowflakeConfig
-from control.export.loading import bigquery, snowflake
-from control.export.loading.bigquery import BigQuery
-from control.export.loading.loader import ExportedFile, LoadError
-from control.export.loading.snowflake import Snowflake
-from control.export.streams.schema import Column, ColumnType
-from control.export.streams.schemas import INGEST_OUTCOMES
+from control.export.destinations import bigquery, snowflake
+from control.export.destinations.bigquery import BigQuery
+from control.export.destinations.interfaces import ExportedFile, LoadError
+from control.export.destinations.snowflake import Snowflake
+from control.export.model import BigQueryConfig, BlobstoreConfig, SnowflakeConfig
+from control.export.streams.schemas import INGEST_OUTCOMES, Column, ColumnType
 from control.outbound.egress import Egress
 from control.outbound.egress_policy import EgressPolicy
 from tests.control.outbound.going_out import opened

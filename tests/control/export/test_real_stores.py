@@ -13,13 +13,11 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from msgspec import structs
 
-from control.export.config import BlobProvider, BlobstoreConfig, SnowflakeConfig
-from control.export.destination import Destination
-from control.export.loading.snowflake import Snowflake
-from control.export.model import RunStatus, Sink
-from control.export.repository import LEASE
-from control.export.stores.opening import open_store
-from control.export.stores.store import ObjectStore, ObjectStoreError, StoredObject
+from control.export.destination import Destination, open_store
+from control.export.destinations.interfaces import ObjectStore, ObjectStoreError, StoredObject
+from control.export.destinations.snowflake import Snowflake
+from control.export.model import BlobProvider, BlobstoreConfig, RunStatus, Sink, SnowflakeConfig
+from control.export.store import LEASE
 from tests.control.export.real_stores import RealStore, azurite, fakesnow, gcs, minio
 from tests.control.export.test_exactly_once import Killed, World, new_sink
 from tests.control.export.test_exactly_once import world as world  # noqa: PLC0414 (a fixture)

@@ -10,9 +10,9 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from msgspec import structs
 
-from control.export.config import BlobProvider, BlobstoreConfig
-from control.export.stores.opening import open_store
-from control.export.stores.store import ObjectStore, ObjectStoreError, StoredObject
+from control.export.destination import open_store
+from control.export.destinations.interfaces import ObjectStore, ObjectStoreError, StoredObject
+from control.export.model import BlobProvider, BlobstoreConfig
 from control.outbound.egress import Egress
 from tests.control.outbound.going_out import opened
 from tests.e2e.object_store import BUCKET, REGION, object_store
@@ -314,7 +314,7 @@ async def test_an_answer_that_is_lost_is_no_success(server: Server) -> None:
 
 
 async def test_another_put_that_goes_on_is_waited_for(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("control.export.stores.s3._PAUSE_S", 0.0)
+    monkeypatch.setattr("control.export.destinations.s3._PAUSE_S", 0.0)
     answers = [409, 409, 200]
 
     async def handler(_request: web.Request) -> web.StreamResponse:

@@ -17,10 +17,9 @@ from control.issues.lifecycle import Resolution
 from control.issues.notifications import IssueUrls
 from control.issues.permits import ANNOUNCEMENTS, NEW_ISSUES
 from control.issues.releases.repository import find_latest_version
-from control.notify.channels import repository as channels
+from control.notify.channels import store as channels
 from control.notify.channels.config import Kind, WebhookConfig
-from control.notify.channels.delivery_tables import deliveries, delivery_messages
-from control.notify.channels.tables import ChannelEvent
+from control.notify.channels.tables import ChannelEvent, deliveries, delivery_messages
 from control.secrets.secret_box import KeyFile, SecretBox
 from tests.control.issues.conftest import MINUTE, START, Ledger
 from tests.control.receiver import SECRET

@@ -22,8 +22,7 @@ from control.issues.housekeeping import IssueHousekeeping
 from control.issues.metrics import IssueMetrics
 from control.issues.notifications import IssueUrls
 from control.issues.tables import issue_activity
-from control.notify.channels.delivery_tables import deliveries
-from control.notify.channels.tables import ChannelEvent
+from control.notify.channels.tables import ChannelEvent, deliveries
 from proto.grouping.fingerprint import FINGERPRINT_VERSION, fingerprint
 from proto.grouping.version_1 import fingerprint_version_1
 from tests.selection import scaled

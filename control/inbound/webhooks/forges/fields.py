@@ -14,7 +14,7 @@ from msgspec import Meta
 from chassis.db.database import to_milliseconds
 from control.code.commit_repository import MAX_FILES, NewCommit
 from control.code.release_schemas import MAX_PATH_LENGTH, MAX_REPORTED_MESSAGE
-from control.http.text_types import URL_PATTERN
+from control.http.field_types import URL_PATTERN
 from control.inbound.webhooks.platform import Headers, PayloadError, header
 from control.issues.releases.tables import MAX_REPOSITORY_LENGTH, MAX_SHA_LENGTH
 from proto.identity import MAX_EMAIL_LENGTH, MAX_NAME_LENGTH, MAX_URL_LENGTH, UNPRINTABLE

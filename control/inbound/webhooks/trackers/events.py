@@ -14,7 +14,7 @@ from chassis.changes.tables import ChangeKind
 from chassis.db.database import to_milliseconds
 from control.code.changes.repository import MAX_AGE
 from control.code.issue_links.addresses import ExternalItem
-from control.http.text_types import URL_PATTERN
+from control.http.field_types import URL_PATTERN
 from control.inbound.integrations.tables import MAX_EVENT_LENGTH
 from control.inbound.webhooks.platform import PayloadError
 from control.issues.references import References

@@ -19,8 +19,7 @@ from chassis.changes.tables import (
     ChangeKind,
 )
 from control.code.issue_links.addresses import ExternalItem, identify_named
-from control.http.field_types import Slug
-from control.http.text_types import Url, line, lines
+from control.http.field_types import Slug, Url, line, lines
 from control.http.time_input import TimeInput
 from control.inbound.integrations.model import Hook
 from control.inbound.webhooks.platform import Headers, PayloadError, decode, header

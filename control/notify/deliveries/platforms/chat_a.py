@@ -15,8 +15,8 @@ import msgspec
 from msgspec import UNSET
 
 from control.notify.channels.config import ChatAConfig, Kind
-from control.notify.deliveries.outcome import AttemptOutcome, from_reply
 from control.notify.deliveries.platforms.outgoing_message import HttpRequest, OutgoingMessage, one_line, truncate
+from control.notify.deliveries.rules import AttemptResult, from_reply
 from control.notify.message import Fact, Message
 from control.outbound.egress import HttpReply
 
@@ -68,7 +68,7 @@ def build_request(config: ChatAConfig, outgoing: OutgoingMessage, api_url: str) 
     return HttpRequest(api_url + POST_MESSAGE, msgspec.json.encode(body), headers)
 
 
-def interpret_reply(config: ChatAConfig, reply: HttpReply, now: datetime) -> AttemptOutcome:
+def interpret_reply(config: ChatAConfig, reply: HttpReply, now: datetime) -> AttemptResult:
     """A bot always gets a 200; the body has the result."""
     outcome = from_reply(reply, now)
     if not outcome.ok or config.webhook_url is not UNSET:
@@ -76,12 +76,12 @@ def interpret_reply(config: ChatAConfig, reply: HttpReply, now: datetime) -> Att
     try:
         response = msgspec.json.decode(reply.body, type=_BotResponse)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return AttemptOutcome(False, "The platform's response is not valid.")
+        return AttemptResult(False, "The platform's response is not valid.")
     if response.ok:
         return outcome
     if response.error in _TRANSIENT_ERRORS:
-        return AttemptOutcome(False, "The platform is temporarily unavailable.")
-    return AttemptOutcome(
+        return AttemptResult(False, "The platform is temporarily unavailable.")
+    return AttemptResult(
         False, _ERROR_DETAILS.get(response.error, "The platform rejected the message."), permanent=True
     )
 

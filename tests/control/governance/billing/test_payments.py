@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from chassis.auth.tables import organizations
 from control.audit.tables import audit_events
-from control.governance.billing import repository
+from control.governance.billing import store
 from control.governance.billing.history import MAX_SUBSCRIPTIONS
 from control.governance.billing.tables import subscriptions
 from control.identity import organization_repository
@@ -53,7 +53,7 @@ END: Final = "2026-10-14T17:46:40.000Z"  # of the period of `subscription`
 
 async def link(control: Control, customer: str = "cus_1") -> None:
     async with control.checks.database.write() as connection:
-        await repository.link(connection, control.acme.organization.id, customer)
+        await store.link(connection, control.acme.organization.id, customer)
 
 
 async def send(control: Control, body: bytes, **headers: str) -> tuple[int, Any]:
@@ -226,7 +226,7 @@ async def test_the_last_state_prevails_in_any_order_over_http(control: Control) 
             one["data"]["object"]["customer"] = customer
         events = processor.events[:16]
         async with control.checks.database.write() as connection:
-            await repository.unlink(connection, control.acme.organization.id)
+            await store.unlink(connection, control.acme.organization.id)
             await organization_repository.set_quota(connection, control.acme.organization.id, 777)
         await link(control, customer)
         delivered = [*events, *random.choices(events, k=6)]

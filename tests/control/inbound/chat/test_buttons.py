@@ -16,7 +16,7 @@ from control.inbound.chat.metrics import ChatMetrics
 from control.inbound.chat.tables import chat_updates
 from control.inbound.chat.updater import ChatUpdater
 from control.inbound.webhooks.tables import platform_events
-from control.notify.channels.delivery_tables import delivery_messages
+from control.notify.channels.tables import delivery_messages
 from control.outbound.egress import Egress
 from control.secrets.secret_box import KeyFile, SecretBox
 from tests.control.conftest import Control

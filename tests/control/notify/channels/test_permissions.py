@@ -4,8 +4,8 @@ import pytest
 
 from control.identity import organization_repository
 from control.notify.deliveries.outbox import ChannelIds
-from control.notify.deliveries.repository import MAX_CONCURRENT_TESTS
 from control.notify.deliveries.sender import TEST_SLOTS
+from control.notify.deliveries.store import MAX_CONCURRENT_TESTS
 from proto.identity import Role, Scope
 from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control

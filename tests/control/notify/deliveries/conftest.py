@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 
 from chassis.db.database import Database, to_milliseconds
-from control.notify.channels import repository as channels
+from control.notify.channels import store as channels
 from control.notify.channels.config import Kind, WebhookConfig
-from control.notify.channels.delivery_tables import State
-from control.notify.channels.repository import Channel
-from control.notify.deliveries import repository, views
+from control.notify.channels.store import Channel
+from control.notify.channels.tables import State
+from control.notify.deliveries import api, store
+from control.notify.deliveries.api import DeliveryFilter, DeliveryView
 from control.notify.deliveries.leases import ClaimedDelivery, ConcurrencyLimits, claim_due
 from control.notify.deliveries.outbox import AllChannels, ChannelIds, EnqueueResult, enqueue
-from control.notify.deliveries.outcome import AttemptOutcome
 from control.notify.deliveries.platforms.transports import Transports
-from control.notify.deliveries.repository import WORKER_DELAY
+from control.notify.deliveries.rules import AttemptResult
 from control.notify.deliveries.sender import DeliveryMetrics, Sender
-from control.notify.deliveries.views import DeliveryFilter, DeliveryView
+from control.notify.deliveries.store import WORKER_DELAY
 from control.notify.message import Message
 from control.outbound.egress import Egress
 from control.outbound.egress_policy import EgressPolicy
@@ -31,7 +31,7 @@ from tests.databases import WAIT_S
 
 POLICY = EgressPolicy((ipaddress.ip_network("127.0.0.0/8"),), allow_http=True)
 ALL = ConcurrencyLimits(channel=100, failing=1, organization=100)
-FAILED, OK = AttemptOutcome(False, "No."), AttemptOutcome(True, "Yes.")
+FAILED, OK = AttemptResult(False, "No."), AttemptResult(True, "Yes.")
 MESSAGE = Message(type="approval.requested", subject="apr_1", title="Approve it?")
 
 
@@ -94,14 +94,14 @@ class Post:
         async with self.database.write() as connection:
             return await claim_due(connection, self.clock(), limit=limit, concurrency=places)
 
-    async def settle(self, claimed: ClaimedDelivery, outcome: AttemptOutcome) -> repository.OutcomeResult | None:
+    async def settle(self, claimed: ClaimedDelivery, outcome: AttemptResult) -> store.OutcomeResult | None:
         async with self.database.write() as connection:
-            return await repository.write_outcome(connection, claimed, outcome, self.clock(), 0.5)
+            return await store.write_outcome(connection, claimed, outcome, self.clock(), 0.5)
 
     async def listed(self, state: State | None = None) -> list[DeliveryView]:
         """Oldest first."""
         async with self.database.read() as connection:
-            found = await views.list_deliveries(
+            found = await api.list_deliveries(
                 connection,
                 self.tenant.organization.id,
                 DeliveryFilter(state=state),

@@ -1,0 +1,268 @@
+"""`POST /webhooks/payments` and `GET /orgs/{orgSlug}/subscription`: plan and quota follow the subscription of the customer.
+
+    receiver            limits, the body, the signature over it                             -> 429, 413, 503, 401
+    parse_event         what the event says                                                 -> 400
+    customer            the operator has named it (`sluice billing`); no payload can
+    history             what this event and the others say together
+    one transaction     subscription, quota, audit event and the answer
+
+An event that is not handled is not stored: delivered again, it is judged again, so that an operator who has named the
+customer or the plan meanwhile can send it again.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from aiohttp import web
+from msgspec import Meta
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.model import AuthorizationContext
+from chassis.errors import BadRequest, NotFound
+from chassis.http.access import bearer, public
+from chassis.http.declaration import declared_routes, route
+from chassis.http.operation import Operation, ResponseSpec, Tag, json_content
+from chassis.http.web import RATE_LIMITS, Route, json_response, request_id
+from chassis.limits.limiter import LimitClass
+from control.audit.record import Actor, record
+from control.governance.billing import history, store
+from control.governance.billing.events import CHECKOUT_COMPLETED, PaymentEvent, parse_event
+from control.governance.billing.history import Outcome, SubscriptionEvent
+from control.governance.billing.store import StoredSubscription
+from control.http.context import HandlerContext
+from control.http.field_types import Timestamp
+from control.identity import organization_repository
+from control.inbound.webhooks.metrics import DeliveryOutcome
+from control.inbound.webhooks.platform import PayloadError, header
+from control.inbound.webhooks.platform_events import EventResult, apply_once
+from control.inbound.webhooks.receiver import MAX_EVENT_BYTES, WebhookReceiver
+from control.inbound.webhooks.signatures import verify_payments
+from control.inbound.webhooks.tables import EventSource
+from control.plans import Plans
+from control.routing.arguments import control_arguments
+from control.routing.resource import shown_as
+from proto.identity import Scope
+
+SOURCE: Final = EventSource.PAYMENTS.value
+SIGNATURE_HEADER: Final = "Stripe-Signature"
+Reason = Literal["unhandled_type", "unknown_customer", "unknown_price", "no_subscription"]
+
+
+class PaymentReceipt(msgspec.Struct, frozen=True, rename="camel"):
+    """What an event did. `duplicate`: it was handled before, and nothing has changed. `reason`: why it was not
+    handled.
+    """
+
+    received: bool
+    event_id: str
+    type: str
+    handled: bool
+    duplicate: bool
+    reason: Reason | None
+
+
+WEBHOOKS: Final = Tag("webhooks", "What other systems send; every request is authenticated by its signature.")
+RECEIVE: Final = Operation(
+    "receivePaymentEvent",
+    WEBHOOKS,
+    (ResponseSpec("What the event did.", json_content(PaymentReceipt)),),
+    error_statuses=(400, 401, 404, 413, 429, 503),
+)
+
+
+class NotHandled(Exception):
+    """The event has no effect, for this reason."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Payments:
+    """The handler of payment events, and its dependencies. `secrets`: without one there is no such endpoint."""
+
+    context: HandlerContext
+    receiver: WebhookReceiver
+    secrets: Sequence[bytes]
+    plans: Plans
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    def routes(self) -> list[Route]:
+        """The route; its guard is the signature."""
+        return [Route("POST", "/webhooks/payments", self.receive, public(), operation=RECEIVE)]
+
+    async def receive(self, request: web.Request) -> web.StreamResponse:
+        """Receive an event of the payment processor.
+
+        Plan and quota follow the subscription of the customer that the operator has named for an organization. Events
+        may arrive more than once and in any order.
+        """
+        if not self.secrets:
+            await self.receiver.refuse_unknown(request, SOURCE)
+        body = await self.receiver.read(request, MAX_EVENT_BYTES)
+        signature = header(request.headers, SIGNATURE_HEADER)
+        if not verify_payments(self.secrets, body, signature, self.now().timestamp()):
+            await self.receiver.refuse_unsigned(request, SOURCE)
+        await request.app[RATE_LIMITS].take(request, LimitClass.WEBHOOK, SOURCE)
+        try:
+            answer = await self._process(parse_event(body), request_id(request))
+        except PayloadError as error:
+            self.receiver.metrics.count(SOURCE, DeliveryOutcome.INVALID)
+            raise BadRequest(str(error)) from error
+        except Exception:
+            self.receiver.metrics.count(SOURCE, DeliveryOutcome.FAILED)
+            raise
+        outcome = DeliveryOutcome.DUPLICATE if answer["duplicate"] else DeliveryOutcome.PROCESSED
+        self.receiver.metrics.count(SOURCE, outcome)
+        return json_response(answer)
+
+    async def _process(self, event: PaymentEvent, request: str) -> dict[str, Any]:
+        """The answer. Raises DatabaseUnavailable."""
+        try:
+            if not event.is_handled:
+                raise NotHandled("unhandled_type")
+            await self._require_customer(event)
+            return await self._apply_once(event, request)
+        except NotHandled as error:
+            return _answer(event, error.reason)
+
+    async def _require_customer(self, event: PaymentEvent) -> None:
+        """Most accounts have customers of other products: for these nothing is written. Raises NotHandled."""
+        async with self.context.database.read() as connection:
+            await _find(connection, event)
+
+    async def _apply_once(self, event: PaymentEvent, request: str) -> dict[str, Any]:
+        now = self.now()
+        refusal: NotHandled | None = None
+        answer: dict[str, Any] = {}
+        async with self.context.database.write() as connection:
+
+            async def apply() -> EventResult:
+                return EventResult(_answer(event, None), await self._apply(connection, event, request, now))
+
+            try:
+                applied = await apply_once(connection, EventSource.PAYMENTS, event.id, now, apply)
+                answer = {**applied.answer, "duplicate": applied.duplicate}
+            except NotHandled as error:  # with what it has stored nevertheless
+                refusal = error
+        if refusal is not None:
+            raise refusal
+        return answer
+
+    async def _apply(self, connection: AsyncConnection, event: PaymentEvent, request: str, now: datetime) -> str:
+        """The id of the organization. Raises NotHandled."""
+        stored = await _find(connection, event)
+        if event.type == CHECKOUT_COMPLETED:
+            data = {"eventId": event.id, "subscriptionId": event.subscription_id}
+            await record(connection, Actor(stored.org_id), "subscription.checkout", stored.org_id, data, request)
+            return stored.org_id
+        if event.change is None or event.subscription_id is None:
+            raise NotHandled("no_subscription")
+        histories = history.add_event(stored.histories, event.subscription_id, event.change, self.plans)
+        changed = replace(_with_event(stored, event.change), histories=histories)
+        outcome = history.find_outcome(histories, self.plans)
+        if outcome is not None:
+            changed = _with_outcome(changed, outcome)
+        await store.save(connection, changed, now)
+        await _follow(connection, stored, changed, event, request)
+        kept = histories.get(event.subscription_id)  # None: a customer has few subscriptions, and this is the oldest
+        if kept is not None and history.has_unknown_price(kept, self.plans):
+            raise NotHandled("unknown_price")
+        return stored.org_id
+
+
+async def _find(connection: AsyncConnection, event: PaymentEvent) -> StoredSubscription:
+    """Raises NotHandled."""
+    found = None
+    if event.customer_id is not None:
+        found = await store.find_by_customer(connection, event.customer_id)
+    if found is None:
+        raise NotHandled("unknown_customer")
+    return found
+
+
+def _with_event(stored: StoredSubscription, event: SubscriptionEvent) -> StoredSubscription:
+    """With the event as the last one, if it is."""
+    made_at = datetime.fromtimestamp(event.at, UTC)
+    if stored.changed_at is not None and stored.changed_at > made_at:
+        return stored
+    return replace(stored, changed_at=made_at, last_event_id=event.id)
+
+
+def _with_outcome(stored: StoredSubscription, outcome: Outcome) -> StoredSubscription:
+    changed = replace(
+        stored,
+        subscription_id=outcome.subscription_id,
+        status=outcome.status,
+        current_period_end=None if outcome.period_end is None else datetime.fromtimestamp(outcome.period_end, UTC),
+    )
+    if outcome.plan is None:
+        return changed
+    return replace(changed, plan=outcome.plan.name, monthly_items=outcome.plan.monthly_items)
+
+
+async def _follow(
+    connection: AsyncConnection,
+    before: StoredSubscription,
+    after: StoredSubscription,
+    event: PaymentEvent,
+    request: str,
+) -> None:
+    """Set the quota when the plan's has changed, so that one the operator has set since stays until then; record it."""
+    if after.monthly_items is not None and after.monthly_items != before.monthly_items:
+        await organization_repository.set_quota(connection, after.org_id, after.monthly_items)
+    if (after.plan, after.status, after.monthly_items) == (before.plan, before.status, before.monthly_items):
+        return
+    data = {
+        "eventId": event.id,
+        "type": event.type,
+        "plan": after.plan,
+        "status": after.status,
+        "monthlyItems": after.monthly_items,
+        "before": {"plan": before.plan, "status": before.status, "monthlyItems": before.monthly_items},
+    }
+    await record(connection, Actor(after.org_id), "subscription.update", after.org_id, data, request)
+
+
+def _answer(event: PaymentEvent, reason: Reason | None) -> dict[str, Any]:
+    receipt = PaymentReceipt(True, event.id, event.type, reason is None, False, reason)
+    answer: dict[str, Any] = msgspec.to_builtins(receipt)
+    return answer
+
+
+class Subscription(msgspec.Struct, frozen=True, rename="camel"):
+    """The organization's subscription at the payment processor."""
+
+    plan: Annotated[str | None, Meta(description="Name of the plan; null: none so far.")]
+    status: Annotated[str, Meta(description="The processor's own value, such as `active` or `past_due`.")]
+    monthly_items: Annotated[
+        int | None, Meta(description="Monthly quota that the plan gives; 0: unlimited; null: none so far.")
+    ]
+    current_period_end: Annotated[Timestamp | None, Meta(description="When the paid period ends.")]
+
+
+BILLING: Final = Tag("billing", "The organization's subscription at the payment processor.")
+
+
+@dataclass(frozen=True, slots=True)
+class OrganizationSubscription:
+    """The handler of subscriptions, and its dependencies."""
+
+    context: HandlerContext
+
+    def routes(self) -> list[Route]:
+        """Every route of this resource."""
+        return declared_routes(self, BILLING, control_arguments(self.context))
+
+    # Its scope: whoever sees the quota sees where it is from, the role BILLING among them.
+    @route("GET", "/orgs/{orgSlug}/subscription", bearer(Scope.PROJECTS_READ), errors=(404,))
+    async def show_subscription(self, caller: AuthorizationContext, connection: AsyncConnection) -> Subscription:
+        """Show the subscription. 404 if the organization has none."""
+        found = await store.find_by_organization(connection, caller.org_id)
+        if found is None or found.status is None:
+            raise NotFound
+        return shown_as(Subscription, found)
