@@ -1,4 +1,4 @@
-"""Saved views, `/orgs/{orgSlug}/projects/{projectSlug}/views`: addresses of the page under a name, private or shared."""
+"""`/orgs/{orgSlug}/projects/{projectSlug}/views`: addresses of the page under a name, private or shared."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from yarl import URL
 
-from control import saved_views
+from control import saved_views as module_of_views
 from control.governance.erasures.purge import Purger
 from control.saved_views import MAX_PATH_LENGTH, PATH_PATTERN, NewSavedView, saved_views
 from proto.identity import Role, Scope
@@ -164,7 +164,7 @@ async def test_a_view_too_many_is_refused_until_one_is_deleted(
         (_, ada), (_, bob) = await member(control), await member(control)
         view = {"name": "x", "path": "/ui/", "shared": name == "MAX_VIEWS"}
         with monkeypatch.context() as patched:
-            patched.setattr(saved_views, name, 3)
+            patched.setattr(module_of_views, name, 3)
             made = [await save(control, ada, **view | {"name": str(number)}) for number in range(3)]
             status, answer, _ = await control.call("POST", VIEWS, view, ada)
             assert (status, answer["error"]["message"]) == (409, message)

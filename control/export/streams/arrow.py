@@ -53,7 +53,7 @@ def digest(table: Any) -> str:
     """SHA-256 of the values, column by column, in hexadecimal digits: of their lengths where they are texts, of their
     bytes in Arrow's layout, which does not change, and of which ones are null.
     """
-    import pyarrow as pa  # type: ignore[import-untyped]  # noqa: PLC0415 (it is large)
+    import pyarrow as pa  # noqa: PLC0415 (it is large)
     import pyarrow.compute as pc  # type: ignore[import-untyped]  # noqa: PLC0415
 
     found = hashlib.sha256(table.num_rows.to_bytes(8))
