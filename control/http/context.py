@@ -1,10 +1,11 @@
 """The context that all handlers of the control service share, and ids in paths."""
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from aiohttp import web
@@ -30,6 +31,8 @@ def path_id(request: web.Request, name: str) -> str:
 
 
 B = TypeVar("B")
+C = TypeVar("C")
+_INVALID: Final = "The request body is not valid."
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,25 @@ class HandlerContext:
         """
         raw = await read_json_bytes(request, max_bytes=self.max_body_bytes, timeout_s=self.body_timeout_s)
         return decode_with_placeholders(body_type, raw, placeholders, issues)
+
+    async def read_checked_body(
+        self,
+        request: web.Request,
+        body_type: type[B],
+        check: Callable[[B, Issues], C],
+        placeholders: Mapping[str, Any] = MappingProxyType({}),
+    ) -> tuple[B, C]:
+        """A JSON body with constraints beyond its types, and what `check(body, issues)` makes of it, which records
+        their faults. Raises as `read_partial_body`, and BadRequest with all faults together.
+        """
+        issues = Issues()
+        body = await self.read_partial_body(request, body_type, placeholders, issues)
+        if body is None:
+            issues.raise_if_any(_INVALID)
+            raise TypeError("a body that was not decoded must have issues")
+        checked = check(body, issues)
+        issues.raise_if_any(_INVALID)
+        return body, checked
 
     @asynccontextmanager
     async def write_transaction(

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -180,22 +181,18 @@ class Keys:
             await transaction.record("key.revoke", key_id, {"name": key.name})
 
     async def _read_body(self, request: web.Request, type_: type[Any]) -> Any:
-        """Raises BadRequest, also for a rate that only the operator may set; the key's current rate is always
-        accepted.
+        """Looks for the key in the path first: 404 comes before 400, for a caller without the read scope, too. Raises
+        BadRequest, also for a rate that only the operator may set; the key's current rate is always accepted.
         """
-        if type_ is not KeyChange:
+        if type_ is NewKey:
             return await self.context.read_body(request, type_)
-        issues = Issues()
-        body = await self.context.read_partial_body(request, KeyChange, {}, issues)
-        if body is not None and isinstance(body.rate, int):
-            async with self.context.database.read() as connection:
-                key = await KEYS.show(connection, authorization_context(request), path_id(request, "keyId"))
-            self._check_rate(body.rate, key.rate, issues)
-        issues.raise_if_any("The request body is not valid.")
-        return body
+        async with self.context.database.read() as connection:
+            key = await KEYS.show(connection, authorization_context(request), path_id(request, "keyId"))
+        return (await self.context.read_checked_body(request, type_, partial(self._check_rate, key.rate)))[0]
 
-    def _check_rate(self, rate: int, current: int | None, issues: Issues) -> None:
-        if rate == current:
+    def _check_rate(self, current: int | None, body: Rotation | KeyChange, issues: Issues) -> None:
+        rate = body.rate if isinstance(body, KeyChange) else None
+        if not isinstance(rate, int) or rate == current:
             return
         if not rate:
             issues.add("body.rate", "Must be at least 1.", "too_small")

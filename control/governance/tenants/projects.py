@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Any, Final
 
 import msgspec
 from aiohttp import web
@@ -54,7 +54,6 @@ _EXEMPT_KEYS: Final = (
     "Complete keys of attributes, as stored, whose values are not scrubbed for their key. Card and social security "
     "numbers in them are scrubbed nevertheless. Keys that always indicate a secret cannot be exempted."
 )
-B = TypeVar("B", "NewProject", "ProjectChange")
 
 
 class NewProject(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -199,23 +198,20 @@ class Projects:
         self.context.guards.drop_project(caller.org_id, caller.path_project_id)
         return accepted(erasure, caller.org_slug)
 
-    async def _read_body(self, request: web.Request, body_type: type[B]) -> B:
+    async def _read_body(self, request: web.Request, body_type: type[NewProject] | type[ProjectChange]) -> Any:
         """Raises BadRequest, also for a retention longer than that of the settings, and for keys that cannot be
         exempted.
         """
-        issues = Issues()
-        body = await self.context.read_partial_body(request, body_type, {}, issues)
-        days = None if body is None else body.retention_days
+        return (await self.context.read_checked_body(request, body_type, self._check))[0]
+
+    def _check(self, body: NewProject | ProjectChange, issues: Issues) -> None:
+        days = body.retention_days
         if isinstance(days, int) and 0 < self.retention_days < days:
             message = f"Must be at most {self.retention_days}, the retention of the settings."
             issues.add("body.retentionDays", message, "too_large")
         if isinstance(body, ProjectChange) and body.exempt_keys is not msgspec.UNSET:
             for index, fault, code in find_exempt_key_faults(body.exempt_keys):
                 issues.add(f"body.exemptKeys[{index}]", fault, code)
-        issues.raise_if_any("The request body is not valid.")
-        if body is None:
-            raise TypeError("a missing body must have issues")
-        return body
 
 
 def _shown(project: StoredProject) -> Project:

@@ -3,6 +3,7 @@
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -36,7 +37,6 @@ ONE: Final = PATH + "/{channelId}"
 _READ: Final = bearer(Scope.CHANNELS_READ)
 _WRITE: Final = bearer(Scope.CHANNELS_WRITE)
 _ADMINISTRATORS: Final = frozenset({Role.ADMIN, Role.OWNER})
-_INVALID_BODY: Final = "The request body is not valid."
 
 ChannelId = Annotated[str, Meta(pattern=f"^{ids('chn')}$")]
 AnyConfig = Annotated[
@@ -181,7 +181,10 @@ class Channels:
         `config` is validated by kind, stored encrypted, and never returned. 409 at the maximum number of channels. A
         channel of the whole organization requires the role ADMIN or OWNER.
         """
-        body, config = await self._read_new(request)
+        placeholders = {"name": "x", "kind": Kind.EMAIL.value, "config": None}
+        body, config = await self.context.read_checked_body(request, NewChannel, self._check_new, placeholders)
+        if config is None:
+            raise TypeError("the body has no issues, but no config")
         of_project = body.scope is ChannelScope.PROJECT
         async with begin(self.context, request) as transaction:
             caller = transaction.caller
@@ -207,7 +210,8 @@ class Channels:
 
         Disabling it cancels its waiting deliveries.
         """
-        body, config = await self._read_change(request, channel.kind)
+        check = partial(self._check_change, channel.kind)
+        body, config = await self.context.read_checked_body(request, ChannelChange, check)
         async with begin(self.context, request) as transaction:
             await load_manageable(transaction.connection, transaction.caller, channel.id)
             changed = await store.change(
@@ -255,30 +259,15 @@ class Channels:
         await transaction.record("channel.subscribe", channel.id, data)
         return ChannelSubscriptions(events)
 
-    async def _read_new(self, request: web.Request) -> tuple[NewChannel, Config]:
-        """A body and its config. Raises BadRequest with an issue for every invalid field of both."""
-        issues = Issues()
-        placeholders = {"name": "x", "kind": Kind.EMAIL.value, "config": None}
-        body = await self.context.read_partial_body(request, NewChannel, placeholders, issues)
-        config = None
-        if body is not None and not any(issues.has_issue_under(f"body.{name}") for name in ("kind", "config")):
-            config = read_config(body.kind, msgspec.json.encode(body.config), self.rules, issues)
-        issues.raise_if_any(_INVALID_BODY)
-        if body is None or config is None:
-            raise TypeError("the body has no issues, but no config")
-        return body, config
+    def _check_new(self, body: NewChannel, issues: Issues) -> Config | None:
+        """The config, if the kind is known."""
+        if any(issues.has_issue_under(f"body.{name}") for name in ("kind", "config")):
+            return None
+        return read_config(body.kind, msgspec.json.encode(body.config), self.rules, issues)
 
-    async def _read_change(self, request: web.Request, kind: Kind) -> tuple[ChannelChange, Config | None]:
-        """A change to a channel of this kind, and its config if given. Raises BadRequest as `_read_new`."""
-        issues = Issues()
-        body = await self.context.read_partial_body(request, ChannelChange, {}, issues)
-        config = None
-        if body is not None and body.config is not UNSET:
-            config = read_config(kind, msgspec.json.encode(body.config), self.rules, issues)
-        issues.raise_if_any(_INVALID_BODY)
-        if body is None:
-            raise TypeError("the body has no issues, but was not decoded")
-        return body, config
+    def _check_change(self, kind: Kind, body: ChannelChange, issues: Issues) -> Config | None:
+        """The config, if the body has one."""
+        return None if body.config is UNSET else read_config(kind, msgspec.json.encode(body.config), self.rules, issues)
 
 
 async def _load_channel(connection: AsyncConnection, caller: AuthorizationContext, channel_id: str) -> Channel:
