@@ -1,43 +1,58 @@
 """Reads the audit log: pages of a list, newest first, and complete chains from their start."""
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import sqlalchemy as sa
+from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.db.database import Database, format_time
+from chassis.http.query import Query, form
 from control.audit.chain import ErasedEvent, Event
-from control.audit.tables import audit_events, audit_heads
+from control.audit.tables import MAX_ACTION_LENGTH, MAX_OBJECT_ID_LENGTH, audit_events, audit_heads
+from control.http.time_input import TimeRange
 
 CHUNK_SIZE: Final = 500  # events in memory at once while a chain is read
+MAX_ID_LENGTH: Final = 32
+_FORM: Final = "Has an invalid format."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """Filters of events; None: any. `since` is inclusive, `until` exclusive. An `action` that ends in `.` is a
-    prefix.
-    """
+class EventFilter(Query, frozen=True, rename="camel"):
+    """Filters of events; None: any. An `action` that ends in `.` is a prefix."""
 
-    actor_id: str | None = None
-    action: str | None = None
-    object_id: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
+    actor_principal_id: Annotated[
+        str | None, form(r"[0-9A-Za-z_.:-]+", _FORM, MAX_ID_LENGTH), Meta(description="Only events of this actor.")
+    ] = None
+    action: Annotated[
+        str | None,
+        form(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?", _FORM, MAX_ACTION_LENGTH),
+        Meta(
+            description="Only events with this action; with a trailing dot, every action with this prefix.",
+            examples=["approval_request."],
+        ),
+    ] = None
+    object_id: Annotated[
+        str | None,
+        form(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]+", _FORM, MAX_OBJECT_ID_LENGTH),  # objects may have any name
+        Meta(description="Only events about this resource."),
+    ] = None
 
 
 async def list_events(
-    connection: AsyncConnection, org_id: str, event_filter: Wanted, before: int | None, limit: int
+    connection: AsyncConnection, org_id: str, filters: EventFilter, window: TimeRange, before: int | None, limit: int
 ) -> list[Event]:
     """At most `limit` matching events, newest first, starting before the event number `before`."""
-    conditions = [*_conditions(event_filter), *await _window_conditions(connection, org_id, event_filter)]
+    conditions = await _window_conditions(connection, org_id, window)
+    if filters.actor_principal_id is not None:
+        conditions.append(audit_events.c.actor_id == filters.actor_principal_id)
+    if filters.object_id is not None:
+        conditions.append(audit_events.c.object_id == filters.object_id)
     if before is not None:
         conditions.append(audit_events.c.seq < before)
     found: list[Event] = []
-    for action in await _action_conditions(connection, org_id, event_filter.action):
+    for action in await _action_conditions(connection, org_id, filters.action):
         page = sa.select(audit_events).where(audit_events.c.org_id == org_id, *action, *conditions)
         page = page.order_by(audit_events.c.seq.desc()).limit(limit)
         found += [event_from_row(row) for row in (await connection.execute(page)).mappings()]
@@ -45,16 +60,16 @@ async def list_events(
 
 
 async def iter_chunks(
-    database: Database, org_id: str, event_filter: Wanted, after: int = 0, *, chunk_size: int | None = None
+    database: Database, org_id: str, after: int = 0, window: TimeRange | None = None, *, chunk_size: int | None = None
 ) -> AsyncIterator[list[Event]]:
-    """All matching events after the event number `after`, oldest first, in chunks of `chunk_size` (None: CHUNK_SIZE).
-    Each chunk is a transaction of its own, so events appended meanwhile are included.
+    """All events of the window after the event number `after`, oldest first, in chunks of `chunk_size` (None:
+    CHUNK_SIZE). Each chunk is a transaction of its own, so events appended meanwhile are included.
     """
     limit = chunk_size or CHUNK_SIZE
     while True:
         async with database.read() as connection:
-            window = await _window_conditions(connection, org_id, event_filter)
-            chunk = await _read_chunk(connection, org_id, [*_conditions(event_filter), *window], after, limit)
+            conditions = await _window_conditions(connection, org_id, window or TimeRange())
+            chunk = await _read_chunk(connection, org_id, conditions, after, limit)
         if chunk:
             after = chunk[-1].seq
             yield chunk
@@ -110,29 +125,20 @@ async def _read_chunk(
     return [event_from_row(row) for row in (await connection.execute(found)).mappings()]
 
 
-def _conditions(event_filter: Wanted) -> list[sa.ColumnElement[bool]]:
-    conditions = []
-    if event_filter.actor_id is not None:
-        conditions.append(audit_events.c.actor_id == event_filter.actor_id)
-    if event_filter.object_id is not None:
-        conditions.append(audit_events.c.object_id == event_filter.object_id)
-    return conditions
-
-
 async def _window_conditions(
-    connection: AsyncConnection, org_id: str, event_filter: Wanted
+    connection: AsyncConnection, org_id: str, window: TimeRange
 ) -> list[sa.ColumnElement[bool]]:
     """The time window as event numbers, the order in which events are read. An event is never earlier than the previous
     one (`record`), so a window is a contiguous part of the chain.
     """
-    conditions = []
+    conditions: list[sa.ColumnElement[bool]] = []
     of_org = sa.select(audit_events.c.seq).where(audit_events.c.org_id == org_id).limit(1)
     oldest_first = of_org.order_by(audit_events.c.at, audit_events.c.seq)
-    if event_filter.since is not None:
-        first = await connection.scalar(oldest_first.where(audit_events.c.at >= event_filter.since))
+    if window.since is not None:
+        first = await connection.scalar(oldest_first.where(audit_events.c.at >= window.since))
         conditions.append(sa.false() if first is None else audit_events.c.seq >= first)
-    if event_filter.until is not None:
-        end = await connection.scalar(oldest_first.where(audit_events.c.at >= event_filter.until))
+    if window.until is not None:
+        end = await connection.scalar(oldest_first.where(audit_events.c.at >= window.until))
         conditions += [] if end is None else [audit_events.c.seq < end]
     return conditions
 

@@ -12,7 +12,6 @@ from chassis.db.database import Database
 from chassis.erasures.tables import ErasureKind, erasures
 from control.audit import store
 from control.audit.chain import ChainBreak, ChainVerifier, Event
-from control.audit.store import Wanted
 
 _ORGANIZATIONS_PER_PAGE: Final = 500
 # Raised for a row whose column has a value outside its type: SQLite stores any value in any column. An unavailable
@@ -103,7 +102,7 @@ async def _verify_events(database: Database, org_id: str, verifier: ChainVerifie
     events = after = 0
     for chunk_size in (store.CHUNK_SIZE, 1):
         try:
-            async for chunk in store.iter_chunks(database, org_id, Wanted(), after, chunk_size=chunk_size):
+            async for chunk in store.iter_chunks(database, org_id, after, chunk_size=chunk_size):
                 for event in chunk:
                     verifier.add(event)
                 events, after = events + len(chunk), chunk[-1].seq

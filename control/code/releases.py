@@ -38,8 +38,8 @@ from control.http.context import HandlerContext
 from control.http.field_types import check_url
 from control.http.query_filters import (
     ProjectFilter,
-    find_filtered_project,
     find_project_ids,
+    require_project_id,
     unknown_project,
 )
 from control.http.time_input import parse_time
@@ -94,16 +94,16 @@ class Releases:
         self, caller: AuthorizationContext, query: ReleaseQuery, page: PageReader
     ) -> PageOf[Release]:
         """List releases, newest first."""
-        org_id, issues = caller.org_id, Issues()
-        project_id = await find_filtered_project(self.context.database, org_id, query.project, issues)
+        org_id = caller.org_id
 
         async def fetch(connection: AsyncConnection, before_id: str | None, limit: int) -> list[Release]:
+            project_id = await require_project_id(connection, org_id, query.project, "query.project")
             found = await list_releases(
                 connection, org_id, project_id=project_id, prefix=query.query, before_id=before_id, limit=limit
             )
             return await _shown(connection, found)
 
-        return await page.read(("releases", org_id, query), fetch, lambda one: one, issues=issues)
+        return await page.read(("releases", org_id, query), fetch, lambda one: one)
 
     @route("POST", PATH, bearer(Scope.RELEASES_WRITE), body=REPORT, errors=(409,))
     async def report_release(self, request: web.Request) -> Created[ReleaseReportResult] | ReleaseReportResult:

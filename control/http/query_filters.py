@@ -10,7 +10,6 @@ from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.tables import projects
-from chassis.db.database import Database
 from chassis.errors import Issue
 from chassis.http.operation import Parameter
 from chassis.http.query import line
@@ -75,17 +74,11 @@ async def find_project_id(
     return found.get(slug or "")
 
 
-async def find_filtered_project(database: Database, org_id: str, slug: str | None, issues: Issues) -> int | None:
-    """The project that a list is restricted to, as `find_project_id`."""
-    async with database.read() as connection:
-        return await find_project_id(connection, org_id, slug, "query.project", issues)
-
-
 async def require_project_id(connection: AsyncConnection, org_id: str, slug: str | None, path: str) -> int | None:
     """The project with this slug; None without one. Raises BadRequest at `path` for an unknown one."""
     issues = Issues()
     found = await find_project_id(connection, org_id, slug, path, issues)
-    issues.raise_if_any()
+    issues.raise_if_any("The query is not valid." if path.startswith("query.") else "The request is not valid.")
     return found
 
 

@@ -24,13 +24,14 @@ from chassis.db.database import format_time, to_milliseconds
 from chassis.http.access import bearer
 from chassis.http.declaration import Created, PageOf, declared_routes, route
 from chassis.http.operation import Body, Tag, json_content
+from chassis.http.query import Query
 from chassis.http.query import line as line_filter
 from chassis.http.validation import Issues
 from chassis.http.web import Route
 from control.code.changes.repository import MAX_AGE, MAX_AHEAD, RELEASE_KEYS, NewChangeEvent, create_change
 from control.http.context import HandlerContext
 from control.http.field_types import Slug, Timestamp, Url, check_url, line, lines
-from control.http.query_filters import ProjectFilter, find_filtered_project, require_project_id
+from control.http.query_filters import ProjectFilter, require_project_id
 from control.http.time_input import TimeInput, TimeRange, parse_time
 from control.routing.arguments import Transaction, begin, control_arguments
 from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
@@ -45,7 +46,7 @@ _Name = Annotated[str, line(MAX_NAME_LENGTH)]
 _Kind = Annotated[ChangeKind, Meta(description="What changed: `flag` is a feature flag.")]
 
 
-class ChangeQuery(TimeRange, frozen=True, rename="camel"):
+class ChangeQuery(Query, frozen=True, rename="camel"):
     """Which change events a list has."""
 
     project: ProjectFilter = None
@@ -133,19 +134,20 @@ class Changes:
         return declared_routes(self, TAG, control_arguments(self.context))
 
     @route("GET", PATH, _READ)
-    async def list_changes(self, caller: AuthorizationContext, query: ChangeQuery, page: PageReader) -> PageOf[Change]:
+    async def list_changes(
+        self, caller: AuthorizationContext, window: TimeRange, query: ChangeQuery, page: PageReader
+    ) -> PageOf[Change]:
         """List change events, newest first.
 
         With `project`, those that concern all projects are listed, too.
         """
-        issues = Issues()
-        project_id = await find_filtered_project(self.context.database, caller.org_id, query.project, issues)
-        wanted = ChangeFilter(caller.org_id, query.since, query.until, project_id, query.kind, query.environment)
 
         async def fetch(connection: AsyncConnection, after: str | None, limit: int) -> list[StoredChange]:
+            project_id = await require_project_id(connection, caller.org_id, query.project, "query.project")
+            wanted = ChangeFilter(caller.org_id, window.since, window.until, project_id, query.kind, query.environment)
             return await list_changes(connection, wanted, _position(after), limit)
 
-        return await page.read(("changes", caller.org_id, query), fetch, _shown, _key, issues)
+        return await page.read(("changes", caller.org_id, window, query), fetch, _shown, _key)
 
     @route("POST", PATH, _WRITE, body=Body(json_content(NewChange), example=EXAMPLE))
     async def create_change(self, request: web.Request) -> Created[Change] | Change:

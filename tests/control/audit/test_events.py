@@ -16,9 +16,10 @@ from sqlalchemy import exc
 from chassis.db.database import Database, DatabaseUnavailable
 from control.audit import store
 from control.audit.record import Actor, record
-from control.audit.store import Wanted
+from control.audit.store import EventFilter
 from control.audit.tables import audit_events, audit_heads
 from control.audit.verify import iter_chains, verify_export, verify_stored
+from control.http.time_input import TimeRange
 from proto.identity import PrincipalKind
 from tests.chassis.auth.tenants import new_tenant
 from tests.control.approvals.office import ASKED, AUDIT, REQUESTS, Office
@@ -399,13 +400,13 @@ async def test_time_window_is_contiguous_despite_clock_skew(office: Office, monk
         assert not lines or verify_export(lines, {}).first_break is None
 
 
-WANTED: list[tuple[Wanted, str]] = [
-    (Wanted(), "sqlite_autoindex_audit_events_1"),
-    (Wanted(action="test.it"), "ix_audit_events_org_id_action_seq"),
-    (Wanted(action="test."), "ix_audit_events_org_id_action_seq"),
-    (Wanted(object_id="x"), "ix_audit_events_org_id_object_id_seq"),
-    (Wanted(actor_id="x"), "ix_audit_events_org_id_actor_id_seq"),
-    (Wanted(since=datetime(2026, 1, 1, tzinfo=UTC)), "sqlite_autoindex_audit_events_1"),
+WANTED: list[tuple[EventFilter, TimeRange, str]] = [
+    (EventFilter(), TimeRange(), "sqlite_autoindex_audit_events_1"),
+    (EventFilter(action="test.it"), TimeRange(), "ix_audit_events_org_id_action_seq"),
+    (EventFilter(action="test."), TimeRange(), "ix_audit_events_org_id_action_seq"),
+    (EventFilter(object_id="x"), TimeRange(), "ix_audit_events_org_id_object_id_seq"),
+    (EventFilter(actor_principal_id="x"), TimeRange(), "ix_audit_events_org_id_actor_id_seq"),
+    (EventFilter(), TimeRange(since=datetime(2026, 1, 1, tzinfo=UTC)), "sqlite_autoindex_audit_events_1"),
 ]
 
 
@@ -415,10 +416,10 @@ async def test_lists_use_an_index(sqlite: Database) -> None:
     async with sqlite.write() as connection:
         for action in ("test.it", "test.other", "tests.it"):
             await record(connection, Actor(acme.id), action, "x", {}, "r")
-    for wanted, index in WANTED:
+    for filters, window, index in WANTED:
         with Plans(sqlite, "audit_events") as plans:
             async with sqlite.read() as connection:
-                await store.list_events(connection, acme.id, wanted, None, 10)
+                await store.list_events(connection, acme.id, filters, window, None, 10)
         assert plans.seen[-1].startswith(index), plans.seen
         assert not [one for one in plans.seen if one.startswith("SCAN") or "B-TREE" in one], plans.seen
 
