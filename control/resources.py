@@ -5,7 +5,6 @@ from typing import Final
 import sqlalchemy as sa
 
 from chassis.auth.tables import access_tokens, invitations, memberships
-from chassis.erasures.tables import erasures
 from chassis.issues.tables import issues
 from control.approvals.policies.api import POLICIES
 from control.approvals.proofs.tables import proof_bundles, proof_issuer_keys
@@ -14,6 +13,7 @@ from control.code.changes.api import CHANGES
 from control.code.issue_links.api import LINKS
 from control.code.source_maps.api import MAPS
 from control.export.tables import warehouse_sinks
+from control.governance.erasures.api import ERASURES
 from control.governance.tenants.project_keys import KEYS
 from control.identity.chat_links.tables import chat_links
 from control.identity.directory.tables import scim_tokens
@@ -21,7 +21,7 @@ from control.identity.sso.tables import sso_domains, sso_identities
 from control.inbound.integrations.tables import inbound_deliveries, integrations
 from control.issues.releases.tables import releases
 from control.notify.channels.api import CHANNELS
-from control.notify.channels.tables import deliveries
+from control.notify.deliveries.api import DELIVERIES
 from control.routing.resource import Identified, ids, in_organization, in_project
 from control.saved_views import VIEWS
 from proto.identity import Scope
@@ -49,7 +49,7 @@ RESOURCES: Final[tuple[Identified, ...]] = (
     CHANGES,
     Identified("releaseId", ids("rel"), Scope.RELEASES_READ, releases.c.id, in_organization(releases)),
     Identified("chatLinkId", ids("chl"), Scope.MEMBERS_READ, chat_links.c.id, in_organization(chat_links)),
-    Identified("erasureId", ids("ers"), Scope.AUDIT_READ, erasures.c.id, in_organization(erasures)),
+    ERASURES,
     Identified("integrationId", ids("int"), Scope.INTEGRATIONS_READ, integrations.c.id, in_organization(integrations)),
     Identified("sinkId", ids("snk"), Scope.SINKS_READ, warehouse_sinks.c.id, in_organization(warehouse_sinks)),
     MAPS,
@@ -68,5 +68,5 @@ RESOURCES: Final[tuple[Identified, ...]] = (
     CHANNELS,
     VIEWS,
     Identified("bundleId", IDENTIFIER_PATTERN, Scope.PROOFS_READ, proof_bundles.c.bundle_id, in_project(proof_bundles)),
-    Identified("deliveryId", ids("dlv"), Scope.CHANNELS_READ, deliveries.c.id, in_organization(deliveries)),
+    DELIVERIES,
 )

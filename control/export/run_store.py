@@ -1,15 +1,15 @@
 """Checkpoints and runs in the database. Every function runs in the caller's transaction."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from control.export.model import Checkpoint, Intent, Run, RunStatus, SinkKind, Stream
+from control.export.model import Checkpoint, Intent, Run, RunStatus, Stream
 from control.export.tables import MAX_ERROR_LENGTH, warehouse_checkpoints, warehouse_runs, warehouse_sinks
 
 KEPT_RUNS: Final = 500  # of a sink
@@ -157,26 +157,23 @@ def _run(row: Mapping[Any, Any]) -> Run:
     )
 
 
-class Exported(NamedTuple):
-    """A stream of a sink that has exported rows."""
-
-    sink_id: str
-    sink_name: str
-    kind: SinkKind
-    stream: Stream
-    cursor_at: datetime | None
-
-
-async def list_exported(connection: AsyncConnection, org_id: str, before: datetime | None) -> list[Exported]:
-    """What the sinks of an organization have exported that were created before a time (None: all)."""
+async def list_exported(connection: AsyncConnection, org_id: str, before: datetime | None) -> Sequence[Any]:
+    """What the sinks of an organization have exported that were created before a time (None: all): `sink_id`,
+    `sink_name`, `sink_kind`, `stream`, and `exported_until`, which may be None.
+    """
     sinks, checkpoints = warehouse_sinks.c, warehouse_checkpoints.c
     wanted = (
-        sa.select(sinks.id, sinks.name, sinks.kind, checkpoints.stream, checkpoints.cursor_at)
+        sa.select(
+            sinks.id.label("sink_id"),
+            sinks.name.label("sink_name"),
+            sinks.kind.label("sink_kind"),
+            checkpoints.stream,
+            checkpoints.cursor_at.label("exported_until"),
+        )
         .join_from(warehouse_checkpoints, warehouse_sinks, sinks.id == checkpoints.sink_id)
         .where(checkpoints.org_id == org_id, checkpoints.rows_exported > 0)
         .order_by(sinks.id, checkpoints.stream)
     )
     if before is not None:
         wanted = wanted.where(sinks.created_at <= before)
-    rows = await connection.execute(wanted)
-    return [Exported(row.id, row.name, SinkKind(row.kind), Stream(row.stream), row.cursor_at) for row in rows]
+    return (await connection.execute(wanted)).all()

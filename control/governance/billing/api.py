@@ -1,4 +1,4 @@
-"""`POST /webhooks/payments` and `GET /orgs/{orgSlug}/subscription`: plan and quota follow the subscription of the customer.
+"""`POST /webhooks/payments` and `GET /orgs/{orgSlug}/subscription`: plan and quota follow the customer's subscription.
 
     receiver            limits, the body, the signature over it                             -> 429, 413, 503, 401
     parse_event         what the event says                                                 -> 400
@@ -13,7 +13,7 @@ customer or the plan meanwhile can send it again.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from aiohttp import web
@@ -24,13 +24,13 @@ from chassis.auth.model import AuthorizationContext
 from chassis.errors import BadRequest, NotFound
 from chassis.http.access import bearer, public
 from chassis.http.declaration import declared_routes, route
-from chassis.http.operation import Operation, ResponseSpec, Tag, json_content
-from chassis.http.web import RATE_LIMITS, Route, json_response, request_id
+from chassis.http.operation import Tag
+from chassis.http.web import RATE_LIMITS, Route, request_id
 from chassis.limits.limiter import LimitClass
 from control.audit.record import Actor, record
 from control.governance.billing import history, store
 from control.governance.billing.events import CHECKOUT_COMPLETED, PaymentEvent, parse_event
-from control.governance.billing.history import Outcome, SubscriptionEvent
+from control.governance.billing.history import CurrentSubscription, SubscriptionEvent
 from control.governance.billing.store import StoredSubscription
 from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
@@ -65,12 +65,6 @@ class PaymentReceipt(msgspec.Struct, frozen=True, rename="camel"):
 
 
 WEBHOOKS: Final = Tag("webhooks", "What other systems send; every request is authenticated by its signature.")
-RECEIVE: Final = Operation(
-    "receivePaymentEvent",
-    WEBHOOKS,
-    (ResponseSpec("What the event did.", json_content(PaymentReceipt)),),
-    error_statuses=(400, 401, 404, 413, 429, 503),
-)
 
 
 class NotHandled(Exception):
@@ -93,9 +87,10 @@ class Payments:
 
     def routes(self) -> list[Route]:
         """The route; its guard is the signature."""
-        return [Route("POST", "/webhooks/payments", self.receive, public(), operation=RECEIVE)]
+        return declared_routes(self, WEBHOOKS, control_arguments(self.context))
 
-    async def receive(self, request: web.Request) -> web.StreamResponse:
+    @route("POST", "/webhooks/payments", public(), errors=(400, 401, 404, 413, 429, 503))
+    async def receive_payment_event(self, request: web.Request) -> PaymentReceipt:
         """Receive an event of the payment processor.
 
         Plan and quota follow the subscription of the customer that the operator has named for an organization. Events
@@ -109,52 +104,44 @@ class Payments:
             await self.receiver.refuse_unsigned(request, SOURCE)
         await request.app[RATE_LIMITS].take(request, LimitClass.WEBHOOK, SOURCE)
         try:
-            answer = await self._process(parse_event(body), request_id(request))
+            receipt = await self._process(parse_event(body), request_id(request))
         except PayloadError as error:
             self.receiver.metrics.count(SOURCE, DeliveryOutcome.INVALID)
             raise BadRequest(str(error)) from error
         except Exception:
             self.receiver.metrics.count(SOURCE, DeliveryOutcome.FAILED)
             raise
-        outcome = DeliveryOutcome.DUPLICATE if answer["duplicate"] else DeliveryOutcome.PROCESSED
-        self.receiver.metrics.count(SOURCE, outcome)
-        return json_response(answer)
+        self.receiver.metrics.count(
+            SOURCE, DeliveryOutcome.DUPLICATE if receipt.duplicate else DeliveryOutcome.PROCESSED
+        )
+        return receipt
 
-    async def _process(self, event: PaymentEvent, request: str) -> dict[str, Any]:
-        """The answer. Raises DatabaseUnavailable."""
+    async def _process(self, event: PaymentEvent, request: str) -> PaymentReceipt:
+        """Raises DatabaseUnavailable."""
+        now = self.now()
         try:
             if not event.is_handled:
                 raise NotHandled("unhandled_type")
-            await self._require_customer(event)
-            return await self._apply_once(event, request)
+            # Most accounts have customers of other products: for these nothing is written.
+            async with self.context.database.read() as connection:
+                await _find(connection, event)
         except NotHandled as error:
-            return _answer(event, error.reason)
-
-    async def _require_customer(self, event: PaymentEvent) -> None:
-        """Most accounts have customers of other products: for these nothing is written. Raises NotHandled."""
-        async with self.context.database.read() as connection:
-            await _find(connection, event)
-
-    async def _apply_once(self, event: PaymentEvent, request: str) -> dict[str, Any]:
-        now = self.now()
-        refusal: NotHandled | None = None
-        answer: dict[str, Any] = {}
+            return _receipt(event, error.reason)
         async with self.context.database.write() as connection:
 
-            async def apply() -> EventResult:
-                return EventResult(_answer(event, None), await self._apply(connection, event, request, now))
+            async def follow() -> EventResult:
+                org_id = await self._follow(connection, event, request, now)
+                return EventResult(msgspec.to_builtins(_receipt(event, None)), org_id)
 
             try:
-                applied = await apply_once(connection, EventSource.PAYMENTS, event.id, now, apply)
-                answer = {**applied.answer, "duplicate": applied.duplicate}
-            except NotHandled as error:  # with what it has stored nevertheless
-                refusal = error
-        if refusal is not None:
-            raise refusal
-        return answer
+                applied = await apply_once(connection, EventSource.PAYMENTS, event.id, now, follow)
+            except NotHandled as error:  # what it has stored nevertheless is committed
+                return _receipt(event, error.reason)
+        receipt = msgspec.convert(applied.answer, PaymentReceipt)
+        return msgspec.structs.replace(receipt, duplicate=applied.duplicate)
 
-    async def _apply(self, connection: AsyncConnection, event: PaymentEvent, request: str, now: datetime) -> str:
-        """The id of the organization. Raises NotHandled."""
+    async def _follow(self, connection: AsyncConnection, event: PaymentEvent, request: str, now: datetime) -> str:
+        """Returns the id of the organization. Raises NotHandled."""
         stored = await _find(connection, event)
         if event.type == CHECKOUT_COMPLETED:
             data = {"eventId": event.id, "subscriptionId": event.subscription_id}
@@ -164,11 +151,11 @@ class Payments:
             raise NotHandled("no_subscription")
         histories = history.add_event(stored.histories, event.subscription_id, event.change, self.plans)
         changed = replace(_with_event(stored, event.change), histories=histories)
-        outcome = history.find_outcome(histories, self.plans)
-        if outcome is not None:
-            changed = _with_outcome(changed, outcome)
+        current = history.find_current(histories, self.plans)
+        if current is not None:
+            changed = _with_current(changed, current)
         await store.save(connection, changed, now)
-        await _follow(connection, stored, changed, event, request)
+        await _set_quota(connection, stored, changed, event, request)
         kept = histories.get(event.subscription_id)  # None: a customer has few subscriptions, and this is the oldest
         if kept is not None and history.has_unknown_price(kept, self.plans):
             raise NotHandled("unknown_price")
@@ -193,19 +180,19 @@ def _with_event(stored: StoredSubscription, event: SubscriptionEvent) -> StoredS
     return replace(stored, changed_at=made_at, last_event_id=event.id)
 
 
-def _with_outcome(stored: StoredSubscription, outcome: Outcome) -> StoredSubscription:
+def _with_current(stored: StoredSubscription, current: CurrentSubscription) -> StoredSubscription:
     changed = replace(
         stored,
-        subscription_id=outcome.subscription_id,
-        status=outcome.status,
-        current_period_end=None if outcome.period_end is None else datetime.fromtimestamp(outcome.period_end, UTC),
+        subscription_id=current.id,
+        status=current.status,
+        current_period_end=None if current.period_end is None else datetime.fromtimestamp(current.period_end, UTC),
     )
-    if outcome.plan is None:
+    if current.plan is None:
         return changed
-    return replace(changed, plan=outcome.plan.name, monthly_items=outcome.plan.monthly_items)
+    return replace(changed, plan=current.plan.name, monthly_items=current.plan.monthly_items)
 
 
-async def _follow(
+async def _set_quota(
     connection: AsyncConnection,
     before: StoredSubscription,
     after: StoredSubscription,
@@ -228,10 +215,8 @@ async def _follow(
     await record(connection, Actor(after.org_id), "subscription.update", after.org_id, data, request)
 
 
-def _answer(event: PaymentEvent, reason: Reason | None) -> dict[str, Any]:
-    receipt = PaymentReceipt(True, event.id, event.type, reason is None, False, reason)
-    answer: dict[str, Any] = msgspec.to_builtins(receipt)
-    return answer
+def _receipt(event: PaymentEvent, reason: Reason | None) -> PaymentReceipt:
+    return PaymentReceipt(True, event.id, event.type, reason is None, False, reason)
 
 
 class Subscription(msgspec.Struct, frozen=True, rename="camel"):

@@ -4,32 +4,34 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
+import sqlalchemy as sa
 from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthorizationContext
-from chassis.db.database import format_time, to_milliseconds
+from chassis.db.database import to_milliseconds
 from chassis.erasures import repository
 from chassis.erasures.repository import NewErasure, StoredErasure
-from chassis.erasures.tables import ErasureKind, ErasureState
-from chassis.errors import Conflict, NotFound, Unimplemented
+from chassis.erasures.tables import ErasureKind, ErasureState, erasures
+from chassis.errors import Conflict, Unimplemented
 from chassis.http.access import authorization_context, bearer
 from chassis.http.declaration import PageOf, declared_routes, route
 from chassis.http.operation import Body, ResponseSpec, Tag, json_content
 from chassis.http.validation import Issues
-from chassis.http.web import Route, json_response, request_id
+from chassis.http.web import Route, json_response
 from control.audit.record import Actor, record
 from control.export.model import SinkKind, Stream
-from control.export.run_store import Exported, list_exported
+from control.export.run_store import list_exported
 from control.governance.erasures.deletion import require_user
 from control.http.context import HandlerContext
 from control.http.field_types import Slug, Timestamp
-from control.routing.arguments import control_arguments
-from control.routing.resource import PageReader, shown_as
+from control.routing.arguments import begin, control_arguments
+from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
 from proto.identity import Scope
 from proto.rfc3339 import parse_rfc3339
 
@@ -125,26 +127,12 @@ class ErasureDetails(Erasure, frozen=True, rename="camel", kw_only=True):
     ]
 
 
-def erasure_body(erasure: StoredErasure) -> Erasure:
+def erasure_body(erasure: StoredErasure | sa.Row[Any]) -> Erasure:
     """The API representation."""
     return _shown_as(Erasure, erasure)
 
 
-def erasure_details(erasure: StoredErasure, exports: Sequence[Exported]) -> ErasureDetails:
-    """The API representation of one erasure."""
-    listed = [
-        shown_as(
-            ErasureExport,
-            one,
-            sink_kind=one.kind,
-            exported_until=None if one.cursor_at is None else format_time(one.cursor_at),
-        )
-        for one in exports
-    ]
-    return _shown_as(ErasureDetails, erasure, exports=listed)
-
-
-def _shown_as(type_: type[E], erasure: StoredErasure, **more: object) -> E:
+def _shown_as(type_: type[E], erasure: Any, **more: object) -> E:
     return shown_as(
         type_,
         erasure,
@@ -152,10 +140,21 @@ def _shown_as(type_: type[E], erasure: StoredErasure, **more: object) -> E:
         filter_count=None if erasure.expired_at is not None else len(erasure.filters or ()),
         from_=None if erasure.from_ns is None else format_item_time(erasure.from_ns),
         to=None if erasure.to_ns is None else format_item_time(erasure.to_ns),
-        rows=dict(erasure.counts),
+        rows=erasure.counts,
         requested_by_principal_id=erasure.requested_by,
         **more,
     )
+
+
+ERASURES: Final = Resource(
+    "erasureId",
+    ids("ers"),
+    Scope.AUDIT_READ,
+    erasures.c.id,
+    in_organization(erasures),
+    sa.select(erasures),
+    lambda row, _caller: erasure_body(row),
+)
 
 
 def parse_item_time(text: str | None, path: str, issues: Issues) -> int | None:
@@ -255,22 +254,16 @@ class Erasures:
     @route("GET", PATH, bearer(*READ_SCOPES))
     async def list_erasures(self, caller: AuthorizationContext, page: PageReader) -> PageOf[Erasure]:
         """List erasures, newest first."""
-
-        async def fetch(connection: AsyncConnection, before_id: str | None, limit: int) -> list[StoredErasure]:
-            return await repository.list_erasures(connection, caller.org_id, before_id, limit)
-
-        return await page.read(("erasures", caller.org_id), fetch, erasure_body)
+        return await page.of(ERASURES, caller)
 
     @route("GET", PATH + "/{erasureId}", bearer(*READ_SCOPES))
     async def show_erasure(
         self, erasure_id: str, caller: AuthorizationContext, connection: AsyncConnection
     ) -> ErasureDetails:
         """Show an erasure."""
-        found = await repository.find(connection, erasure_id, caller.org_id)
-        if found is None:
-            raise NotFound
+        found = await ERASURES.find(connection, caller, erasure_id)
         exports = await list_exported(connection, caller.org_id, found.completed_at)
-        return erasure_details(found, exports)
+        return _shown_as(ErasureDetails, found, exports=[shown_as(ErasureExport, row) for row in exports])
 
     @route(
         "POST",
@@ -288,8 +281,10 @@ class Erasures:
         """
         require_user(authorization_context(request))  # 403 comes before 400
         now = to_milliseconds(datetime.now(UTC))
-        body, checked = await self._read_body(request, now)
-        async with self.context.write_transaction(request) as (connection, caller):
+        check = partial(self._check, now)
+        body, checked = await self.context.read_checked_body(request, NewFilterErasure, check)
+        async with begin(self.context, request) as transaction:
+            caller = transaction.caller
             require_user(caller)
             wanted = NewErasure(
                 kind=ErasureKind.FILTER,
@@ -301,20 +296,11 @@ class Erasures:
                 purged=True,
                 **checked,
             )
-            erasure = await create_filter_erasure(connection, caller, wanted, request_id(request), now)
+            erasure = await create_filter_erasure(transaction.connection, caller, wanted, transaction.request_id, now)
         return accepted(erasure, caller.org_slug)
 
-    async def _read_body(self, request: web.Request, now: datetime) -> tuple[NewFilterErasure, dict[str, Any]]:
-        """The body, and what is stored of it. Raises BadRequest, Unimplemented."""
-        issues = Issues()
-        body = await self.context.read_partial_body(request, NewFilterErasure, {}, issues)
-        checked = {} if body is None else self._check(body, now, issues)
-        issues.raise_if_any("The request body is not valid.")
-        if body is None:
-            raise TypeError("a missing body must have issues")
-        return body, checked
-
-    def _check(self, body: NewFilterErasure, now: datetime, issues: Issues) -> dict[str, Any]:
+    def _check(self, now: datetime, body: NewFilterErasure, issues: Issues) -> dict[str, Any]:
+        """What is stored of the body; faults are recorded. Raises Unimplemented."""
         from_ns = parse_item_time(body.from_, "body.from", issues)
         to_ns = nanoseconds(now) if body.to is None else parse_item_time(body.to, "body.to", issues)
         if to_ns is not None:

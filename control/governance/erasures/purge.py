@@ -8,7 +8,7 @@ What each table keeps is listed in `docs/adr/022-erasure.md`.
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -88,9 +88,7 @@ from control.notify.deliveries.store import delete_deliveries
 from control.saved_views import saved_views
 
 POLL_S: Final = 5.0
-COMPACTION_SHARE: Final = (
-    0.05  # of the time; a compaction rewrites the file, and who deletes projects all day causes it
-)
+COMPACTION_SHARE: Final = 0.05  # of the time: a compaction rewrites the file, and deletions may go on all day
 BATCH: Final = 500  # rows per transaction
 PAUSE_S: Final = 0.02  # between two batches, for other writers
 MAX_ERASURES: Final = 100  # read at once
@@ -110,14 +108,12 @@ class _TableStep:
 
 
 _LARGE_BATCH: Final = 16  # rows of megabytes
-_SOURCE_MAPS: Final = _TableStep(source_maps, ("created_by",), _LARGE_BATCH)
-_PROOF_BUNDLES: Final = _TableStep(proof_bundles, ("submitted_by",), _LARGE_BATCH)
 
 # In the order of foreign keys: what refers to others first. Deliveries precede them, the audit log follows.
 _ORGANIZATION_STEPS: Final = (
-    _SOURCE_MAPS,
+    _TableStep(source_maps, ("created_by",), _LARGE_BATCH),
     _TableStep(proof_links),
-    _PROOF_BUNDLES,
+    _TableStep(proof_bundles, ("submitted_by",), _LARGE_BATCH),
     _TableStep(proof_usage),
     _TableStep(proof_issuer_keys, ("created_by",)),
     _TableStep(warehouse_runs),
@@ -230,7 +226,7 @@ class Purger:
         self._pause_s = pause_s
         self._now = now
         self._periodic_task = PeriodicTask(
-            self._poll, POLL_S, log, "deleting the rows of deleted organizations failed", run_immediately=True
+            self.poll_once, POLL_S, log, "deleting the rows of deleted organizations failed", run_immediately=True
         )
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
@@ -263,9 +259,6 @@ class Purger:
             self._emptied.discard(erasure.id)
             log.info("relational rows erased", erasure_id=erasure.id, kind=erasure.kind.value)
 
-    async def _poll(self) -> None:
-        await self.poll_once()
-
     async def _is_emptied(self, erasure: StoredErasure) -> bool:
         """Delete the rows of the erasure, if this process has not done so. False when that fails; it is retried at the
         next poll, and does not stop the others.
@@ -293,21 +286,16 @@ class Purger:
     def _steps(self, erasure: StoredErasure) -> list[tuple[str, Batch]]:
         """The batches to repeat until they delete nothing, each with the name of its table."""
         if erasure.kind is ErasureKind.ORGANIZATION:
-            of_org = deliveries.c.org_id == erasure.org_id
+            of_deliveries = deliveries.c.org_id == erasure.org_id
             steps = [(step, step.table.c.org_id == erasure.org_id) for step in _ORGANIZATION_STEPS]
-            return [*self._table_steps(of_org, steps), (audit_events.name, self._audit_step(erasure.org_id))]
-        project_id = erasure.project_id
-        channels = sa.select(notification_channels.c.id).where(notification_channels.c.project_id == project_id)
-        steps = [(step, step.table.c.project_id == project_id) for step in _PROJECT_STEPS]
-        return self._table_steps(deliveries.c.channel_id.in_(channels), steps)
-
-    def _table_steps(
-        self, of_deliveries: sa.ColumnElement[bool], steps: Sequence[tuple[_TableStep, sa.ColumnElement[bool]]]
-    ) -> list[tuple[str, Batch]]:
-        return [
-            (deliveries.name, self._delivery_step(of_deliveries)),
-            *((step.table.name, self._table_step(step, where)) for step, where in steps),
-        ]
+            last = [(audit_events.name, self._audit_step(erasure.org_id))]
+        else:
+            of_project = notification_channels.c.project_id == erasure.project_id
+            of_deliveries = deliveries.c.channel_id.in_(sa.select(notification_channels.c.id).where(of_project))
+            steps = [(step, step.table.c.project_id == erasure.project_id) for step in _PROJECT_STEPS]
+            last = []
+        tables = [(step.table.name, self._table_step(step, where)) for step, where in steps]
+        return [(deliveries.name, self._delivery_step(of_deliveries)), *tables, *last]
 
     async def _run_batches(self, erasure: StoredErasure, table: str, step: Batch) -> None:
         """Each batch counts in its own transaction, so that a crash loses no count and repeats none."""

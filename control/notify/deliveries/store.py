@@ -5,7 +5,7 @@ Every function runs in the caller's transaction. `leases` assigns deliveries to 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.id_generation import new_id
+from chassis.db.database import to_milliseconds
 from chassis.errors import RateLimited
 from control.notify.channels.store import Channel, purge_deleted
 from control.notify.channels.tables import TERMINAL_STATES, State, deliveries, delivery_messages, notification_channels
@@ -72,7 +73,7 @@ TEST_RETRY_AFTER_S: Final = 15
 
 
 @dataclass(frozen=True, slots=True)
-class OutcomeResult:
+class WrittenResult:
     """The delivery's new state, and whether its channel has to be disabled."""
 
     state: State
@@ -80,8 +81,8 @@ class OutcomeResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _OutcomeContext:
-    """What else an outcome depends on, as of its transaction."""
+class _ResultContext:
+    """What else a result depends on, as of its transaction."""
 
     enabled: bool
     failing_since: datetime | None
@@ -140,36 +141,48 @@ async def resolve_subject(connection: AsyncConnection, org_id: str, subject: str
     await connection.execute(deliveries.update().where(earlier, not_obsolete).values(until=now))
 
 
-async def write_outcome(
-    connection: AsyncConnection, claimed: ClaimedDelivery, outcome: AttemptResult, now: datetime, random_value: float
-) -> OutcomeResult | None:
-    """Write the outcome of an attempt. None, and nothing written, when the lease was lost to another claim.
+async def write_result(
+    connection: AsyncConnection, claimed: ClaimedDelivery, result: AttemptResult, now: datetime, random_value: float
+) -> WrittenResult | None:
+    """Write the result of an attempt. None, and nothing written, when the lease was lost to another claim.
 
     When the channel has been disabled meanwhile, or the message is obsolete, no further attempt follows.
     `random_value`: from 0 to 1, for the delay.
     """
-    context = await _load_outcome_context(connection, claimed)
+    context = await _load_result_context(connection, claimed)
     if context is None:
         return None
-    state = _next_state(claimed, outcome, context, now)
+    state = _next_state(claimed, result, context, now)
     attempts = claimed.attempts + 1
     values = {
         "state": state.value,
         "attempts": attempts,
         "lease_until": None,
-        "next_at": now + backoff(attempts, outcome.retry_after_s, random_value) if state is State.READY else None,
+        "next_at": now + backoff(attempts, result.retry_after_s, random_value) if state is State.READY else None,
         "ended_at": now if state in TERMINAL_STATES else None,
-        "detail": outcome.detail,
-        "failed": not outcome.ok,
-        "permanent": outcome.permanent,
-        "retry_after_s": outcome.retry_after_s,
-        "taken": outcome.recipient_progress or claimed.taken,
+        "detail": result.detail,
+        "failed": not result.ok,
+        "permanent": result.permanent,
+        "retry_after_s": result.retry_after_s,
+        "taken": result.recipient_progress or claimed.taken,
     }
     await connection.execute(deliveries.update().where(deliveries.c.id == claimed.id).values(values))
-    if outcome.service_fault or (claimed.is_test and not outcome.ok):
-        return OutcomeResult(state)  # no evidence about the receiver, or not real traffic
-    since = await _update_failing_since(connection, claimed, outcome, context, now)
-    return OutcomeResult(state, channel_failing=context.enabled and is_failing_too_long(since, now))
+    if result.service_fault or (claimed.is_test and not result.ok):
+        return WrittenResult(state)  # no evidence about the receiver, or not real traffic
+    since = await _update_failing_since(connection, claimed, result, context, now)
+    return WrittenResult(state, channel_failing=context.enabled and is_failing_too_long(since, now))
+
+
+async def reset(connection: AsyncConnection, delivery_id: str) -> None:
+    """Let the delivery wait, due now, as if it had never been attempted; earlier claims no longer count."""
+    values: dict[str, Any] = {
+        **dict.fromkeys(("ended_at", "attempted_at", "detail", "retry_after_s", "taken")),
+        **dict.fromkeys(("failed", "permanent"), False),
+        "state": State.READY.value,
+        "attempts": 0,
+        "next_at": to_milliseconds(datetime.now(UTC)),
+    }
+    await connection.execute(deliveries.update().where(deliveries.c.id == delivery_id).values(values))
 
 
 async def purge_ended(connection: AsyncConnection, before: datetime) -> int:
@@ -217,7 +230,7 @@ async def _insert(
     return [str(one["id"]) for one in rows]
 
 
-async def _load_outcome_context(connection: AsyncConnection, claimed: ClaimedDelivery) -> _OutcomeContext | None:
+async def _load_result_context(connection: AsyncConnection, claimed: ClaimedDelivery) -> _ResultContext | None:
     """None when this is not the latest claim: a later one has a higher number."""
     channel = notification_channels.c
     columns = (channel.enabled, channel.failing_since, channel.failed_at, deliveries.c.until)
@@ -228,13 +241,13 @@ async def _load_outcome_context(connection: AsyncConnection, claimed: ClaimedDel
         deliveries.c.claims == claimed.claims,
     )
     row = (await connection.execute(found.where(*is_current_claim))).one_or_none()
-    return None if row is None else _OutcomeContext(*row)
+    return None if row is None else _ResultContext(*row)
 
 
-def _next_state(claimed: ClaimedDelivery, outcome: AttemptResult, context: _OutcomeContext, now: datetime) -> State:
-    if outcome.ok:
+def _next_state(claimed: ClaimedDelivery, result: AttemptResult, context: _ResultContext, now: datetime) -> State:
+    if result.ok:
         return State.DONE
-    if outcome.permanent or claimed.attempts + 1 >= claimed.max_attempts:
+    if result.permanent or claimed.attempts + 1 >= claimed.max_attempts:
         return State.DEAD
     obsolete = context.until is not None and context.until <= now
     return State.READY if context.enabled and not obsolete else State.CANCELLED
@@ -243,12 +256,12 @@ def _next_state(claimed: ClaimedDelivery, outcome: AttemptResult, context: _Outc
 async def _update_failing_since(
     connection: AsyncConnection,
     claimed: ClaimedDelivery,
-    outcome: AttemptResult,
-    context: _OutcomeContext,
+    result: AttemptResult,
+    context: _ResultContext,
     now: datetime,
 ) -> datetime | None:
     """Update since when deliveries to the channel fail, and the last failure. Returns the former; None: not failing."""
-    succeeded = outcome.ok or outcome.recipient_progress not in ("", claimed.taken)
+    succeeded = result.ok or result.recipient_progress not in ("", claimed.taken)
     if succeeded and context.failing_since is None:
         return None
     since = None if succeeded else next_failing_since(context.failing_since, context.failed_at, now)

@@ -31,7 +31,7 @@ from tests.control.governance.billing.processor import (
     signature,
     subscription,
 )
-from tests.control.governance.billing.test_history import outcome_of
+from tests.control.governance.billing.test_history import current_of
 from tests.selection import scaled
 
 PATH: Final = "/webhooks/payments"
@@ -235,12 +235,12 @@ async def test_the_last_state_prevails_in_any_order_over_http(control: Control) 
         for one in delivered:
             assert await deliver(control, one) == receipt(one, duplicate=one["id"] in seen)
             seen.add(one["id"])
-        outcome = outcome_of(events, plans)
-        if outcome is None:
+        current = current_of(events, plans)
+        if current is None:
             raise AssertionError
         found = await stored(control)
-        items = None if outcome.plan is None else outcome.plan.monthly_items
-        expected = outcome.status, outcome.subscription_id, items
+        items = None if current.plan is None else current.plan.monthly_items
+        expected = current.status, current.id, items
         assert (found["status"], found["subscription_id"], found["monthly_items"]) == expected
         assert await quota(control) == (777 if items is None else items)
 
