@@ -1,5 +1,5 @@
-"""Object stores and warehouses, each behind one interface: an object is stored under a new key, or not at all; a file is
-loaded once.
+"""Object stores and warehouses, each behind one interface: an object is stored under a new key, or not at all. A file
+is loaded once.
 
     interfaces  of both
     s3          S3 and compatible stores, and the XML interface of Google Cloud Storage

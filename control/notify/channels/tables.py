@@ -104,7 +104,7 @@ deliveries: Final = sa.Table(
     sa.Column("subject", text(MAX_SUBJECT_LENGTH), nullable=False),
     sa.Column("message_id", text(32), sa.ForeignKey("delivery_messages.id"), nullable=False),
     sa.Column("state", text(16), nullable=False),
-    sa.Column("attempts", sa.Integer, nullable=False),  # with an outcome
+    sa.Column("attempts", sa.Integer, nullable=False),  # with a result
     sa.Column("max_attempts", sa.Integer, nullable=False),  # 1: a test
     sa.Column("claims", sa.Integer, nullable=False),  # distinguishes a claim from later ones; never decreases
     sa.Column("until", UtcTime),  # from then on the message is obsolete and no attempt is made
@@ -112,7 +112,7 @@ deliveries: Final = sa.Table(
     sa.Column("next_at", UtcTime),
     sa.Column("lease_until", UtcTime),
     sa.Column("attempted_at", UtcTime),  # start of the last attempt
-    sa.Column("detail", text(MAX_DETAIL_LENGTH)),  # its outcome; the next three columns describe a failure
+    sa.Column("detail", text(MAX_DETAIL_LENGTH)),  # its result; the next three columns describe a failure
     sa.Column("failed", sa.Boolean, nullable=False),
     sa.Column("permanent", sa.Boolean, nullable=False),
     sa.Column("retry_after_s", sa.Integer),

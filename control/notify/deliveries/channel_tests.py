@@ -71,7 +71,7 @@ class ChannelTests:
     async def test_channel(self, request: web.Request, channel: Channel) -> ChannelTest:
         """Send a test message through a channel, even a disabled one.
 
-        One delivery with one attempt. The response has its outcome, but no content of the receiver's response. A
+        One delivery with one attempt. The response has its result, but no content of the receiver's response. A
         pager opens an incident and closes it. Testing a channel of the whole organization requires the role ADMIN or
         OWNER. 429 also when the channel has been tested too often, by anyone, and while the organization
         runs several tests.
@@ -81,15 +81,15 @@ class ChannelTests:
             channel = await load_manageable(transaction.connection, transaction.caller, channel.id)
             message = test_message(channel, transaction.caller)
             claimed = await self.sender.insert_test(transaction.connection, channel, message)
-        outcome = await self.sender.test(claimed)
+        result = await self.sender.test(claimed)
         return ChannelTest(
             channel_id=channel.id,
             kind=channel.kind,
-            ok=outcome.ok,
+            ok=result.ok,
             delivery_id=claimed.id,
             attempted_at=format_time(claimed.created_at),
-            detail=outcome.detail,
-            failure=_failure(outcome),
+            detail=result.detail,
+            failure=_failure(result),
         )
 
 
@@ -107,6 +107,6 @@ def test_message(channel: Channel, caller: AuthorizationContext) -> Message:
     )
 
 
-def _failure(outcome: AttemptResult) -> Failure | None:
+def _failure(result: AttemptResult) -> Failure | None:
     """The failure of an attempt, None if it succeeded."""
-    return None if outcome.ok else Failure(outcome.permanent, outcome.retry_after_s)
+    return None if result.ok else Failure(result.permanent, result.retry_after_s)

@@ -153,7 +153,7 @@ DUE: Final = _within_limits(_due())
 BY_ID: Final = _within_limits(_ranked(deliveries.c.id.in_(sa.bindparam("ids", expanding=True))).subquery("due"))
 
 
-LEASE: Final = timedelta(seconds=60)  # an attempt ends within 20 s; the rest remains to write its outcome
+LEASE: Final = timedelta(seconds=60)  # an attempt ends within 20 s; the rest remains to write its result
 OBSOLETE: Final = "The message is obsolete: its subject was resolved or has expired."
 INTERRUPTED: Final = "The attempt was interrupted."
 
@@ -190,7 +190,7 @@ class ConcurrencyLimits:
 @dataclass(frozen=True, slots=True)
 class ClaimedDelivery:
     """A delivery claimed until its lease ends. `config` is encrypted; None: the channel is deleted. `attempts` counts
-    earlier attempts with an outcome; `claims` is the number of this claim.
+    earlier attempts with a result; `claims` is the number of this claim.
     """
 
     id: str
@@ -207,7 +207,7 @@ class ClaimedDelivery:
 
     @property
     def is_test(self) -> bool:
-        """Whether it has only one attempt, whatever its outcome."""
+        """Whether it has only one attempt, whatever its result."""
         return self.max_attempts == 1
 
 
@@ -247,7 +247,7 @@ async def in_flight(connection: AsyncConnection, ids: Sequence[str]) -> list[Cla
 
 
 async def requeue_expired(connection: AsyncConnection, now: datetime) -> int:
-    """Requeue deliveries whose lease expired without an outcome, because their process stopped. Returns their number.
+    """Requeue deliveries whose lease expired without a result, because their process stopped. Returns their number.
 
     An interrupted attempt says nothing about the receiver and is not counted. The next one is still delayed, so that a
     process that crashes on it does not retry without end.
@@ -275,7 +275,7 @@ async def _due_ids(connection: AsyncConnection, now: datetime, limit: int, concu
 
 
 def _is_lease_expired(now: datetime) -> sa.ColumnElement[bool]:
-    """Condition: the lease has expired without an outcome."""
+    """Condition: the lease has expired without a result."""
     return (deliveries.c.state == State.SENDING.value) & (deliveries.c.lease_until < now)
 
 

@@ -1,4 +1,4 @@
-"""The outcome of an attempt and what follows from it: pure functions of the response, the time and a random number."""
+"""The result of an attempt and what follows from it: pure functions of the response, the time and a random number."""
 
 import re
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class AttemptResult:
 
 
 def from_reply(reply: HttpReply, now: datetime) -> AttemptResult:
-    """The outcome by HTTP status, unless the platform defines another."""
+    """The result by HTTP status, unless the platform defines another."""
     status = reply.status
     if 200 <= status < 300:
         return AttemptResult(True, f"Delivered (HTTP {status}).")
@@ -57,7 +57,7 @@ def from_reply(reply: HttpReply, now: datetime) -> AttemptResult:
 
 
 def from_failure(failure: EgressError) -> AttemptResult:
-    """The outcome when there was no response."""
+    """The result when there was no response."""
     return AttemptResult(False, failure.detail, permanent=failure.permanent)
 
 

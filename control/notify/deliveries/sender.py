@@ -34,7 +34,7 @@ from control.secrets.secret_box import DecryptionError, SecretBox
 
 LEASE_LOST: Final = "lost"
 RETRY_S: Final = 0.5  # between two attempts to write
-MAX_BATCH: Final = 64  # outcomes per transaction
+MAX_BATCH: Final = 64  # results per transaction
 
 log = structlog.get_logger(__name__)
 
@@ -42,7 +42,7 @@ log = structlog.get_logger(__name__)
 @dataclass(frozen=True, slots=True)
 class _PendingResult:
     claimed: ClaimedDelivery
-    outcome: AttemptResult
+    result: AttemptResult
     deadline: float  # of the loop's clock
     state: asyncio.Future[str]
 
@@ -60,17 +60,17 @@ class ResultWriter:
         self._pending: list[_PendingResult] = []
         self._write_task: asyncio.Task[None] | None = None
 
-    async def record(self, claimed: ClaimedDelivery, outcome: AttemptResult) -> str:
-        """Write the outcome. Returns the delivery's new state, or LEASE_LOST."""
+    async def record(self, claimed: ClaimedDelivery, result: AttemptResult) -> str:
+        """Write the result. Returns the delivery's new state, or LEASE_LOST."""
         loop = asyncio.get_running_loop()
-        entry = _PendingResult(claimed, outcome, loop.time() + self._write_timeout_s, loop.create_future())
+        entry = _PendingResult(claimed, result, loop.time() + self._write_timeout_s, loop.create_future())
         self._pending.append(entry)
         if self._write_task is None:
             self._write_task = asyncio.create_task(self._write_all())
         return await entry.state
 
     async def close(self) -> None:
-        """Stop; outcomes that are not written yet are lost."""
+        """Stop; results that are not written yet are lost."""
         if self._write_task is not None:
             self._write_task.cancel()
             await asyncio.gather(self._write_task, return_exceptions=True)
@@ -92,7 +92,7 @@ class ResultWriter:
             self._requeue(batch)
             await asyncio.sleep(RETRY_S)
         except Exception:
-            if len(batch) > 1:  # one outcome failed: write the others separately
+            if len(batch) > 1:  # one result failed: write the others separately
                 for entry in batch:
                     await self._write([entry])
                 return
@@ -102,7 +102,7 @@ class ResultWriter:
             _set_results(batch, states)
 
     def _requeue(self, batch: list[_PendingResult]) -> None:
-        """Requeue outcomes with time left; the others are lost."""
+        """Requeue results with time left; the others are lost."""
         now = asyncio.get_running_loop().time()
         late = [entry for entry in batch if entry.deadline <= now]
         if late:
@@ -111,16 +111,16 @@ class ResultWriter:
         self._pending[:0] = [entry for entry in batch if entry.deadline > now]
 
     async def _write_one(self, connection: AsyncConnection, entry: _PendingResult) -> str:
-        claimed, outcome = entry.claimed, entry.outcome
-        result = await store.write_outcome(connection, claimed, outcome, self._now(), self._random())
-        if result is None:
+        claimed, result = entry.claimed, entry.result
+        written = await store.write_result(connection, claimed, result, self._now(), self._random())
+        if written is None:
             return LEASE_LOST
-        reason = _disabled_reason(claimed, outcome, failing=result.channel_failing)
+        reason = _disabled_reason(claimed, result, failing=written.channel_failing)
         if reason is not None and await channels.disable(connection, claimed.channel_id, reason):
             data = {"reason": reason.value, "deliveryId": claimed.id}
             await record(connection, Actor(claimed.org_id), "channel.disabled", claimed.channel_id, data, claimed.id)
             log.warning("channel disabled", channel_id=claimed.channel_id, reason=reason.value)
-        return result.state.value
+        return written.state.value
 
 
 def _set_results(batch: list[_PendingResult], states: list[str]) -> None:
@@ -129,18 +129,18 @@ def _set_results(batch: list[_PendingResult], states: list[str]) -> None:
             entry.state.set_result(state)
 
 
-def _disabled_reason(claimed: ClaimedDelivery, outcome: AttemptResult, *, failing: bool) -> DisabledReason | None:
-    """Why to disable the channel, None otherwise. A test never does: its caller sees the outcome."""
+def _disabled_reason(claimed: ClaimedDelivery, result: AttemptResult, *, failing: bool) -> DisabledReason | None:
+    """Why to disable the channel, None otherwise. A test never does: its caller sees the result."""
     if claimed.is_test:
         return None
-    if outcome.endpoint_gone:
+    if result.endpoint_gone:
         return DisabledReason.GONE
     return DisabledReason.FAILING if failing else None
 
 
 SLOTS: Final = 128
 TEST_SLOTS: Final = 16
-ATTEMPT_TIMEOUT_S: Final = 20.0  # of an attempt; the rest of the lease remains to write the outcome
+ATTEMPT_TIMEOUT_S: Final = 20.0  # of an attempt; the rest of the lease remains to write the result
 _RANDOM_STEPS: Final = 1 << 20
 
 
@@ -196,7 +196,7 @@ class Sender:
         self.metrics = metrics
         self._slots = slots
         self._now = now
-        self._outcome_writer = ResultWriter(database, lease, self.now, random)
+        self._result_writer = ResultWriter(database, lease, self.now, random)
         self._in_flight: set[asyncio.Task[AttemptResult]] = set()
         self._tests: set[asyncio.Task[AttemptResult]] = set()
         metrics.in_flight.set_function(lambda: len(self._in_flight) + len(self._tests))
@@ -229,7 +229,7 @@ class Sender:
         return await store.insert_single(connection, channel, message, self.now())
 
     async def test(self, claimed: ClaimedDelivery) -> AttemptResult:
-        """Make the attempt; returns its outcome."""
+        """Make the attempt; returns its result."""
         return await asyncio.shield(self._start(claimed, self._tests))
 
     def start(self, claimed: ClaimedDelivery) -> asyncio.Task[AttemptResult]:
@@ -264,7 +264,7 @@ class Sender:
             for task in unfinished:
                 task.cancel()
             await asyncio.gather(*unfinished, return_exceptions=True)
-        await self._outcome_writer.close()
+        await self._result_writer.close()
 
     async def _claim(self, ids: Sequence[str]) -> list[ClaimedDelivery]:
         if not ids:
@@ -276,12 +276,12 @@ class Sender:
             return []  # they are stored; the worker sends them
 
     async def _deliver(self, claimed: ClaimedDelivery) -> AttemptResult:
-        outcome = await self._attempt(claimed)
-        result = await self._outcome_writer.record(claimed, outcome)
-        self.metrics.attempts.labels(claimed.kind.value, result).inc()
-        if outcome.service_fault:
+        result = await self._attempt(claimed)
+        state = await self._result_writer.record(claimed, result)
+        self.metrics.attempts.labels(claimed.kind.value, state).inc()
+        if result.service_fault:
             self.metrics.faults.labels(claimed.kind.value).inc()
-        return outcome
+        return result
 
     async def _attempt(self, claimed: ClaimedDelivery) -> AttemptResult:
         if claimed.config is None:
@@ -318,7 +318,7 @@ def _delivery_result(queued: EnqueueResult, task: asyncio.Task[AttemptResult] | 
     return DeliveryResult(queued.channel_id, queued.kind, delivered=error is None, error=error)
 
 
-def _error(outcome: AttemptResult) -> str | None:
-    if outcome.ok:
+def _error(result: AttemptResult) -> str | None:
+    if result.ok:
         return None
-    return outcome.detail if outcome.permanent else QUEUED
+    return result.detail if result.permanent else QUEUED

@@ -70,15 +70,15 @@ def build_request(config: ChatAConfig, outgoing: OutgoingMessage, api_url: str) 
 
 def interpret_reply(config: ChatAConfig, reply: HttpReply, now: datetime) -> AttemptResult:
     """A bot always gets a 200; the body has the result."""
-    outcome = from_reply(reply, now)
-    if not outcome.ok or config.webhook_url is not UNSET:
-        return outcome
+    result = from_reply(reply, now)
+    if not result.ok or config.webhook_url is not UNSET:
+        return result
     try:
         response = msgspec.json.decode(reply.body, type=_BotResponse)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return AttemptResult(False, "The platform's response is not valid.")
     if response.ok:
-        return outcome
+        return result
     if response.error in _TRANSIENT_ERRORS:
         return AttemptResult(False, "The platform is temporarily unavailable.")
     return AttemptResult(

@@ -61,15 +61,15 @@ def build_request(config: ChatBConfig, outgoing: OutgoingMessage) -> HttpRequest
 
 def interpret_reply(_config: ChatBConfig, reply: HttpReply, now: datetime) -> AttemptResult:
     """The body of a 429 has a more exact wait than its header."""
-    outcome = from_reply(reply, now)
+    result = from_reply(reply, now)
     if reply.status != _TOO_MANY_REQUESTS:
-        return outcome
+        return result
     try:
         wait = msgspec.json.decode(reply.body, type=_RateLimitBody).retry_after
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return outcome
+        return result
     seconds = clamp_wait(wait) if math.isfinite(wait) else None
-    return AttemptResult(False, outcome.detail, retry_after_s=seconds)
+    return AttemptResult(False, result.detail, retry_after_s=seconds)
 
 
 def embed(message: Message) -> dict[str, Any]:

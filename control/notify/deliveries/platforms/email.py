@@ -41,7 +41,7 @@ class Recipients:
 
     @classmethod
     def restore(cls, delivery_id: str, addresses: Sequence[str], recipient_progress: str) -> "Recipients":
-        """Restore from an earlier outcome's `recipient_progress`; marks of others than `addresses` are ignored."""
+        """Restore from an earlier result's `recipient_progress`; marks of others than `addresses` are ignored."""
         marks = set(recipient_progress.split())
         delivered = frozenset(one for one in addresses if "+" + _mark(delivery_id, one) in marks)
         refused = frozenset(one for one in addresses if "-" + _mark(delivery_id, one) in marks)
@@ -58,8 +58,8 @@ class Recipients:
         refused = self.refused | frozenset(one for one, code in codes.items() if code >= MIN_PERMANENT_CODE)
         return replace(self, delivered=delivered, refused=refused, codes=tuple(codes.values()))
 
-    def outcome(self) -> AttemptResult:
-        """The outcome of all attempts so far."""
+    def result(self) -> AttemptResult:
+        """The result of all attempts so far."""
         code = f" (SMTP {min(self.codes)})" if self.codes else ""
         some = f"Delivered to {len(self.delivered)} of {len(self.addresses)} recipients"
         if self.pending:
@@ -97,7 +97,7 @@ async def send(
         return _service_fault("No SMTP server is configured.")
     recipients = Recipients.restore(outgoing.id, config.to, outgoing.recipient_progress)
     if not recipients.pending:
-        return recipients.outcome()
+        return recipients.result()
     try:
         mail = to_bytes(compose(config, outgoing, server.sender))
     except ValueError:
@@ -107,8 +107,8 @@ async def send(
     except EgressError as failure:
         return _service_fault(f"The mail server is unreachable: {failure.detail}")
     except (aiosmtplib.SMTPException, OSError) as error:  # OSError includes TimeoutError
-        return _failure_outcome(error)
-    return recipients.with_results(refused).outcome()
+        return _failure_result(error)
+    return recipients.with_results(refused).result()
 
 
 def compose(config: EmailConfig, outgoing: OutgoingMessage, sender: str) -> EmailMessage:
@@ -177,7 +177,7 @@ def html_body(message: Message) -> str:
     )
 
 
-def _failure_outcome(error: Exception) -> AttemptResult:
+def _failure_result(error: Exception) -> AttemptResult:
     """Shows SMTP codes, but no text of the server."""
     if isinstance(error, aiosmtplib.SMTPResponseException) and error.code > 0:
         permanent = error.code >= MIN_PERMANENT_CODE

@@ -38,11 +38,11 @@ async def send(kind: Kind, config: Config, outgoing: OutgoingMessage, transports
     """
     if isinstance(config, EmailConfig):
         return await email.send(config, outgoing, transports.mail_egress, transports.mail)
-    outcome = await _post(_HTTP_PLATFORMS[kind], config, outgoing, transports)
-    if kind is Kind.PAGER and outgoing.message.passing and outcome.ok:
+    result = await _post(_HTTP_PLATFORMS[kind], config, outgoing, transports)
+    if kind is Kind.PAGER and outgoing.message.passing and result.ok:
         resolved = msgspec.structs.replace(outgoing.message, resolved=True)
         return await _post(_HTTP_PLATFORMS[kind], config, replace(outgoing, message=resolved), transports)
-    return outcome
+    return result
 
 
 async def _post(

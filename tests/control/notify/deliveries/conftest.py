@@ -94,9 +94,9 @@ class Post:
         async with self.database.write() as connection:
             return await claim_due(connection, self.clock(), limit=limit, concurrency=places)
 
-    async def settle(self, claimed: ClaimedDelivery, outcome: AttemptResult) -> store.OutcomeResult | None:
+    async def settle(self, claimed: ClaimedDelivery, outcome: AttemptResult) -> store.WrittenResult | None:
         async with self.database.write() as connection:
-            return await store.write_outcome(connection, claimed, outcome, self.clock(), 0.5)
+            return await store.write_result(connection, claimed, outcome, self.clock(), 0.5)
 
     async def listed(self, state: State | None = None) -> list[DeliveryView]:
         """Oldest first."""

@@ -159,13 +159,13 @@ async def test_only_deferred_recipients_are_retried() -> None:
 
 def test_recipient_marks_fit_their_column_and_drop_former_recipients() -> None:
     addresses = [f"{number}@example.org" for number in range(MAX_RECIPIENTS)]
-    outcome = Recipients("dlv_1", addresses).with_results(dict.fromkeys(addresses[1:], 550)).outcome()
+    outcome = Recipients("dlv_1", addresses).with_results(dict.fromkeys(addresses[1:], 550)).result()
     assert len(outcome.recipient_progress) <= MAX_TAKEN_LENGTH
     assert Recipients.restore("dlv_1", addresses, outcome.recipient_progress).pending == []
     assert Recipients.restore("dlv_2", addresses, outcome.recipient_progress).pending == addresses
     other = Recipients.restore("dlv_1", [addresses[0], "new@example.org"], outcome.recipient_progress)
     assert other.pending == ["new@example.org"]
-    assert len(other.with_results({}).outcome().recipient_progress.split()) == 2
+    assert len(other.with_results({}).result().recipient_progress.split()) == 2
 
 
 async def test_what_the_operator_has_to_see_to(monkeypatch: pytest.MonkeyPatch, unused_tcp_port: int) -> None:

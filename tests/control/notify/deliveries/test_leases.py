@@ -23,7 +23,7 @@ from control.notify.deliveries.leases import (
 )
 from control.notify.deliveries.outbox import ChannelIds, enqueue
 from control.notify.deliveries.rules import MAX_ATTEMPTS, RETRY_DELAYS_S, AttemptResult
-from control.notify.deliveries.store import MAX_CONCURRENT_TESTS, TEST_RETRY_AFTER_S, WORKER_DELAY, OutcomeResult
+from control.notify.deliveries.store import MAX_CONCURRENT_TESTS, TEST_RETRY_AFTER_S, WORKER_DELAY, WrittenResult
 from control.notify.message import Message
 from tests.chassis.auth.tenants import new_tenant
 from tests.control.notify.deliveries.conftest import FAILED, MESSAGE, OK, Post
@@ -74,7 +74,7 @@ async def test_a_delivery_with_an_expired_lease_is_sent_again_under_its_id(post:
     (again,) = await post.claim()
     assert (again.id, again.attempts, again.claims) == (lost.id, 0, 2)
     assert await post.settle(lost, OK) is None  # the late one changes nothing
-    assert await post.settle(again, OK) == OutcomeResult(State.DONE)
+    assert await post.settle(again, OK) == WrittenResult(State.DONE)
 
 
 async def test_an_interrupted_attempt_waits_as_long_as_the_one_before_it_and_is_not_counted(post: Post) -> None:
@@ -112,7 +112,7 @@ async def test_an_outcome_from_before_a_redelivery_is_ignored(post: Post) -> Non
     assert (again.attempts, again.claims) == (0, 3)
     assert await post.settle(early, OK) is None
     assert await post.settle(later, OK) is None
-    assert await post.settle(again, OK) == OutcomeResult(State.DONE)
+    assert await post.settle(again, OK) == WrittenResult(State.DONE)
 
 
 async def test_delivered_recipients_are_stored_and_reset_the_failing_period(post: Post) -> None:
@@ -249,7 +249,7 @@ async def test_expired_messages_are_not_sent(post: Post) -> None:
     await queued(post, until_s=10)
     (claimed,) = await post.claim()
     post.clock.pass_by(10)
-    assert await post.settle(claimed, FAILED) == OutcomeResult(State.CANCELLED), "an attempt that fails is the last"
+    assert await post.settle(claimed, FAILED) == WrittenResult(State.CANCELLED), "an attempt that fails is the last"
 
 
 async def test_obsolete_messages_are_not_redelivered(post: Post) -> None:

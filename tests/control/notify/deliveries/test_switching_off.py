@@ -21,7 +21,7 @@ async def attempted(post: Post, channel: Channel, days: float, outcome: AttemptR
     async with post.database.write() as connection:
         (id_,) = await store.insert(connection, [channel], MESSAGE, post.clock())
         (claimed,) = await claim_by_id(connection, [id_], post.clock(), concurrency=ALL)
-    await post.sender._outcome_writer.record(claimed, outcome)
+    await post.sender._result_writer.record(claimed, outcome)
 
 
 async def test_disabling_a_channel_cancels_its_waiting_deliveries(post: Post) -> None:
@@ -38,7 +38,7 @@ async def test_disabling_a_channel_cancels_its_waiting_deliveries(post: Post) ->
                 await channels.delete(connection, channel)
         found = {one.id: one for one in await post.listed()}
         assert (found[waiting].state, found[waiting].detail) == (State.CANCELLED, f"The channel was {how}.")
-        cancelled = store.OutcomeResult(State.CANCELLED)
+        cancelled = store.WrittenResult(State.CANCELLED)
         assert (claimed.id, await post.settle(claimed, FAILED)) == (first[0].delivery_id, cancelled)  # no further one
 
 
@@ -97,7 +97,7 @@ async def test_five_days_of_failures_without_a_success_disable_a_channel(post: P
 async def record_test(post: Post, channel: Channel, outcome: AttemptResult) -> None:
     async with post.database.write() as connection:
         claimed = await store.insert_single(connection, channel, MESSAGE, post.clock())
-    await post.sender._outcome_writer.record(claimed, outcome)
+    await post.sender._result_writer.record(claimed, outcome)
 
 
 async def test_a_successful_test_resets_the_failing_period(post: Post) -> None:

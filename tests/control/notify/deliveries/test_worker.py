@@ -98,14 +98,14 @@ async def test_deliveries_continue_through_database_outages(
     post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("control.notify.deliveries.sender.RETRY_S", 0.01)
-    real, failures = store.write_outcome, iter([True, True, False])
+    real, failures = store.write_result, iter([True, True, False])
 
     async def flaky(*args: object) -> object:
         if next(failures):
             raise DatabaseUnavailable
         return await real(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(store, "write_outcome", flaky)
+    monkeypatch.setattr(store, "write_result", flaky)
     await post.channel(receiver.url())
     assert (await post.sender.send_now(await post.queue()))[0].delivered is True
     assert (await post.one()).state is State.DONE
@@ -122,8 +122,8 @@ async def test_a_delivery_is_sent_again_if_its_outcome_is_not_written_in_time(
     queued = await post.queue()
     with monkeypatch.context() as patched:
         patched.setattr("control.notify.deliveries.sender.RETRY_S", 0.01)
-        patched.setattr(post.sender._outcome_writer, "_write_timeout_s", 0.05)
-        patched.setattr(store, "write_outcome", away)
+        patched.setattr(post.sender._result_writer, "_write_timeout_s", 0.05)
+        patched.setattr(store, "write_result", away)
         assert (await post.sender.send_now(queued))[0].delivered is True
     assert (await post.one()).state is State.SENDING
     post.clock.pass_by(LEASE.total_seconds() + 1)
@@ -141,16 +141,16 @@ async def test_an_outcome_that_cannot_be_written_does_not_affect_others(
     odd = await post.channel(receiver.url())
     for _ in range(5):
         await post.channel(receiver.url())
-    real = store.write_outcome
+    real = store.write_result
 
     async def settle_but_one(
         connection: AsyncConnection, claimed: ClaimedDelivery, *rest: Any
-    ) -> store.OutcomeResult | None:
+    ) -> store.WrittenResult | None:
         if claimed.channel_id == odd.id:
             raise ValueError("odd")
         return await real(connection, claimed, *rest)
 
-    monkeypatch.setattr(store, "write_outcome", settle_but_one)
+    monkeypatch.setattr(store, "write_result", settle_but_one)
     await post.sender.send_now(await post.queue())
     states = {one.channel_id: one.state for one in await post.listed()}
     assert states.pop(odd.id) is State.SENDING
