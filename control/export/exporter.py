@@ -28,8 +28,8 @@ from chassis.auth.tables import projects
 from chassis.clickhouse.errors import StoreError
 from chassis.db.database import Database, DatabaseUnavailable, to_milliseconds
 from control.export import run_store, store
-from control.export.destination import Destination, KeyTaken, OpenDestination
-from control.export.destinations.interfaces import LoadError, ObjectStoreError
+from control.export.destination import Destination
+from control.export.destinations.interfaces import DestinationError
 from control.export.model import Attempt, Checkpoint, Intent, Run, RunStatus, Sink, SinkKind, Stream, find_missing
 from control.export.run_store import CheckpointChanged
 from control.export.store import LeaseHeld
@@ -95,7 +95,7 @@ class Exporter:
         database: Database,
         secret_box: SecretBox,
         readers: Mapping[Stream, StreamReader],
-        open_destination: OpenDestination,
+        open_destination: Callable[[Sink], Destination],
         metrics: WarehouseMetrics,
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -163,7 +163,7 @@ class Exporter:
             try:
                 self._open_destination(sink)
                 self._wrong[known] = None
-            except (ObjectStoreError, LoadError) as error:
+            except DestinationError as error:
                 self._wrong[known] = error.detail
         return self._wrong[known]
 
@@ -186,7 +186,7 @@ class Exporter:
                 batches += 1
                 if not has_more:
                     break
-        except (ObjectStoreError, LoadError, KeyTaken) as error:
+        except DestinationError as error:
             run = replace(run, status=RunStatus.FAILED, error=error.detail)
         except CheckpointChanged:
             run = replace(run, status=RunStatus.FAILED, error=TAKEN_OVER)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
@@ -43,7 +44,7 @@ from control.export.bodies import (
     sink_body,
     stream_body,
 )
-from control.export.destination import DestinationOpener
+from control.export.destination import open_destination
 from control.export.exporter import EndedRun, Exporter, SinkDisabled, WarehouseMetrics
 from control.export.model import Sink, Stream
 from control.export.store import LeaseHeld
@@ -262,7 +263,7 @@ def build_warehouse_routes(
         context.database,
         secret_box,
         _readers(context, clickhouse),
-        DestinationOpener(egress),
+        partial(open_destination, egress),
         WarehouseMetrics(registry),
     )
     scheduler = WarehouseScheduler(context.database, exporter, interval_s)

@@ -14,7 +14,7 @@ from typing import Final
 from yarl import URL
 
 from control.export.destinations import replies
-from control.export.destinations.interfaces import ObjectStoreError, StoredObject
+from control.export.destinations.interfaces import DestinationError, StoredObject
 from control.export.destinations.s3 import encode_path
 from control.outbound.egress import Egress, EgressError, HttpReply
 
@@ -25,7 +25,7 @@ CONTENT_TYPE: Final = "application/vnd.apache.parquet"
 
 class AzureStore:
     """One container. `base_url`: of the container, without a slash at its end. One of `account_key` and `sas_token`.
-    Raises ObjectStoreError for a key that is not base64.
+    Raises DestinationError for a key that is not base64.
     """
 
     def __init__(
@@ -93,4 +93,4 @@ def _decoded(account_key: str) -> bytes:
     try:
         return base64.b64decode(account_key, validate=True)
     except (binascii.Error, ValueError):
-        raise ObjectStoreError("config.accountKey is not base64.", permanent=True) from None
+        raise DestinationError("config.accountKey is not base64.", permanent=True) from None

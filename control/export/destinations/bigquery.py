@@ -25,7 +25,7 @@ from joserfc.jwk import RSAKey
 from msgspec import UnsetType
 from yarl import URL
 
-from control.export.destinations.interfaces import ExportedFile, LoadError, server_url
+from control.export.destinations.interfaces import DestinationError, ExportedFile, endpoint_url, given
 from control.export.model import BigQueryConfig
 from control.export.streams.schemas import ColumnType, StreamSchema
 from control.outbound.egress import Egress, EgressError, HttpReply
@@ -93,10 +93,10 @@ class BigQuery:
         self._egress = egress
         self._account = account
         self._now = now
-        self._credentials, self._key = _read_credentials(_given(config.credentials_json))
+        self._credentials, self._key = _read_credentials(given(config.credentials_json))
         self._token: tuple[float, str] | None = None
-        self._base_url = server_url(config.endpoint)
-        self._jobs_path = f"bigquery/v2/projects/{_given(config.project_id)}/jobs"
+        self._base_url = str(endpoint_url(config.endpoint)).rstrip("/")
+        self._jobs_path = f"bigquery/v2/projects/{given(config.project_id)}/jobs"
 
     async def load(self, file: ExportedFile) -> str:
         """As `Loader` has it. Returns the id of the job."""
@@ -107,13 +107,13 @@ class BigQuery:
             if failure is None:
                 return job_id
             if not failure.is_earlier:
-                raise LoadError(
+                raise DestinationError(
                     f"BigQuery could not load the file ({failure.reason}): check the table and the rights of the "
                     "service account.",
                     permanent=True,
                 )
             number = max(number + 1, await self._find_last(file) if number == 1 else 0)
-        raise LoadError("BigQuery could not load the file, and does not take it again.", permanent=True)
+        raise DestinationError("BigQuery could not load the file, and does not take it again.", permanent=True)
 
     async def _find_last(self, file: ExportedFile) -> int:
         """The number of the last job of a file whose first one exists: they are made one after another, so it is
@@ -155,7 +155,7 @@ class BigQuery:
         deadline = time.monotonic() + JOB_S
         while status.state != "DONE":
             if time.monotonic() > deadline:
-                raise LoadError("BigQuery does not finish the load job.")
+                raise DestinationError("BigQuery does not finish the load job.")
             found = await self._job(job_id)
             if found.status != 200:
                 raise _refused(found)
@@ -168,10 +168,10 @@ class BigQuery:
         return _Failure(reason if _REASON.fullmatch(reason) else "unknown", is_earlier)
 
     def _definition(self, job_id: str, schema: StreamSchema) -> dict[str, Any]:
-        project, reference = _given(self._config.project_id), {"jobId": job_id}
+        project, reference = given(self._config.project_id), {"jobId": job_id}
         if not isinstance(self._config.location, UnsetType):
             reference["location"] = self._config.location
-        table = {"projectId": project, "datasetId": _given(self._config.dataset), "tableId": schema.table}
+        table = {"projectId": project, "datasetId": given(self._config.dataset), "tableId": schema.table}
         fields = [{"name": one.name, "type": _TYPES[one.type], "mode": "NULLABLE"} for one in schema.columns]
         load = {
             "destinationTable": table,
@@ -191,7 +191,7 @@ class BigQuery:
             headers["Content-Type"] = content_type
             return await self._egress.post(url, body, headers, account=self._account)
         except EgressError as error:
-            raise LoadError(f"BigQuery was not reached. {error.detail}", permanent=error.permanent) from error
+            raise DestinationError(f"BigQuery was not reached. {error.detail}", permanent=error.permanent) from error
 
     async def _access_token(self) -> str:
         if self._token is not None and time.monotonic() < self._token[0]:
@@ -210,14 +210,14 @@ class BigQuery:
         try:
             reply = await self._egress.post_form(uri, form, {"Accept": "application/json"}, account=self._account)
         except EgressError as error:
-            raise LoadError(f"Google was not reached. {error.detail}", permanent=error.permanent) from error
+            raise DestinationError(f"Google was not reached. {error.detail}", permanent=error.permanent) from error
         if reply.status != 200:
             is_refused = 400 <= reply.status < 500 and reply.status not in (408, 429)
-            raise LoadError("Google gave no access token for the service account.", permanent=is_refused)
+            raise DestinationError("Google gave no access token for the service account.", permanent=is_refused)
         try:
             token = msgspec.json.decode(reply.body, type=_Token)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise LoadError("Google gave no access token for the service account.") from None
+            raise DestinationError("Google gave no access token for the service account.") from None
         self._token = time.monotonic() + token.expires_in - _RENEWED_S, token.access_token
         return token.access_token
 
@@ -233,18 +233,20 @@ def _job_id(file: ExportedFile, number: int) -> str:
     return file.id if number == 1 else f"{file.id}-{number}"
 
 
-def _refused(reply: HttpReply) -> LoadError:
+def _refused(reply: HttpReply) -> DestinationError:
     match reply.status:
         case 401 | 403:
-            return LoadError("BigQuery refused the service account, or its rights do not suffice.", permanent=True)
+            return DestinationError(
+                "BigQuery refused the service account, or its rights do not suffice.", permanent=True
+            )
         case 404:
-            return LoadError("The project or the dataset does not exist.", permanent=True)
+            return DestinationError("The project or the dataset does not exist.", permanent=True)
         case 408 | 429 | 503:
-            return LoadError("BigQuery is busy.")
+            return DestinationError("BigQuery is busy.")
         case status if status >= 500:
-            return LoadError("BigQuery has failed.")
+            return DestinationError("BigQuery has failed.")
         case status:
-            return LoadError(f"BigQuery refused the load job with status {status}.", permanent=True)
+            return DestinationError(f"BigQuery refused the load job with status {status}.", permanent=True)
 
 
 def _decode(reply: HttpReply) -> _Job:
@@ -262,10 +264,4 @@ def _read_credentials(text: str) -> tuple[_Credentials, RSAPrivateKey]:
             return credentials, key
     except (msgspec.MsgspecError, ValueError, TypeError, UnsupportedAlgorithm):
         pass
-    raise LoadError("config.credentialsJson is not the key file of a service account.", permanent=True)
-
-
-def _given(value: str | UnsetType) -> str:
-    if isinstance(value, UnsetType):
-        raise LoadError("The config is not complete.", permanent=True)
-    return value
+    raise DestinationError("config.credentialsJson is not the key file of a service account.", permanent=True)

@@ -3,14 +3,18 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from msgspec import UnsetType
+from yarl import URL
+
 from control.export.streams.schemas import StreamSchema
 from control.outbound.egress_policy import parse_url
 
 
-class ObjectStoreError(Exception):
-    """The store did not do what was asked of it; perhaps it did, and the answer was lost. The message is for the
-    tenant: general words, without an address or a credential, and of a response at most the name of a region or the
-    code of an error. `permanent`: the same attempt fails again until the config or the store is changed.
+class DestinationError(Exception):
+    """The object store or the warehouse did not do what was asked of it; perhaps it did, and the answer was lost. The
+    message is for the tenant: what a person can act on, without an address, a credential or a row, and of a response
+    at most the name of a region or the code of an error. `permanent`: the same attempt fails again until the config or
+    the other side is changed.
     """
 
     def __init__(self, detail: str, *, permanent: bool = False) -> None:
@@ -33,20 +37,8 @@ class ObjectStore(Protocol):
     async def put_new(self, key: str, body: bytes, row_digest: str) -> StoredObject | None:
         """Store an object unless the key exists, which the store decides (a conditional put), or, where it cannot, a
         look before the put and one after it. None: it was stored; else the object that exists. Raises
-        ObjectStoreError.
+        DestinationError.
         """
-
-
-class LoadError(Exception):
-    """The warehouse did not load the rows; perhaps it did, and the answer was lost. The message is for the tenant: what
-    a person can act on, without an address, a credential, a row, or more of a response than a code. `permanent`: the
-    same attempt fails again until the config or the warehouse is changed.
-    """
-
-    def __init__(self, detail: str, *, permanent: bool = False) -> None:
-        super().__init__(detail)
-        self.detail = detail
-        self.permanent = permanent
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +58,23 @@ class Loader(Protocol):
 
     async def load(self, file: ExportedFile) -> str:
         """Create the table of the stream if it is missing, add columns that it lacks, and load the file. Loading the
-        same file again changes nothing. Returns what names the load for a person. Raises LoadError.
+        same file again changes nothing. Returns what names the load for a person. Raises DestinationError.
         """
 
 
-def server_url(endpoint: str) -> str:
-    """The URL of an API as other URLs begin, without a slash at its end. Raises LoadError."""
+def endpoint_url(endpoint: str) -> URL:
+    """The URL of a server. Raises DestinationError."""
     try:
         url = parse_url(endpoint, allow_http=True)  # whether http is allowed is the client's matter
     except ValueError:
         url = None
     if url is None or url.query_string:
-        raise LoadError("config.endpoint is not a URL of a server.", permanent=True)
-    return str(url).rstrip("/")
+        raise DestinationError("config.endpoint is not a URL of a server.", permanent=True)
+    return url
+
+
+def given(value: str | UnsetType) -> str:
+    """A value that a complete config has. Raises DestinationError."""
+    if isinstance(value, UnsetType):
+        raise DestinationError("The config is not complete.", permanent=True)
+    return value

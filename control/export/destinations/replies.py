@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from control.export.destinations.interfaces import ObjectStoreError
+from control.export.destinations.interfaces import DestinationError
 from control.outbound.egress import EgressError, HttpReply
 
 MISSING: Final = "The bucket or container does not exist."
@@ -124,7 +124,7 @@ def error_code(reply: HttpReply) -> str:
     return "" if found is None else found[1].decode()
 
 
-def failed(reply: HttpReply, *, region: str = "", has_condition: bool = False) -> ObjectStoreError:
+def failed(reply: HttpReply, *, region: str = "", has_condition: bool = False) -> DestinationError:
     """An answer that is neither success nor an existing key. `region`: of the config. `has_condition`: the request has
     a condition that the config can drop.
     """
@@ -139,7 +139,7 @@ def failed(reply: HttpReply, *, region: str = "", has_condition: bool = False) -
     named = _region(reply)
     if named not in ("", region) and detail in (_REGION, _MALFORMED):
         detail = f"The bucket is in the region {named}: set region to it in the config."
-    return ObjectStoreError(detail, permanent=detail not in TRANSIENT)
+    return DestinationError(detail, permanent=detail not in TRANSIENT)
 
 
 def _by_status(reply: HttpReply, code: str) -> str:
@@ -158,6 +158,6 @@ def _region(reply: HttpReply) -> str:
     return named if len(named) <= 40 and _REGION_NAME.fullmatch(named) else ""
 
 
-def not_reached(error: EgressError) -> ObjectStoreError:
+def not_reached(error: EgressError) -> DestinationError:
     """No answer: whether the object is stored is not known."""
-    return ObjectStoreError(f"The store was not reached. {error.detail}", permanent=error.permanent)
+    return DestinationError(f"The store was not reached. {error.detail}", permanent=error.permanent)

@@ -15,7 +15,7 @@ from typing import Final
 from urllib.parse import quote
 
 from control.export.destinations import replies
-from control.export.destinations.interfaces import ObjectStoreError, StoredObject
+from control.export.destinations.interfaces import DestinationError, StoredObject
 from control.outbound.egress import Egress, EgressError, HttpReply
 
 UNRESERVED: Final = "-_.~"
@@ -148,7 +148,7 @@ class S3Store:
             await asyncio.sleep(_PAUSE_S * attempt)  # S3: another conditional put of the key goes on
         found = await self._find(key)
         if found is None:
-            raise ObjectStoreError(replies.CONTRADICTED)
+            raise DestinationError(replies.CONTRADICTED)
         return found
 
     async def _put_and_read_back(self, key: str, body: bytes, headers: dict[str, str]) -> StoredObject | None:
@@ -160,23 +160,23 @@ class S3Store:
             raise self._failed(reply)
         found = await self._find(key)
         if found is None:
-            raise ObjectStoreError("The store took an object, and then had no such object.")
+            raise DestinationError("The store took an object, and then had no such object.")
         return None if found.row_digest == headers[self._digest_header] else found
 
     async def _find(self, key: str) -> StoredObject | None:
-        """The object under a key, if there is one. Raises ObjectStoreError."""
+        """The object under a key, if there is one. Raises DestinationError."""
         reply = await self._send("HEAD", key, {}, b"")
         if reply.status == 200:
             size = reply.headers.get("Content-Length", "")
             return StoredObject(reply.headers.get(self._digest_header, ""), int(size) if size.isdigit() else 0)
         if reply.status == 404:
             return None
-        with suppress(ObjectStoreError):  # the answer to HEAD has no body, which would name the cause
+        with suppress(DestinationError):  # the answer to HEAD has no body, which would name the cause
             explained = await self._send("GET", key, {"range": "bytes=0-0"}, b"")
             reply = explained if explained.status == reply.status else reply
         raise self._failed(reply)
 
-    def _failed(self, reply: HttpReply) -> ObjectStoreError:
+    def _failed(self, reply: HttpReply) -> DestinationError:
         has_condition = self._conditional and self._scheme is AWS
         return replies.failed(reply, region=self._region, has_condition=has_condition)
 

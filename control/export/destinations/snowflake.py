@@ -27,7 +27,7 @@ from joserfc.jwk import RSAKey
 from msgspec import UnsetType
 from yarl import URL
 
-from control.export.destinations.interfaces import ExportedFile, LoadError, server_url
+from control.export.destinations.interfaces import DestinationError, ExportedFile, endpoint_url, given
 from control.export.model import SnowflakeConfig
 from control.export.streams.schemas import ColumnType, StreamSchema
 from control.outbound.egress import Egress, EgressError, HttpReply
@@ -72,10 +72,12 @@ class Snowflake:
         self._prefix = prefix
         self._now = now
         self._made: set[str] = set()
-        name = _given(config.account)
+        name = given(config.account)
         of_account = f"https://{name}.snowflakecomputing.com"
-        self._base_url = of_account if isinstance(config.endpoint, UnsetType) else server_url(config.endpoint)
-        self._key = _private_key(_given(config.private_key))
+        self._base_url = (
+            of_account if isinstance(config.endpoint, UnsetType) else str(endpoint_url(config.endpoint)).rstrip("/")
+        )
+        self._key = _private_key(given(config.private_key))
 
     async def load(self, file: ExportedFile) -> str:
         """As `Loader` has it."""
@@ -85,10 +87,10 @@ class Snowflake:
                 await self._execute(f"{file.id}/{file.schema.version}/{number}", statement)
             self._made.add(table)
         if file.key is None:
-            raise LoadError("The file is not in the object store.", permanent=True)
+            raise DestinationError("The file is not in the object store.", permanent=True)
         name = file.key.removeprefix(self._prefix).replace("\\", "\\\\").replace("'", "\\'")
         copy = (
-            f"COPY INTO {table} FROM @{_given(self._config.stage)} FILES = ('{name}')"
+            f"COPY INTO {table} FROM @{given(self._config.stage)} FILES = ('{name}')"
             " FILE_FORMAT = (TYPE = PARQUET USE_LOGICAL_TYPE = TRUE)"
             " MATCH_BY_COLUMN_NAME = CASE_INSENSITIVE ON_ERROR = ABORT_STATEMENT"
         )
@@ -96,14 +98,14 @@ class Snowflake:
         return table
 
     async def _execute(self, name: str, statement: str) -> None:
-        """Run a statement to its end; sent again under the same name it is run once. Raises LoadError."""
+        """Run a statement to its end; sent again under the same name it is run once. Raises DestinationError."""
         config = self._config
         body: dict[str, Any] = {
             "statement": statement,
             "timeout": STATEMENT_S,
-            "warehouse": _given(config.warehouse),
-            "database": _given(config.database),
-            "schema": _given(config.schema),
+            "warehouse": given(config.warehouse),
+            "database": given(config.database),
+            "schema": given(config.schema),
         }
         if not isinstance(config.role, UnsetType):
             body["role"] = config.role
@@ -114,7 +116,7 @@ class Snowflake:
         while reply.status == 202:
             handle = _decode(reply).statement_handle
             if _HANDLE.fullmatch(handle) is None or asyncio.get_running_loop().time() > deadline:
-                raise LoadError("Snowflake does not finish the statement.")
+                raise DestinationError("Snowflake does not finish the statement.")
             await asyncio.sleep(_POLL_S)
             reply = await self._call(f"{self._base_url}/api/v2/statements/{handle}", None)
         if reply.status != 200:
@@ -132,14 +134,14 @@ class Snowflake:
                 return await self._egress.get(url, headers, account=self._account)
             return await self._egress.post(url, body, headers, account=self._account)
         except EgressError as error:
-            raise LoadError(f"Snowflake was not reached. {error.detail}", permanent=error.permanent) from error
+            raise DestinationError(f"Snowflake was not reached. {error.detail}", permanent=error.permanent) from error
 
     def _token(self) -> str:
         """A JWT for the public key that is registered with the user."""
         public = self._key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
         fingerprint = "SHA256:" + base64.b64encode(hashlib.sha256(public).digest()).decode()
-        account = _given(self._config.account).split(".")[0].upper()
-        user = f"{account}.{_given(self._config.user).upper()}"
+        account = given(self._config.account).split(".")[0].upper()
+        user = f"{account}.{given(self._config.user).upper()}"
         now = self._now()
         claims = {"iss": f"{user}.{fingerprint}", "sub": user, "iat": now, "exp": now + TOKEN_TIME}
         return jwt.encode({"alg": "RS256"}, claims, RSAKey.import_key(self._key))
@@ -160,18 +162,18 @@ def _refuse(reply: HttpReply) -> NoReturn:
     shown = f" (code {code})" if _CODE.fullmatch(code) else ""
     match reply.status:
         case 401 | 403:
-            raise LoadError(f"Snowflake refused the key of the user{shown}.", permanent=True)
+            raise DestinationError(f"Snowflake refused the key of the user{shown}.", permanent=True)
         case 408 | 429 | 503 | 504:
-            raise LoadError("Snowflake is busy.")
+            raise DestinationError("Snowflake is busy.")
         case 422:
-            raise LoadError(
+            raise DestinationError(
                 f"Snowflake refused the statement{shown}: check the warehouse, the stage, and the rights of the role.",
                 permanent=True,
             )
         case status if status >= 500:
-            raise LoadError(f"Snowflake has failed{shown}.")
+            raise DestinationError(f"Snowflake has failed{shown}.")
         case status:
-            raise LoadError(f"Snowflake answered with status {status}{shown}.", permanent=True)
+            raise DestinationError(f"Snowflake answered with status {status}{shown}.", permanent=True)
 
 
 def _decode(reply: HttpReply) -> _Answer:
@@ -187,11 +189,7 @@ def _private_key(text: str) -> RSAPrivateKey:
     except (ValueError, TypeError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, RSAPrivateKey):
-        raise LoadError("config.privateKey is not an RSA key in PEM (PKCS #8) without a password.", permanent=True)
+        raise DestinationError(
+            "config.privateKey is not an RSA key in PEM (PKCS #8) without a password.", permanent=True
+        )
     return key
-
-
-def _given(value: str | UnsetType) -> str:
-    if isinstance(value, UnsetType):
-        raise LoadError("The config is not complete.", permanent=True)
-    return value

@@ -23,7 +23,7 @@ from control.export import exporter as exporting
 from control.export import run_store, store
 from control.export import task as scheduling
 from control.export.destination import Destination, open_store
-from control.export.destinations.interfaces import ObjectStore, ObjectStoreError, StoredObject
+from control.export.destinations.interfaces import DestinationError, ObjectStore, StoredObject
 from control.export.exporter import Exporter, SinkDisabled, WarehouseMetrics
 from control.export.model import BlobstoreConfig, RunStatus, Sink, SinkKind, Stream
 from control.export.store import LeaseHeld
@@ -143,13 +143,13 @@ class _Store:
         world.on_put()
         self._process.step()
         if world.chance.random() < world.faults:
-            raise ObjectStoreError("The store is busy.")
+            raise DestinationError("The store is busy.")
         existing = world.objects.get(key)
         if existing is None:
             world.objects[key] = row_digest, body
         self._process.step()
         if world.chance.random() < world.faults:
-            raise ObjectStoreError("The store was not reached.")  # after it has written
+            raise DestinationError("The store was not reached.")  # after it has written
         return None if existing is None else StoredObject(existing[0], len(existing[1]))
 
 
@@ -338,8 +338,8 @@ async def test_a_late_put_without_a_condition_replaces_a_batch_by_itself(world: 
             return await super().put(url, body, headers, account=account)
 
     config = structs.replace(COMPLETE, endpoint="https://s3.example.org", path_style=True, conditional_puts=False)
-    store = open_store(config, Pausing(Process(world)), "org")  # type: ignore[arg-type]
-    slow = asyncio.create_task(world.exporter(put=store).export(sink.org_id, sink.id, 1))
+    paused_store = open_store(config, Pausing(Process(world)), "org")  # type: ignore[arg-type]
+    slow = asyncio.create_task(world.exporter(put=paused_store).export(sink.org_id, sink.id, 1))
     await gate.reached.wait()
     world.now += store.LEASE
     if erased:
@@ -386,7 +386,7 @@ async def test_a_store_that_is_away_for_hours_after_it_has_written_stops_nothing
     class Lost:
         async def put_new(self, key: str, body: bytes, row_digest: str) -> StoredObject | None:
             world.objects.setdefault(key, (row_digest, body))
-            raise ObjectStoreError("The store was not reached.")
+            raise DestinationError("The store was not reached.")
 
     for number in range(24):
         world.source.rows = {1: "{}", 2: f"[{number}]"}
