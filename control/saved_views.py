@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 import sqlalchemy as sa
@@ -16,12 +16,10 @@ from chassis.auth.tables import metadata, principals
 from chassis.db.database import UtcTime, text, to_milliseconds
 from chassis.errors import Conflict, Forbidden
 from chassis.http.access import bearer
-from chassis.http.declaration import PageOf, declared_routes, route
+from chassis.http.declaration import Arguments, PageOf, route
 from chassis.http.operation import Tag
-from chassis.http.web import Route
-from control.http.context import HandlerContext
 from control.http.field_types import Name, Timestamp
-from control.routing.arguments import Transaction, control_arguments, page_argument
+from control.routing.arguments import Handlers, Transaction, control_arguments, page_argument
 from control.routing.resource import CALLER_ID, PageReader, Resource, ids, in_project, shown_as
 from proto.identity import MAX_NAME_LENGTH, Role, Scope
 
@@ -52,7 +50,6 @@ _SEGMENT: Final = r"[A-Za-z0-9][!$%&'()*+,.0-9:;=@A-Z_a-z~-]*"
 _QUERY_CHARACTER: Final = r"[!$-.0-;=?-\[\]-~]"  # visible ASCII without " # / < > \
 PATH_PATTERN: Final = rf"^/ui/(?:{_SEGMENT}(?:/{_SEGMENT})*/?)?(?:\?(?:/?{_QUERY_CHARACTER})*/?)?(?!\n)$"
 
-TAG: Final = Tag("saved-views", "Addresses of the page, under a name.")
 PATH: Final = "/orgs/{orgSlug}/projects/{projectSlug}/views"
 EXAMPLE: Final = {
     "name": "Payment, last hour",
@@ -113,16 +110,15 @@ VIEWS: Final = Resource(
 
 
 @dataclass(frozen=True, slots=True)
-class SavedViews:
+class SavedViews(Handlers):
     """Handlers of saved views, and their dependencies."""
 
-    context: HandlerContext
+    TAG: ClassVar = Tag("saved-views", "Addresses of the page, under a name.")
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
+    def arguments(self) -> Arguments:
         page = {PageReader: page_argument(self.context, MAX_VIEWS, MAX_VIEWS)}
-        return declared_routes(self, TAG, control_arguments(self.context, page))
+        return control_arguments(self.context, page)
 
     @route("GET", PATH, bearer(Scope.EXPLORE_READ))
     async def list_saved_views(self, caller: AuthorizationContext, page: PageReader) -> PageOf[SavedView]:

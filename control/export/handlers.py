@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from types import MappingProxyType
-from typing import Final
+from typing import ClassVar, Final
 
 from aiohttp import web
 from msgspec import UNSET
@@ -20,7 +20,7 @@ from chassis.clickhouse import ClickHouse
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict, NotFound
 from chassis.http.access import authorization_context, bearer
-from chassis.http.declaration import Argument, declared_routes, route
+from chassis.http.declaration import Argument, Arguments, route
 from chassis.http.operation import Body, Tag, json_content
 from chassis.http.validation import Issues
 from chassis.http.web import CleanupContext, Route
@@ -57,14 +57,13 @@ from control.export.task import WarehouseScheduler
 from control.http.context import HandlerContext, path_id
 from control.outbound.egress import Egress
 from control.outbound.egress_policy import EgressPolicy
-from control.routing.arguments import Transaction, begin, control_arguments
+from control.routing.arguments import Handlers, Transaction, begin, control_arguments
 from control.secrets.secret_box import SecretBox
 from proto.identity import Scope
 
 SHOWN_RUNS: Final = 100
 MAX_WAIT_S: Final = 5.0  # for another export of a sink: one by schedule mostly takes a moment
 _RETRY_S: Final = 0.2
-TAG: Final = Tag("warehouse", "Export of data streams to object stores and warehouses.")
 PATH: Final = "/orgs/{orgSlug}/warehouse/sinks"
 ONE: Final = PATH + "/{sinkId}"
 _CONFIG: Final = {"bucket": "sluice", "region": "eu-central-1", "accessKeyId": "ID", "secretAccessKey": "SECRET"}
@@ -75,16 +74,15 @@ _WRITE: Final = bearer(Scope.SINKS_WRITE)
 
 
 @dataclass(frozen=True, slots=True)
-class WarehouseSinks:
+class WarehouseSinks(Handlers):
     """Handlers of sinks, and their dependencies."""
 
-    context: HandlerContext
+    TAG: ClassVar = Tag("warehouse", "Export of data streams to object stores and warehouses.")
     secret_box: SecretBox
     exporter: Exporter
 
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        return declared_routes(self, TAG, control_arguments(self.context, {Sink: Argument(self._find)}))
+    def arguments(self) -> Arguments:
+        return control_arguments(self.context, {Sink: Argument(self._find)})
 
     @route("GET", PATH, _READ)
     async def list_warehouse_sinks(self, caller: AuthorizationContext, connection: AsyncConnection) -> SinkList:

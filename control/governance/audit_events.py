@@ -1,8 +1,7 @@
 """`/orgs/{orgSlug}/audit`: list, export."""
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 from aiohttp import web
@@ -11,22 +10,19 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthorizationContext
 from chassis.http.access import bearer
-from chassis.http.declaration import PageOf, declared_routes, route
+from chassis.http.declaration import PageOf, route
 from chassis.http.operation import ResponseSpec, Tag
 from chassis.http.query import Query
-from chassis.http.web import Route
 from control.audit import store
 from control.audit.chain import Event
 from control.audit.store import EventFilter
-from control.http.context import HandlerContext
 from control.http.time_input import TimeRange
-from control.routing.arguments import control_arguments
+from control.routing.arguments import Handlers
 from control.routing.resource import PageReader
 from proto.identity import Scope
 
 MAX_SEQ: Final = 2**53 - 1
 NDJSON: Final = "application/x-ndjson"
-TAG: Final = Tag("audit", "Audit log: who changed what, as one hash chain per organization.")
 PATH: Final = "/orgs/{orgSlug}/audit"
 EXPORTED: Final = ResponseSpec("One event per line, oldest first.", {NDJSON: Event})
 
@@ -41,15 +37,10 @@ class ExportStart(Query, frozen=True, rename="camel"):
     ] = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Audit:
+class Audit(Handlers):
     """Handlers of the audit log, and their dependencies."""
 
-    context: HandlerContext
-
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        return declared_routes(self, TAG, control_arguments(self.context))
+    TAG: ClassVar = Tag("audit", "Audit log: who changed what, as one hash chain per organization.")
 
     @route("GET", PATH, bearer(Scope.AUDIT_READ))
     async def list_audit_events(

@@ -13,7 +13,7 @@ customer or the plan meanwhile can send it again.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 import msgspec
 from aiohttp import web
@@ -23,16 +23,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.model import AuthorizationContext
 from chassis.errors import BadRequest, NotFound
 from chassis.http.access import bearer, public
-from chassis.http.declaration import declared_routes, route
+from chassis.http.declaration import route
 from chassis.http.operation import Tag
-from chassis.http.web import RATE_LIMITS, Route, request_id
+from chassis.http.web import RATE_LIMITS, request_id
 from chassis.limits.limiter import LimitClass
 from control.audit.record import Actor, record
 from control.governance.billing import history, store
 from control.governance.billing.events import CHECKOUT_COMPLETED, PaymentEvent, parse_event
 from control.governance.billing.history import CurrentSubscription, SubscriptionEvent
 from control.governance.billing.store import StoredSubscription
-from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
 from control.identity import organization_repository
 from control.inbound.webhooks.metrics import DeliveryOutcome
@@ -42,7 +41,7 @@ from control.inbound.webhooks.receiver import MAX_EVENT_BYTES, WebhookReceiver
 from control.inbound.webhooks.signatures import verify_payments
 from control.inbound.webhooks.tables import EventSource
 from control.plans import Plans
-from control.routing.arguments import control_arguments
+from control.routing.arguments import Handlers
 from control.routing.resource import shown_as
 from proto.identity import Scope
 
@@ -64,9 +63,6 @@ class PaymentReceipt(msgspec.Struct, frozen=True, rename="camel"):
     reason: Reason | None
 
 
-WEBHOOKS: Final = Tag("webhooks", "What other systems send; every request is authenticated by its signature.")
-
-
 class NotHandled(Exception):
     """The event has no effect, for this reason."""
 
@@ -76,18 +72,14 @@ class NotHandled(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Payments:
+class Payments(Handlers):
     """The handler of payment events, and its dependencies. `secrets`: without one there is no such endpoint."""
 
-    context: HandlerContext
+    TAG: ClassVar = Tag("webhooks", "What other systems send; every request is authenticated by its signature.")
     receiver: WebhookReceiver
     secrets: Sequence[bytes]
     plans: Plans
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
-
-    def routes(self) -> list[Route]:
-        """The route; its guard is the signature."""
-        return declared_routes(self, WEBHOOKS, control_arguments(self.context))
 
     @route("POST", "/webhooks/payments", public(), errors=(400, 401, 404, 413, 429, 503))
     async def receive_payment_event(self, request: web.Request) -> PaymentReceipt:
@@ -230,18 +222,10 @@ class Subscription(msgspec.Struct, frozen=True, rename="camel"):
     current_period_end: Annotated[Timestamp | None, Meta(description="When the paid period ends.")]
 
 
-BILLING: Final = Tag("billing", "The organization's subscription at the payment processor.")
-
-
-@dataclass(frozen=True, slots=True)
-class OrganizationSubscription:
+class OrganizationSubscription(Handlers):
     """The handler of subscriptions, and its dependencies."""
 
-    context: HandlerContext
-
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        return declared_routes(self, BILLING, control_arguments(self.context))
+    TAG: ClassVar = Tag("billing", "The organization's subscription at the payment processor.")
 
     # Its scope: whoever sees the quota sees where it is from, the role BILLING among them.
     @route("GET", "/orgs/{orgSlug}/subscription", bearer(Scope.PROJECTS_READ), errors=(404,))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, ClassVar, Final, TypeVar
 
 import msgspec
 import sqlalchemy as sa
@@ -20,17 +20,16 @@ from chassis.erasures.repository import NewErasure, StoredErasure
 from chassis.erasures.tables import ErasureKind, ErasureState, erasures
 from chassis.errors import Conflict, Unimplemented
 from chassis.http.access import authorization_context, bearer
-from chassis.http.declaration import PageOf, declared_routes, route
+from chassis.http.declaration import PageOf, route
 from chassis.http.operation import Body, ResponseSpec, Tag, json_content
 from chassis.http.validation import Issues
-from chassis.http.web import Route, json_response
+from chassis.http.web import json_response
 from control.audit.record import Actor, record
 from control.export.model import SinkKind, Stream
 from control.export.run_store import list_exported
 from control.governance.erasures.deletion import require_user
-from control.http.context import HandlerContext
 from control.http.field_types import Slug, Timestamp
-from control.routing.arguments import begin, control_arguments
+from control.routing.arguments import Handlers, begin
 from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
 from proto.identity import Scope
 from proto.rfc3339 import parse_rfc3339
@@ -226,7 +225,6 @@ def check_time_range(from_ns: int | None, to_ns: int, path: str, issues: Issues)
         issues.add(path, "Must be before the end of the range; without one, before now.", "range")
 
 
-TAG: Final = Tag("erasures", "Deletions of projects and organizations, and of telemetry by filter.")
 READ_SCOPES: Final = (Scope.AUDIT_READ, Scope.PROJECTS_WRITE)
 PATH: Final = "/orgs/{orgSlug}/erasures"
 NEW: Final = Body(
@@ -239,17 +237,13 @@ ACCEPTED: Final = ResponseSpec(
 
 
 @dataclass(frozen=True, slots=True)
-class Erasures:
+class Erasures(Handlers):
     """Handlers of erasures, and their dependencies. `check_filters` None: explore is not installed here, and erasures
     with filters get 501.
     """
 
-    context: HandlerContext
+    TAG: ClassVar = Tag("erasures", "Deletions of projects and organizations, and of telemetry by filter.")
     check_filters: CheckFilters | None = None
-
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        return declared_routes(self, TAG, control_arguments(self.context))
 
     @route("GET", PATH, bearer(*READ_SCOPES))
     async def list_erasures(self, caller: AuthorizationContext, page: PageReader) -> PageOf[Erasure]:

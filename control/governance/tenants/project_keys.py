@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 import sqlalchemy as sa
@@ -16,19 +16,17 @@ from chassis.auth.tables import project_keys
 from chassis.db.database import format_time
 from chassis.errors import Conflict
 from chassis.http.access import authorization_context, bearer
-from chassis.http.declaration import PageOf, declared_routes, route
+from chassis.http.declaration import Arguments, PageOf, route
 from chassis.http.operation import Tag
 from chassis.http.validation import Issues
-from chassis.http.web import Route
-from control.http.context import HandlerContext, path_id
+from control.http.context import path_id
 from control.http.field_types import Name, Timestamp
 from control.identity import project_key_repository as store
 from control.identity.project_key_repository import IssuedProjectKey, StoredProjectKey
-from control.routing.arguments import Transaction, control_arguments
+from control.routing.arguments import Handlers, Transaction, control_arguments
 from control.routing.resource import PageReader, Resource, ids, in_project, shown_as
 from proto.identity import MAX_KEY_RATE, Scope, format_dsn
 
-TAG: Final = Tag("keys", "Project keys, which authenticate telemetry exports.")
 PATH: Final = "/orgs/{orgSlug}/projects/{projectSlug}/keys"
 ONE: Final = PATH + "/{keyId}"
 _WRITE: Final = bearer(Scope.KEYS_WRITE)
@@ -99,18 +97,17 @@ KEYS: Final = Resource(
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class Keys(Handlers):
     """Handlers of project keys, and their dependencies. `base_url` is the address in DSNs, `default_rate` the requests
     per second of a key by the settings (0: no limit).
     """
 
-    context: HandlerContext
+    TAG: ClassVar = Tag("keys", "Project keys, which authenticate telemetry exports.")
     base_url: str
     default_rate: int = 0
 
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        return declared_routes(self, TAG, replace(control_arguments(self.context), read_body=self._read_body))
+    def arguments(self) -> Arguments:
+        return replace(control_arguments(self.context), read_body=self._read_body)
 
     @route("GET", PATH, bearer(Scope.KEYS_READ), page="KeyPage")
     async def list_keys(self, caller: AuthorizationContext, page: PageReader) -> PageOf[ProjectKey]:

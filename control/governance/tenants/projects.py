@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 from aiohttp import web
@@ -13,22 +13,19 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.model import AuthorizationContext
 from chassis.errors import NotFound
 from chassis.http.access import bearer
-from chassis.http.declaration import PageOf, declared_routes, route
+from chassis.http.declaration import Arguments, PageOf, route
 from chassis.http.operation import ResponseSpec, Tag, json_content
 from chassis.http.validation import Issues
-from chassis.http.web import Route
 from control.governance.erasures import deletion
 from control.governance.erasures.api import Erasure, accepted
-from control.http.context import HandlerContext
 from control.http.field_types import ExemptKey, Name, SensitiveWord, Slug, Timestamp
 from control.identity import organization_repository
 from control.identity.exempt_keys import MAX_EXEMPT_KEYS, find_exempt_key_faults
 from control.identity.organization_repository import MAX_SENSITIVE_WORDS, ResolveOnMerge, StoredProject
-from control.routing.arguments import Transaction, begin, control_arguments
+from control.routing.arguments import Handlers, Transaction, begin, control_arguments
 from control.routing.resource import PageReader, shown_as
 from proto.identity import Scope
 
-TAG: Final = Tag("projects", "Projects of an organization.")
 PATH: Final = "/orgs/{orgSlug}/projects"
 ONE: Final = PATH + "/{projectSlug}"
 _READ: Final = bearer(Scope.PROJECTS_READ)
@@ -109,15 +106,14 @@ DELETED: Final = ResponseSpec(
 
 
 @dataclass(frozen=True, slots=True)
-class Projects:
+class Projects(Handlers):
     """Handlers of projects, and their dependencies. `retention_days`: of the settings, 0: for ever."""
 
-    context: HandlerContext
+    TAG: ClassVar = Tag("projects", "Projects of an organization.")
     retention_days: int = 0
 
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        return declared_routes(self, TAG, replace(control_arguments(self.context), read_body=self._read_body))
+    def arguments(self) -> Arguments:
+        return replace(control_arguments(self.context), read_body=self._read_body)
 
     @route("GET", PATH, _READ)
     async def list_projects(self, caller: AuthorizationContext, page: PageReader) -> PageOf[Project]:

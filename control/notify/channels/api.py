@@ -4,7 +4,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 import sqlalchemy as sa
@@ -15,10 +15,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.model import AuthorizationContext
 from chassis.errors import Forbidden, NotFound
 from chassis.http.access import authorization_context, bearer
-from chassis.http.declaration import Argument, PageOf, declared_routes, route
+from chassis.http.declaration import Argument, Arguments, PageOf, route
 from chassis.http.operation import Body, Tag, json_content
 from chassis.http.validation import Issues
-from chassis.http.web import RATE_LIMITS, Route
+from chassis.http.web import RATE_LIMITS
 from chassis.limits.limiter import LimitClass
 from control.http.context import HandlerContext, path_id
 from control.http.field_types import Name, Timestamp
@@ -26,12 +26,11 @@ from control.notify.channels import store
 from control.notify.channels.config import ChannelRules, Config, Kind, read_config
 from control.notify.channels.store import Channel
 from control.notify.channels.tables import ChannelEvent, notification_channels
-from control.routing.arguments import Transaction, begin, control_arguments
+from control.routing.arguments import Handlers, Transaction, begin, control_arguments
 from control.routing.resource import PageReader, Resource, ids, in_organization, in_project, shown_as
 from control.secrets.secret_box import SecretBox
 from proto.identity import Role, Scope
 
-TAG: Final = Tag("notification-channels", "Destinations of notifications: chats, webhooks, e-mail, pagers.")
 PATH: Final = "/orgs/{orgSlug}/projects/{projectSlug}/notification-channels"
 ONE: Final = PATH + "/{channelId}"
 _READ: Final = bearer(Scope.CHANNELS_READ)
@@ -157,17 +156,16 @@ def manageable_channel(context: HandlerContext) -> Argument:
 
 
 @dataclass(frozen=True, slots=True)
-class Channels:
+class Channels(Handlers):
     """Handlers of notification channels, and their dependencies."""
 
-    context: HandlerContext
+    TAG: ClassVar = Tag("notification-channels", "Destinations of notifications: chats, webhooks, e-mail, pagers.")
     secret_box: SecretBox
     rules: ChannelRules
 
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
+    def arguments(self) -> Arguments:
         own = {Channel: manageable_channel(self.context)}
-        return declared_routes(self, TAG, control_arguments(self.context, own))
+        return control_arguments(self.context, own)
 
     @route("GET", PATH, _READ, page="ChannelPage")
     async def list_channels(self, caller: AuthorizationContext, page: PageReader) -> PageOf[NotificationChannel]:

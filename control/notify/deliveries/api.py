@@ -1,8 +1,7 @@
 """`/orgs/{orgSlug}/deliveries`: list, show, redeliver."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 import sqlalchemy as sa
@@ -14,12 +13,10 @@ from chassis.auth.grants import require_scope
 from chassis.auth.model import AuthorizationContext
 from chassis.errors import Conflict
 from chassis.http.access import bearer
-from chassis.http.declaration import PageOf, declared_routes, route
+from chassis.http.declaration import PageOf, route
 from chassis.http.operation import Tag
 from chassis.http.query import Query, form
-from chassis.http.web import Route
 from chassis.limits.limiter import LimitClass
-from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
 from control.notify.channels.api import ChannelId, check_channel_rate_limit, require_administrator
 from control.notify.channels.config import Kind
@@ -28,7 +25,7 @@ from control.notify.deliveries.channel_tests import DeliveryId, Failure
 from control.notify.deliveries.leases import OBSOLETE
 from control.notify.deliveries.store import reset
 from control.notify.message import Message
-from control.routing.arguments import begin, control_arguments
+from control.routing.arguments import Handlers, begin
 from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
 from proto.identity import Scope
 
@@ -42,7 +39,6 @@ class DeliveryFilter(Query, frozen=True, rename="camel"):
     state: Annotated[State | None, Meta(description="Only deliveries in this state.")] = None
 
 
-TAG: Final = Tag("deliveries", "Messages to channels, and the result of each.")
 PATH: Final = "/orgs/{orgSlug}/deliveries"
 _READ: Final = bearer(Scope.CHANNELS_READ)
 _WRITE: Final = bearer(Scope.CHANNELS_WRITE)
@@ -116,15 +112,10 @@ DELIVERIES: Final = Resource(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Deliveries:
+class Deliveries(Handlers):
     """Handlers of deliveries, and their dependencies."""
 
-    context: HandlerContext
-
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        return declared_routes(self, TAG, control_arguments(self.context))
+    TAG: ClassVar = Tag("deliveries", "Messages to channels, and the result of each.")
 
     @route("GET", PATH, _READ, page="DeliveryPage")
     async def list_deliveries(

@@ -1,7 +1,7 @@
 """`.../notification-channels/{channelId}/test`: a test message through a channel."""
 
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 from aiohttp import web
@@ -10,15 +10,13 @@ from msgspec import Meta
 from chassis.auth.model import AuthorizationContext
 from chassis.db.database import format_time
 from chassis.http.access import bearer
-from chassis.http.declaration import declared_routes, route
-from chassis.http.web import Route
+from chassis.http.declaration import Arguments, route
 from chassis.limits.limiter import LimitClass
-from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
 from control.notify.channels.api import (
     ONE,
-    TAG,
     ChannelId,
+    Channels,
     check_channel_rate_limit,
     load_manageable,
     manageable_channel,
@@ -28,7 +26,7 @@ from control.notify.channels.store import Channel
 from control.notify.deliveries.rules import AttemptResult
 from control.notify.deliveries.sender import Sender
 from control.notify.message import Fact, Message
-from control.routing.arguments import begin, control_arguments
+from control.routing.arguments import Handlers, begin, control_arguments
 from control.routing.resource import ids
 from proto.identity import Scope
 
@@ -56,16 +54,15 @@ class ChannelTest(msgspec.Struct, frozen=True, rename="camel"):
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelTests:
+class ChannelTests(Handlers):
     """Handler of channel tests, and its dependencies."""
 
-    context: HandlerContext
+    TAG: ClassVar = Channels.TAG
     sender: Sender
 
-    def routes(self) -> list[Route]:
-        """The route."""
+    def arguments(self) -> Arguments:
         own = {Channel: manageable_channel(self.context)}
-        return declared_routes(self, TAG, control_arguments(self.context, own))
+        return control_arguments(self.context, own)
 
     @route("POST", ONE + "/test", bearer(Scope.CHANNELS_WRITE), limit=LimitClass.CHANNEL_TEST)
     async def test_channel(self, request: web.Request, channel: Channel) -> ChannelTest:
