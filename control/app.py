@@ -80,17 +80,17 @@ def service(
     key_source = load_key_source(settings.sealing_keys, chassis.data_dir / "sealing.keys")
     secret_box = SecretBox(key_source)
     mail_egress = Egress(settings.mail_policy, allow_local_names=True)
-    delivery_parts = build_deliveries(settings, guards.database, secret_box, mail_egress, metrics)
+    sender, delivery_contexts = build_deliveries(settings, guards.database, secret_box, mail_egress, metrics)
     context = HandlerContext(guards, cursors, settings.max_body_bytes, chassis.body_timeout_s)
     projects = Projects(context, chassis.retention_days)
     keys = Keys(context, chassis.base_url, chassis.otlp_rate)
     pages = PageLinks(settings.page_url.rstrip("/"), chassis.public_url.rstrip("/"))
     links = LinkBuilder(chassis.base_url, pages, settings.chat_platforms)
     mailer = AccountMailer(settings.mail_server(), mail_egress, chassis.base_url, pages, AccountMailMetrics(metrics))
-    approvals = ApprovalRequests(context, delivery_parts.sender, links)
+    approvals = ApprovalRequests(context, sender, links)
     policies, audit = Policies(context), Audit(context)
     channels, deliveries = Channels(context, secret_box, settings.channel_rules), Deliveries(context)
-    channel_tests = ChannelTests(context, delivery_parts.sender)
+    channel_tests = ChannelTests(context, sender)
     issuer = load_session_issuer(context, chassis.data_dir)
     routes, identity_contexts = build_identity_routes(context, secret_box, issuer, mailer)
     sso_routes, sso_contexts = build_sso_routes(
@@ -129,7 +129,7 @@ def service(
         *identity_contexts,
         *sso_contexts,
         *keyring_contexts,
-        *delivery_parts.resources,
+        *delivery_contexts,
         ExpiryTask(guards.database, links).running,
         Purger(guards.database).running,
         *webhook_contexts,

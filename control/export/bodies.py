@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from chassis.http.validation import Issues, decode_json
 from control.export.exporter import EndedRun
-from control.export.model import Checkpoint, Run, RunStatus, Sink, SinkConfig, SinkKind, SnowflakeConfig, Stream
+from control.export.model import Checkpoint, RunStatus, Sink, SinkConfig, SinkKind, SnowflakeConfig, Stream
 from control.export.store import CONFIGS
 from control.export.streams.schemas import ColumnType, StreamSchema
 from control.http.field_types import Name, Timestamp, check_url
@@ -197,16 +197,8 @@ def sink_body(sink: Sink, not_configured_reason: str | None) -> WarehouseSink:
 
 def export_body(sink: Sink, ended: list[EndedRun]) -> ExportResult:
     """What an export did."""
-    return ExportResult(sink.id, sink.kind, sum(one.run.rows for one in ended), [_exported(one) for one in ended])
-
-
-def _exported(one: EndedRun) -> ExportedRun:
-    return shown_as(ExportedRun, one.run, run_id=one.run.id, scrub_tier=SCRUB_TIER, idle=one.is_idle)
-
-
-def run_body(run: Run) -> ExportRun:
-    """A run in the status of its sink."""
-    return shown_as(ExportRun, run, scrub_tier=SCRUB_TIER)
+    runs = [shown_as(ExportedRun, one.run, run_id=one.run.id, scrub_tier=SCRUB_TIER, idle=one.is_idle) for one in ended]
+    return ExportResult(sink.id, sink.kind, sum(one.run.rows for one in ended), runs)
 
 
 def checkpoint_body(stream: Stream, checkpoint: Checkpoint | None) -> SinkCheckpoint:

@@ -26,9 +26,11 @@ from chassis.http.validation import Issues
 from chassis.http.web import CleanupContext, Route
 from control.export import run_store, store
 from control.export.bodies import (
+    SCRUB_TIER,
     ConfigReplacement,
     ExportRequest,
     ExportResult,
+    ExportRun,
     NewSink,
     PublishedStreams,
     SinkChange,
@@ -40,7 +42,6 @@ from control.export.bodies import (
     checkpoint_body,
     export_body,
     read_config,
-    run_body,
     sink_body,
     stream_body,
 )
@@ -58,6 +59,7 @@ from control.http.context import HandlerContext, path_id
 from control.outbound.egress import Egress
 from control.outbound.egress_policy import EgressPolicy
 from control.routing.arguments import Handlers, Transaction, begin, control_arguments
+from control.routing.resource import shown_as
 from control.secrets.secret_box import SecretBox
 from proto.identity import Scope
 
@@ -193,7 +195,9 @@ class WarehouseSinks(Handlers):
         known = await run_store.list_checkpoints(connection, sink.id)
         runs = await run_store.list_runs(connection, sink.id, SHOWN_RUNS)
         checkpoints = [checkpoint_body(one, known.get(one)) for one in Stream if one in sink.streams or one in known]
-        return SinkStatus(self._body(sink), checkpoints, [run_body(run) for run in runs])
+        return SinkStatus(
+            self._body(sink), checkpoints, [shown_as(ExportRun, run, scrub_tier=SCRUB_TIER) for run in runs]
+        )
 
     @route("GET", "/orgs/{orgSlug}/warehouse/streams", _READ)
     async def list_warehouse_streams(self) -> PublishedStreams:

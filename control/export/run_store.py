@@ -79,11 +79,10 @@ async def end_interrupted(connection: AsyncConnection, sink_id: str, now: dateti
     await connection.execute(warehouse_runs.update().where(open_ones).values(values))
 
 
-async def list_runs(connection: AsyncConnection, sink_id: str, limit: int) -> list[Run]:
-    """The newest runs of a sink, newest first."""
+async def list_runs(connection: AsyncConnection, sink_id: str, limit: int) -> Sequence[Any]:
+    """The newest runs of a sink as rows, newest first."""
     found = sa.select(warehouse_runs).where(warehouse_runs.c.sink_id == sink_id)
-    rows = await connection.execute(found.order_by(warehouse_runs.c.id.desc()).limit(limit))
-    return [_run(row) for row in rows.mappings()]
+    return (await connection.execute(found.order_by(warehouse_runs.c.id.desc()).limit(limit))).all()
 
 
 async def delete_old_runs(connection: AsyncConnection, sink_id: str) -> None:
@@ -138,22 +137,6 @@ def _checkpoint(row: Mapping[Any, Any]) -> Checkpoint:
         None if intent is None else msgspec.json.decode(intent, type=Intent),
         row["rows_exported"],
         row["last_run_at"],
-    )
-
-
-def _run(row: Mapping[Any, Any]) -> Run:
-    return Run(
-        row["id"],
-        row["sink_id"],
-        row["org_id"],
-        Stream(row["stream"]),
-        RunStatus(row["status"]),
-        row["started_at"],
-        row["rows"],
-        row["bytes"],
-        tuple(row["object_keys"]),
-        row["error"],
-        row["finished_at"],
     )
 
 

@@ -11,14 +11,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.tables import projects
 from chassis.errors import Issue
-from chassis.http.operation import Parameter
 from chassis.http.query import line
 from chassis.http.validation import Issues, bounded_text, must_be_one_of, single_value
 from proto.identity import MAX_SLUG_LENGTH, UNPRINTABLE
 
-PROJECT_FILTER: Final = Parameter(
-    "project", "query", Annotated[str, Meta(min_length=1, max_length=MAX_SLUG_LENGTH)], "Only those of this project."
-)
 ProjectFilter = Annotated[str | None, line(MAX_SLUG_LENGTH), Meta(description="Only those of this project.")]
 _LINE: Final = re.compile(f"[^{UNPRINTABLE}\ud800-\udfff]+")
 

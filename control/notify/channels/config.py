@@ -286,10 +286,6 @@ def _check_chat_a(config: _ConfigInput) -> None:
         config.add_issue("webhookUrl", "Is required unless botToken and channel are set.", "missing")
 
 
-def _check_chat_b(config: _ConfigInput) -> None:
-    config.require_url("webhookUrl", Kind.CHAT_B)
-
-
 def _check_webhook(config: _ConfigInput) -> None:
     config.require_url("url")
     for name in ("secret", "previousSecret"):
@@ -312,14 +308,6 @@ def _check_email(config: _ConfigInput) -> None:
         config.add_issue("to", "Must not contain duplicate addresses.", "repeated")
 
 
-def _check_pager(_config: _ConfigInput) -> None:
-    """Its structure is all there is to check."""
-
-
-def _check_teams(config: _ConfigInput) -> None:
-    config.require_url("workflowUrl", Kind.TEAMS)
-
-
 def matches_any_host(host: str, hosts: tuple[str, ...]) -> bool:
     """Whether one of `hosts` is the host, a leading dot and a domain above it, or `*`."""
     return any(one in ("*", host) or (one.startswith(".") and host.endswith(one)) for one in hosts)
@@ -328,10 +316,10 @@ def matches_any_host(host: str, hosts: tuple[str, ...]) -> bool:
 _CHECKS: Final[Mapping[Kind, Callable[[_ConfigInput], None]]] = MappingProxyType(
     {
         Kind.CHAT_A: _check_chat_a,
-        Kind.CHAT_B: _check_chat_b,
+        Kind.CHAT_B: lambda config: config.require_url("webhookUrl", Kind.CHAT_B),
         Kind.WEBHOOK: _check_webhook,
         Kind.EMAIL: _check_email,
-        Kind.PAGER: _check_pager,
-        Kind.TEAMS: _check_teams,
+        Kind.PAGER: lambda _config: None,  # its structure is all there is to check
+        Kind.TEAMS: lambda config: config.require_url("workflowUrl", Kind.TEAMS),
     }
 )

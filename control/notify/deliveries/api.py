@@ -148,7 +148,7 @@ class Deliveries(Handlers):
         async with begin(self.context, request) as transaction:
             connection, caller = transaction.connection, transaction.caller
             found = await _find_permitted(connection, caller, delivery_id)
-            await _require_redeliverable(connection, found)
+            await require_redeliverable(connection, found)
             await reset(connection, delivery_id)
             await transaction.record("delivery.redeliver", delivery_id, {"channelId": found.channel_id})
             return await DELIVERIES.show(connection, caller, delivery_id)
@@ -165,7 +165,7 @@ async def _find_permitted(connection: AsyncConnection, caller: AuthorizationCont
     return found
 
 
-async def _require_redeliverable(connection: AsyncConnection, delivery: sa.Row[Any]) -> None:
+async def require_redeliverable(connection: AsyncConnection, delivery: sa.Row[Any]) -> None:
     """Raises Conflict for a delivery that has not ended, is a test or is obsolete, and for a disabled or deleted
     channel.
     """

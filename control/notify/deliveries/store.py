@@ -80,16 +80,6 @@ class WrittenResult:
     channel_failing: bool = False  # for DISABLE_AFTER: it has to be disabled
 
 
-@dataclass(frozen=True, slots=True)
-class _ResultContext:
-    """What else a result depends on, as of its transaction."""
-
-    enabled: bool
-    failing_since: datetime | None
-    failed_at: datetime | None
-    until: datetime | None
-
-
 async def insert(
     connection: AsyncConnection,
     channels: Sequence[Channel],
@@ -230,21 +220,25 @@ async def _insert(
     return [str(one["id"]) for one in rows]
 
 
-async def _load_result_context(connection: AsyncConnection, claimed: ClaimedDelivery) -> _ResultContext | None:
-    """None when this is not the latest claim: a later one has a higher number."""
+async def _load_result_context(connection: AsyncConnection, claimed: ClaimedDelivery) -> sa.Row[Any] | None:
+    """What else a result depends on, as of its transaction: `enabled`, `failing_since` and `failed_at` of the channel,
+    and `until`. None when this is not the latest claim: a later one has a higher number.
+    """
     channel = notification_channels.c
     columns = (channel.enabled, channel.failing_since, channel.failed_at, deliveries.c.until)
-    found = sa.select(*columns).join_from(deliveries, notification_channels, channel.id == deliveries.c.channel_id)
+    found: sa.Select[Any] = sa.select(*columns).join_from(
+        deliveries, notification_channels, channel.id == deliveries.c.channel_id
+    )
     is_current_claim = (
         deliveries.c.id == claimed.id,
         deliveries.c.state == State.SENDING.value,
         deliveries.c.claims == claimed.claims,
     )
-    row = (await connection.execute(found.where(*is_current_claim))).one_or_none()
-    return None if row is None else _ResultContext(*row)
+    row: sa.Row[Any] | None = (await connection.execute(found.where(*is_current_claim))).one_or_none()
+    return row
 
 
-def _next_state(claimed: ClaimedDelivery, result: AttemptResult, context: _ResultContext, now: datetime) -> State:
+def _next_state(claimed: ClaimedDelivery, result: AttemptResult, context: sa.Row[Any], now: datetime) -> State:
     if result.ok:
         return State.DONE
     if result.permanent or claimed.attempts + 1 >= claimed.max_attempts:
@@ -257,7 +251,7 @@ async def _update_failing_since(
     connection: AsyncConnection,
     claimed: ClaimedDelivery,
     result: AttemptResult,
-    context: _ResultContext,
+    context: sa.Row[Any],
     now: datetime,
 ) -> datetime | None:
     """Update since when deliveries to the channel fail, and the last failure. Returns the former; None: not failing."""

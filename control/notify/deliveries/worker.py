@@ -7,7 +7,6 @@ process stops, its leases expire and the other processes take over its deliverie
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -97,7 +96,7 @@ class Worker:
                 self._last_claim_empty = not await has_work(connection, now, concurrency=sender.concurrency)
         sender.metrics.overdue.set(0.0 if due is None else max(0.0, (now - due).total_seconds()))
         if due is None or due > now:
-            return self._poll_s if due is None else _bounded_wait_s(due - now, self._poll_s)
+            return self._poll_s if due is None else min(max((due - now).total_seconds(), 0.0), self._poll_s)
         if not self._last_claim_empty and await self._claim_and_start(now):
             return 0.0
         await sender.wait_for_progress(self._poll_s)  # other due deliveries wait for free slots
@@ -115,33 +114,19 @@ class Worker:
         return len(claimed) == limit
 
 
-def _bounded_wait_s(wait: timedelta, maximum: float) -> float:
-    return min(max(wait.total_seconds(), 0.0), maximum)
-
-
-@dataclass(frozen=True, slots=True)
-class DeliveryParts:
-    """The immediate sender, and the background tasks that have to run in the process, in this order."""
-
-    sender: Sender
-    resources: list[CleanupContext]
-
-
 def build_deliveries(
     settings: ControlSettings,
     database: Database,
     secret_box: SecretBox,
     mail_egress: Egress,
     registry: CollectorRegistry | None,
-) -> DeliveryParts:
-    """Starts nothing. The caller starts `database` before the resources and closes it after them. `mail_egress` is for
-    the mail server.
+) -> tuple[Sender, list[CleanupContext]]:
+    """The immediate sender, and the background tasks that have to run in the process, in this order. Starts nothing:
+    the caller starts `database` before the tasks and closes it after them. `mail_egress` is for the mail server.
     """
     egress = Egress(settings.egress_policy)
     transports = Transports(
         egress, mail_egress, settings.mail_server(), settings.chat_a_api.rstrip("/"), settings.pager_url
     )
     sender = Sender(database, secret_box, transports, DeliveryMetrics(registry))
-    return DeliveryParts(
-        sender, [egress.running, Worker(sender, retention_days=settings.delivery_retention_days).running]
-    )
+    return sender, [egress.running, Worker(sender, retention_days=settings.delivery_retention_days).running]

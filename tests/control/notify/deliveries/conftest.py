@@ -1,20 +1,22 @@
 """A sender over a store of its own, with a receiver within its reach."""
 
 import ipaddress
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from chassis.db.database import Database, to_milliseconds
 from control.notify.channels import store as channels
 from control.notify.channels.config import Kind, WebhookConfig
 from control.notify.channels.store import Channel
-from control.notify.channels.tables import State
-from control.notify.deliveries import api, store
-from control.notify.deliveries.api import DeliveryFilter, DeliveryView
+from control.notify.channels.tables import State, deliveries
+from control.notify.deliveries import store
+from control.notify.deliveries.api import DELIVERIES
 from control.notify.deliveries.leases import ClaimedDelivery, ConcurrencyLimits, claim_due
 from control.notify.deliveries.outbox import AllChannels, ChannelIds, EnqueueResult, enqueue
 from control.notify.deliveries.platforms.transports import Transports
@@ -98,19 +100,16 @@ class Post:
         async with self.database.write() as connection:
             return await store.write_result(connection, claimed, outcome, self.clock(), 0.5)
 
-    async def listed(self, state: State | None = None) -> list[DeliveryView]:
+    async def listed(self, state: State | None = None) -> Sequence[sa.Row[Any]]:
         """Oldest first."""
+        listed = DELIVERIES.rows.where(deliveries.c.org_id == self.tenant.organization.id).order_by(deliveries.c.id)
+        if state is not None:
+            listed = listed.where(deliveries.c.state == state.value)
         async with self.database.read() as connection:
-            found = await api.list_deliveries(
-                connection,
-                self.tenant.organization.id,
-                DeliveryFilter(state=state),
-                None,
-                20_000,
-            )
-        return found[::-1]
+            rows: Sequence[sa.Row[Any]] = (await connection.execute(listed)).all()
+        return rows
 
-    async def one(self) -> DeliveryView:
+    async def one(self) -> sa.Row[Any]:
         (found,) = await self.listed()
         return found
 

@@ -117,7 +117,7 @@ async def test_a_message_is_stored_once_and_as_long_as_a_delivery_names_it(post:
     assert await deleted(deliveries.c.id != kept.delivery_id) == 3
     assert await deleted(deliveries.c.id == "dlv_x") == 0
     assert [json.loads(one)["title"] for one in await stored(post)] == [MESSAGE.title]
-    assert (await post.one()).title == MESSAGE.title
+    assert json.loads((await post.one()).message)["title"] == MESSAGE.title
     await end_all(post, OK)
     async with post.database.write() as connection:
         assert await store.purge_ended(connection, post.clock() + timedelta(1)) == 1

@@ -3,6 +3,7 @@ over.
 """
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -56,7 +57,7 @@ async def queued(post: Post, message: Message = MESSAGE, *, until_s: float | Non
     return ids[0]
 
 
-async def by_id(post: Post) -> dict[str, api.DeliveryView]:
+async def by_id(post: Post) -> dict[str, sa.Row[Any]]:
     return {one.id: one for one in await post.listed()}
 
 
@@ -106,7 +107,7 @@ async def test_an_outcome_from_before_a_redelivery_is_ignored(post: Post) -> Non
     (later,) = await post.claim()
     await post.settle(later, AttemptResult(False, "Never.", permanent=True))
     async with post.database.write() as connection:
-        await api.redeliver(connection, await post.one())
+        await store.reset(connection, (await post.one()).id)
     post.clock.pass_by(3_600)
     (again,) = await post.claim()
     assert (again.attempts, again.claims) == (0, 3)
@@ -136,7 +137,7 @@ async def test_delivered_recipients_are_stored_and_reset_the_failing_period(post
     assert claimed.taken == "+a"
     await post.settle(claimed, OK)
     async with post.database.write() as connection:
-        await api.redeliver(connection, await post.one())
+        await store.reset(connection, (await post.one()).id)
     post.clock.pass_by(3_600)
     assert [one.taken for one in await post.claim()] == [None]
 
@@ -150,7 +151,7 @@ async def test_an_interrupted_attempt_to_a_disabled_channel_is_cancelled_and_a_t
         await store.insert_single(connection, channel, MESSAGE, post.clock())
     await reaped(post)
     found = await by_id(post)
-    assert found.pop(first).state is State.CANCELLED
+    assert found.pop(first).state == State.CANCELLED
     assert [(one.state, one.attempts) for one in found.values()] == [(State.DEAD, 0)]
 
 

@@ -123,7 +123,7 @@ async def test_a_410_disables_the_channel(post: Post, receiver: Receiver) -> Non
     channel = await post.channel(receiver.url())
     await post.sender.send_now(await post.queue())
     assert (await post.found(channel)).enabled is False
-    assert (await post.one()).state is State.DEAD
+    assert (await post.one()).state == State.DEAD
     assert await post.queue() == []
     async with post.database.read() as connection:
         events = (await connection.execute(sa.text("SELECT action, data FROM audit_events"))).all()

@@ -39,7 +39,7 @@ async def test_service_faults_are_counted(post: Post) -> None:
     await post.sender.finish(5)
     assert 90 <= post.sender.metrics.overdue._value.get() < 120
     assert post.sender.metrics.faults.labels("email")._value.get() == 1
-    assert (await post.one()).state is State.READY
+    assert (await post.one()).state == State.READY
     await worker.poll_once()
     assert post.sender.metrics.overdue._value.get() == 0
 
@@ -108,7 +108,7 @@ async def test_deliveries_continue_through_database_outages(
     monkeypatch.setattr(store, "write_result", flaky)
     await post.channel(receiver.url())
     assert (await post.sender.send_now(await post.queue()))[0].delivered is True
-    assert (await post.one()).state is State.DONE
+    assert (await post.one()).state == State.DONE
     assert len(receiver.received) == 1
 
 
@@ -125,7 +125,7 @@ async def test_a_delivery_is_sent_again_if_its_outcome_is_not_written_in_time(
         patched.setattr(post.sender._result_writer, "_write_timeout_s", 0.05)
         patched.setattr(store, "write_result", away)
         assert (await post.sender.send_now(queued))[0].delivered is True
-    assert (await post.one()).state is State.SENDING
+    assert (await post.one()).state == State.SENDING
     post.clock.pass_by(LEASE.total_seconds() + 1)
     await Worker(post.sender, poll_s=0.01).poll_once()
     post.clock.pass_by(RETRY_DELAYS_S[0])
@@ -153,7 +153,7 @@ async def test_an_outcome_that_cannot_be_written_does_not_affect_others(
     monkeypatch.setattr(store, "write_result", settle_but_one)
     await post.sender.send_now(await post.queue())
     states = {one.channel_id: one.state for one in await post.listed()}
-    assert states.pop(odd.id) is State.SENDING
+    assert states.pop(odd.id) == State.SENDING
     assert set(states.values()) == {State.DONE}
 
 
