@@ -82,15 +82,9 @@ def service(
     mail_egress = Egress(settings.mail_policy, allow_local_names=True)
     sender, delivery_contexts = build_deliveries(settings, guards.database, secret_box, mail_egress, metrics)
     context = HandlerContext(guards, cursors, settings.max_body_bytes, chassis.body_timeout_s)
-    projects = Projects(context, chassis.retention_days)
-    keys = Keys(context, chassis.base_url, chassis.otlp_rate)
     pages = PageLinks(settings.page_url.rstrip("/"), chassis.public_url.rstrip("/"))
     links = LinkBuilder(chassis.base_url, pages, settings.chat_platforms)
     mailer = AccountMailer(settings.mail_server(), mail_egress, chassis.base_url, pages, AccountMailMetrics(metrics))
-    approvals = ApprovalRequests(context, sender, links)
-    policies, audit = Policies(context), Audit(context)
-    channels, deliveries = Channels(context, secret_box, settings.channel_rules), Deliveries(context)
-    channel_tests = ChannelTests(context, sender)
     issuer = load_session_issuer(context, chassis.data_dir)
     routes, identity_contexts = build_identity_routes(context, secret_box, issuer, mailer)
     sso_routes, sso_contexts = build_sso_routes(
@@ -111,16 +105,27 @@ def service(
         context, secret_box, settings.egress_policy, settings.warehouse_interval_s, clickhouse, metrics
     )
     routes += [*sso_routes, *build_scim_routes(context, chassis.base_url), *webhook_routes, *warehouse_routes]
-    routes += [*Organizations(context).routes(), *projects.routes(), *keys.routes()]
-    routes += [*Erasures(context, check_filters).routes()]
-    routes += [*ApprovalViews(context).routes(), *approvals.routes(), *policies.routes()]
-    routes += [*IssueHandlers(context).routes(), *channels.routes()]
-    routes += [*Suspects(context, clickhouse, source_maps).routes(), *SavedViews(context).routes()]
-    routes += [*Releases(context).routes(), *Changes(context).routes()]
-    routes += [*Proposals(context).routes(), *IssueLinks(context).routes()]
-    routes += SourceMapHandlers(context, settings.source_map_max_bytes, chassis.body_min_rate).routes()
+    handlers = (
+        Organizations(context),
+        Projects(context, chassis.retention_days),
+        Keys(context, chassis.base_url, chassis.otlp_rate),
+        Erasures(context, check_filters),
+        ApprovalViews(context),
+        ApprovalRequests(context, sender, links),
+        Policies(context),
+        IssueHandlers(context),
+        Channels(context, secret_box, settings.channel_rules),
+        Suspects(context, clickhouse, source_maps),
+        SavedViews(context),
+        Releases(context),
+        Changes(context),
+        Proposals(context),
+        IssueLinks(context),
+        SourceMapHandlers(context, settings.source_map_max_bytes, chassis.body_min_rate),
+    )
+    routes += [route for each in handlers for route in each.routes()]
     routes += build_proof_routes(context, settings.proof_max_bytes, chassis.body_min_rate)
-    routes += [*channel_tests.routes(), *deliveries.routes(), *audit.routes()]
+    routes += [*ChannelTests(context, sender).routes(), *Deliveries(context).routes(), *Audit(context).routes()]
     keyring_contexts = (
         [KeyringWatcher(key_source, guards.database, metadata).running] if isinstance(key_source, KeyFile) else []
     )

@@ -222,7 +222,7 @@ async def test_an_outcome_waits_for_announcements_in_flight(post: Post) -> None:
             await reaped(post)
         else:
             await post.settle(asked, outcome)
-        assert (await by_id(post))[asked.id].state is (State.DONE if outcome is OK else State.CANCELLED)
+        assert (await by_id(post))[asked.id].state == (State.DONE if outcome is OK else State.CANCELLED)
         (told,) = await post.claim()
         assert (told.channel_id, told.message.resolved) == (asked.channel_id, True)
         await post.settle(told, OK)
