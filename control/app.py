@@ -5,6 +5,7 @@ from prometheus_client import CollectorRegistry
 from chassis.auth.guards import AuthGuards
 from chassis.auth.tables import metadata
 from chassis.clickhouse import ClickHouse
+from chassis.db.database import Database
 from chassis.http.cursor import load_cursor_signer
 from chassis.http.web import CleanupContext, Service
 from chassis.runtime.health import OptionalDependency
@@ -48,7 +49,9 @@ from control.issues.notifications import IssueUrls
 from control.notify.channels.api import Channels
 from control.notify.deliveries.api import Deliveries
 from control.notify.deliveries.channel_tests import ChannelTests
-from control.notify.deliveries.worker import build_deliveries
+from control.notify.deliveries.platforms.transports import Transports
+from control.notify.deliveries.sender import DeliveryMetrics, Sender
+from control.notify.deliveries.worker import Worker
 from control.outbound.egress import Egress
 from control.resources import RESOURCES
 from control.routing.resource import with_existence_checks
@@ -80,7 +83,7 @@ def service(
     key_source = load_key_source(settings.sealing_keys, chassis.data_dir / "sealing.keys")
     secret_box = SecretBox(key_source)
     mail_egress = Egress(settings.mail_policy, allow_local_names=True)
-    sender, delivery_contexts = build_deliveries(settings, guards.database, secret_box, mail_egress, metrics)
+    sender, delivery_contexts = _build_sender(settings, guards.database, secret_box, mail_egress, metrics)
     context = HandlerContext(guards, cursors, settings.max_body_bytes, chassis.body_timeout_s)
     pages = PageLinks(settings.page_url.rstrip("/"), chassis.public_url.rstrip("/"))
     links = LinkBuilder(chassis.base_url, pages, settings.chat_platforms)
@@ -148,6 +151,24 @@ def service(
         cleanup_contexts=resources,
         readiness=[guards.database, *([] if clickhouse is None else [OptionalDependency(clickhouse)])],
     )
+
+
+def _build_sender(
+    settings: ControlSettings,
+    database: Database,
+    secret_box: SecretBox,
+    mail_egress: Egress,
+    metrics: CollectorRegistry | None,
+) -> tuple[Sender, list[CleanupContext]]:
+    """The immediate sender, and the background tasks that have to run in the process, in this order. Starts nothing:
+    the caller starts `database` before the tasks and closes it after them. `mail_egress` is for the mail server.
+    """
+    egress = Egress(settings.egress_policy)
+    transports = Transports(
+        egress, mail_egress, settings.mail_server(), settings.chat_a_api.rstrip("/"), settings.pager_url
+    )
+    sender = Sender(database, secret_box, transports, DeliveryMetrics(metrics))
+    return sender, [egress.running, Worker(sender, retention_days=settings.delivery_retention_days).running]
 
 
 def _issue_contexts(

@@ -12,18 +12,11 @@ from typing import Final
 
 import structlog
 from aiohttp import web
-from prometheus_client import CollectorRegistry
 
-from chassis.db.database import Database
-from chassis.http.web import CleanupContext
 from chassis.runtime.periodic import FailureLog, PeriodicTask
 from control.notify.deliveries import store
 from control.notify.deliveries.leases import claim_due, has_work, requeue_expired
-from control.notify.deliveries.platforms.transports import Transports
-from control.notify.deliveries.sender import DeliveryMetrics, Sender
-from control.outbound.egress import Egress
-from control.secrets.secret_box import SecretBox
-from control.settings import ControlSettings
+from control.notify.deliveries.sender import Sender
 
 POLL_S: Final = 1.0
 RETRY_S: Final = 2.0  # until the next poll after one that failed
@@ -112,21 +105,3 @@ class Worker:
         for one in claimed:
             sender.start(one)
         return len(claimed) == limit
-
-
-def build_deliveries(
-    settings: ControlSettings,
-    database: Database,
-    secret_box: SecretBox,
-    mail_egress: Egress,
-    registry: CollectorRegistry | None,
-) -> tuple[Sender, list[CleanupContext]]:
-    """The immediate sender, and the background tasks that have to run in the process, in this order. Starts nothing:
-    the caller starts `database` before the tasks and closes it after them. `mail_egress` is for the mail server.
-    """
-    egress = Egress(settings.egress_policy)
-    transports = Transports(
-        egress, mail_egress, settings.mail_server(), settings.chat_a_api.rstrip("/"), settings.pager_url
-    )
-    sender = Sender(database, secret_box, transports, DeliveryMetrics(registry))
-    return sender, [egress.running, Worker(sender, retention_days=settings.delivery_retention_days).running]
