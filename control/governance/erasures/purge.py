@@ -173,25 +173,11 @@ _PROJECT_STEPS: Final = (
     _TableStep(source_maps, batch=_LARGE_BATCH),
     _TableStep(proof_links),
     _TableStep(proof_bundles, batch=_LARGE_BATCH),
-    *(
-        _TableStep(table)
-        for table in (
-            proof_usage,
-            notification_channels,
-            saved_views,
-            project_keys,
-            change_events,
-            proposal_issues,
-            commit_issues,
-            release_projects,
-            issue_links,
-            issue_activity,
-            issues,
-            issue_erasures,
-            issue_projects,
-        )
-    ),
-)
+    *map(_TableStep, (
+        proof_usage, notification_channels, saved_views, project_keys, change_events, proposal_issues, commit_issues,
+        release_projects, issue_links, issue_activity, issues, issue_erasures, issue_projects,
+    )),
+)  # fmt: skip
 
 Batch = Callable[[AsyncConnection], Awaitable[int]]
 
