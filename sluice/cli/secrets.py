@@ -8,6 +8,7 @@ in the settings the operator appends the new key in every process, then moves it
 
 import argparse
 from collections import Counter
+from importlib import import_module
 
 from chassis.auth.tables import metadata
 from chassis.db import migrations
@@ -39,7 +40,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 def register_encrypted_columns() -> None:
     """Complete the metadata: a key that encrypts a column which is not in it would look unused, and be retired."""
-    import control.export.tables  # noqa: F401
+    for name in (
+        "control.export.tables",
+        "control.identity.sso.tables",
+        "control.inbound.chat.tables",
+        "control.inbound.integrations.tables",
+        "control.notify.channels.tables",
+    ):
+        import_module(name)
 
 
 async def _work(action: str, settings: ChassisSettings, keys: KeySource) -> None:
