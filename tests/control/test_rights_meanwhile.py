@@ -96,7 +96,9 @@ BY_THEMSELVES: Final = {
 
 def test_every_change_uses_the_handler_context() -> None:
     root = Path(control.__file__).parent
-    found = {f"control/{path.relative_to(root)}" for path in root.rglob("*.py") if "atabase.write()" in path.read_text()}
+    found = {
+        f"control/{path.relative_to(root)}" for path in root.rglob("*.py") if "atabase.write()" in path.read_text()
+    }
     assert found == BY_THEMSELVES
 
 
