@@ -12,42 +12,32 @@ from aiohttp import web
 
 from chassis.clickhouse import ClickHouse
 from chassis.db.database import Database
-from chassis.http.access import ProjectKeyCheck, project_key, public
+from chassis.http.access import ProjectKeyCheck
 from chassis.http.cors import RATE_HEADERS, Cors
-from chassis.http.preparse import PreParseFilter
-from chassis.http.route import Route, cross_origin
+from chassis.http.route import cross_origin
 from chassis.http.web import CleanupContext, Service
 from chassis.redis import Redis
 from chassis.runtime.memory import available_bytes, trim_task
+from chassis.runtime.periodic import PeriodicTask
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
 from chassis.source_maps.resolver import SourceMaps
+from gateway.admission.budgets import LargeResourceBudget, MemoryBudget
 from gateway.admission.concurrency import ConcurrencyLimiter, target_latency_s
-from gateway.admission.large_resources import LargeResourceBudget
-from gateway.admission.memory_budget import MemoryBudget
-from gateway.admission.quota.service import QuotaService
+from gateway.admission.quota_sync import QuotaService
 from gateway.admission.refusal_cache import RefusalCache
-from gateway.erasure.deleted_projects import DeletedProjects
-from gateway.erasure.derived import DerivedRows
 from gateway.erasure.journals import JournalErasure
-from gateway.erasure.retention import ProjectRetention
-from gateway.erasure.telemetry import TelemetryErasure
+from gateway.erasure.projects import DeletedProjects, ProjectRetention
+from gateway.erasure.telemetry import DerivedRows, TelemetryErasure
 from gateway.erasure.worker import CompileFilters, ErasureWorker
-from gateway.export.decoding import Decoder
-from gateway.export.parts import ExportParts
-from gateway.export.steps import ExportSteps
-from gateway.http import openapi
-from gateway.http.handlers import ExportHandlers, reject_metrics
-from gateway.http.responses import OtlpResponses
+from gateway.export import Decoder, ExportParts, ExportSteps
+from gateway.http import ExportHandlers, OtlpResponses, export_routes
 from gateway.ingest.snapshots import IngestSnapshots
 from gateway.ingest.wiring import StoragePipeline, TelemetryStore, build_ingest
 from gateway.metrics import Metrics
 from gateway.outcomes import OutcomeCounters
 from gateway.settings import GatewaySettings
 
-TRACES: Final = "/v1/traces"
-LOGS: Final = "/v1/logs"
-METRICS: Final = "/v1/metrics"
 MAX_THREADS: Final = 4
 
 
@@ -85,10 +75,21 @@ def service(
     metrics = Metrics(telemetry.registry)
     outcomes = OutcomeCounters(metrics)
     threads = ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1), thread_name_prefix="gateway")
-    pipeline = StoragePipeline(settings, clickhouse, metrics, outcomes, log, threads, clock)
     journals = settings.journal_directory(chassis.data_dir)
     deleted_projects = DeletedProjects(journals)
-    ingest, snapshots = build_ingest(pipeline, chassis, telemetry, deleted_projects, source_maps)
+    pipeline = StoragePipeline(
+        settings,
+        clickhouse,
+        metrics,
+        outcomes,
+        deleted_projects,
+        source_maps,
+        log,
+        threads,
+        clock,
+        retention_days=chassis.retention_days,
+    )
+    ingest, orphan_recovery, snapshots, dependencies = build_ingest(pipeline, chassis, telemetry)
     cors = _cors(settings)
     concurrency_limiter = _concurrency_limiter(chassis, settings, metrics, outcomes, vary=cors.varies_by_origin)
     refusal_cache = RefusalCache(
@@ -115,7 +116,7 @@ def service(
         steps=steps,
     )
 
-    erasing: list[ErasureWorker | ProjectRetention] = []
+    erasing: list[PeriodicTask] = []
     if erasure_clickhouse is not None:
         telemetry_erasure = TelemetryErasure(erasure_clickhouse)
         worker = ErasureWorker(
@@ -128,23 +129,26 @@ def service(
             log,
             clock,
         )
-        erasing = [worker, ProjectRetention(database, telemetry_erasure, deleted_projects, log, clock)]
+        retention = ProjectRetention(database, telemetry_erasure, deleted_projects, log, clock)
+        erasing = [worker.task, retention.task]
 
     async def run(_app: web.Application) -> AsyncIterator[None]:
         pipeline.start()
         await ingest.start()
+        orphan_recovery.start()
         quota_service.start()
         for task in erasing:
             task.start()
         yield
         for task in erasing:
             await task.close()
+        await orphan_recovery.close()
         await ingest.close()
         await pipeline.close()
         await quota_service.close()
         threads.shutdown(wait=True)
 
-    routes = cross_origin(_routes(handlers, responses, refusal_cache), cors)
+    routes = cross_origin(export_routes(handlers, responses, refusal_cache), cors)
     resources: list[CleanupContext] = [run, trim_task]
     if concurrency_limiter is not None:
         resources.append(concurrency_limiter.task)
@@ -155,7 +159,7 @@ def service(
         name="gateway",
         routes=routes,
         cleanup_contexts=resources,
-        readiness=tuple(ingest.dependencies()),
+        readiness=tuple(dependencies),
         snapshots=snapshots,
     )
 
@@ -166,7 +170,7 @@ def _serve_grpc(
     """Imports grpcio, which may be missing where there is no port for it, and takes memory."""
     # Read on import: else the core writes lines to standard error that are not JSON, whenever a client makes it.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    from gateway.grpc.wiring import serve_grpc  # noqa: PLC0415 (see above)
+    from gateway.grpc.server import serve_grpc  # noqa: PLC0415 (see above)
 
     return serve_grpc(port, chassis, settings, telemetry, parts)
 
@@ -190,24 +194,3 @@ def _cors(settings: GatewaySettings) -> Cors:
         exposed=("retry-after", "x-request-id", *RATE_HEADERS),
         trusts_named_origins=True,
     )
-
-
-def _routes(handlers: ExportHandlers, responses: OtlpResponses, pre_parse_filter: PreParseFilter) -> list[Route]:
-    routes = [
-        Route(
-            "POST",
-            path,
-            handler,
-            project_key(),
-            render_error=responses.error,
-            operation=operation,
-            pre_parse_filter=pre_parse_filter,
-        )
-        for path, handler, operation in (
-            (TRACES, handlers.export_traces, openapi.EXPORT_TRACES),
-            (LOGS, handlers.export_logs, openapi.EXPORT_LOGS),
-        )
-    ]
-    # Not part of the API, but exporters send here unless configured otherwise. The key is not checked.
-    routes.append(Route("POST", METRICS, reject_metrics, public(), render_error=responses.status))
-    return routes

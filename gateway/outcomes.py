@@ -5,9 +5,9 @@ request (any error response) is counted as one, by its reason. Refused requests,
 have no batch: `OutcomeCounters` sums them up, and `OutcomeFlusher` drains one block of them periodically.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
+from aiohttp import web
 from prometheus_client import Counter
 
 from gateway.metrics import SIGNALS, Metrics
@@ -18,19 +18,6 @@ from proto.storage.tables import INGEST_OUTCOMES
 MILLIS_PER_DAY: Final = 86_400_000
 MAX_OUTCOME_KEYS: Final = 20_000  # of projects, signals and reasons; then counts go to project 0
 NO_PROJECT: Final = 0
-
-
-class OutcomeCounts(NamedTuple):
-    """One row of `ingest_outcomes` without its batch, number and time."""
-
-    project_id: int
-    signal: str
-    outcome: str
-    reason: str
-    items: int
-    requests: int
-    wire_bytes: int
-    modified: Mapping[str, int]
 
 
 class OutcomeSums:
@@ -61,32 +48,14 @@ class OutcomeSums:
             for kind, items in decoded.modified.items():
                 modified[kind] = modified.get(kind, 0) + items
 
-    def rows(self) -> Iterable[OutcomeCounts]:
-        """The sums, sorted by key."""
-        for key, (items, requests, wire_bytes) in sorted(self._sums.items()):
-            modified = self._modified.get(key[:2], {}) if key[2] == "accepted" else {}
-            yield OutcomeCounts(*key, items, requests, wire_bytes, modified)
-
-
-def outcome_block(rows: Iterable[OutcomeCounts], batch_id: int, now_ms: int) -> Block:
-    """The block of `ingest_outcomes` for a batch, with numbered rows; all have the time `now_ms`."""
-    cells = [
-        (
-            c.project_id,
-            now_ms,
-            c.signal,
-            c.outcome,
-            c.reason,
-            c.items,
-            c.requests,
-            c.wire_bytes,
-            c.modified,
-            batch_id,
-            n,
-        )
-        for n, c in enumerate(rows)
-    ]
-    return Block(INGEST_OUTCOMES.name, now_ms // MILLIS_PER_DAY, len(cells), write_block(INGEST_OUTCOMES, cells))
+    def block(self, batch_id: int, now_ms: int) -> Block:
+        """The block of `ingest_outcomes` for a batch, with numbered rows, sorted by key; all have the time `now_ms`."""
+        rows = []
+        for number, (key, counts) in enumerate(sorted(self._sums.items())):
+            project_id, signal, outcome, reason = key
+            modified = self._modified.get((project_id, signal), {}) if outcome == "accepted" else {}
+            rows.append((project_id, now_ms, signal, outcome, reason, *counts, modified, batch_id, number))
+        return Block(INGEST_OUTCOMES.name, now_ms // MILLIS_PER_DAY, len(rows), write_block(INGEST_OUTCOMES, rows))
 
 
 class OutcomeCounters:
@@ -160,8 +129,12 @@ class OutcomeCounters:
         if not len(self._pending):
             return None
         sums, self._pending = self._pending, OutcomeSums()
-        return outcome_block(sums.rows(), batch_id, now_ms)
+        return sums.block(batch_id, now_ms)
 
 
 def _items(decoded: DecodedPayload) -> int:
     return decoded.accepted + sum(decoded.rejected.values())
+
+
+WIRE_BYTES: Final = web.RequestKey("wire_bytes", int)  # of the body, once it is read
+ITEMS: Final = web.RequestKey("items", int)  # spans or log records in it, once it is decoded

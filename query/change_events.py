@@ -9,8 +9,7 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 from aiohttp import web
 
-from chassis.changes.repository import ChangeFilter, ChangePosition, StoredChange, list_changes
-from chassis.changes.tables import MAX_NAME_LENGTH, ChangeKind
+from chassis.changes import MAX_NAME_LENGTH, ChangeFilter, ChangeKind, ChangePosition, StoredChange, list_changes
 from chassis.db.database import Database
 from chassis.http.access import authorization_context
 from chassis.http.cursor import CursorSigner

@@ -18,8 +18,8 @@ from chassis.clickhouse import (
 )
 from chassis.errors import BadRequest, Issue, ServiceUnavailable
 from chassis.http.validation import Issues
+from chassis.limits.fairness import FairSemaphore, Requester, ShareLimits
 from query import metrics, sql
-from query.fair_semaphore import FairSemaphore, Requester, ShareLimits
 from query.metrics import QueryMetrics
 from query.request.filters import Filter, Op, members_of
 from query.rows import SPANS, TelemetryTable

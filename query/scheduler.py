@@ -27,8 +27,8 @@ from aiohttp import web
 
 from chassis.errors import ServiceUnavailable
 from chassis.http.access import authorization_context
+from chassis.limits.fairness import FairSemaphore, QueueFull, Requester, ShareLimits
 from query import metrics
-from query.fair_semaphore import FairSemaphore, QueueFull, Requester, ShareLimits
 from query.metrics import QueryMetrics
 from query.query_key import JsonResult, QueryKey
 from query.send_buffer import BufferedResponse, SendBuffer

@@ -17,8 +17,8 @@ from chassis.errors import ServiceUnavailable
 from chassis.http.compression import GZIP, MIN_BYTES, accepts_gzip, gzip_body
 from chassis.http.connections.timeouts import unacknowledged_bytes
 from chassis.http.web import JSON_HEADERS, JSON_TYPE
+from chassis.limits.fairness import FairSemaphore, QueueFull, Requester, ShareLimits
 from query import metrics
-from query.fair_semaphore import FairSemaphore, QueueFull, Requester, ShareLimits
 from query.metrics import QueryMetrics
 from query.query_key import JsonResult
 

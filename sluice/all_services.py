@@ -21,7 +21,7 @@ from chassis.db.database import Database
 from chassis.http.serve import bind, bind_health, serve
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
-from control.identity.bootstrap import bootstrap
+from control.identity.organizations.bootstrap import bootstrap
 from sluice import data_dir, first_run, grpc_port, process, supervisor
 from sluice.app_builder import ALL_SERVICES, compose_app, open_clickhouse
 from sluice.first_run import open_command, quickstart_text

@@ -37,7 +37,7 @@ from sluice import __version__, interface
 from sluice.settings_sources import SettingsSources
 
 if TYPE_CHECKING:  # a service starts without the packages of the others
-    from control.governance.erasures.submission import CheckFilters
+    from control.governance.erasures.api import CheckFilters
     from gateway.erasure.worker import CompileFilters
     from gateway.ingest.snapshots import IngestSnapshots
 

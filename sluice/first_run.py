@@ -1,8 +1,5 @@
-"""The first audit events of an organization that a command creates.
-
-Files with credentials, such as `bootstrap.json`: written once, atomically, mode 0600.
-
-The quick-start text of `sluice up`: commands to paste, which read the secrets from the bootstrap file.
+"""What the first start leaves: audit events of the organization that it creates, and the files with its credentials,
+such as `bootstrap.json` (written once, atomically, mode 0600), which the commands of the quick start read.
 """
 
 import os
@@ -14,12 +11,15 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.auth.tables import access_tokens
 from chassis.errors import StartupError
 from chassis.runtime.settings import ChassisSettings
-from control.identity import member_repository, organization_repository, project_key_repository, token_repository
-from control.identity.bootstrap import Bootstrap
+from control.identity.members import member_store
+from control.identity.organizations import organization_store, project_key_store
+from control.identity.organizations.bootstrap import Bootstrap
 
 
 async def record_bootstrap(connection: AsyncConnection, bootstrap: Bootstrap) -> None:
@@ -29,7 +29,7 @@ async def record_bootstrap(connection: AsyncConnection, bootstrap: Bootstrap) ->
     """
     from control.audit.record import COMMAND_REQUEST_ID, Actor, record
 
-    organization = await organization_repository.find_organization(connection, bootstrap.org_slug)
+    organization = await organization_store.find_organization(connection, bootstrap.org_slug)
     if organization is None:
         raise LookupError(f"the transaction has no organization {bootstrap.org_slug}")
     org_id = organization.id
@@ -38,12 +38,13 @@ async def record_bootstrap(connection: AsyncConnection, bootstrap: Bootstrap) ->
         await record(connection, Actor(org_id), action, object_id, data, COMMAND_REQUEST_ID)
 
     await add_event("organization.create", org_id, slug=bootstrap.org_slug, monthlyItems=organization.monthly_items)
-    for owner in await member_repository.list_members(connection, org_id, "", 1):
+    for owner in await member_store.list_members(connection, org_id, "", 1):
         await add_event("principal.create", owner.id, kind=owner.kind.value, name=owner.name, role=owner.role.value)
-        for token in await token_repository.list_tokens(connection, org_id, owner.id, None, 1):
+        found = sa.select(access_tokens.c.id, access_tokens.c.name).where(access_tokens.c.principal_id == owner.id)
+        for token in await connection.execute(found):
             await add_event("token.create", token.id, holder=owner.id, name=token.name, scopes=[], expiresAt="")
     await add_event("project.create", bootstrap.project_id, slug=bootstrap.project_slug)
-    for key in await project_key_repository.list_project_keys(connection, int(bootstrap.project_id), None, 1):
+    for key in await project_key_store.list_project_keys(connection, int(bootstrap.project_id), None, 1):
         await add_event("key.create", key.id, name=key.name, projectId=bootstrap.project_id)
 
 

@@ -12,8 +12,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from chassis.errors import StartupError
-from proto.source_maps.declarations import find_declarations
-from proto.source_maps.parsing import FUNCTIONS_MEMBER
+from proto.source_maps.parsing import FUNCTIONS_MEMBER, find_declarations
 
 SCRIPTS: Final = (".js", ".mjs", ".cjs")
 MAX_FILES: Final = 20_000

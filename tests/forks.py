@@ -214,7 +214,7 @@ def serve(orders: socket.socket) -> list[str] | None:
     for name in (*IMPORTED, *_our_modules()):
         with suppress(ImportError):
             importlib.import_module(name)
-    vars(sys.modules["control.identity.passwords"])["HASHER"] = CHEAP_HASHER
+    vars(sys.modules["control.identity.users.passwords"])["HASHER"] = CHEAP_HASHER
     if len([*Path("/proc/self/task").iterdir()]) > 1:
         raise AssertionError("a module has started a thread, which no fork would have")
     gc.collect()

@@ -156,12 +156,12 @@ sys.exit(main(["{service}"]))
 
 
 def test_control_starts_without_what_only_directories_need() -> None:
-    """The library of SCIM takes a third of the CPU time of a start (`control.identity.scim.deferred_handlers`)."""
+    """The library of SCIM takes a third of the CPU time of a start (`control.identity.scim.routes`)."""
     code = """
 import sys
 import control.app
 print([name for name in ("pydantic", "scim2_models") if name in sys.modules])
-import control.identity.scim.handlers
+import control.identity.scim.protocol.handlers
 print([name for name in ("pydantic", "scim2_models") if name in sys.modules])
 """
     done = run_python(code)

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Final, NamedTuple
 
-from gateway.export.decoding import FEW_ITEMS, MANY_ITEMS
+from gateway.export import FEW_ITEMS, MANY_ITEMS
 from proto.otlp import codec
 from proto.otlp.policy import DecodedPayload, DecodeError, Policy, Signal
 from proto.otlp.protobuf_writer import bytes_field

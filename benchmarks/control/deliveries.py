@@ -21,12 +21,12 @@ from aiohttp import web
 from chassis.auth.tables import organizations, principals
 from chassis.db.database import Database, to_milliseconds
 from chassis.db.migrations import migrate
-from control.identity.bootstrap import provision
-from control.notify.channels import repository as channels
+from control.identity.organizations.bootstrap import provision
+from control.notify.channels import store as channels
 from control.notify.channels.config import Kind, WebhookConfig
-from control.notify.channels.delivery_tables import deliveries
-from control.notify.channels.repository import Channel
-from control.notify.deliveries import repository
+from control.notify.channels.store import Channel
+from control.notify.channels.tables import deliveries
+from control.notify.deliveries import store
 from control.notify.deliveries.platforms.transports import Transports
 from control.notify.deliveries.sender import DeliveryMetrics, Sender
 from control.notify.deliveries.worker import Worker
@@ -130,7 +130,7 @@ async def fill(database: Database, secret_box: SecretBox, port: int, silent: int
         rounds = number // CHANNELS
         at = to_milliseconds(datetime.now(UTC)) - timedelta(hours=1)
         for position in range(rounds):
-            await repository.insert(connection, made, MESSAGE, at + timedelta(milliseconds=position))
+            await store.insert(connection, made, MESSAGE, at + timedelta(milliseconds=position))
     return rounds * CHANNELS, made[-1].id
 
 

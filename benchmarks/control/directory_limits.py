@@ -25,11 +25,11 @@ from chassis.auth.id_generation import new_id
 from chassis.auth.tables import organizations
 from chassis.db.database import Database
 from control.identity.directory.tables import scim_group_members, scim_groups, scim_user_emails, scim_users
-from control.identity.scim.listing import MAX_LISTED
-from control.identity.scim.members import MAX_MEMBERS
-from control.identity.scim.operations import MAX_COUNT
-from control.identity.scim.patch import MAX_OPERATIONS
-from control.identity.scim.provisioning import MAX_DOCUMENT_BYTES
+from control.identity.scim.messages import MAX_COUNT
+from control.identity.scim.protocol.listing import MAX_LISTED
+from control.identity.scim.protocol.members import MAX_MEMBERS
+from control.identity.scim.protocol.patch import MAX_OPERATIONS
+from control.identity.scim.protocol.users import MAX_DOCUMENT_BYTES
 
 SCIM: Final = "application/scim+json"
 _PROBE_S: Final = 0.005

@@ -10,7 +10,7 @@ from chassis.auth.bearer import BearerGuard
 from chassis.auth.cache import CacheMetrics
 from chassis.db.database import Database
 from chassis.db.migrations import migrate
-from control.identity import organization_repository
+from control.identity.organizations import organization_store
 from tests.chassis.auth.tenants import new_tenant
 
 TOKENS: Final = 1_000  # that take turns, so that no processor's cache makes it faster than it is
@@ -49,7 +49,7 @@ async def _tokens(database: Database) -> list[str]:
     tenant = await new_tenant(database, "acme")
     async with database.write() as connection:
         made = [
-            await organization_repository.create_token(connection, tenant.organization.id, tenant.owner_id, "t")
+            await organization_store.create_token(connection, tenant.organization.id, tenant.owner_id, "t")
             for _ in range(TOKENS)
         ]
     return [f"Bearer {one.secret}" for one in made]

@@ -4,26 +4,17 @@ import time
 from collections.abc import Iterator
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from benchmarks.gateway.bodies import Kind, bodies
 from chassis.runtime.settings import ChassisSettings
-from gateway.ingest.redecoding import redecode
-from gateway.inserts.blocks import build_insert_blocks
-from gateway.inserts.insert_block import new_batch_id
+from gateway.inserts.blocks import build_insert_blocks, new_batch_id
+from gateway.inserts.pending_requests import PendingRequest, redecode
 from gateway.settings import GatewaySettings
-from proto.otlp.policy import DecodedPayload
 from proto.otlp.responses import Media
 
 _PROJECT: Final = 1
 _ENCODINGS: Final = {"protobuf gzip": "gzip"}
-
-
-class _Request(NamedTuple):
-    """What a batch is made of."""
-
-    decoded: DecodedPayload
-    wire_bytes: int
 
 
 def write(directory: Path, kind: Kind, requests: int, batches: int) -> int:
@@ -42,11 +33,12 @@ def write(directory: Path, kind: Kind, requests: int, batches: int) -> int:
     return nbytes
 
 
-def _requests(kind: Kind) -> Iterator[_Request]:
+def _requests(kind: Kind) -> Iterator[PendingRequest]:
     """The requests in turn, without an end, each decoded when it comes."""
     policy = GatewaySettings().policy(ChassisSettings().retention_days)
     media: Media = "json" if kind.encoding == "JSON" else "protobuf"
     encoding = _ENCODINGS.get(kind.encoding, "identity")
     for body in cycle(bodies(kind)):
-        decoded = redecode(kind.signal, media, encoding, body, _PROJECT, policy, time.time_ns())
-        yield _Request(decoded, len(body))
+        received_ns = time.time_ns()
+        decoded = redecode(kind.signal, media, encoding, body, _PROJECT, policy, received_ns)
+        yield PendingRequest(0, decoded, decoded.accepted, len(body), received_ns)

@@ -18,12 +18,11 @@ from chassis.clickhouse.storage_order import Checkpoint, OrderedTable, StorageOr
 from chassis.clickhouse.stored_time import StoredTimeFloor
 from chassis.db.database import Database
 from chassis.db.migrations import migrate
-from chassis.issues.tables import issue_fingerprints, issues
-from control.issues import follower as follower_module
-from control.issues.follower import TABLE, IssueFollower
-from control.issues.metrics import IssueMetrics
-from control.issues.notifications import IssueUrls
-from control.issues.occurrences import COLUMNS
+from chassis.issues import issue_fingerprints, issues
+from control.issues.counting import follower as follower_module
+from control.issues.counting.follower import TABLE, IssueFollower, IssueMetrics
+from control.issues.counting.notifications import IssueUrls
+from control.issues.counting.occurrences import COLUMNS
 from proto.grouping.fingerprint import FINGERPRINT_VERSION
 from proto.otlp.native import write_block
 from proto.otlp.policy import NANOS_PER_DAY

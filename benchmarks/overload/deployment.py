@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks.gateway.rivals import Endpoint, endpoint
 from chassis.db.database import Database
-from control.identity import organization_repository, project_key_repository
+from control.identity.organizations import organization_store, project_key_store
 from proto.otlp.policy import Signal
 from tests.e2e.product import call, set_up_apart
 
@@ -103,14 +103,12 @@ async def _make_keys(url: str, org_slug: str, projects: int) -> list[str]:
     await database.start()
     keys = []
     async with database.write() as connection:
-        organization = await organization_repository.find_organization(connection, org_slug)
+        organization = await organization_store.find_organization(connection, org_slug)
         if organization is None:
             raise RuntimeError("there is no organization")
         for number in range(projects):
-            project = await organization_repository.create_project(
-                connection, organization.id, f"load-{number}", "Load", []
-            )
-            key = await project_key_repository.create_project_key(connection, organization.id, project.id, "load")
+            project = await organization_store.create_project(connection, organization.id, f"load-{number}", "Load", [])
+            key = await project_key_store.create_project_key(connection, organization.id, project.id, "load")
             keys.append(key.secret)
     await database.close()
     return keys

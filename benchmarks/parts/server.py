@@ -21,7 +21,7 @@ from chassis.db.database import Database
 from chassis.http.serve import bind, listening
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
-from control.identity import organization_repository, project_key_repository
+from control.identity.organizations import organization_store, project_key_store
 from sluice import process
 from sluice.app_builder import compose_app, open_clickhouse
 from sluice.settings_sources import SettingsSources
@@ -120,15 +120,13 @@ async def _keys(settings: ChassisSettings, projects: int) -> list[str]:
     await database.start()
     keys = []
     async with database.write() as connection:
-        organization = await organization_repository.create_organization(connection, "shop", "Shop")
+        organization = await organization_store.create_organization(connection, "shop", "Shop")
         for number in range(projects):
-            project = await organization_repository.create_project(
+            project = await organization_store.create_project(
                 connection, organization.id, f"p{number}", f"P{number}", []
             )
             keys.append(
-                (
-                    await project_key_repository.create_project_key(connection, organization.id, project.id, "load")
-                ).secret
+                (await project_key_store.create_project_key(connection, organization.id, project.id, "load")).secret
             )
     await database.close()
     return keys

@@ -22,10 +22,9 @@ from benchmarks.proofs.making import ISSUER, KEY
 from benchmarks.proofs.serving import peak
 from chassis.auth.id_generation import new_id
 from chassis.db.database import Database
-from control.approvals.proofs import issuer_repository
-from control.approvals.proofs.issuer_repository import MAX_ACTIVE_KEYS, MAX_KEYS
-from control.approvals.proofs.model import IssuerKey, KeyAlgorithm
-from control.approvals.proofs.tables import proof_issuer_keys
+from control.approvals.proofs import issuers
+from control.approvals.proofs.issuers import MAX_ACTIVE_KEYS, MAX_KEYS
+from control.approvals.proofs.tables import IssuerKey, KeyAlgorithm, proof_issuer_keys
 from proto.proofs import dsse
 from tests.chassis.auth.tenants import new_tenant
 from tests.e2e.product import Answer, call
@@ -194,7 +193,7 @@ async def _tenants(url: str) -> list[_Tenant]:
         async with database.write() as connection:
             for key in (*strangers, KEY):
                 stored = _issuer_key(tenant.organization.id, key)
-                await issuer_repository.create(connection, stored, datetime.now(UTC))
+                await issuers.create_key(connection, stored, datetime.now(UTC))
         made.append(_Tenant(f"org-{number}", str(tenant.token.secret)))
     await database.close()
     return made

@@ -11,7 +11,6 @@ from urllib.parse import urlencode
 import psutil  # type: ignore[import-untyped]  # it has no types
 import psycopg
 import sqlalchemy as sa
-from aiohttp.test_utils import make_mocked_request
 
 from benchmarks.control.service import Served, served
 from benchmarks.proofs import stored
@@ -20,8 +19,10 @@ from benchmarks.proofs.serving import register
 from benchmarks.proofs.stored import Project
 from chassis.db.database import Database
 from chassis.http.cursor import CursorSigner, load_cursor_signer
+from chassis.http.query import read_query
 from chassis.http.validation import Issues
-from control.approvals.proofs import listing, repository
+from control.approvals.proofs import bundles, store
+from control.approvals.proofs.store import BundleQuery
 from tests.e2e.product import call
 
 FEW: Final = 200
@@ -142,8 +143,8 @@ class _Pages:
         return self._control.cpu_s() + sum(float(sum(psutil.Process(pid).cpu_times()[:2])) for pid in pids)
 
 
-def _parsed(query: dict[str, str]) -> listing.ListQuery:
-    return listing.parse_query(make_mocked_request("GET", f"/?{urlencode(query)}"), Issues())
+def _parsed(query: dict[str, str]) -> BundleQuery:
+    return read_query(BundleQuery, query, Issues())
 
 
 async def _plan(url: str, project: Project, query: dict[str, str], before: str | None) -> str:
@@ -152,11 +153,11 @@ async def _plan(url: str, project: Project, query: dict[str, str], before: str |
     await database.start()
     try:
         async with database.read() as connection:
-            wanted = await listing.to_filter(connection, project.id, project.slug, _parsed(query))
+            wanted = await bundles.to_filter(connection, project.id, project.slug, _parsed(query))
             if wanted is None:
                 return "no statement"
             with _recorded() as statements:
-                await repository.list_bundles(connection, project.id, wanted, before, 25)
+                await store.list_bundles(connection, project.id, wanted, before, 25)
             seconds, sql, parameters = max(statements, key=lambda one: one[0])
             explain = "EXPLAIN (ANALYZE, BUFFERS)" if url.startswith("postgresql") else "EXPLAIN QUERY PLAN"
             rows = (await connection.exec_driver_sql(f"{explain} {sql}", parameters)).all()

@@ -16,9 +16,9 @@ from benchmarks.proofs.making import ISSUER
 from chassis.auth.id_generation import new_id
 from chassis.auth.tables import principals, projects
 from chassis.db.database import Database
-from chassis.issues.tables import issues
+from chassis.issues import issues
 from control.approvals.proofs.tables import proof_bundles, proof_issuer_keys, proof_links
-from control.identity import organization_repository
+from control.identity.organizations import organization_store
 from proto.proofs.dsse import ENVELOPE_TYPE
 
 LARGE: Final = "large"  # the run
@@ -58,7 +58,7 @@ async def fill(url: str, few: int, many: int) -> tuple[Project, Project]:
     try:
         async with database.write() as connection:
             web = (await connection.execute(sa.select(projects))).mappings().one()
-            other = await organization_repository.create_project(connection, web["org_id"], "few", "Few")
+            other = await organization_store.create_project(connection, web["org_id"], "few", "Few")
             principal_id = str(await connection.scalar(sa.select(principals.c.id).limit(1)))
             key_id = str(await connection.scalar(sa.select(proof_issuer_keys.c.id)))
         owner = _Owner(web["org_id"], principal_id, key_id)

@@ -17,8 +17,8 @@ from benchmarks.gateway.bodies import Kind, bodies
 from benchmarks.overload.deployment import Cores, Deployment, deployed
 from benchmarks.refusals.sending import Sent, repeat
 from chassis.db.database import Database
-from control.identity import organization_repository, project_key_repository
-from control.identity.bootstrap import provision
+from control.identity.organizations import organization_store, project_key_store
+from control.identity.organizations.bootstrap import provision
 
 KIND: Final = Kind("traces", "protobuf gzip")
 _SETTLE_S: Final = 5.5  # what keys may do is known by then
@@ -87,14 +87,14 @@ async def _cases(deployment: Deployment, file: Path) -> Sequence[Case]:
     await database.start()
     async with database.write() as connection:
         limited = await provision(connection, "http://localhost", "limited", "p", 1)
-        organization = await organization_repository.find_organization(connection, "limited")
+        organization = await organization_store.find_organization(connection, "limited")
         if organization is None:
             raise RuntimeError("there is no organization")
-        project = await organization_repository.find_project(connection, organization.id, "p")
+        project = await organization_store.find_project(connection, organization.id, "p")
         if project is None:
             raise RuntimeError("there is no project")
-        rated = await project_key_repository.create_project_key(connection, organization.id, project.id, "rated")
-        await project_key_repository.set_key_rate(connection, organization.id, rated.key.id, 1)
+        rated = await project_key_store.create_project_key(connection, organization.id, project.id, "rated")
+        await project_key_store.set_key_rate(connection, organization.id, rated.key.id, 1)
     await database.close()
     return [
         Case("taken", deployment.keys[0], 200),

@@ -21,13 +21,11 @@ from chassis.clickhouse.stored_time import StoredTimeFloor
 from chassis.clickhouse.target import open_client, parse_url
 from chassis.db.database import Database, to_milliseconds
 from chassis.db.migrations import migrate
-from control.export import repository
-from control.export.config import BlobstoreConfig
+from control.export import store
 from control.export.destination import Destination
-from control.export.exporter import Exporter
-from control.export.metrics import WarehouseMetrics
-from control.export.model import SinkKind, Stream
-from control.export.stores.store import StoredObject
+from control.export.destinations.interfaces import StoredObject
+from control.export.exporter import Exporter, WarehouseMetrics
+from control.export.model import BlobstoreConfig, SinkKind, Stream
 from control.export.streams.ordered import OrderedStream
 from control.secrets.secret_box import KeyFile, SecretBox
 from tests.chassis.auth.tenants import new_tenant
@@ -144,7 +142,7 @@ class _Exporting:
         """Export everything by a new sink; returns the rows."""
         config = BlobstoreConfig(bucket="b", region="r", access_key_id="a", secret_access_key="s")  # noqa: S106 (none)
         async with self._database.write() as connection:
-            sink = await repository.create(
+            sink = await store.create(
                 connection,
                 self._box,
                 org_id=self._tenant.organization.id,

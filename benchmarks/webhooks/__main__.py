@@ -20,8 +20,8 @@ from benchmarks.control.service import Served, served
 from benchmarks.webhooks import beside
 from benchmarks.webhooks.sending import SECRET, Maker, Request, change, command, payment, push, read, send
 from chassis.db.database import Database
-from control.governance.billing import repository
-from control.identity import organization_repository
+from control.governance.billing import store
+from control.identity.organizations import organization_store
 from control.inbound.webhooks import signatures
 from tests.e2e.product import call
 
@@ -84,10 +84,10 @@ async def _link(url: str) -> None:
     database = Database(url)
     await database.start()
     async with database.write() as connection:
-        found = await organization_repository.find_organization(connection, "acme")
+        found = await organization_store.find_organization(connection, "acme")
         if found is None:
             raise RuntimeError("acme is missing")
-        await repository.link(connection, found.id, "cus_1")
+        await store.link(connection, found.id, "cus_1")
     await database.close()
 
 

@@ -151,7 +151,7 @@ access_tokens: Final = sa.Table(
 
 # Login data of a principal of kind user: an account. Several accounts may have the same address; at most one of them
 # has verified it. The others are each confined to a home organization, or closed when they were removed from it. All
-# accounts of an address have the same password salt (`control.identity.passwords`).
+# accounts of an address have the same password salt (`control.identity.users.passwords`).
 users: Final = sa.Table(
     "users",
     metadata,

@@ -8,14 +8,14 @@
 
 `declared_routes` makes a `Route` of each such handler. From the signature come
 - the operation's id, `createSavedView`, its summary and description (the docstring),
-- the value of each parameter, in their order: of the path by the parameter's name, the JSON body by a structure as its
-  type, the query string by a `Query`, anything else by what the service offers for a type (`Arguments`),
+- the value of each parameter, in their order: what the service offers for its type (`Arguments`); else of the path by
+  the parameter's name, the JSON body by a structure as its type, the query string by a `Query`,
 - the response: a structure as JSON, `Created` ones with 201, None as 204, a `web.StreamResponse` as it is.
 """
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import cache
@@ -107,6 +107,7 @@ class _Declaration:
     responses: tuple[ResponseSpec, ...]
     parameters: tuple[Parameter, ...]
     error_spec: ErrorSpec
+    only_errors: tuple[int, ...] | None
     page: str
     route: Mapping[str, Any]
 
@@ -124,16 +125,31 @@ def route(
     responses: tuple[ResponseSpec, ...] = (),
     parameters: tuple[Parameter, ...] = (),
     error_spec: ErrorSpec = DEFAULT_ERROR_SPEC,
+    only_errors: tuple[int, ...] | None = None,
     page: str = "",
     **options: Any,
 ) -> Callable[[F], F]:
     """Declare the method below as the handler of a route. `tag`: in place of that of its class. `status`: of a response
-    with a body. `errors`: statuses beyond those that access and body imply. `example`: of the body. `body`, `responses`
-    and `parameters` describe what a handler that takes the `web.Request` reads and answers itself. `page`: what the
-    document calls a page, by default the name of its items and `Page`. `options`: further fields of `Route`.
+    with a body. `errors`: statuses beyond those that access and body imply, `only_errors`: all of them, for a handler
+    that has others of its own. `example`: of the body. `body`, `responses` and `parameters` describe what a handler
+    that takes the `web.Request` reads and answers itself. `page`: what the document calls a page, by default the name
+    of its items and `Page`. `options`: further fields of `Route`.
     """
     declared = _Declaration(
-        method, path, access, tag, status, errors, example, body, responses, parameters, error_spec, page, options
+        method,
+        path,
+        access,
+        tag,
+        status,
+        errors,
+        example,
+        body,
+        responses,
+        parameters,
+        error_spec,
+        only_errors,
+        page,
+        options,
     )
 
     def declare(handler: F) -> F:
@@ -166,13 +182,15 @@ def _route(handler: Callable[..., Awaitable[Any]], tag: Tag, arguments: Argument
     hints = get_type_hints(handler, include_extras=True)
     result = hints.pop("return")
     given = {name: _argument(name, type_, declared.path, arguments) for name, type_ in hints.items()}
+    described = (*(each for one in given.values() for each in one.parameters), *declared.parameters)
     operation = Operation(
         _camel(handler.__name__),
         declared.tag or tag,
         declared.responses or tuple(_response(each, declared.status, declared.page) for each in _alternatives(result)),
-        (*_ids(declared), *(each for one in given.values() for each in one.parameters), *declared.parameters),
+        (*_ids(declared.path, {each.name for each in described}), *described),
         body=declared.body or _body(hints.values(), declared.example),
         error_statuses=declared.errors,
+        only_error_statuses=declared.only_errors,
         error_spec=declared.error_spec,
         description=inspect.getdoc(handler) or "",
     )
@@ -181,10 +199,9 @@ def _route(handler: Callable[..., Awaitable[Any]], tag: Tag, arguments: Argument
     return Route(declared.method, declared.path, answer, declared.access, operation=operation, **declared.route)
 
 
-def _ids(declared: _Declaration) -> list[Parameter]:
-    """The variables of a path, but for those that are described, and slugs, which the document describes by itself."""
-    known = {each.name for each in declared.parameters}
-    names = (name for name in _VARIABLE.findall(declared.path) if not (name.endswith("Slug") or name in known))
+def _ids(path: str, described: Container[str]) -> list[Parameter]:
+    """The variables of a path, but for slugs, which the document describes by itself, and those that are described."""
+    names = (name for name in _VARIABLE.findall(path) if not name.endswith("Slug") and name not in described)
     return [Parameter(name, "path", _PATH_ID, f"The {name.removesuffix('Id')}.") for name in names]
 
 
@@ -212,13 +229,13 @@ def _argument(name: str, type_: Any, path: str, arguments: Arguments) -> Argumen
     variable = _camel(name)
     if type_ is web.Request:
         return Argument(_request)
+    if type_ in arguments.by_type:
+        return arguments.by_type[type_]
     if f"{{{variable}}}" in path:
         return _path_argument(variable, arguments)
     if _is_struct(type_):
         return _query_argument(type_) if issubclass(type_, Query) else _body_argument(type_, arguments)
-    if type_ not in arguments.by_type:
-        raise TypeError(f"{path}: {name} is of no type that handlers get: {type_}")
-    return arguments.by_type[type_]
+    raise TypeError(f"{path}: {name} is of no type that handlers get: {type_}")
 
 
 async def _request(request: web.Request, _stack: AsyncExitStack) -> web.Request:

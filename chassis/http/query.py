@@ -52,14 +52,18 @@ def line(max_length: int) -> Meta:
     return read_as(partial(_matching, _LINE, "Must consist of printable characters."), max_length)
 
 
-def form(pattern: str, message: str) -> Meta:
-    """A text that matches the pattern as a whole; else the issue has the message."""
-    return read_as(partial(_matching, re.compile(pattern), message), None)
+def form(pattern: str, message: str, max_length: int | None = None) -> Meta:
+    """A text that matches the pattern as a whole; else the issue has the message. Without `max_length` the pattern
+    alone decides, also about an empty text.
+    """
+    return read_as(partial(_matching, re.compile(pattern), message), max_length, 0 if max_length is None else 1)
 
 
-def read_as(read: Callable[[str, str, Issues], Any], max_length: int | None) -> Meta:
-    """A text of which `read(text, path, issues)` makes the value: None after it has recorded an issue."""
-    return Meta(min_length=1, max_length=max_length, extra={"read": read})
+def read_as(read: Callable[[str, str, Issues], Any], max_length: int | None, min_read: int = 1) -> Meta:
+    """A text of which `read(text, path, issues)` makes the value: None after it has recorded an issue. `min_read`: a
+    shorter text is refused before.
+    """
+    return Meta(min_length=1, max_length=max_length, extra={"read": read, "min_read": min_read})
 
 
 def read_query(type_: type[Q], query: Mapping[str, str], issues: Issues) -> Q:
@@ -103,8 +107,10 @@ def _read(parameter: Parameter, query: Mapping[str, str], issues: Issues) -> Any
     if base is int:
         return bounded_int(query, name, parameter.default, int(bounds.ge or 0), int(bounds.le or 0), issues)
     if base is str:
-        text = bounded_text(query, name, bounds.min_length or 0, bounds.max_length or _UNBOUNDED, issues)
-        read = (bounds.extra or {}).get("read")
+        extra = bounds.extra or {}
+        least = extra.get("min_read", bounds.min_length or 0)
+        text = bounded_text(query, name, least, bounds.max_length or _UNBOUNDED, issues)
+        read = extra.get("read")
         return text if read is None or text is None else read(text, f"query.{name}", issues)
     choices = {"true": True, "false": False} if base is bool else {each.value: each for each in base}
     chosen = single_value(query, name, issues)

@@ -20,10 +20,10 @@ from prometheus_client import CollectorRegistry, Counter
 
 from chassis.db.database import Database
 from chassis.errors import ApiError
+from chassis.limits.allowance import Allowance
 from chassis.runtime.periodic import PeriodicTask
-from chassis.source_maps.allowance import BURST_S, WorkAllowance
-from chassis.source_maps.fair_cache import FairCache
-from chassis.source_maps.repository import read_content, read_index, read_revisions
+from chassis.source_maps.sharing import FairCache
+from chassis.source_maps.store import read_content, read_index, read_revisions
 from proto.source_maps.compact_map import MAX_LOADED_BYTES, CompactMap, OriginalFrame
 from proto.source_maps.frame_rewriting import resolve_stack_trace
 
@@ -34,6 +34,8 @@ MAX_BYTES: Final = MAX_LOADED_BYTES  # of all maps in memory: each fits alone
 MAX_FRAME_BYTES: Final = 16 * 2**20  # of all resolved frames in memory: some 30 000
 MAX_INDEXED: Final = 100_000  # paths of all projects in memory: some 30 MB
 MAX_CONTENT_BYTES: Final = 64 * 2**20  # of a map, inflated; larger ones are not stored
+BURST_S: Final = 1.0  # of work that source maps may cause for a project at once
+REFILL: Final = 0.1  # seconds of work per second
 LOOK_UP_S: Final = 1e-4  # of a frame in a map
 LOAD_S: Final = 1 / (200 * 2**20)  # of a byte of a map
 _FRAME_BYTES: Final = 500  # of a frame in memory, besides its texts
@@ -125,7 +127,7 @@ class SourceMaps:
         self._indexes = FairCache[_Index | None](MAX_INDEXED)
         self._maps = FairCache[CompactMap | _Missing | None](max_bytes)
         self._frames = FairCache[OriginalFrame | _Missing | None](MAX_FRAME_BYTES)
-        self._allowance = WorkAllowance(burst_s, clock)
+        self._allowance = Allowance[int](burst_s, REFILL, clock)  # all projects share the threads that build batches
         self._retry_at = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._unresolved = Counter(

@@ -1,14 +1,23 @@
-"""Human approval before an action: requests, votes on them, and their outcome.
+"""Human approval before an action: requests, votes on them, and their result.
 
-`requests.ApprovalRequests.create` calls `submission.submit`, which has `control.approvals.policies.evaluation` decide about the
-action. ALLOW and DENY are final. For ASK, `repository.create` inserts an open request (unless `repository.find_open`
-returns the same one; `open_limits` bounds their number), the outbox gets a message per channel in the same transaction,
-and after the commit deliveries are attempted for up to three seconds.
+A request, from `POST .../approval-requests` to its decision:
 
-A vote runs through `voting.approve` or `voting.reject` in one transaction each: it reads the request and the voter's
-current permissions again, asks the rules (`vote_rules`), writes the vote, and counts the votes of those who may still
-decide (`model.count_votes`), as far as their owner groups are disjoint (`independence`). `views` asks the same rules to
-say beforehand what a vote would be answered. Exactly one vote decides the request: write transactions are
-serialized (`chassis.db.database`), and the update applies only to an open request. A request that nobody decides in
-time is EXPIRED by time alone: `RequestRecord.status_at` computes this, whatever is stored.
+    requests.create_approval_request   the scope, the rate of approvals, the body            -> 401, 403, 429, 400
+    submission.submit                  the policies decide (`policies.rules.decide`). ALLOW and DENY are final -> 200
+    store.find_open                    for ASK: the same request is open already             -> 200
+    submission.check_open_limit        limits of open requests                               -> 429
+    store.create                       an open request with a copy of the rule               -> 201
+    notifications.notify_requested     a message per channel, in the same transaction
+    requests.approve_request           a vote: `voting.cast_vote` with `voting.approve` or `voting.reject`
+    voting.load_cases                  the request and the current rights of everyone involved
+    voting.is_repeated_approval        the rules of a vote                                   -> 403, 409
+    store.decide                       the vote that makes the count sufficient decides      -> 200
+
+What a 201 promises: the request is stored, and its messages are sent until it ends. Exactly one vote decides a request:
+write transactions are serialized (`chassis.db.database`), and the update applies only to an open request. Votes count
+as far as their owner groups are disjoint (`model.count_votes`). A request without a decision is EXPIRED by time alone
+(`RequestRecord.status_at`); `task` records that and tells the channels.
+
+`policies` has the rules of an organization, `proofs` the signed records about code changes. `views` shows requests with
+what a vote of the caller would be answered.
 """

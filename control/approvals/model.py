@@ -1,4 +1,4 @@
-"""Values of requests and votes, and the rules of independence."""
+"""Values of requests and votes, and which votes are independent of each other."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -7,9 +7,44 @@ from enum import StrEnum
 from typing import Any, NamedTuple, Self
 
 from chassis.auth.grants import MembershipStatus, with_owner_chain
-from control.approvals.independence import max_disjoint
-from control.approvals.policies.model import RiskClass, Source
+from control.approvals.policies.rules import RiskClass, Source
 from proto.identity import PrincipalKind, Role
+
+
+def max_disjoint(owner_groups: Iterable[frozenset[str]]) -> int:
+    """The largest number of these owner groups that are pairwise disjoint.
+
+    A user who is alone in a group always belongs to such a set. The remaining groups are those of agents and services
+    whose owners have not voted themselves; there are no more of them than policies list.
+    """
+    groups = set(owner_groups)
+    single = {one for one in groups if len(one) == 1}
+    people = frozenset().union(*single)
+    return len(single) + _max_independent_set({one for one in groups - single if people.isdisjoint(one)})
+
+
+def _max_independent_set(owner_groups: set[frozenset[str]]) -> int:
+    """Takes a group if all groups that overlap with it overlap with each other, which is always optimal. Without such a
+    group, branches on the group with the most overlaps: the better of with it and without it.
+    """
+    remaining, count = set(owner_groups), 0
+    while remaining:
+        overlapping = {
+            one: {other for other in remaining if not one.isdisjoint(other)} for one in remaining
+        }  # including itself
+        optimal = next((one for one in remaining if _all_overlap(overlapping[one])), None)
+        if optimal is None:
+            branch = max(remaining, key=lambda one: len(overlapping[one]))
+            return count + max(
+                1 + _max_independent_set(remaining - overlapping[branch]), _max_independent_set(remaining - {branch})
+            )
+        remaining -= overlapping[optimal]
+        count += 1
+    return count
+
+
+def _all_overlap(owner_groups: set[frozenset[str]]) -> bool:
+    return not any(one.isdisjoint(other) for one in owner_groups for other in owner_groups)
 
 
 class Status(StrEnum):
@@ -123,30 +158,14 @@ class RequestRecord:
         listed = kind is PrincipalKind.USER or principal_id in self.machine_approver_ids
         return listed and all(not one.is_disabled and one.role in self.approver_roles for one in memberships)
 
-    def is_self_vote(self, voter: Participant) -> bool:
-        """Whether the requester votes, itself or through a principal that acts on its behalf or that it acts
-        through.
-        """
-        return self.requester_id in voter.acting_principal_ids
-
 
 @dataclass(frozen=True, slots=True)
-class StoredVote:
-    """A vote as stored. `owner_group`: the voter's at that time."""
+class StoredVote(Participant):
+    """A vote with its voter, as stored. `owner_group`: the voter's at that time."""
 
-    principal_id: str
-    kind: PrincipalKind
     verdict: Verdict
     reason: str | None
-    on_behalf_of: str | None
-    act_chain: tuple[str, ...]
-    owner_group: frozenset[str]
     voted_at: datetime
-
-    @property
-    def acting_principal_ids(self) -> frozenset[str]:
-        """The voter, the one it acts on behalf of, and its actor chain."""
-        return acting_ids(self.principal_id, self.on_behalf_of, self.act_chain)
 
 
 class Approver(NamedTuple):

@@ -1,4 +1,4 @@
-"""Notifications about a request: that an approval is needed, and the outcome."""
+"""Notifications about a request: that an approval is needed, and that it was decided or has expired."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from typing import Final
 import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from control.approvals import repository
+from control.approvals import store
+from control.approvals.bodies import request_body
 from control.approvals.model import RequestRecord, Status
-from control.approvals.policies.model import RiskClass
-from control.approvals.schemas import request_body
+from control.approvals.policies.rules import RiskClass
 from control.http.page_links import NO_PAGES, PageLinks
-from control.notify.channels import repository as channels
-from control.notify.channels.repository import is_channel_id
+from control.notify.channels import store as channels
+from control.notify.channels.store import is_channel_id
 from control.notify.deliveries import outbox
 from control.notify.deliveries.outbox import AllChannels, ChannelIds, EnqueueResult
 from control.notify.message import Fact, Message, Severity
@@ -70,9 +70,9 @@ async def notify_requested(
     now: datetime,
 ) -> list[EnqueueResult]:
     """Enqueue a message for each channel of the target that has not been notified, and store which channels have to be
-    notified of the outcome. In total these are at most `outbox.MAX_CHANNELS`: one transaction enqueues the outcome.
+    notified of its end. In total these are at most `outbox.MAX_CHANNELS`: one transaction enqueues their messages.
     """
-    names = await repository.principal_names(connection, involved_principals(request))
+    names = await store.principal_names(connection, involved_principals(request))
     message = requested_message(request, links, names, now)
     other_results: list[EnqueueResult] = []
     if request.told_channel_ids:
@@ -80,16 +80,16 @@ async def notify_requested(
     queued = await outbox.enqueue(connection, request.org_id, target, message, until=request.expires_at)
     notified = [one.channel_id for one in queued if one.delivery_id is not None]
     if notified:
-        await repository.set_notified_channels(connection, request, [*request.told_channel_ids, *notified])
+        await store.set_notified_channels(connection, request, [*request.told_channel_ids, *notified])
     return queued + other_results
 
 
 async def notify_resolved(
     connection: AsyncConnection, request: RequestRecord, links: RequestLinks, now: datetime
 ) -> None:
-    """Enqueue the outcome for the notified channels, which cancels announcements that have not been sent."""
+    """Enqueue a message about the end for notified channels. It cancels announcements that have not been sent."""
     if request.told_channel_ids:
-        names = await repository.principal_names(connection, involved_principals(request))
+        names = await store.principal_names(connection, involved_principals(request))
         message = resolved_message(request, links, names, now)
         await outbox.enqueue(connection, request.org_id, ChannelIds(request.told_channel_ids), message)
 

@@ -1,31 +1,26 @@
 """`/orgs/{orgSlug}/approval-requests`: list, create, show, approve, reject."""
 
-import re
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Annotated, Final, cast
+from typing import Annotated, Any, Final
 
 from aiohttp import web
 from msgspec import Meta
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthorizationContext
-from chassis.errors import NotFound
 from chassis.http.access import authorization_context, bearer
-from chassis.http.route import Body, Operation, Parameter, ResponseSpec, Tag, json_content
-from chassis.http.validation import Issues, bounded_int, single_value
-from chassis.http.web import Route, json_response, request_id
+from chassis.http.declaration import Argument, Created, declared_routes, route
+from chassis.http.query import Query
+from chassis.http.route import Body, Tag, json_content
+from chassis.http.validation import Issues
+from chassis.http.web import Route
 from chassis.limits.limiter import LimitClass
 from chassis.limits.rate_limits import LIMIT_RESULT
-from control.approvals import decisions, repository, voting
-from control.approvals.decisions import Vote
-from control.approvals.model import RequestRecord, Status
-from control.approvals.notifications import LinkBuilder, RequestLinks
-from control.approvals.open_limits import TooManyOpenRequests
-from control.approvals.policies.validation import resolve_project_id
-from control.approvals.schemas import (
-    REQUEST_ID_PATTERN,
+from control.approvals import store, voting
+from control.approvals.bodies import (
     Approval,
     ApprovalRequest,
     Decision,
@@ -33,70 +28,41 @@ from control.approvals.schemas import (
     Rejection,
     RequestList,
     VoteResult,
-    check_new,
+    check_prose,
     reason_or_none,
     request_body,
-    vote_body,
 )
-from control.approvals.submission import Submission, decision_body, submit
-from control.approvals.vote_rules import APPROVE_SCOPES, REJECT_SCOPES, require_right_to_reject
-from control.approvals.voting import VoteRequest
-from control.http.context import HandlerContext
+from control.approvals.model import RequestRecord, Status
+from control.approvals.notifications import LinkBuilder
+from control.approvals.policies.store import resolve_project_id
+from control.approvals.submission import TooManyOpenRequests, decision_body, submit
+from control.approvals.voting import APPROVE_SCOPES, REJECT_SCOPES, Vote, VoteRequest, require_right_to_reject
+from control.http.context import HandlerContext, path_id
 from control.notify.deliveries.outbox import ImmediateSender
+from control.routing.arguments import begin, control_arguments
 from proto.identity import Scope
 
 DEFAULT_LIMIT: Final = 50
 MAX_LIMIT: Final = 100
-_REQUEST_ID: Final = re.compile(REQUEST_ID_PATTERN[1:-1])
-_ID_PARAMETERS: Final = (Parameter("requestId", "path", Annotated[str, Meta(min_length=1)], "The request."),)
-_EXAMPLE_BODY: Final = {"action": "deploy.production", "targetType": "service", "targetId": "checkout"}
-
 TAG: Final = Tag("approval-requests", "Request approval of an action; approve or reject requests.")
-LIST: Final = Operation(
-    "listApprovalRequests",
-    TAG,
-    (ResponseSpec("Requests, newest first.", json_content(RequestList)),),
-    (
-        Parameter("status", "query", Status, "Only requests with this status."),
-        Parameter(
-            "limit",
-            "query",
-            Annotated[int, Meta(ge=1, le=MAX_LIMIT)],
-            "Maximum number of requests.",
-            default=DEFAULT_LIMIT,
-        ),
-    ),
-)
-CREATE: Final = Operation(
-    "createApprovalRequest",
-    TAG,
-    (
-        ResponseSpec("The action is allowed or denied, or the same request is already open.", json_content(Decision)),
-        ResponseSpec("The action requires approval: a request was created.", json_content(Decision), 201),
-    ),
-    body=Body(
-        json_content(NewRequest), example=_EXAMPLE_BODY | {"summary": "Version 1.4.2, fixes the rounding of totals."}
-    ),
-)
-SHOW: Final = Operation(
-    "showApprovalRequest", TAG, (ResponseSpec("The request.", json_content(ApprovalRequest)),), _ID_PARAMETERS
-)
-APPROVE: Final = Operation(
-    "approveRequest",
-    TAG,
-    (ResponseSpec("The request and its vote count.", json_content(VoteResult)),),
-    _ID_PARAMETERS,
-    body=Body(json_content(Approval | None), example={"reason": "Reviewed the diff."}),
-    error_statuses=(409,),
-)
-REJECT: Final = Operation(
-    "rejectRequest",
-    TAG,
-    (ResponseSpec("The request and its vote count.", json_content(VoteResult)),),
-    _ID_PARAMETERS,
-    body=Body(json_content(Rejection), example={"reason": "Not during the freeze."}),
-    error_statuses=(409,),
-)
+PATH: Final = "/orgs/{orgSlug}/approval-requests"
+ONE: Final = PATH + "/{requestId}"
+NEW: Final = {
+    "action": "deploy.production",
+    "targetType": "service",
+    "targetId": "checkout",
+    "summary": "Version 1.4.2, fixes the rounding of totals.",
+}
+APPROVAL: Final = Body(json_content(Approval | None), example={"reason": "Reviewed the diff."})
+REJECTION: Final = Body(json_content(Rejection), example={"reason": "Not during the freeze."})
+_READ: Final = bearer(Scope.APPROVALS_READ)
+
+
+class RequestQuery(Query, frozen=True):
+    """Which requests to list."""
+
+    status: Annotated[Status | None, Meta(description="Only requests with this status.")] = None
+    limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT), Meta(description="Maximum number of requests.")] = DEFAULT_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,137 +75,98 @@ class ApprovalRequests:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def routes(self) -> list[Route]:
-        """Every route of this resource with its scope.
+        """Every route of this resource."""
+        arguments = control_arguments(self.context, {RequestRecord: Argument(self._find)})
+        return declared_routes(self, TAG, replace(arguments, read_body=self._read_new))
 
-        Rejecting requires the scope to decide or the scope to request; `reject` checks which one: requesters may
-        withdraw without being deciders.
-        """
-        every = "/orgs/{orgSlug}/approval-requests"
-        one = every + "/{requestId}"
-        write = bearer(Scope.APPROVALS_WRITE)
-        return [
-            Route("GET", every, self.list, bearer(Scope.APPROVALS_READ), operation=LIST),
-            Route("POST", every, self.create, write, limit=LimitClass.APPROVAL, operation=CREATE),
-            Route("GET", one, self.show, bearer(Scope.APPROVALS_READ), operation=SHOW),
-            Route("POST", one + "/approve", self.approve, bearer(*APPROVE_SCOPES), operation=APPROVE),
-            Route("POST", one + "/reject", self.reject, bearer(*REJECT_SCOPES), operation=REJECT),
-        ]
-
-    async def list(self, request: web.Request) -> web.StreamResponse:
+    @route("GET", PATH, _READ)
+    async def list_approval_requests(
+        self, query: RequestQuery, caller: AuthorizationContext, connection: AsyncConnection
+    ) -> RequestList:
         """List approval requests, newest first."""
-        issues = Issues()
-        status = _parse_status(request, issues)
-        limit = bounded_int(request.query, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT, issues)
-        issues.raise_if_any("The query is not valid.")
         now = self.now()
-        async with self.context.database.read() as connection:
-            found = await repository.list_requests(
-                connection, authorization_context(request).org_id, status, now, limit
-            )
-        return json_response({"data": [request_body(one, now) for one in found]})
+        found = await store.list_requests(connection, caller.org_id, query.status, now, query.limit)
+        return RequestList([request_body(one, now) for one in found])
 
-    async def create(self, request: web.Request) -> web.StreamResponse:
+    @route("POST", PATH, bearer(Scope.APPROVALS_WRITE), limit=LimitClass.APPROVAL, example=NEW)
+    async def create_approval_request(self, body: NewRequest, request: web.Request) -> Decision | Created[Decision]:
         """Request the approval of an action.
 
         ALLOW and DENY are final, and no request is created. ASK creates an open request (201), or returns the same one
         if it is open (200): same requester, action, target and project. Each channel is notified once; `deliveries`
         lists the channels that this call notifies or cannot notify.
         """
-        body = await self._read_new(request)
-        async with self.context.write_transaction(request) as (connection, caller), _with_limit_headers(request):
-            now = self.now()  # after the wait for the write transaction
-            result = await submit(
-                connection, Submission(caller, body, self._request_links(caller), request_id(request), now)
-            )
+        try:
+            async with begin(self.context, request) as transaction:
+                now = self.now()  # after the wait for the write transaction
+                links = self.link_builder.for_org(transaction.caller.org_slug)
+                result = await submit(transaction, body, links, now)
+        except TooManyOpenRequests as error:
+            request[LIMIT_RESULT] = error.limit_result  # the rate-limit headers are those of the limit that was reached
+            raise
         deliveries = await self.sender.send_now(result.queued) if result.queued else []
-        return json_response(decision_body(result, deliveries, now), status=201 if result.created else 200)
+        decision = decision_body(result, deliveries, now)
+        return Created(decision) if result.created else decision
 
-    async def show(self, request: web.Request) -> web.StreamResponse:
+    @route("GET", ONE, _READ)
+    async def show_approval_request(self, found: RequestRecord) -> ApprovalRequest:
         """Show an approval request."""
-        return json_response(request_body(await self._load_request(request), self.now()))
+        return request_body(found, self.now())
 
-    async def approve(self, request: web.Request) -> web.StreamResponse:
+    @route("POST", ONE + "/approve", bearer(*APPROVE_SCOPES), body=APPROVAL, errors=(409,))
+    async def approve_request(self, found: RequestRecord, request: web.Request) -> VoteResult:
         """Approve a request.
 
         It is approved once the number of approvals that the policy requires is reached, and one of the approvers is
         independent of the requester. 409 when it is decided or expired, or when the requester has left or is disabled;
         403 for one's own request.
         """
-        found = await self._load_request(request)
         body: Approval | None = await self.context.read_body(request, Approval | None)  # type: ignore[arg-type]  # a union is a type to msgspec
         return await self._vote(request, found, reason_or_none(body), voting.approve)
 
-    async def reject(self, request: web.Request) -> web.StreamResponse:
+    @route("POST", ONE + "/reject", bearer(*REJECT_SCOPES), body=REJECTION, errors=(409,))
+    async def reject_request(self, found: RequestRecord, request: web.Request) -> VoteResult:
         """Reject a request, or withdraw one's own.
 
         One rejection is final. 409 when the request is decided or expired.
         """
-        found = await self._load_request(request)
+        # Requesters may withdraw without being deciders, so the right depends on the request. It precedes the body.
         async with self.context.database.read() as connection:
-            require_right_to_reject(
-                authorization_context(request), await repository.with_current_owners(connection, found)
-            )
+            with_owners = await store.with_current_owners(connection, found)
+        require_right_to_reject(authorization_context(request), with_owners)
         body = await self.context.read_body(request, Rejection)
         return await self._vote(request, found, reason_or_none(body), voting.reject)
 
-    async def _read_new(self, request: web.Request) -> NewRequest:
-        """The body. Raises BadRequest with all issues: types, texts, and an unknown project."""
+    async def _read_new(self, request: web.Request, _type: type[Any]) -> Any:
+        """The body of a new request. Raises BadRequest with all issues: types, texts, and an unknown project."""
         issues = Issues()
         placeholders = {"action": "a.b", "targetType": "x", "targetId": "x"}
         body = await self.context.read_partial_body(request, NewRequest, placeholders, issues)
         if body is not None:
-            check_new(body, issues)
+            check_prose("body.summary", body.summary or "", issues)
             if issues:  # without issues, `submit` checks the project
+                org_id = authorization_context(request).org_id
                 async with self.context.database.read() as connection:
-                    await resolve_project_id(
-                        connection, authorization_context(request).org_id, body.project_tag, "body.projectTag", issues
-                    )
+                    await resolve_project_id(connection, org_id, body.project_tag, "body.projectTag", issues)
         issues.raise_if_any("The request body is not valid.")
-        return cast("NewRequest", body)  # None only with an issue
+        return body
 
-    async def _vote(
-        self,
-        request: web.Request,
-        found: RequestRecord,
-        reason: str | None,
-        vote: Vote,
-    ) -> web.StreamResponse:
-        """Cast the vote and enqueue notifications of a decision, without waiting for their delivery."""
-        async with self.context.write_transaction(request) as (connection, caller):
+    async def _vote(self, request: web.Request, found: RequestRecord, reason: str | None, vote: Vote) -> VoteResult:
+        async with begin(self.context, request) as transaction:
             now = self.now()  # after the wait for the write transaction: the request may expire meanwhile
-            cast = VoteRequest(caller, found.id, reason, request_id(request), now)
-            outcome = await decisions.cast(connection, vote, cast, self._request_links(caller))
-        return json_response(vote_body(outcome.request, outcome.vote_count, outcome.idempotent, now))
+            links = self.link_builder.for_org(transaction.caller.org_slug)
+            given = VoteRequest(transaction.caller, found.id, reason, transaction.request_id, now)
+            cast = await voting.cast_vote(transaction.connection, vote, given, links)
+        count = cast.vote_count
+        return VoteResult(
+            request_body(cast.request, now),
+            count.approvals,
+            count.remaining,
+            count.has_independent_approver,
+            cast.idempotent,
+        )
 
-    async def _load_request(self, request: web.Request) -> RequestRecord:
-        approval_request_id = request.match_info["requestId"]
-        if (
-            _REQUEST_ID.fullmatch(approval_request_id) is None
-        ):  # a path may hold characters that no database column accepts
-            raise NotFound
+    async def _find(self, request: web.Request, _stack: AsyncExitStack) -> RequestRecord:
+        """The request in the path: 404 precedes the faults of a body. Raises NotFound."""
         async with self.context.database.read() as connection:
-            found = await repository.find(connection, authorization_context(request).org_id, approval_request_id)
-        if found is None:
-            raise NotFound
-        return found
-
-    def _request_links(self, caller: AuthorizationContext) -> RequestLinks:
-        return self.link_builder.for_org(caller.org_slug)
-
-
-@asynccontextmanager
-async def _with_limit_headers(request: web.Request) -> AsyncIterator[None]:
-    """Sets the rate-limit headers to the limit that was exceeded."""
-    try:
-        yield
-    except TooManyOpenRequests as error:
-        request[LIMIT_RESULT] = error.limit_result
-        raise
-
-
-def _parse_status(request: web.Request, issues: Issues) -> Status | None:
-    text = single_value(request.query, "status", issues)
-    if text is None or text in set(Status):
-        return None if text is None else Status(text)
-    issues.add("query.status", f"Must be one of {', '.join(Status)}.", "not_allowed")
-    return None
+            return await store.get(connection, authorization_context(request).org_id, path_id(request, "requestId"))

@@ -10,8 +10,7 @@ import sqlalchemy as sa
 
 from chassis.auth.tables import metadata
 from chassis.db.database import UtcTime, enum_check, text
-from control.approvals.policies.model import RiskClass
-from control.approvals.policies.pattern import MAX_LENGTH
+from control.approvals.policies.rules import MAX_ACTION_LENGTH, RiskClass
 from control.approvals.policies.tables import MAX_TARGET_TYPE_LENGTH
 from proto.identity import PrincipalKind
 
@@ -39,7 +38,7 @@ approval_requests: Final = sa.Table(
     sa.Column("on_behalf_of", text(32)),
     sa.Column("act_chain", sa.JSON, nullable=False),
     sa.Column("circle", sa.JSON, nullable=False),  # the requester's owner group
-    sa.Column("action", text(MAX_LENGTH), nullable=False),
+    sa.Column("action", text(MAX_ACTION_LENGTH), nullable=False),
     sa.Column("risk_class", text(16), nullable=False),
     sa.Column("target_type", text(MAX_TARGET_TYPE_LENGTH), nullable=False),
     sa.Column("target_id", text(MAX_TARGET_ID_LENGTH), nullable=False),
@@ -59,7 +58,7 @@ approval_requests: Final = sa.Table(
     sa.Column("expires_at", UtcTime, nullable=False),
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("payload", sa.JSON(none_as_null=True)),
-    sa.Column("told_channel_ids", sa.JSON, nullable=False),  # channels to notify of the outcome
+    sa.Column("told_channel_ids", sa.JSON, nullable=False),  # channels to notify of the decision
     sa.Column("expiry_noted", sa.Boolean, nullable=False),
     sa.CheckConstraint("status IN ('PENDING', 'APPROVED', 'REJECTED')", name="status"),
     enum_check("risk_class", RiskClass),

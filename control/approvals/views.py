@@ -1,6 +1,7 @@
-"""`/orgs/{orgSlug}/approval-requests/{requestId}/view` and `.../inbox`: requests for those who vote on them."""
+"""`/orgs/{orgSlug}/approval-requests/{requestId}/view` and `.../inbox`: requests as their voters see them."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Final, NamedTuple
@@ -11,34 +12,128 @@ from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthorizationContext
-from chassis.errors import NotFound
+from chassis.db.database import format_time
 from chassis.http.access import authorization_context, bearer, reauthorize
-from chassis.http.cursor import CursorSigner
-from chassis.http.route import Operation, Parameter, ResponseSpec, json_content
+from chassis.http.declaration import Argument, declared_routes, route
+from chassis.http.route import Parameter
 from chassis.http.validation import Issues, bounded_int
-from chassis.http.web import Route, json_response
-from control.approvals import repository, vote_rules
-from control.approvals.model import RequestRecord, Status
-from control.approvals.requests import TAG
-from control.approvals.view_schemas import ApprovalInbox, ApprovalView, involved_principals, view_body
+from chassis.http.web import Route
+from control.approvals import store, voting
+from control.approvals.bodies import ApprovalRequest, request_body
+from control.approvals.model import RequestRecord, Status, StoredVote, Verdict
+from control.approvals.notifications import involved_principals
+from control.approvals.requests import ONE, PATH, TAG
+from control.approvals.voting import VoteCase, explain_approval, explain_rejection
 from control.http.context import HandlerContext
-from control.http.paging import DEFAULT_LIMIT, MAX_LIMIT, PAGE_PARAMETERS, open_cursor
-from control.http.path_ids import path_id
+from control.http.field_types import Timestamp
+from control.http.paging import DEFAULT_LIMIT, MAX_LIMIT, PAGE_PARAMETERS, NextCursor, open_cursor
 from control.http.query_filters import choice_filter
-from proto.identity import Scope
+from control.routing.arguments import control_arguments
+from proto.identity import Role, Scope
 
 _ENDED: Final = (Status.APPROVED, Status.REJECTED, Status.EXPIRED)
-_PARAMETERS: Final = (
-    Parameter("status", "query", Status, "Only requests with this status."),
-    *PAGE_PARAMETERS,
-)
-VIEW: Final = Operation(
-    "viewApprovalRequest",
-    TAG,
-    (ResponseSpec("The request, its votes, and what the caller may do.", json_content(ApprovalView)),),
-    (Parameter("requestId", "path", Annotated[str, Meta(min_length=1)], "The request."),),
-)
-INBOX: Final = Operation("listApprovalInbox", TAG, (ResponseSpec("A page.", json_content(ApprovalInbox)),), _PARAMETERS)
+_READ: Final = bearer(Scope.APPROVALS_READ)
+_PARAMETERS: Final = (Parameter("status", "query", Status, "Only requests with this status."), *PAGE_PARAMETERS)
+MAX_LISTED_VOTES: Final = 100  # of one request; votes of people who may no longer decide stay
+
+_PrincipalName = Annotated[str | None, Meta(description="Null: there is no such principal any more.")]
+
+
+class ApprovalVote(msgspec.Struct, frozen=True, rename="camel"):
+    """A vote. `approver` and `onBehalfOf` are ids of principals."""
+
+    approver: str
+    approver_name: _PrincipalName
+    on_behalf_of: Annotated[str | None, Meta(description="The principal that an agent has voted for.")]
+    on_behalf_of_name: str | None
+    decision: Verdict
+    reason: str | None
+    at: Timestamp
+    counts: Annotated[
+        bool | None,
+        Meta(
+            description="Whether this approval counts as of now: its voter may have lost the right to decide. Null for "
+            "a rejection, and once the request is decided."
+        ),
+    ]
+
+
+class ApprovalRefusals(msgspec.Struct, frozen=True):
+    """Why a vote of the caller would be refused, or would change nothing: one sentence each. Null: it would count."""
+
+    approve: str | None
+    reject: str | None
+
+
+class ApprovalViewer(msgspec.Struct, frozen=True, rename="camel"):
+    """What the caller may do, by the rules that are applied to a vote."""
+
+    may_approve: bool
+    may_reject: bool
+    withdraws: Annotated[bool, Meta(description="Whether a rejection by the caller withdraws the request.")]
+    why: ApprovalRefusals
+
+
+class ApprovalView(msgspec.Struct, frozen=True, rename="camel"):
+    """A request with its votes, with names, and with what the caller may do."""
+
+    request: ApprovalRequest
+    requester_name: _PrincipalName
+    on_behalf_of_name: str | None
+    decider_name: str | None
+    approver_roles: Annotated[list[Role], Meta(description="The roles that may decide.", max_length=len(Role))]
+    votes: Annotated[
+        list[ApprovalVote], Meta(description="Oldest first; the latest of more.", max_length=MAX_LISTED_VOTES)
+    ]
+    approvals: Annotated[
+        int, Meta(ge=0, description="Approvals that count; once the request is decided, those that did.")
+    ]
+    remaining: Annotated[int, Meta(ge=0, description="Approvals still required.")]
+    has_independent_approver: bool
+    viewer: ApprovalViewer
+
+
+class ApprovalInbox(msgspec.Struct, frozen=True, rename="camel"):
+    """A page of requests, and the number of pending ones."""
+
+    data: list[ApprovalView]
+    next_cursor: NextCursor
+    has_more: bool
+    pending_count: Annotated[
+        int, Meta(ge=0, description="Pending requests of the organization, whatever the filter is.")
+    ]
+
+
+def view_body(case: VoteCase, names: dict[str, str], now: datetime) -> ApprovalView:
+    """The API representation at that time. `names`: of the involved principals, by id."""
+    request, count = case.request, case.vote_count
+    why = ApprovalRefusals(explain_approval(case, now), explain_rejection(case, now))
+    return ApprovalView(
+        request=request_body(request, now),
+        requester_name=names.get(request.requester_id),
+        on_behalf_of_name=names.get(request.on_behalf_of or ""),
+        decider_name=names.get(request.decider_id or ""),
+        approver_roles=sorted(request.approver_roles),
+        votes=[_vote_body(case, vote, names, now) for vote in case.votes[-MAX_LISTED_VOTES:]],
+        approvals=count.approvals,
+        remaining=count.remaining,
+        has_independent_approver=count.has_independent_approver,
+        viewer=ApprovalViewer(why.approve is None, why.reject is None, case.withdraws, why),
+    )
+
+
+def _vote_body(case: VoteCase, vote: StoredVote, names: dict[str, str], now: datetime) -> ApprovalVote:
+    is_open = case.request.status_at(now) is Status.PENDING and vote.verdict is Verdict.APPROVE
+    return ApprovalVote(
+        approver=vote.principal_id,
+        approver_name=names.get(vote.principal_id),
+        on_behalf_of=vote.on_behalf_of,
+        on_behalf_of_name=names.get(vote.on_behalf_of or ""),
+        decision=vote.verdict,
+        reason=vote.reason,
+        at=format_time(vote.voted_at),
+        counts=case.counts(vote.principal_id) if is_open else None,
+    )
 
 
 class _Position(NamedTuple):
@@ -63,67 +158,67 @@ class ApprovalViews:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def routes(self) -> list[Route]:
-        """Every route of this resource with its scope; they precede those with an id in the place of `inbox`."""
-        every, read = "/orgs/{orgSlug}/approval-requests", bearer(Scope.APPROVALS_READ)
-        return [
-            Route("GET", every + "/inbox", self.inbox, read, operation=INBOX),
-            Route("GET", every + "/{requestId}/view", self.view, read, operation=VIEW),
-        ]
+        """Every route of this resource. They precede the routes with an id in the place of `inbox`."""
+        query = Argument(self._parse_query, _PARAMETERS)
+        return declared_routes(self, TAG, control_arguments(self.context, {_InboxQuery: query}))
 
-    async def view(self, request: web.Request) -> web.StreamResponse:
-        """Show an approval request as the caller sees it.
-
-        `viewer` is computed by the rules that are applied to a vote, from rights as they are now.
-        """
-        async with self.context.database.read() as connection:
-            caller = await reauthorize(request, connection, datetime.now(UTC))
-            found = await repository.find(connection, caller.org_id, path_id(request, "requestId"))
-            if found is None:
-                raise NotFound
-            (body,) = await _load_views(connection, caller, [found], self.now())
-        return json_response(body)
-
-    async def inbox(self, request: web.Request) -> web.StreamResponse:
+    @route("GET", PATH + "/inbox", _READ)
+    async def list_approval_inbox(
+        self, query: _InboxQuery, request: web.Request, connection: AsyncConnection
+    ) -> ApprovalInbox:
         """List approval requests as the caller sees them: pending ones first, by expiry, then the others, newest first.
 
         A request that ends while somebody reads page after page is on a later page, too; none is missed.
         """
-        query = _parse_query(request, self.context.cursors)
-        async with self.context.database.read() as connection:
-            caller = await reauthorize(request, connection, datetime.now(UTC))
-            now = self.now()
-            found = await _list(connection, caller.org_id, query, now)
-            bodies = await _load_views(connection, caller, found[: query.limit], now)
-            pending_count = await repository.count_pending(connection, caller.org_id, now)
-        has_more = len(found) > query.limit
-        last = _position(found[query.limit - 1], now) if has_more else None
-        next_cursor = None if last is None else self.context.cursors.sign(last, query.binding)
-        return json_response(ApprovalInbox(bodies, next_cursor, has_more, pending_count))
+        caller, now = await reauthorize(request, connection, datetime.now(UTC)), self.now()
+        found = await _list(connection, caller.org_id, query, now)
+        views = await _load_views(connection, caller, found[: query.limit], now)
+        pending_count = await store.count_pending(connection, caller.org_id, now)
+        if len(found) <= query.limit:
+            return ApprovalInbox(views, None, False, pending_count)
+        last = found[query.limit - 1]
+        is_pending = last.status_at(now) is Status.PENDING
+        position = _Position(round(last.expires_at.timestamp() * 1_000) if is_pending else None, last.id)
+        return ApprovalInbox(views, self.context.cursors.sign(position, query.binding), True, pending_count)
 
+    @route("GET", ONE + "/view", _READ)
+    async def view_approval_request(
+        self, request_id: str, request: web.Request, connection: AsyncConnection
+    ) -> ApprovalView:
+        """Show an approval request as the caller sees it.
 
-def _parse_query(request: web.Request, cursors: CursorSigner) -> _InboxQuery:
-    """Raises BadRequest."""
-    issues = Issues()
-    status = choice_filter(request.query, "status", Status, issues)
-    limit = bounded_int(request.query, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT, issues)
-    binding = msgspec.json.encode(["approval inbox", authorization_context(request).org_id, status])
-    after = open_cursor(request, cursors, binding, _Position, issues)
-    issues.raise_if_any("The query is not valid.")
-    return _InboxQuery(status, limit, after, binding)
+        `viewer` is computed by the rules that are applied to a vote, from rights as they are now.
+        """
+        caller = await reauthorize(request, connection, datetime.now(UTC))
+        found = await store.get(connection, caller.org_id, request_id)
+        (view,) = await _load_views(connection, caller, [found], self.now())
+        return view
+
+    async def _parse_query(self, request: web.Request, _stack: AsyncExitStack) -> _InboxQuery:
+        """Raises BadRequest."""
+        issues = Issues()
+        status = choice_filter(request.query, "status", Status, issues)
+        limit = bounded_int(request.query, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT, issues)
+        binding = msgspec.json.encode(["approval inbox", authorization_context(request).org_id, status])
+        after = open_cursor(request, self.context.cursors, binding, _Position, issues)
+        issues.raise_if_any("The query is not valid.")
+        return _InboxQuery(status, limit, after, binding)
 
 
 async def _list(connection: AsyncConnection, org_id: str, query: _InboxQuery, now: datetime) -> list[RequestRecord]:
     """The requests of the page, and one more if there is a next page."""
     limit, after = query.limit + 1, query.after
+    expires_ms = None if after is None else after.expires_ms
     found: list[RequestRecord] = []
-    if query.status in (None, Status.PENDING) and (after is None or after.expires_ms is not None):
-        expiry = None if after is None or after.expires_ms is None else _time(after.expires_ms)
-        position = None if after is None or expiry is None else (expiry, after.id)
-        found = await repository.list_pending(connection, org_id, now, position, limit)
+    if query.status in (None, Status.PENDING) and (after is None or expires_ms is not None):
+        position = None
+        if after is not None and expires_ms is not None:
+            position = datetime.fromtimestamp(expires_ms / 1_000, UTC), after.id
+        found = await store.list_pending(connection, org_id, now, position, limit)
     statuses = _ENDED if query.status is None else (query.status,)
     if query.status is not Status.PENDING and len(found) < limit:
-        before = after.id if after is not None and after.expires_ms is None else None
-        found += await repository.list_ended(connection, org_id, statuses, now, before, limit - len(found))
+        before = None if after is None or expires_ms is not None else after.id
+        found += await store.list_newest(connection, org_id, statuses, now, before, limit - len(found))
     return found
 
 
@@ -131,16 +226,9 @@ async def _load_views(
     connection: AsyncConnection, caller: AuthorizationContext, requests: Sequence[RequestRecord], now: datetime
 ) -> list[ApprovalView]:
     """In three statements, however many there are."""
-    cases = await vote_rules.load_cases(connection, caller, requests)
-    named = set[str]().union(*(involved_principals(case) for case in cases))
-    names = await repository.principal_names(connection, named)
+    cases = await voting.load_cases(connection, caller, requests)
+    votes = [vote for case in cases for vote in case.votes[-MAX_LISTED_VOTES:]]
+    named = {one for vote in votes for one in (vote.principal_id, vote.on_behalf_of) if one is not None}
+    named.update(*(involved_principals(case.request) for case in cases))
+    names = await store.principal_names(connection, named)
     return [view_body(case, names, now) for case in cases]
-
-
-def _position(request: RequestRecord, now: datetime) -> _Position:
-    is_pending = request.status_at(now) is Status.PENDING
-    return _Position(round(request.expires_at.timestamp() * 1_000) if is_pending else None, request.id)
-
-
-def _time(milliseconds: int) -> datetime:
-    return datetime.fromtimestamp(milliseconds / 1_000, UTC)

@@ -1,20 +1,216 @@
-"""Votes and withdrawals: each runs in the caller's transaction, and reads again all that the rules depend on."""
+"""Votes and withdrawals, for the API and for chats.
 
+`load_cases` reads everything that the rules depend on, for any number of requests. Rules are functions of a `VoteCase`.
+`approve` and `reject` apply them before they write a vote. Views use the same rules to show what the caller may do.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.auth.grants import MembershipStatus, load_membership_statuses, require_scope, with_owner_chain
 from chassis.auth.model import AuthorizationContext
-from chassis.errors import Conflict, NotFound
-from control.approvals import repository, vote_rules
-from control.approvals.model import RequestRecord, Status, Verdict, VoteCount
-from control.approvals.vote_rules import VoteCase
+from chassis.errors import Conflict, Forbidden, NotFound
+from control.approvals import notifications, store
+from control.approvals.model import (
+    Approver,
+    Participant,
+    RequestRecord,
+    Status,
+    StoredVote,
+    Verdict,
+    VoteCount,
+    acting_ids,
+    count_votes,
+)
+from control.approvals.notifications import RequestLinks
 from control.audit.record import record
+from proto.identity import PrincipalKind, Scope
+
+APPROVE_SCOPES: Final = (Scope.APPROVALS_DECIDE,)
+REJECT_SCOPES: Final = (Scope.APPROVALS_DECIDE, Scope.APPROVALS_WRITE)  # who may request may withdraw
 
 
-class VoteOutcome(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class VoteCase:
+    """A request and somebody who may want to vote on it, as of one transaction.
+
+    `request` has its current owners. `is_decider`: whether roles and policy let the voter decide. `votes`: all on the
+    request, oldest first; `approvers`: those whose approvals are of somebody who may decide now, by principal.
+    """
+
+    request: RequestRecord
+    caller: AuthorizationContext
+    voter: Participant
+    is_decider: bool
+    votes: Sequence[StoredVote]
+    approvers: Mapping[str, Approver]
+
+    @property
+    def has_approved(self) -> bool:
+        """Whether the voter has approved the request, whether that counts or not."""
+        own = (one for one in self.votes if one.principal_id == self.voter.principal_id)
+        return any(one.verdict is Verdict.APPROVE for one in own)
+
+    @property
+    def withdraws(self) -> bool:
+        """Whether a rejection by the voter would withdraw the request."""
+        return self.voter.principal_id in self.request.current_requester_ids
+
+    @property
+    def vote_count(self) -> VoteCount:
+        """The count: of a decided request the one at its decision."""
+        if self.request.status is Status.PENDING:
+            return count_votes(self.request.min_approvers, self.request.circle, self.approvers.values())
+        return VoteCount(self.request.min_approvers, self.request.approvals or 0, bool(self.request.independent))
+
+    def counts(self, principal_id: str) -> bool:
+        """Whether the principal's approval counts. That of an agent or service may not, although it may decide: it was
+        cast on behalf of somebody who has left since, or while it belonged to the requester.
+        """
+        approver = self.approvers.get(principal_id)
+        return approver is not None and approver.is_eligible_for(self.request.circle)
+
+
+async def load_cases(
+    connection: AsyncConnection, caller: AuthorizationContext, requests: Sequence[RequestRecord]
+) -> list[VoteCase]:
+    """The cases of the caller, in the order of the requests, in two statements. The guard's data of the caller may be
+    some seconds old: its memberships are read again. Raises NotFound when the caller, or one that it acts for, is no
+    longer a member.
+    """
+    votes = await store.list_votes(connection, [one.id for one in requests])
+    everyone = acting_ids(caller.principal_id, caller.on_behalf_of, caller.act_chain).union(
+        *(one.acting_principal_ids for one in requests),
+        *(vote.acting_principal_ids for of_request in votes.values() for vote in of_request),
+    )
+    found = await load_membership_statuses(connection, caller.org_id, everyone)
+    voter = store.participant(caller, found)
+    statuses = [found[one] for one in voter.owner_group]
+    return [
+        VoteCase(
+            request.with_current_owners(found),
+            caller,
+            voter,
+            request.may_decide(voter.principal_id, voter.kind, statuses),
+            votes[request.id],
+            _valid_approvers(request, votes[request.id], found),
+        )
+        for request in requests
+    ]
+
+
+def is_repeated_approval(case: VoteCase, now: datetime) -> bool:
+    """Whether the approval is permitted and would change nothing, because the voter has approved before.
+
+    Raises Conflict for a request that is decided or expired, or whose requester has left or is disabled; Forbidden
+    without the scope, for one's own request, and for principals that may not decide it.
+    """
+    require_scope(case.caller.scopes, APPROVE_SCOPES)
+    if case.request.status is Status.APPROVED and case.has_approved:
+        return True
+    _require_open(case.request, now)
+    _require_active_requester(case.request)
+    _forbid_self_approval(case.request, case.voter)
+    _require_decider(case)
+    return case.counts(case.voter.principal_id) and not case.vote_count.is_sufficient
+
+
+def is_repeated_rejection(case: VoteCase, now: datetime) -> bool:
+    """Whether the rejection is permitted and would change nothing, because the voter has rejected before.
+
+    Raises Conflict for a request that is decided or expired; Forbidden without a scope for it, and for principals that
+    may not decide it and are not the requester or its owner. NotFound as `require_right_to_reject`.
+    """
+    require_right_to_reject(case.caller, case.request)
+    if case.request.status is Status.REJECTED and case.request.decider_id == case.voter.principal_id:
+        return True
+    _require_open(case.request, now)
+    if not case.withdraws:
+        _require_decider(case)
+    return False
+
+
+def explain_approval(case: VoteCase, now: datetime) -> str | None:
+    """Why an approval would be refused or change nothing, in one sentence; None if it would count."""
+    return _explain(is_repeated_approval, case, now, "You have approved this request already.")
+
+
+def explain_rejection(case: VoteCase, now: datetime) -> str | None:
+    """The same of a rejection."""
+    return _explain(is_repeated_rejection, case, now, "You have rejected this request already.")
+
+
+def _explain(rule: Callable[[VoteCase, datetime], bool], case: VoteCase, now: datetime, repeated: str) -> str | None:
+    try:
+        return repeated if rule(case, now) else None
+    except (Conflict, Forbidden) as refusal:
+        return refusal.message
+
+
+def require_right_to_reject(caller: AuthorizationContext, request: RequestRecord) -> None:
+    """Raises Forbidden: deciding requires its scope; withdrawing one's own request that one or the scope to request.
+    NotFound for callers who may neither read nor decide and are not the requester.
+    """
+    require_scope(caller.scopes, REJECT_SCOPES)
+    if caller.principal_id in request.current_requester_ids:
+        return
+    if caller.scopes.isdisjoint({Scope.APPROVALS_READ, Scope.APPROVALS_DECIDE}):
+        raise NotFound
+    require_scope(caller.scopes, APPROVE_SCOPES)
+
+
+def _valid_approvers(
+    request: RequestRecord, votes: Sequence[StoredVote], found: Mapping[str, MembershipStatus]
+) -> dict[str, Approver]:
+    """Approvers who may decide now, by principal; their owner groups include the owners then and now."""
+    approvers = {}
+    for vote in votes:
+        owners = with_owner_chain(vote.acting_principal_ids, found)
+        may_decide = request.may_decide(vote.principal_id, vote.kind, [found[one] for one in owners])
+        if vote.verdict is Verdict.APPROVE and may_decide:
+            approvers[vote.principal_id] = Approver(vote.kind, vote.owner_group | owners)
+    return approvers
+
+
+def _require_open(request: RequestRecord, now: datetime) -> None:
+    status = request.status_at(now)
+    if status is not Status.PENDING:
+        raise Conflict(f"The request is already {status.value}.")
+
+
+def _require_active_requester(request: RequestRecord) -> None:
+    """A requester who has left cannot act on an approval. Should it return in time, the request is still open."""
+    if not request.has_active_requester:
+        raise Conflict(
+            "The requester, its owner or the principal that it acts for has left the organization or is disabled."
+        )
+
+
+def _forbid_self_approval(request: RequestRecord, voter: Participant) -> None:
+    """Neither the requester, nor a principal that acts on its behalf or through it, nor a machine of its owners."""
+    if request.requester_id in voter.acting_principal_ids:
+        raise Forbidden("You cannot approve your own request.")
+    if not Approver(voter.kind, voter.owner_group).is_eligible_for(request.circle):
+        raise Forbidden(
+            "An agent or service cannot approve a request of its owner or of another principal with the same owner."
+        )
+
+
+def _require_decider(case: VoteCase) -> None:
+    if case.is_decider:
+        return
+    request, voter = case.request, case.voter
+    if voter.kind is not PrincipalKind.USER and voter.principal_id not in request.machine_approver_ids:
+        raise Forbidden("An agent or service can decide only if the policy lists it in machineApproverIds.")
+    roles = " or ".join(sorted(request.approver_roles))
+    raise Forbidden(f"Deciding this request requires the role {roles}.")
+
+
+class CastVote(NamedTuple):
     """The request after the vote, and the vote count. `idempotent`: the vote existed and nothing changed; `decided`:
     this vote decided the request.
     """
@@ -36,7 +232,7 @@ class VoteRequest:
     now: datetime
 
 
-async def approve(connection: AsyncConnection, vote: VoteRequest) -> VoteOutcome:
+async def approve(connection: AsyncConnection, vote: VoteRequest) -> CastVote:
     """Cast an approval; the one that makes the count sufficient decides the request.
 
     Raises NotFound; Conflict for a request that is decided or expired, or whose requester has left or is disabled;
@@ -45,18 +241,18 @@ async def approve(connection: AsyncConnection, vote: VoteRequest) -> VoteOutcome
     vote that no longer counts as it was cast is cast again.
     """
     case = await _load(connection, vote)
-    if vote_rules.is_repeated_approval(case, vote.now):
-        return VoteOutcome(case.request, case.vote_count, idempotent=True, decided=False)
+    if is_repeated_approval(case, vote.now):
+        return CastVote(case.request, case.vote_count, idempotent=True, decided=False)
     request, vote_count = case.request, case.vote_count
-    if not case.is_counted:
-        vote_count = await _cast(connection, vote, case, Verdict.APPROVE)
+    if not case.counts(case.voter.principal_id):
+        vote_count = await _write_vote(connection, vote, case, Verdict.APPROVE)
         await _record_audit(connection, vote, "approval_request.vote", request, vote_count)
     if vote_count.is_sufficient:
         request = await _decide(connection, vote, request, Status.APPROVED, vote_count)
-    return VoteOutcome(request, vote_count, idempotent=False, decided=vote_count.is_sufficient)
+    return CastVote(request, vote_count, idempotent=False, decided=vote_count.is_sufficient)
 
 
-async def reject(connection: AsyncConnection, vote: VoteRequest) -> VoteOutcome:
+async def reject(connection: AsyncConnection, vote: VoteRequest) -> CastVote:
     """Cast a rejection, which is final. The requester, or an owner of the requester, may reject too: that withdraws the
     request.
 
@@ -64,27 +260,23 @@ async def reject(connection: AsyncConnection, vote: VoteRequest) -> VoteOutcome:
     If the same principal repeats it, the result is the same and nothing is written.
     """
     case = await _load(connection, vote)
-    if vote_rules.is_repeated_rejection(case, vote.now):
-        return VoteOutcome(case.request, case.vote_count, idempotent=True, decided=False)
-    vote_count = await _cast(connection, vote, case, Verdict.REJECT)
+    if is_repeated_rejection(case, vote.now):
+        return CastVote(case.request, case.vote_count, idempotent=True, decided=False)
+    vote_count = await _write_vote(connection, vote, case, Verdict.REJECT)
     request = await _decide(connection, vote, case.request, Status.REJECTED, vote_count)
-    return VoteOutcome(request, vote_count, idempotent=False, decided=True)
+    return CastVote(request, vote_count, idempotent=False, decided=True)
 
 
 async def _load(connection: AsyncConnection, vote: VoteRequest) -> VoteCase:
-    request = await repository.find(connection, vote.caller.org_id, vote.request_id)
-    if request is None:
-        raise NotFound
-    (case,) = await vote_rules.load_cases(connection, vote.caller, [request])
+    request = await store.get(connection, vote.caller.org_id, vote.request_id)
+    (case,) = await load_cases(connection, vote.caller, [request])
     return case
 
 
-async def _cast(connection: AsyncConnection, vote: VoteRequest, case: VoteCase, verdict: Verdict) -> VoteCount:
+async def _write_vote(connection: AsyncConnection, vote: VoteRequest, case: VoteCase, verdict: Verdict) -> VoteCount:
     """Write the vote; returns the count with it."""
-    await repository.cast_vote(
-        connection, case.request, case.voter, verdict, vote.reason, vote.caller.token_id, vote.now
-    )
-    (voted,) = await vote_rules.load_cases(connection, vote.caller, [case.request])
+    await store.save_vote(connection, case.request, case.voter, verdict, vote.reason, vote.caller.token_id, vote.now)
+    (voted,) = await load_cases(connection, vote.caller, [case.request])
     return voted.vote_count
 
 
@@ -99,11 +291,11 @@ async def _decide(
         "approvals": vote_count.approvals,
         "independent": vote_count.has_independent_approver,
     }
-    if not await repository.decide(connection, request, values, vote.now):
+    if not await store.decide(connection, request, values, vote.now):
         raise Conflict("The request is already decided.")
     verb = {Status.APPROVED: "approve", Status.REJECTED: "reject"}[status]
     await _record_audit(connection, vote, f"approval_request.{verb}", request, vote_count)
-    return await repository.get(connection, request.org_id, request.id)
+    return await store.get(connection, request.org_id, request.id)
 
 
 async def _record_audit(
@@ -117,3 +309,16 @@ async def _record_audit(
         "independent": vote_count.has_independent_approver,
     }
     await record(connection, vote.caller, action, request.id, data, vote.trace_id)
+
+
+Vote = Callable[[AsyncConnection, VoteRequest], Awaitable[CastVote]]
+
+
+async def cast_vote(connection: AsyncConnection, vote: Vote, request: VoteRequest, links: RequestLinks) -> CastVote:
+    """Cast the vote (`voting.approve`, `voting.reject`) and enqueue notifications of a decision, without waiting for
+    their delivery. Raises what the vote raises.
+    """
+    cast = await vote(connection, request)
+    if cast.decided:
+        await notifications.notify_resolved(connection, cast.request, links, request.now)
+    return cast

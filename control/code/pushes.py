@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from control.code.commit_repository import (
+from control.code.commits import (
     CommitKey,
     DefaultBranchPush,
     NewCommit,
@@ -16,7 +16,7 @@ from control.code.commit_repository import (
     put_on_default_branch,
     upsert_commits,
 )
-from control.code.fixes import Author, read_all, store_references, update_issues
+from control.code.fixes.updates import Author, read_all, store_references, update_issues
 from control.issues.references import ShortId
 
 MAX_PLAIN_COMMITS: Final = 500  # of pushes that are recorded together

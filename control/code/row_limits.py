@@ -7,7 +7,7 @@ a minute.
 
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -47,3 +47,12 @@ class RowLimit:
             if len(self._room) >= MAX_REMEMBERED:
                 self._room.clear()
             self._room[key] = now, room
+
+
+async def delete_rows(
+    connection: AsyncConnection, ids: sa.Select[Any], key: sa.Column[str], *references: sa.Column[str]
+) -> None:
+    """Delete the rows of a table by its key, and before them those that refer to them by these columns."""
+    found = list((await connection.execute(ids)).scalars())
+    for column in (*references, key):
+        await connection.execute(sa.delete(column.table).where(column.in_(found)))

@@ -1,17 +1,20 @@
-"""Warehouse sinks: data that leaves, each row once (specification 2.5 and 4.6).
+"""Warehouse sinks: data that is exported to object stores and warehouses, each row once.
 
 An export, for example `POST /orgs/acme/warehouse/sinks/snk_.../export`:
 
-    WarehouseSinks.export      the sink, and who asks                                                -> 404, 409
-    Exporter.export            takes the lease of the sink: one exporter at a time
-    StreamReader.read          the next rows behind the cursor of the stream
-    store_intent               the batch is committed before anything is put
-    parquet.write              the file
-    Destination.export         a key is put once; a warehouse loads a file once
-    store_exported             the cursor and the run, in one transaction
+    WarehouseSinks.export_warehouse_sink    the sink, and who asks                                   -> 404, 409
+    Exporter.export                         takes the lease of the sink: one exporter at a time
+    StreamReader.read                       the next rows behind the cursor of the stream (`streams`)
+    run_store.store_intent                  the batch is committed before anything is put
+    arrow.write                             the Parquet file
+    Destination.export                      a key is put once; a warehouse loads a file once (`destinations`)
+    run_store.store_exported                the cursor and the run, in one transaction
 
-    config, model              sinks as values
-    streams                    what is exported, in which order
-    stores, loading            where it goes
-    scheduler                  exports what is due
+The 200 says what each run did. A run that failed exported what it lists, and the next one continues behind it.
+
+    model               sinks with their configs, streams and runs as values
+    store, run_store    sinks and leases; checkpoints and runs
+    streams             what is exported, in which order
+    destinations        the clients of object stores and warehouses
+    task                exports what is due
 """

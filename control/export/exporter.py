@@ -21,23 +21,50 @@ from weakref import WeakValueDictionary
 
 import sqlalchemy as sa
 import structlog
+from prometheus_client import CollectorRegistry, Counter
 
 from chassis.auth.id_generation import new_id
 from chassis.auth.tables import projects
 from chassis.clickhouse.errors import StoreError
 from chassis.db.database import Database, DatabaseUnavailable, to_milliseconds
-from control.export import parquet, repository, run_repository
-from control.export.config import find_missing
-from control.export.destination import Destination, KeyTaken, OpenDestination
-from control.export.loading.loader import LoadError
-from control.export.metrics import WarehouseMetrics
-from control.export.model import Attempt, Checkpoint, Intent, Run, RunStatus, Sink, Stream
-from control.export.repository import LeaseHeld
-from control.export.run_repository import CheckpointChanged
-from control.export.stores.store import ObjectStoreError
+from control.export import run_store, store
+from control.export.destination import Destination
+from control.export.destinations.interfaces import DestinationError
+from control.export.model import Attempt, Checkpoint, Intent, Run, RunStatus, Sink, SinkKind, Stream, find_missing
+from control.export.run_store import CheckpointChanged
+from control.export.store import LeaseHeld
+from control.export.streams import arrow
 from control.export.streams.reader import Batch, Scope, StreamReader
 from control.export.streams.schemas import SCHEMAS
 from control.secrets.secret_box import SecretBox
+
+
+class WarehouseMetrics:
+    """Without `registry` nothing is exposed."""
+
+    def __init__(self, registry: CollectorRegistry | None) -> None:
+        self._runs = Counter(
+            "sluice_warehouse_runs",
+            "Runs of sinks, one for each stream, by kind, stream and status.",
+            ["kind", "stream", "status"],
+            registry=registry,
+        )
+        self._rows = Counter(
+            "sluice_warehouse_rows", "Rows that sinks have exported, by stream.", ["stream"], registry=registry
+        )
+        self._bytes = Counter(
+            "sluice_warehouse_bytes",
+            "Bytes of the files that sinks have exported, by stream.",
+            ["stream"],
+            registry=registry,
+        )
+
+    def record(self, kind: SinkKind, run: Run) -> None:
+        """Count a run that has ended."""
+        self._runs.labels(kind.value, run.stream.value, run.status.value).inc()
+        self._rows.labels(run.stream.value).inc(run.rows)
+        self._bytes.labels(run.stream.value).inc(run.bytes)
+
 
 RENEW_S: Final = 15.0
 MAX_ATTEMPTS: Final = 2_000  # that an intent remembers: twenty days of runs, in each of which an issue has changed
@@ -68,7 +95,7 @@ class Exporter:
         database: Database,
         secret_box: SecretBox,
         readers: Mapping[Stream, StreamReader],
-        open_destination: OpenDestination,
+        open_destination: Callable[[Sink], Destination],
         metrics: WarehouseMetrics,
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -92,14 +119,14 @@ class Exporter:
         owner = f"{socket.gethostname()[:100]}:{os.getpid()}:{secrets.token_hex(4)}"
         async with self._database.write() as connection:
             now = self._milliseconds()
-            await repository.take_lease(connection, sink_id, owner, now)
-            sink = await repository.find(connection, self._secret_box, org_id, sink_id)
+            await store.take_lease(connection, sink_id, owner, now)
+            sink = await store.find(connection, self._secret_box, org_id, sink_id)
             if sink is None:
                 raise LeaseHeld(sink_id)
             if not sink.enabled:
                 raise SinkDisabled(sink_id)
-            await run_repository.end_interrupted(connection, sink_id, now)
-            await run_repository.delete_old_runs(connection, sink_id)
+            await run_store.end_interrupted(connection, sink_id, now)
+            await run_store.delete_old_runs(connection, sink_id)
         ended: list[EndedRun] = []
         try:
             async with self._holding(sink_id, owner):
@@ -110,7 +137,7 @@ class Exporter:
             due = None if interval is None else self._milliseconds() + (timedelta() if has_more else interval)
             with suppress(DatabaseUnavailable):  # the lease ends by itself
                 async with self._database.write() as connection:
-                    await repository.release_lease(connection, sink_id, owner, due)
+                    await store.release_lease(connection, sink_id, owner, due)
         return sink, ended
 
     def not_configured_reason(self, sink: Sink) -> str | None:
@@ -123,7 +150,7 @@ class Exporter:
             return wrong
         if not self._readers:
             return "This control service has no ClickHouse URL (SLUICE_CLICKHOUSE_URL): ask the operator."
-        if not parquet.is_available():
+        if not arrow.is_available():
             return "This control service was installed without the extra `warehouse`: ask the operator."
         return None
 
@@ -136,7 +163,7 @@ class Exporter:
             try:
                 self._open_destination(sink)
                 self._wrong[known] = None
-            except (ObjectStoreError, LoadError) as error:
+            except DestinationError as error:
                 self._wrong[known] = error.detail
         return self._wrong[known]
 
@@ -159,7 +186,7 @@ class Exporter:
                 batches += 1
                 if not has_more:
                     break
-        except (ObjectStoreError, LoadError, KeyTaken) as error:
+        except DestinationError as error:
             run = replace(run, status=RunStatus.FAILED, error=error.detail)
         except CheckpointChanged:
             run = replace(run, status=RunStatus.FAILED, error=TAKEN_OVER)
@@ -177,10 +204,10 @@ class Exporter:
         run = replace(run, finished_at=self._milliseconds())
         try:
             async with self._database.write() as connection:
-                await run_repository.store_run(connection, run)
+                await run_store.store_run(connection, run)
                 if not batches:
-                    known = await run_repository.load_checkpoint(connection, sink.id, sink.org_id, run.stream)
-                    await run_repository.note_run(connection, known, run.started_at)
+                    known = await run_store.load_checkpoint(connection, sink.id, sink.org_id, run.stream)
+                    await run_store.note_run(connection, known, run.started_at)
         except (sa.exc.IntegrityError, CheckpointChanged):  # the sink was deleted meanwhile
             log.info("a sink was deleted while it exported", sink_id=sink.id)
         self._metrics.record(sink.kind, run)
@@ -192,7 +219,7 @@ class Exporter:
         """Export one batch; returns the run with it, and whether there may be more. None: there was none."""
         reader = self._readers[stream]
         async with self._database.read() as connection:
-            checkpoint = await run_repository.load_checkpoint(connection, sink.id, sink.org_id, stream)
+            checkpoint = await run_store.load_checkpoint(connection, sink.id, sink.org_id, stream)
             found = sa.select(projects.c.id, projects.c.slug)
             of_org = found.where(projects.c.org_id == sink.org_id, projects.c.deleted_at.is_(None))
             scope = Scope(sink.org_id, {row.id: row.slug for row in await connection.execute(of_org)})
@@ -202,30 +229,30 @@ class Exporter:
                 if batch is None:
                     return None
                 table, is_last = batch.table, batch.is_last
-                attempt = Attempt(await asyncio.to_thread(parquet.digest, table), table.num_rows)
+                attempt = Attempt(await asyncio.to_thread(arrow.digest, table), table.num_rows)
                 intent = _intent(sink, stream, checkpoint, batch, attempt)
             else:
                 intent, is_last = checkpoint.intent, False
                 table = await reader.read_again(scope, checkpoint.cursor, intent.until)
-                attempt = Attempt(await asyncio.to_thread(parquet.digest, table), table.num_rows)
+                attempt = Attempt(await asyncio.to_thread(arrow.digest, table), table.num_rows)
                 if attempt not in intent.attempts:
                     intent = replace(intent, attempts=(*intent.attempts, attempt)[-MAX_ATTEMPTS:])
             if checkpoint.intent is None and not table.num_rows:
                 async with self._database.write() as connection:
-                    await run_repository.store_exported(connection, checkpoint, intent, 0, run.started_at)
+                    await run_store.store_exported(connection, checkpoint, intent, 0, run.started_at)
                 return run, not is_last
             if intent != checkpoint.intent:
                 async with self._database.write() as connection:
-                    checkpoint = await run_repository.store_intent(connection, checkpoint, intent)
-            body = await asyncio.to_thread(parquet.write, table)
+                    checkpoint = await run_store.store_intent(connection, checkpoint, intent)
+            body = await asyncio.to_thread(arrow.write, table)
             del table
         exported, name = await destination.export(intent, attempt, SCHEMAS[stream], body)
         run = replace(
             run, rows=run.rows + exported.rows, bytes=run.bytes + len(body), object_keys=(*run.object_keys, name)
         )
         async with self._database.write() as connection:
-            await run_repository.store_exported(connection, checkpoint, intent, exported.rows, run.started_at)
-            await run_repository.store_run(connection, run)
+            await run_store.store_exported(connection, checkpoint, intent, exported.rows, run.started_at)
+            await run_store.store_run(connection, run)
         return run, not is_last
 
     @asynccontextmanager
@@ -240,7 +267,7 @@ class Exporter:
                 await asyncio.sleep(RENEW_S)
                 try:
                     async with self._database.write() as connection:
-                        await repository.take_lease(connection, sink_id, owner, self._milliseconds())
+                        await store.take_lease(connection, sink_id, owner, self._milliseconds())
                 except DatabaseUnavailable:
                     continue  # the transactions of the batch fail, too
                 except LeaseHeld:

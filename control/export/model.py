@@ -1,10 +1,134 @@
-"""Sinks, streams and runs as values (specification 2.5)."""
+"""Sinks with their configs, streams and runs as values.
+
+A wrong type in a config is refused; what is missing makes the sink not configured. Configs contain secrets: they are
+stored encrypted and never shown.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Annotated, Final
 
-from control.export.config import SinkConfig
+from msgspec import UNSET, Meta, Struct, UnsetType, field
+
+MAX_KEY_LENGTH: Final = 8_192  # of a private key or a credentials file
+
+Name = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[ -~]+(?!\n)$")]
+Address = Annotated[str, Meta(min_length=1, max_length=2_048, pattern=r"^[!-~]+(?!\n)$")]
+SecretText = Annotated[str, Meta(min_length=1, max_length=2_048, pattern=r"^[!-~]+(?!\n)$")]
+KeyText = Annotated[str, Meta(min_length=1, max_length=MAX_KEY_LENGTH)]
+# Of buckets, containers, regions and accounts: they become part of URLs and host names.
+Label = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(?!\n)$")]
+# Without empty segments, and . and .. as segments: clients and proxies take these out of a path.
+Prefix = Annotated[
+    str, Meta(max_length=512, pattern=r"^(?!(?:.*/)?\.{1,2}(?:/|$))(?!.*//)[A-Za-z0-9!_.*'()/-]*(?!\n)$")
+]
+# Names of databases, schemas, tables and stages become part of statements: nothing but plain identifiers.
+Identifier = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[A-Za-z_][A-Za-z0-9_]*(?!\n)$")]
+
+
+class BlobProvider(StrEnum):
+    """The interface of an object store."""
+
+    S3 = "s3"  # and compatible
+    GCS = "gcs"
+    AZURE = "azure"
+
+
+class _Config(Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
+    """Base of all configs: `repr` and `str` show no secrets."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"
+
+    __str__ = __repr__
+
+
+class BlobstoreConfig(_Config, frozen=True):
+    """An object store. `access_key_id` and `secret_access_key` are an HMAC key for Google Cloud Storage. Azure has
+    `account`, `container` and one of `account_key` and `sas_token` instead.
+    """
+
+    provider: BlobProvider = BlobProvider.S3
+    endpoint: Address | UnsetType = UNSET  # https://HOST[:PORT] of a compatible store
+    bucket: Label | UnsetType = UNSET
+    prefix: Prefix = ""  # of all keys, with a slash at its end or without
+    region: Label | UnsetType = UNSET
+    access_key_id: SecretText | UnsetType = UNSET
+    secret_access_key: SecretText | UnsetType = UNSET
+    session_token: SecretText | UnsetType = UNSET
+    path_style: bool = False  # the bucket in the path, not in the host name
+    conditional_puts: bool = True  # false: for an S3-compatible store that does not support them; read back instead
+    account: Label | UnsetType = UNSET
+    container: Label | UnsetType = UNSET
+    account_key: SecretText | UnsetType = UNSET
+    sas_token: SecretText | UnsetType = UNSET
+
+
+class SnowflakeConfig(_Config, frozen=True):
+    """Snowflake by its SQL API, with a key pair. `store` is the object store that `stage`, an external stage of the
+    account, points to.
+    """
+
+    account: Label | UnsetType = UNSET  # ORGANIZATION-ACCOUNT
+    user: Name | UnsetType = UNSET
+    private_key: KeyText | UnsetType = UNSET  # PEM, PKCS #8
+    warehouse: Identifier | UnsetType = UNSET
+    database: Identifier | UnsetType = UNSET
+    schema: Identifier | UnsetType = UNSET
+    stage: Identifier | UnsetType = UNSET
+    store: BlobstoreConfig | UnsetType = UNSET
+    role: Identifier | UnsetType = UNSET
+    endpoint: Address | UnsetType = UNSET  # https://HOST, by default that of the account
+
+
+class BigQueryConfig(_Config, frozen=True):
+    """BigQuery by load jobs, with a service account's key."""
+
+    project_id: Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[a-z0-9:.-]+(?!\n)$")] | UnsetType = UNSET
+    dataset: Annotated[str, Meta(min_length=1, max_length=1_024, pattern=r"^\w+(?!\n)$")] | UnsetType = UNSET
+    credentials_json: KeyText | UnsetType = UNSET
+    location: Name | UnsetType = UNSET
+    endpoint: Address = field(default="https://bigquery.googleapis.com")
+
+
+SinkConfig = BlobstoreConfig | SnowflakeConfig | BigQueryConfig
+
+_OF_BUCKETS: Final = ("bucket", "access_key_id", "secret_access_key")
+_OF_SNOWFLAKE: Final = ("account", "user", "private_key", "warehouse", "database", "schema", "stage", "store")
+
+
+def find_missing(config: SinkConfig) -> list[str]:
+    """The fields that the config lacks, by their names in JSON; empty: it is complete."""
+    match config:
+        case BlobstoreConfig():
+            return _missing_of_blobstore(config)
+        case SnowflakeConfig():
+            missing = _unset(config, _OF_SNOWFLAKE)
+            of_store = [] if isinstance(config.store, UnsetType) else _missing_of_blobstore(config.store)
+            return missing + [f"store.{name}" for name in of_store]
+        case BigQueryConfig():
+            return _unset(config, ("project_id", "dataset", "credentials_json"))
+
+
+def _missing_of_blobstore(config: BlobstoreConfig) -> list[str]:
+    match config.provider:
+        case BlobProvider.S3:
+            return _unset(config, (*_OF_BUCKETS, "region"))
+        case BlobProvider.GCS:
+            return _unset(config, _OF_BUCKETS)
+        case BlobProvider.AZURE:
+            has_key = not isinstance(config.account_key, UnsetType) or not isinstance(config.sas_token, UnsetType)
+            return _unset(config, ("account", "container")) + ([] if has_key else ["accountKey or sasToken"])
+
+
+def _unset(config: Struct, names: tuple[str, ...]) -> list[str]:
+    first_and_rest = ((name, name.split("_")) for name in names)
+    return [
+        words[0] + "".join(word.title() for word in words[1:])
+        for name, words in first_and_rest
+        if isinstance(getattr(config, name), UnsetType)
+    ]
 
 
 class SinkKind(StrEnum):
@@ -16,7 +140,7 @@ class SinkKind(StrEnum):
 
 
 class Stream(StrEnum):
-    """What is exported; each has a schema of its own (`control.export.streams.schema`)."""
+    """What is exported; each has a schema of its own (`control.export.streams.schemas`)."""
 
     ERROR_ESSENCES = "ERROR_ESSENCES"
     ISSUE_ROLLUPS = "ISSUE_ROLLUPS"

@@ -1,10 +1,12 @@
-"""The context that all handlers of the control service share."""
+"""The context that all handlers of the control service share, and ids in paths."""
 
-from collections.abc import AsyncIterator, Mapping
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
 
 from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -12,11 +14,25 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.guards import AuthGuards
 from chassis.auth.model import AuthenticatedCredential, AuthorizationContext
 from chassis.db.database import Database
+from chassis.errors import NotFound
 from chassis.http.access import reauthenticate, reauthorize
 from chassis.http.cursor import CursorSigner
 from chassis.http.validation import Issues, decode_with_placeholders, read_json, read_json_bytes
 
+_ID: Final = re.compile(r"[a-z]{3}_[0-9a-z]{26}")
+
+
+def path_id(request: web.Request, name: str) -> str:
+    """The id in the path. Raises NotFound for a text that is none: it may hold characters that no column accepts."""
+    text = request.match_info[name]
+    if _ID.fullmatch(text) is None:
+        raise NotFound
+    return text
+
+
 B = TypeVar("B")
+C = TypeVar("C")
+_INVALID: Final = "The request body is not valid."
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +63,25 @@ class HandlerContext:
         """
         raw = await read_json_bytes(request, max_bytes=self.max_body_bytes, timeout_s=self.body_timeout_s)
         return decode_with_placeholders(body_type, raw, placeholders, issues)
+
+    async def read_checked_body(
+        self,
+        request: web.Request,
+        body_type: type[B],
+        check: Callable[[B, Issues], C],
+        placeholders: Mapping[str, Any] = MappingProxyType({}),
+    ) -> tuple[B, C]:
+        """A JSON body with constraints beyond its types, and what `check(body, issues)` makes of it, which records
+        their faults. Raises as `read_partial_body`, and BadRequest with all faults together.
+        """
+        issues = Issues()
+        body = await self.read_partial_body(request, body_type, placeholders, issues)
+        if body is None:
+            issues.raise_if_any(_INVALID)
+            raise TypeError("a body that was not decoded must have issues")
+        checked = check(body, issues)
+        issues.raise_if_any(_INVALID)
+        return body, checked
 
     @asynccontextmanager
     async def write_transaction(

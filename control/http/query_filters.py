@@ -10,16 +10,11 @@ from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.tables import projects
-from chassis.db.database import Database
 from chassis.errors import Issue
 from chassis.http.query import line
-from chassis.http.route import Parameter
 from chassis.http.validation import Issues, bounded_text, must_be_one_of, single_value
 from proto.identity import MAX_SLUG_LENGTH, UNPRINTABLE
 
-PROJECT_FILTER: Final = Parameter(
-    "project", "query", Annotated[str, Meta(min_length=1, max_length=MAX_SLUG_LENGTH)], "Only those of this project."
-)
 ProjectFilter = Annotated[str | None, line(MAX_SLUG_LENGTH), Meta(description="Only those of this project.")]
 _LINE: Final = re.compile(f"[^{UNPRINTABLE}\ud800-\udfff]+")
 
@@ -75,17 +70,11 @@ async def find_project_id(
     return found.get(slug or "")
 
 
-async def find_filtered_project(database: Database, org_id: str, slug: str | None, issues: Issues) -> int | None:
-    """The project that a list is restricted to, as `find_project_id`."""
-    async with database.read() as connection:
-        return await find_project_id(connection, org_id, slug, "query.project", issues)
-
-
 async def require_project_id(connection: AsyncConnection, org_id: str, slug: str | None, path: str) -> int | None:
     """The project with this slug; None without one. Raises BadRequest at `path` for an unknown one."""
     issues = Issues()
     found = await find_project_id(connection, org_id, slug, path, issues)
-    issues.raise_if_any()
+    issues.raise_if_any("The query is not valid." if path.startswith("query.") else "The request is not valid.")
     return found
 
 

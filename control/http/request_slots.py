@@ -23,20 +23,28 @@ class _Queue:
 
 class RequestSlots:
     """Slots by whose requests they are; these wait for one in the order in which they have come. `refusal`: the message
-    to those beyond MAX_WAITING.
+    to those beyond `max_waiting`, who may come again after `retry_after_s`.
     """
 
-    def __init__(self, refusal: str, max_running: int = MAX_RUNNING) -> None:
-        self._refusal = refusal
+    def __init__(
+        self,
+        refusal: str,
+        max_running: int = MAX_RUNNING,
+        *,
+        max_waiting: int = MAX_WAITING,
+        retry_after_s: int = RETRY_AFTER_S,
+    ) -> None:
+        self._refusal = (refusal, retry_after_s)
         self._max_running = max_running
+        self._max_requests = max_running + max_waiting
         self._queues: dict[Hashable, _Queue] = {}
 
     @asynccontextmanager
     async def taken(self, whose: Hashable) -> AsyncIterator[None]:
         """For the time of a request. Raises RateLimited if too many wait."""
         queue = self._queues.setdefault(whose, _Queue(asyncio.Semaphore(self._max_running)))
-        if queue.requests >= self._max_running + MAX_WAITING:
-            raise RateLimited(self._refusal, RETRY_AFTER_S)
+        if queue.requests >= self._max_requests:
+            raise RateLimited(*self._refusal)
         queue.requests += 1
         try:
             async with queue.running:

@@ -1,7 +1,6 @@
 """Times that requests contain: RFC 3339 with a time zone, from 1970 on."""
 
 import re
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Final
 
@@ -10,7 +9,7 @@ from msgspec import Meta
 
 from chassis.db.database import to_milliseconds
 from chassis.http.query import Query, read_as
-from chassis.http.validation import Issues, bounded_text
+from chassis.http.validation import Issues
 from proto.rfc3339 import parse_rfc3339
 
 MAX_TIME_LENGTH: Final = 40
@@ -61,14 +60,3 @@ class TimeRange(Query, frozen=True, rename="camel"):
         """Record a range that ends before it starts."""
         if self.since is not None and self.until is not None and self.since >= self.until:
             issues.add("query.from", "from must be before to.", "range")
-
-
-def parse_time_range(query: Mapping[str, str], issues: Issues) -> tuple[datetime | None, datetime | None]:
-    """`from`, inclusive, and `to`, exclusive, of a query string; faults are recorded."""
-    since, until = (
-        parse_time(bounded_text(query, name, 1, MAX_TIME_LENGTH, issues), f"query.{name}", issues)
-        for name in ("from", "to")
-    )
-    if since is not None and until is not None and since >= until:
-        issues.add("query.from", "from must be before to.", "range")
-    return since, until

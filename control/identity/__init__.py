@@ -1,20 +1,32 @@
 """Users, members, machine principals, and their credentials: passwords, second factors, sessions, access tokens.
 
-A login: `login.Logins.login` limits failed attempts (`login_throttle`), finds the account by its password
-(`authentication`, in a thread: `passwords`), verifies the second factor (`mfa_secrets`), refuses an organization that
-requires single sign-on (`enforcement`), starts a session (`session_repository`) and signs its access token
-(`session_issuer`). From then on `chassis.auth.bearer` authenticates the session like a personal access token. Logins
-through an identity provider are in `control.identity.sso`.
+A login, `POST /auth/login`: `login.api.Logins.login` has `login.throttle` limit failed attempts (429) and find the
+accounts of the address. `login.authentication` finds the one with this password, in a thread (`users.passwords`), and
+verifies the second factor (401). In one transaction the handler reads the account again, refuses an organization that
+requires single sign-on (`users.session_store.check_password_login`, 403), starts a session and records it
+(`login.sessions.record_start`). `login.credentials.SessionIssuer` signs its access token. From then on
+`chassis.auth.bearer` authenticates the session like a personal access token.
 
-Several accounts may have one e-mail address (`user_repository`). An invitation (`invitations`) creates one that is
-confined to its organization (`acceptance`), until it verifies the address with a secret that is mailed to it
-(`verification`, `mail`). At most one account has verified an address; only that one joins further organizations.
+organizations  what everything belongs to: organizations, projects, project keys, roles; revoking credentials
+users          accounts as stored, with passwords, sessions, one-time codes
+members        who is in an organization: users, agents and services, with their access tokens and invitations
+login          how a session begins, continues and ends; accepting an invitation
+account        the caller's own account: profile, password, second factor, verified address
+sso, scim      logins through an identity provider; what directories say over SCIM, stored in `directory`
+chat_links     which chat user acts as which principal
+
+Of the first five, each imports only those above it, `directory` and `chat_links`. `routes` builds all handlers.
+
+Several accounts may have one e-mail address (`users.user_store`). An invitation creates one that is confined to its
+organization (`login.acceptance`), until it verifies the address with a secret that is mailed to it
+(`account.verification`, `mail`). At most one account has verified an address. Only that one joins further
+organizations.
 
 Slow work runs outside of transactions, and its premises are checked again inside: whether the verified password is
-still the user's (`user_repository.reload_if_unchanged`), whether an invitation can still be accepted
-(`invitation_repository.find_open`).
+still the user's (`user_store.reload_if_unchanged`), whether an invitation can still be accepted
+(`invitations.find_open_invitation`).
 
 Every change is recorded in the audit log of its organization in the same transaction; a change to a user account in
-those of all the user's organizations (`account_audit`). The guards of this process apply it at once; those of other
-processes at once with Redis, else within five seconds.
+the logs of all the user's organizations (`account.api.record_change`). The guards of this process apply it at once.
+Guards of other processes apply it at once with Redis, otherwise within five seconds.
 """

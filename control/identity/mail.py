@@ -1,8 +1,8 @@
-"""Mails of accounts: invitations, secrets that verify an address, links for logins. They are sent at once, by the
-operator's server.
+"""Sends the mails of accounts at once, through the operator's server: invitations (`members.invitations`), secrets that
+verify an address (`account.verification`), links for logins (`login.challenge`). The texts are written there.
 
-Whoever presents a secret that was mailed to an address and shown to nobody has the mailbox. A mail contains no text of
-a tenant (the operator chose the slug of the organization), so nobody can use it to send words of their own.
+A caller that presents a secret that was mailed to an address, and shown nowhere else, has the mailbox. A mail contains
+no text of a tenant (the operator chose the slug of the organization), so no tenant can send words of its own.
 """
 
 import asyncio
@@ -22,11 +22,8 @@ from chassis.errors import Conflict, ServiceUnavailable
 from chassis.http.web import RATE_LIMITS
 from chassis.limits.limiter import LimitClass
 from control.http.page_links import PageLinks
-from control.identity.invitation_repository import IssuedInvitation
-from control.identity.verification_repository import IssuedVerification
 from control.outbound.egress import Egress, EgressError
-from control.outbound.mail_server import MailServer
-from control.outbound.smtp import MAIL_POLICY, submit
+from control.outbound.smtp import MAIL_POLICY, MailServer, submit
 
 MAX_IN_FLIGHT: Final = 4  # mails of a process; beyond it 503
 MIN_PERMANENT_CODE: Final = 500  # SMTP codes from here on are permanent
@@ -66,96 +63,19 @@ class AccountMailer:
             raise Conflict("No mail server is configured (SLUICE_CONTROL_SMTP_URL), so no mail can be sent.")
         return self.server
 
-    async def send_invitation(self, issued: IssuedInvitation, org_slug: str) -> None:
-        """Mail the secret of an invitation to its address. Raises Conflict, ServiceUnavailable."""
-        invitation = issued.invitation
-        lines = [
-            f"You are invited to the organization {org_slug} at {self.base_url}, with the role {invitation.role}.",
-            "",
-            *self._how_to_accept(issued.secret),
-            "",
-            f"The invitation is valid until {_minute(invitation.expires_at)}. If you do not expect it, ignore this",
-            "mail. Do not pass on the token: whoever has it can join with your address.",
-        ]
-        subject = f"Invitation to the organization {org_slug}"
-        mail = self._compose(invitation.email, subject, lines, invitation.created_at, invitation.id)
-        await self._send("invitation", invitation.email, mail)
-
-    async def send_verification(self, issued: IssuedVerification, org_slug: str) -> None:
-        """Mail a secret that verifies the address of an account. Raises Conflict, ServiceUnavailable."""
-        verification = issued.verification
-        lines = [
-            f"Somebody who is logged in to the organization {org_slug} at {self.base_url}",
-            "with this e-mail address asked to verify it. If it was you, use this token there:",
-            "",
-            f"    {issued.secret}",
-            "",
-            *self._how_to_verify(issued.secret, org_slug),
-            "",
-            f"The token is valid until {_minute(verification.expires_at)}, once, and only for the account that asked.",
-            "If it was not you, ignore this mail and do not pass on the token: somebody has created an account with",
-            "your address, which cannot leave that organization without the token.",
-        ]
-        mail = self._compose(
-            verification.email, "Verify your e-mail address", lines, verification.created_at, issued.mail_id
-        )
-        await self._send("verification", verification.email, mail)
-
-    async def send_login_link(self, address: str, secret: str, at: datetime) -> None:
-        """Mail the secret of a link for a browser that is to log in. Raises Conflict, ServiceUnavailable."""
-        link = self.pages.login_link(secret)
-        how = ["open this link in the same browser:", "", f"    {link}"]
-        if link is None:
-            how = ["send this with the e-mail address and the password, as `linkSecret`:", "", f"    {secret}"]
-        lines = [
-            f"Someone is logging in to {self.base_url} with this e-mail address.",
-            "Many wrong passwords were entered for it from other places.",
-            f"If this is you, {how[0]}",
-            *how[1:],
-            "",
-            "It is valid for 30 minutes, only in the browser that asked for it. You need your password and your",
-            "second factor as usual. If this is not you, ignore this mail. The link alone is not enough to log in.",
-        ]
-        mail_id = hashlib.sha256(secret.encode()).hexdigest()[:32]
-        await self._send("login_link", address, self._compose(address, "Log in to Sluice", lines, at, mail_id))
-
-    def _how_to_accept(self, secret: str) -> list[str]:
-        if (link := self.pages.invitation(secret)) is not None:
-            return ["Accept it at", "", f"    {link}"]
-        return [
-            "Accept it with this command. A new account gets the name and the password (at least 12 characters)",
-            "in it. If you have verified this address before, use the password of that account, and add its",
-            'second factor as "totp" if it has one.',
-            "",
-            f"    curl -H 'Content-Type: application/json' {self.base_url}/auth/invitations/accept -d '{{",
-            f'      "inviteToken": "{secret}",',
-            """      "name": "YOUR NAME", "password": "YOUR PASSWORD"}'""",
-        ]
-
-    def _how_to_verify(self, secret: str, org_slug: str) -> list[str]:
-        if (link := self.pages.verification(org_slug, secret)) is not None:
-            return ["or open", "", f"    {link}"]
-        return [
-            "With the access token of your session, and the password that the account is to have from now on:",
-            "",
-            "    curl -H \"Authorization: Bearer $TOKEN\" -H 'Content-Type: application/json' \\",
-            f"      {self.base_url}/auth/email/verification/confirm \\",
-            f"""      -d '{{"token": "{secret}", "password": "YOUR PASSWORD"}}'""",
-        ]
-
-    def _compose(self, address: str, subject: str, lines: list[str], at: datetime, mail_id: str) -> EmailMessage:
+    async def send(
+        self, kind: MailKind, address: str, subject: str, lines: list[str], sent_at: datetime, mail_id: str
+    ) -> None:
+        """Mail these lines to an address; `mail_id` identifies the mail. Raises Conflict, ServiceUnavailable."""
         sender = self.require_server().sender
         mail = EmailMessage(policy=MAIL_POLICY)
         mail["From"] = f"Sluice <{sender}>"
         mail["To"] = address
         mail["Subject"] = subject
-        mail["Date"] = format_datetime(at)
+        mail["Date"] = format_datetime(sent_at)
         mail["Message-ID"] = f"<{mail_id}@{sender.rpartition('@')[2]}>"
         mail["Auto-Submitted"] = "auto-generated"
         mail.set_content("\n".join(lines) + "\n")
-        return mail
-
-    async def _send(self, kind: MailKind, address: str, mail: EmailMessage) -> None:
         if self._slots.locked():
             raise ServiceUnavailable("Too many mails are being sent. Retry later.")
         async with self._slots:
@@ -194,5 +114,6 @@ async def require_mail_rate(request: web.Request, org_id: str, recipient: str) -
     await rate_limits.take_secondary(request, LimitClass.ORGANIZATION_MAIL, org_id)
 
 
-def _minute(time: datetime) -> str:
+def minute(time: datetime) -> str:
+    """A time as mails show it."""
     return time.strftime("%Y-%m-%d %H:%M UTC")

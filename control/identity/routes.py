@@ -6,25 +6,21 @@ from chassis.auth.jwt import JwtSigner
 from chassis.http.web import CleanupContext, Route
 from chassis.runtime.key_file import load_or_create_key
 from control.http.context import HandlerContext
-from control.identity.acceptance import Acceptances
-from control.identity.account import Accounts
-from control.identity.authentication import Authenticator
-from control.identity.invitations import Invitations
-from control.identity.login import Logins
-from control.identity.login_challenge import LoginChallenges
-from control.identity.login_link import LoginLink
-from control.identity.login_throttle import LoginThrottle
+from control.identity.account.api import Accounts
+from control.identity.account.mfa import Mfa
+from control.identity.account.verification import EmailVerification
+from control.identity.login.acceptance import Acceptances
+from control.identity.login.api import Logins
+from control.identity.login.authentication import Authenticator, MfaSecrets
+from control.identity.login.challenge import LoginChallenges, LoginLink
+from control.identity.login.credentials import SessionIssuer
+from control.identity.login.sessions import Sessions
+from control.identity.login.throttle import LoginThrottle
 from control.identity.mail import AccountMailer
-from control.identity.members import Members
-from control.identity.mfa import Mfa
-from control.identity.mfa_secrets import MfaSecrets
-from control.identity.passwords import Passwords
-from control.identity.principals import Principals
-from control.identity.session_issuer import SessionIssuer
-from control.identity.switching import OrganizationSwitch
-from control.identity.tokens import AccessTokens
-from control.identity.verification import EmailVerification
-from control.identity.whoami import WhoamiHandler
+from control.identity.members.api import Members, Principals
+from control.identity.members.invitations import Invitations
+from control.identity.members.tokens import AccessTokens
+from control.identity.users.passwords import Passwords
 from control.secrets.secret_box import SecretBox
 
 
@@ -39,21 +35,19 @@ def build_identity_routes(
 ) -> tuple[list[Route], list[CleanupContext]]:
     """`mailer` reaches the mail server."""
     challenges = LoginChallenges(context.cursors)
-    throttle, passwords = LoginThrottle(context.database, challenges), Passwords()
-    mfa_secrets, login_link = MfaSecrets(secret_box), LoginLink(context, challenges, mailer)
-    authenticator = Authenticator(context.database, throttle, passwords, mfa_secrets)
-    logins = Logins(context, throttle, authenticator, issuer)
+    throttle = LoginThrottle(context.database, challenges)
+    authenticator = Authenticator(context.database, throttle, Passwords(), MfaSecrets(secret_box))
+    login_link = LoginLink(context, challenges, mailer)
     routes = [
-        *logins.routes(),
+        *Logins(context, authenticator, issuer).routes(),
         *login_link.routes(),
-        *OrganizationSwitch(logins).routes(),
-        *Mfa(context, throttle, passwords, mfa_secrets, issuer).routes(),
-        *Accounts(context, throttle, passwords).routes(),
-        *WhoamiHandler(context).routes(),
-        *EmailVerification(context, throttle, passwords, mailer).routes(),
+        *Sessions(context, issuer).routes(),
+        *Mfa(context, authenticator, issuer).routes(),
+        *Accounts(context, authenticator).routes(),
+        *EmailVerification(context, authenticator, mailer).routes(),
         *Members(context).routes(),
         *Invitations(context, mailer).routes(),
-        *Acceptances(context, throttle, passwords, authenticator, issuer).routes(),
+        *Acceptances(context, authenticator, issuer).routes(),
         *Principals(context).routes(),
         *AccessTokens(context).routes(),
     ]

@@ -16,12 +16,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.id_generation import new_id
 from chassis.db.database import format_time, to_milliseconds
-from chassis.issues.tables import IssueStatus, issues
-from control.issues import repository
-from control.issues.model import IssueRecord
-from control.issues.occurrences import Moment, earlier, later
-from control.issues.releases.repository import find_latest_version
-from control.issues.tables import ActivityKind, issue_activity
+from chassis.issues import IssueStatus, issues
+from control.issues import store
+from control.issues.tables import ActivityKind, IssueRecord, issue_activity
 
 MAX_NOTED: Final = 500
 _NO_DATA: Final[Mapping[str, object]] = MappingProxyType({})
@@ -53,38 +50,6 @@ class Ignoring:
     occurrences: int | None = None
 
 
-async def resolve(
-    connection: AsyncConnection,
-    issue_id: str,
-    *,
-    now: datetime,
-    by: str | None,
-    in_release: str | None = None,
-    next_release: bool = False,
-    data: Mapping[str, object] = _NO_DATA,
-) -> bool:
-    """Resolve an issue because of a commit or a proposal. `next_release`: in the one after the project's latest, from
-    now on if no release is known. False: it is resolved already, or gone.
-    """
-    issue = await find_merged(connection, issue_id)
-    if issue is None or issue.status is IssueStatus.RESOLVED:
-        return False
-    after = await find_latest_version(connection, issue.project_id) if next_release else None
-    await set_resolved(connection, issue, Resolution(in_release, after), now=now, by=by, data=data)
-    return True
-
-
-async def reopen(
-    connection: AsyncConnection, issue_id: str, *, now: datetime, by: str | None, data: Mapping[str, object] = _NO_DATA
-) -> bool:
-    """Open an issue again, for example because its fix was reverted. False: it is open already, or gone."""
-    issue = await find_merged(connection, issue_id)
-    if issue is None or issue.status_at(now) is IssueStatus.UNRESOLVED:
-        return False
-    await set_unresolved(connection, issue, now=now, by=by, data=data)
-    return True
-
-
 async def add_activity(
     connection: AsyncConnection,
     issue_id: str,
@@ -102,10 +67,10 @@ async def add_activity(
 
 async def find_merged(connection: AsyncConnection, issue_id: str) -> IssueRecord | None:
     """The issue with this id, or the one into which it was merged."""
-    issue = await repository.find_anywhere(connection, issue_id)
+    issue = await store.find_anywhere(connection, issue_id)
     if issue is None or issue.merged_into is None:
         return issue
-    return await repository.find_anywhere(connection, issue.merged_into)
+    return await store.find_anywhere(connection, issue.merged_into)
 
 
 async def set_resolved(
@@ -214,18 +179,18 @@ async def merge(
     """The target with the occurrences of the sources, which count for it from now on. It is open if one of them was."""
     if not sources:
         return target
-    first, last = _first(target), _last(target)
-    for source in sources:
-        first, last = earlier(first, _first(source)), later(last, _last(source))
+    together = (target, *sources)
+    first = min(together, key=lambda one: (one.first_seen, one.first_release or ""))
+    last = max(together, key=lambda one: (one.last_seen, one.last_release or ""))
     added = sum(source.count for source in sources)
     values: dict[str, Any] = {
         "count": target.count + added,
-        "first_seen": first.at,
-        "first_release": first.release,
-        "last_seen": last.at,
-        "last_release": last.release,
+        "first_seen": first.first_seen,
+        "first_release": first.first_release,
+        "last_seen": last.last_seen,
+        "last_release": last.last_release,
     }
-    is_open = any(one.status_at(now) is IssueStatus.UNRESOLVED for one in (target, *sources))
+    is_open = any(one.status_at(now) is IssueStatus.UNRESOLVED for one in together)
     if is_open and target.status is not IssueStatus.UNRESOLVED:
         values |= OPEN_STATE
     elif target.ignored_until_count is not None:  # it counts what occurs from now on
@@ -280,11 +245,3 @@ async def _change(
     if changed.get("resolved_at") is not None:
         changed["resolved_at"] = now
     return replace(issue, **changed)
-
-
-def _first(issue: IssueRecord) -> Moment:
-    return Moment(issue.first_seen, issue.first_release)
-
-
-def _last(issue: IssueRecord) -> Moment:
-    return Moment(issue.last_seen, issue.last_release)

@@ -1,13 +1,20 @@
-"""The tables beside `issues`: the state of projects, the activity of issues, and their links to other systems."""
+"""The tables beside `issues`: the state of projects, the activity of issues, and their links to other systems. An
+issue as the database has it.
+"""
 
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final, Self
 
 import sqlalchemy as sa
 
 from chassis.auth.tables import metadata
 from chassis.db.database import UtcTime, enum_check, text
 from chassis.erasures.tables import erasures
+from chassis.issues import IssueStatus, status_at
 from proto.identity import MAX_URL_LENGTH
 
 MAX_LINK_TITLE_LENGTH: Final = 200
@@ -110,3 +117,54 @@ issue_links: Final = sa.Table(
     sa.Index(None, "org_id", "system", "external_id"),
     sa.Index(None, "project_id", "id"),
 )
+
+
+ISSUE_ID_PATTERN: Final = "iss_[0-9a-z]{26}"
+_ISSUE_ID: Final = re.compile(ISSUE_ID_PATTERN)
+
+
+@dataclass(frozen=True, slots=True)
+class IssueRecord:
+    """A row of `issues`. `resolved_in_release`: fixed in it; `resolved_after_release`: fixed in the next one."""
+
+    id: str
+    org_id: str
+    project_id: int
+    number: int
+    fingerprint: bytes
+    type: str | None
+    title: str
+    culprit: str | None
+    status: IssueStatus
+    decided_status: str | None
+    decided_at: datetime | None
+    resolved_at: datetime | None
+    resolved_in_release: str | None
+    resolved_after_release: str | None
+    ignored_until: datetime | None
+    ignored_until_count: int | None
+    assignee_id: str | None
+    regressed_at: datetime | None
+    count: int
+    first_seen: datetime
+    last_seen: datetime
+    first_release: str | None
+    last_release: str | None
+    merged_into: str | None
+    created_at: datetime
+    updated_at: datetime
+
+    @classmethod
+    def from_row(cls, row: Mapping[Any, Any]) -> Self:
+        """The issue in a row with all columns."""
+        values = {field.name: row[field.name] for field in fields(cls)}
+        return cls(**values | {"fingerprint": bytes(row["fingerprint"]), "status": IssueStatus(row["status"])})
+
+    def status_at(self, now: datetime) -> IssueStatus:
+        """The status, as `chassis.issues.status_at` has it."""
+        return status_at(self.status, self.ignored_until, now)
+
+
+def is_issue_id(text: str) -> bool:
+    """Whether the text has the form of an issue's id."""
+    return _ISSUE_ID.fullmatch(text) is not None

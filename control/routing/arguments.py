@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -13,13 +13,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthenticatedCredential, AuthorizationContext
 from chassis.http.access import authenticated_credential, authorization_context
-from chassis.http.declaration import Argument, Arguments
+from chassis.http.declaration import Argument, Arguments, declared_routes
+from chassis.http.route import Tag
 from chassis.http.validation import Issues
-from chassis.http.web import request_id
+from chassis.http.web import Route, request_id
 from control.audit.record import record
-from control.http.context import HandlerContext
+from control.http.context import HandlerContext, path_id
 from control.http.paging import DEFAULT_LIMIT, MAX_LIMIT, page_parameters
-from control.http.path_ids import path_id
 from control.routing.resource import PageReader
 
 C = TypeVar("C", AuthenticatedCredential, AuthorizationContext)
@@ -138,3 +138,19 @@ def page_argument(context: HandlerContext, default: int = DEFAULT_LIMIT, maximum
         return PageReader(request, context, default, maximum)
 
     return Argument(page, page_parameters(default, maximum))
+
+
+@dataclass(frozen=True, slots=True)
+class Handlers:
+    """Handlers of one resource. A subclass has them as methods with `@route`, and what else they need as fields."""
+
+    TAG: ClassVar[Tag]
+    context: HandlerContext
+
+    def routes(self) -> list[Route]:
+        """Every route of this resource."""
+        return declared_routes(self, self.TAG, self.arguments())
+
+    def arguments(self) -> Arguments:
+        """What the handlers get for the types of their parameters."""
+        return control_arguments(self.context)

@@ -22,7 +22,6 @@ from chassis.db.database import Database, format_time
 from chassis.errors import NotFound
 from chassis.http.access import BearerAuth
 from chassis.http.declaration import ChecksQuery, PageOf
-from chassis.http.validation import Issues
 from chassis.http.web import Route
 from control.http.context import HandlerContext
 from control.http.paging import parse_page_request
@@ -76,6 +75,20 @@ class Resource(Identified, Generic[S]):
     rows: sa.Select[Any]
     body: Callable[[Any, AuthorizationContext], S]
 
+    async def find(
+        self,
+        connection: AsyncConnection,
+        caller: AuthorizationContext,
+        resource_id: str,
+        where: sa.ColumnElement[bool] | None = None,
+    ) -> sa.Row[Any]:
+        """The row of the resource with this id. `where`: in place of that of the list. Raises NotFound."""
+        found = self.rows.where(self.where if where is None else where, self.id == resource_id)
+        row: sa.Row[Any] | None = (await connection.execute(found, _values(caller))).one_or_none()
+        if row is None:
+            raise NotFound
+        return row
+
     async def show(
         self,
         connection: AsyncConnection,
@@ -83,12 +96,8 @@ class Resource(Identified, Generic[S]):
         resource_id: str,
         where: sa.ColumnElement[bool] | None = None,
     ) -> S:
-        """The resource with this id. `where`: in place of that of the list. Raises NotFound."""
-        found = self.rows.where(self.where if where is None else where, self.id == resource_id)
-        row = (await connection.execute(found, _values(caller))).one_or_none()
-        if row is None:
-            raise NotFound
-        return self.body(row, caller)
+        """What is shown of it, as `find`."""
+        return self.body(await self.find(connection, caller, resource_id, where), caller)
 
     async def delete(self, connection: AsyncConnection, resource_id: str) -> None:
         """Delete the row."""
@@ -125,13 +134,12 @@ class PageReader(ChecksQuery):
         fetch: Callable[[AsyncConnection, str | None, int], Awaitable[Sequence[R]]],
         body: Callable[[R], S],
         key: Callable[[R], str] = lambda item: item.id,  # type: ignore[attr-defined]  # most have one
-        issues: Issues | None = None,
     ) -> PageOf[S]:
-        """A page of what `fetch(connection, after, limit)` finds. `list_name`: the list with its filters, for a cursor
-        of another one is refused. `issues`: faults of the query that the handler found. Raises BadRequest.
+        """A page of what `fetch(connection, after, limit)` finds, which is called for a query without faults.
+        `list_name`: the list with its filters, for a cursor of another one is refused. Raises BadRequest.
         """
         binding, cursors = repr(list_name).encode(), self.context.cursors
-        page = parse_page_request(self.request, cursors, binding, issues, default=self.default, maximum=self.maximum)
+        page = parse_page_request(self.request, cursors, binding, default=self.default, maximum=self.maximum)
         async with self.context.database.read() as connection:
             found = await fetch(connection, page.after, page.limit + 1)
         items, has_more = found[: page.limit], len(found) > page.limit
@@ -150,7 +158,8 @@ def _shown(value: Any) -> Any:
 
 
 def _values(caller: AuthorizationContext) -> dict[str, Any]:
-    return {"org_id": caller.org_id, "projectSlug": caller.project_slug, "caller_id": caller.principal_id}
+    principal = {"caller_id": caller.principal_id, "principalId": caller.principal_id}  # a path may name another one
+    return {"org_id": caller.org_id, "projectSlug": caller.project_slug, **principal}
 
 
 def with_existence_checks(database: Database, routes: Iterable[Route], resources: Iterable[Identified]) -> list[Route]:

@@ -3,9 +3,9 @@
     RefusalCache.cached_refusal       before parsing: is the client's limit known to be used up
     ConcurrencyLimiter.try_acquire    before parsing: is a slot free, or is the request shed
     Quota.admit                       before the body is read: is anything left of the organization's month
-    MemoryBudget.lease                before the body is read: is there memory for it
+    MemoryBudget.reserve              before the body is read: is there memory for it
     LargeResourceBudget.admit         decoded: may the large resources and scopes be stored unabridged
     Quota.reserve                     decoded: do the accepted items fit into the month
 
-`FairShare` divides slots and memory between clients and projects.
+`FairShare` divides slots and memory between clients and projects (`chassis.limits.fairness`).
 """

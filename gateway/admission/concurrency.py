@@ -22,8 +22,8 @@ from aiohttp import web
 from chassis.errors import MAX_RETRY_SECONDS, ServiceUnavailable, envelope
 from chassis.http.preparse import RequestPreview, date_line
 from chassis.http.request_ids import new_request_id
+from chassis.limits.fairness import FairShare
 from chassis.runtime.periodic import PeriodicTask
-from gateway.admission.fair_share import FairShare
 from gateway.metrics import SIGNALS, Metrics
 from gateway.outcomes import NO_PROJECT, OutcomeCounters
 from gateway.settings import GatewaySettings
@@ -46,7 +46,8 @@ MAX_SAMPLES: Final = 2_000  # latencies recorded per window
 NEWCOMER_SLOTS: Final = 64  # slots beyond the limit, for clients that hold none
 SLOW_UPLOAD_S: Final = 1.0  # a body that takes longer than this to arrive holds no slot until it is complete
 
-REQUEST_ID: Final = re.compile(rb"[ \t]*([A-Za-z0-9._-]{1,64})[ \t]*")
+_PROTOBUF: Final = CONTENT_TYPES["protobuf"].encode()
+_REQUEST_ID: Final = re.compile(rb"[ \t]*([A-Za-z0-9._-]{1,64})[ \t]*")
 
 
 class Overloaded(ServiceUnavailable):
@@ -219,6 +220,17 @@ class _Slot:
         self._limiter.release(self, succeeded=succeeded)
 
 
+def request_id_of(preview: RequestPreview) -> bytes:
+    """The id that the client gave the request, or a new one."""
+    match = _REQUEST_ID.fullmatch(preview.headers.get(b"x-request-id", b""))
+    return match[1] if match is not None else new_request_id().encode()
+
+
+def is_protobuf(preview: RequestPreview) -> bool:
+    """Whether the body is protobuf, by its Content-Type: then the response is, too."""
+    return preview.headers.get(b"content-type", b"").partition(b";")[0].strip().lower() == _PROTOBUF
+
+
 class _RawOverloadResponse:
     """503 in the media type of the request, rendered in advance except for request id, Date and Retry-After."""
 
@@ -230,12 +242,10 @@ class _RawOverloadResponse:
         self._protobuf_body = body
 
     def render(self, preview: RequestPreview) -> bytes:
-        match = REQUEST_ID.fullmatch(preview.headers.get(b"x-request-id", b""))
-        rid = match[1] if match is not None else new_request_id().encode()
+        rid = request_id_of(preview)
         retry_after = random.randint(1, MAX_RETRY_SECONDS)  # noqa: S311 (jitter)
         headers = b"%sX-Request-Id: %s\r\nRetry-After: %d\r\n" % (date_line(), rid, retry_after)
-        media = preview.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-        if media == CONTENT_TYPES["protobuf"].encode():
+        if is_protobuf(preview):
             return b"%s%s\r\n%s" % (self._protobuf_head, headers, self._protobuf_body)
         body = status_json(503, MESSAGE, (), envelope(ServiceUnavailable(MESSAGE), rid.decode())["error"])
         return b"%s%sContent-Length: %d\r\n\r\n%s" % (self._json_head, headers, len(body), body)

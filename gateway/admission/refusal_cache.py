@@ -18,23 +18,18 @@ from chassis.auth.project_credential import ANONYMOUS
 from chassis.errors import ApiError, ServiceUnavailable, envelope
 from chassis.http.access import PROJECT
 from chassis.http.preparse import PreParseFilter, RequestPreview, Slot, client_key_of, date_line
-from chassis.http.request_ids import new_request_id
 from chassis.limits.client_request import ClientRequest
 from chassis.limits.limiter import SECOND_NS, LimitClass
 from chassis.limits.rate_limits import LIMIT_RESULT, limit_headers
-from gateway.admission.concurrency import REQUEST_ID
-from gateway.outcomes import OutcomeCounters
-from gateway.request_context import WIRE_BYTES
+from gateway.admission.concurrency import is_protobuf, request_id_of
+from gateway.outcomes import WIRE_BYTES, OutcomeCounters
 from proto.errors import ErrorCode
 from proto.otlp.policy import Signal
-from proto.otlp.responses import CONTENT_TYPES, status_json, status_protobuf
+from proto.otlp.responses import CONTENT_TYPES, Media, status_json, status_protobuf
 
 MAX_AGE_NS: Final = SECOND_NS  # meanwhile a key may be revoked, or a limit raised
 MAX_ENTRIES: Final = 10_000
 CACHEABLE_CODES: Final = frozenset({ErrorCode.RATE_LIMITED, ErrorCode.QUOTA_EXCEEDED})
-
-_PROTOBUF: Final = CONTENT_TYPES["protobuf"].encode()
-_JSON: Final = CONTENT_TYPES["json"].encode()
 
 
 class CachedRefusal(NamedTuple):
@@ -168,14 +163,11 @@ _UNLIMITED_SLOT: Final = _UnlimitedSlot()
 
 
 def _render(refusal: CachedRefusal, preview: RequestPreview) -> bytes:
-    match = REQUEST_ID.fullmatch(preview.headers.get(b"x-request-id", b""))
-    rid = match[1] if match is not None else new_request_id().encode()
-    media = preview.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    body, media = (
-        (refusal.protobuf_status, media) if media == _PROTOBUF else (_json_body(refusal.error, rid.decode()), _JSON)
-    )
+    rid = request_id_of(preview)
+    media: Media = "protobuf" if is_protobuf(preview) else "json"
+    body = refusal.protobuf_status if media == "protobuf" else _json_body(refusal.error, rid.decode())
     return b"%s%sX-Request-Id: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s" % (
-        *(refusal.head, date_line(), rid, media, len(body), body),
+        *(refusal.head, date_line(), rid, CONTENT_TYPES[media].encode(), len(body), body),
     )
 
 

@@ -14,14 +14,83 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from chassis.db.database import Database
 from chassis.erasures import repository
 from chassis.erasures.repository import StoredErasure
 from chassis.erasures.tables import ErasureKind
-from gateway.journal.storage.directory_lock import ID_FILE
-from gateway.journal.storage.files import Files, RealFiles, write_atomic
-from gateway.journal.storage.quarantine import QuarantineNote
-from gateway.journal.tools import erasing
+from gateway.journal.storage import quarantine
+from gateway.journal.storage.directories import ID_FILE, list_journals
+from gateway.journal.storage.files import Files, write_atomic
+from gateway.journal.storage.quarantine import NOTE_SUFFIX, QuarantineNote
+from gateway.journal.storage.scanning import read_header
+from gateway.journal.storage.segments import SEGMENT_SUFFIX, parse_segment_name
+
+_FILES: Final = Files()
+
+Covers = Callable[[QuarantineNote], bool]
+
+
+def oldest_segments(root: Path, files: Files = _FILES) -> dict[str, int | None]:
+    """For each journal of a directory, by name, when its oldest segment was created: nanoseconds since 1970, None
+    without segments, 0 if a header cannot be read. No request in a segment is older than that by more than the time a
+    request waits for its sync. Raises OSError.
+    """
+    found: dict[str, int | None] = {}
+    for directory in list_journals(files, root):
+        times = [
+            _created_ns(files, directory / name) for name in files.list_existing(directory) if parse_segment_name(name)
+        ]
+        found[directory.name] = min((time for time in times if time is not None), default=None)
+    return found
+
+
+def remove_quarantined(root: Path, covers: Covers, files: Files = _FILES) -> int:
+    """Remove the quarantined requests whose note `covers` accepts; returns their number. Raises OSError."""
+    directory, removed = root / quarantine.QUARANTINE_DIRECTORY, 0
+    for name in files.list_existing(directory):
+        if name.endswith(f"{SEGMENT_SUFFIX}{NOTE_SUFFIX}") and _is_covered(directory / name, covers):
+            files.unlink(directory / name.removesuffix(NOTE_SUFFIX))  # the note last: it says whose request it was
+            files.unlink(directory / name)
+            removed += 1
+    if removed:
+        files.sync_directory(directory)
+    return removed
+
+
+def remove_damaged(root: Path, before_ns: int, files: Files = _FILES) -> int:
+    """Remove damaged bytes that were found before a time: nobody can tell whose they are. Returns the number of files.
+    Raises OSError.
+    """
+    directory, removed = root / quarantine.DAMAGED_DIRECTORY, 0
+    for name in files.list_existing(directory):
+        found_ms, _, _ = name.partition("-")
+        if found_ms.isdigit() and int(found_ms) * 10**6 < before_ns:
+            files.unlink(directory / name)
+            removed += 1
+    if removed:
+        files.sync_directory(directory)
+    return removed
+
+
+def _is_covered(note: Path, covers: Covers) -> bool:
+    try:
+        return covers(msgspec.json.decode(note.read_bytes(), type=QuarantineNote))
+    except FileNotFoundError:
+        return False  # requeued, or removed by another process
+    except msgspec.MsgspecError:
+        return True  # nobody can tell whose request it is
+
+
+def _created_ns(files: Files, segment: Path) -> int | None:
+    """None for a segment that is removed at this moment."""
+    try:
+        header = read_header(files, segment)
+    except FileNotFoundError:
+        return None
+    return 0 if header is None else header.created_ns
+
 
 REGISTER_INTERVAL_S: Final = 60.0
 # A segment must be younger by this than the request for an erasure: other processes know of it some seconds later, and
@@ -44,7 +113,7 @@ class JournalErasure:
         self._database = database
         self._clock = clock
         self._monotonic = monotonic
-        self._files = files or RealFiles()
+        self._files = files or Files()
         self._id = ""
         self._registered: frozenset[str] = frozenset()
         self._registered_at = 0.0
@@ -96,13 +165,13 @@ class JournalErasure:
                 return note.project_id == erasure.project_id
             return _nanoseconds(datetime.fromisoformat(note.received)) <= requested_ns
 
-        erasing.remove_quarantined(self._directory, covers, self._files)
-        erasing.remove_damaged(self._directory, requested_ns, self._files)
+        remove_quarantined(self._directory, covers, self._files)
+        remove_damaged(self._directory, requested_ns, self._files)
 
     def _oldest_segments(self) -> Mapping[str, int | None]:
         if not self._id:
             self._id = self._load_id()
-        return erasing.oldest_segments(self._directory, self._files)
+        return oldest_segments(self._directory, self._files)
 
     def _is_younger(self, oldest_ns: int | None, erasure: StoredErasure) -> bool:
         """Whether a journal whose oldest segment is from `oldest_ns` has no request from before an erasure."""

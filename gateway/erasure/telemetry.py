@@ -1,15 +1,35 @@
-"""Counts and deletes the rows of an erasure in ClickHouse.
+"""Rows of an erasure in ClickHouse: counted, deleted, and what was derived from them rebuilt.
 
-A deletion is a mutation (`ALTER TABLE ... DELETE`): it rewrites the parts that contain such rows, and leaves all others
-as they are. ClickHouse keeps the files of a replaced part for a while (`old_parts_lifetime`), and those of an idle
-table until something happens to it, so an erasure is only done when these are gone too.
+`TelemetryErasure`: a deletion is a mutation (`ALTER TABLE ... DELETE`). It rewrites the parts that contain such rows,
+and leaves all others as they are. ClickHouse keeps the files of a replaced part for a while (`old_parts_lifetime`), and
+those of an idle table until something happens to it, so an erasure is only done when these are gone too.
+
+`DerivedRows`: trace index and attribute keys of a project's day only have sums, so nothing can be taken out of them:
+the rows of the day are deleted, and computed again from what is left. That is exact only while the day receives no
+items, so a day that is still written to is left for later. Error occurrences are not sums: they are deleted with their
+items.
 """
 
-from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from datetime import date, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from chassis.clickhouse import ClickHouse, QueryLimits
+from chassis.clickhouse import ClickHouse, QueryLimits, StoreUnavailable
+from gateway.repair import statements
+from gateway.repair.derivation import (
+    EVERY_KEY,
+    QUIET_S,
+    Chunk,
+    derive_rows,
+    drop_leftovers,
+    insert_settings,
+    row_chunks,
+    split_project,
+    temporary_tables,
+    unsupported_engines,
+)
+from gateway.repair.statements import ITEM_SOURCES, Source
 from proto.storage.tables import (
     ATTRIBUTE_KEYS,
     ERROR_OCCURRENCES,
@@ -34,10 +54,6 @@ DAYS: Final[Mapping[str, str]] = {
 ALL_TABLES: Final = tuple(table.name for table in TABLES)
 
 _LIMITS: Final = QueryLimits(max_seconds=600, max_result_rows=0, priority=3)
-_ENGINES_SQL: Final = (
-    "SELECT name, engine FROM system.tables WHERE database = currentDatabase() AND has({tables:Array(String)}, name)"
-    " ORDER BY name"
-)
 _MUTATIONS_SQL: Final = (
     "SELECT table, count(), countIf(latest_fail_reason != '') FROM system.mutations WHERE database = currentDatabase()"
     " AND has({tables:Array(String)}, table) AND NOT is_done GROUP BY table ORDER BY table"
@@ -59,7 +75,7 @@ _LEFTOVERS_SQL: Final = (
     "SELECT name FROM system.tables WHERE database = currentDatabase() AND startsWith(name, 'repair_')"
     " AND metadata_modification_time < toDateTime({before:UInt32})"
 )
-LEFTOVER_AGE: Final = timedelta(days=1)
+LEFTOVER_AGE_S: Final = 86_400
 _NOW_SQL: Final = "SELECT toUInt32(toUnixTimestamp(now()))"
 
 
@@ -128,8 +144,7 @@ class TelemetryErasure:
 
     async def unsupported_engines(self) -> Sequence[str]:
         """Tables that are not of the MergeTree family: a Distributed table and a view have no rows of their own."""
-        found = await self._read(_ENGINES_SQL, tables=list(ALL_TABLES))
-        return [f"{name} ({engine})" for name, engine in found if not str(engine).endswith("MergeTree")]
+        return await unsupported_engines(self._clickhouse, ALL_TABLES)
 
     async def count(self, condition: Condition) -> dict[str, int]:
         """The rows that are there now, by table; without the tables that have none."""
@@ -161,7 +176,7 @@ class TelemetryErasure:
         rows = await self._read(_OF_DELETION_SQL, tables=list(ALL_TABLES), deletion_id=deletion_id)
         return [str(table) for (table,) in rows]
 
-    async def running(self, tables: Sequence[str]) -> Sequence[str]:
+    async def unfinished_mutations(self, tables: Sequence[str]) -> Sequence[str]:
         """The tables with unfinished mutations, with their number. Mutations of other tenants are among them: neither
         their statements nor their reasons, which quote them, are returned.
         """
@@ -197,12 +212,111 @@ class TelemetryErasure:
 
     async def drop_leftovers(self) -> None:
         """Drop temporary tables that are older than any repair takes."""
-        for name in await self.leftover_tables(datetime.now(UTC) - LEFTOVER_AGE):
-            await self._clickhouse.command(f"DROP TABLE IF EXISTS {name}")
+        await drop_leftovers(self._clickhouse, LEFTOVER_AGE_S)
 
     async def _count_old_parts(self, tables: Sequence[str], before: int) -> int:
         ((count,),) = await self._read(_OLD_PARTS_SQL, tables=list(tables), before=before)
         return int(count)
 
     async def _read(self, sql: str, **parameters: Any) -> list[tuple[Any, ...]]:
+        return await self._clickhouse.query(sql, parameters, limits=_LIMITS)
+
+
+WAIT_S: Final = 0.5
+MAX_WAITS: Final = 120  # for a mutation
+_MODELS: Final = {
+    TRACE_INDEX.name: TRACE_INDEX.name,
+    ATTRIBUTE_KEYS.name: ATTRIBUTE_KEYS.name,
+    EVERY_KEY: ATTRIBUTE_KEYS.name,
+}
+_SETTINGS: Final = {
+    "max_memory_usage": 2**30,
+    "max_bytes_before_external_group_by": 2**29,
+    "max_execution_time": 600,
+}
+_ITEMS: Final = " UNION ALL ".join(
+    f"SELECT toDate({source.time}) AS day, 0 AS indexed, count() AS stored FROM {source.table}"
+    f" WHERE {PROJECT} AND {statements.HAS_TRACE} GROUP BY day"
+    for source in ITEM_SOURCES
+)
+_OUTDATED_SQL: Final = (
+    f"SELECT day FROM (SELECT day, sum(items) AS indexed, 0 AS stored FROM {TRACE_INDEX.name} WHERE {PROJECT}"
+    f" GROUP BY day UNION ALL {_ITEMS}) GROUP BY day HAVING sum(indexed) != sum(stored) ORDER BY day"
+)
+
+
+class DerivedRows:
+    """The derived rows of one ClickHouse. `keys_per_day` attribute keys of a project and day have rows of their own (0:
+    all). Its methods raise StoreError.
+    """
+
+    def __init__(
+        self,
+        clickhouse: ClickHouse,
+        telemetry: TelemetryErasure,
+        keys_per_day: int,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._clickhouse = clickhouse
+        self._telemetry = telemetry
+        self._keys_per_day = keys_per_day
+        self._sleep = sleep
+
+    async def outdated_days(self, project_id: int) -> Sequence[date]:
+        """The days of a project whose trace index counts other items than there are."""
+        return [day for (day,) in await self._read(_OUTDATED_SQL, project=project_id)]
+
+    async def rebuild(self, project_id: int, day: date, is_held: Callable[[], Awaitable[bool]]) -> bool:
+        """Rebuild one day; False if it receives items meanwhile, or if the erasure is no longer `is_held`."""
+        before = await self._count_items(project_id, day)
+        await self._sleep(QUIET_S)
+        if before != await self._count_items(project_id, day):
+            return False
+
+        def chunks_of(source: Source) -> AsyncIterator[Chunk]:
+            return split_project(self._clickhouse, day, project_id, row_chunks(source))
+
+        async with temporary_tables(self._clickhouse, _MODELS) as temporary:
+            await derive_rows(self._clickhouse, chunks_of, temporary, self._keys_per_day, _SETTINGS)
+            if before != await self._count_items(project_id, day):
+                return False
+            # The trace index last: by it a later round sees whether the day is outdated.
+            tables = {table: temporary[table] for table in (ATTRIBUTE_KEYS.name, TRACE_INDEX.name)}
+            return await self._replace(project_id, day, tables, is_held)
+
+    async def _replace(
+        self, project_id: int, day: date, tables: dict[str, str], is_held: Callable[[], Awaitable[bool]]
+    ) -> bool:
+        """Readers find no derived rows of the day for some seconds. After a crash it is outdated still."""
+        if not await is_held():
+            return False
+        condition = Condition(
+            {table: f"{PROJECT} AND {DAYS[table]} = {{day:Date}}" for table in tables},
+            {"project": project_id, "day": day},
+        )
+        await self._telemetry.delete(condition, condition.tables)
+        for _ in range(MAX_WAITS):
+            if not await self._telemetry.count(condition):
+                break
+            await self._sleep(WAIT_S)
+        else:
+            raise StoreUnavailable("ClickHouse does not delete the derived rows of a day.")
+        for table, name in tables.items():
+            if not await is_held():
+                return False
+            await self._clickhouse.command(f"INSERT INTO {table} SELECT * FROM {name}", {}, insert_settings(_SETTINGS))
+        return True
+
+    async def _count_items(self, project_id: int, day: date) -> list[tuple[Any, ...]]:
+        tomorrow = day + timedelta(days=1)
+        counts = []
+        for source in ITEM_SOURCES:
+            sql = (
+                f"SELECT count() FROM {source.table} WHERE {PROJECT} AND {source.time} >= {{day:Date}}"
+                f" AND {source.time} < {{tomorrow:Date}}"
+            )
+            counts += await self._read(sql, project=project_id, day=day, tomorrow=tomorrow)
+        return counts
+
+    async def _read(self, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
         return await self._clickhouse.query(sql, parameters, limits=_LIMITS)

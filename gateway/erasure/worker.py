@@ -19,10 +19,17 @@ from chassis.erasures.leases import AcknowledgementMissing, ErasureLease
 from chassis.erasures.repository import StoredErasure
 from chassis.erasures.tables import ErasureKind
 from chassis.runtime.periodic import PeriodicTask
-from gateway.erasure.deleted_projects import DeletedProjects
-from gateway.erasure.derived import DerivedRows
 from gateway.erasure.journals import MARGIN_NS, JournalErasure
-from gateway.erasure.telemetry import ALL_TABLES, Condition, TelemetryErasure, of_items, of_orphans, of_project
+from gateway.erasure.projects import DeletedProjects
+from gateway.erasure.telemetry import (
+    ALL_TABLES,
+    Condition,
+    DerivedRows,
+    TelemetryErasure,
+    of_items,
+    of_orphans,
+    of_project,
+)
 
 # The SQL conditions of an erasure by filter on spans and on logs, and the values bound in them.
 CompileFilters = Callable[[StoredErasure], tuple[str, str, Mapping[str, object]]]
@@ -78,15 +85,7 @@ class ErasureWorker:
         self._owner = f"{socket.gethostname()}:{os.getpid()}"
         # The rows that erasures had deleted when none was left, and that time by ClickHouse's clock, in seconds.
         self._deleted_at: dict[str, tuple[Mapping[str, int], int]] = {}
-        self._task = PeriodicTask(self.poll, POLL_INTERVAL_S, log, "erasures cannot be processed; retrying")
-
-    def start(self) -> None:
-        """Start to poll."""
-        self._task.start()
-
-    async def close(self) -> None:
-        """Stop; another gateway, or the next process, continues."""
-        await self._task.close()
+        self.task = PeriodicTask(self.poll, POLL_INTERVAL_S, log, "erasures cannot be processed; retrying")
 
     async def poll(self) -> None:
         """One round. What fails does not stop the rest; raises the first error."""
@@ -147,8 +146,8 @@ class ErasureWorker:
             return await self._complete(held, await self._telemetry.count(condition))
         if held.erasure.kind is ErasureKind.FILTER and self._is_recent(held.erasure):
             return WAITING
-        if running := await self._telemetry.running(condition.tables):
-            return f"ClickHouse is deleting rows: {'; '.join(running)}."
+        if unfinished := await self._telemetry.unfinished_mutations(condition.tables):
+            return f"ClickHouse is deleting rows: {'; '.join(unfinished)}."
         condition, counts = await self._remaining(held.erasure, condition)
         deleted = await self._count_deleted(held.erasure, counts)
         if counts:

@@ -51,7 +51,7 @@ class ClientConnection(asyncio.Protocol):
         """Register the connection, or close it if there are too many."""
         self._transport = cast(asyncio.Transport, transport)
         self.peer = _address(self._transport)
-        if not self._shared.add(self, self.peer):
+        if not self._shared.registry.add(self, self.peer):
             self._shared.count_closed(LIMIT)
             self._transport.abort()
             self._transport = None
@@ -69,7 +69,7 @@ class ClientConnection(asyncio.Protocol):
             self._timer.cancel()
         if self._core is not None:
             self._core.close()
-        self._shared.remove(self)
+        self._shared.registry.remove(self)
 
     def data_received(self, data: bytes) -> None:
         """Check the frames and pass them on."""
@@ -145,7 +145,8 @@ class ClientConnection(asyncio.Protocol):
         is_busy = bool(self._framing.streams)
         if is_busy != self._is_busy and not self._framing.is_inside_headers and self._transport is not None:
             self._is_busy = is_busy
-            self._shared.mark(self, is_busy=is_busy)
+            registry = self._shared.registry
+            (registry.mark_busy if is_busy else registry.mark_idle)(self)
 
     def pause_reading(self) -> None:
         """The core does not take what the client sends."""

@@ -6,22 +6,93 @@ Clients connect to a socket of ours, which passes on what it has checked (`gatew
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Final
 
 import grpc
+import structlog
+from aiohttp import web
 from grpc import aio
 
 from chassis.errors import StartupError
 from chassis.http.connections.acceptor import Acceptor
 from chassis.http.serve import bind
+from chassis.http.web import RATE_LIMITS
+from chassis.runtime import fd_limits
+from chassis.runtime.health import HEALTH, REUSE_S, Health
+from chassis.runtime.other_servers import OTHER_SERVERS
+from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
+from gateway.export import ExportParts
 from gateway.grpc.connection import ClientConnection
-from gateway.grpc.connections import Connections
-from gateway.grpc.core_socket import CoreSocket
-from gateway.grpc.health import CHECK, WATCH, HealthService
-from gateway.grpc.options import Options
-from gateway.grpc.service import ExportService, Handler
-from gateway.grpc.status import Context
+from gateway.grpc.connections import (
+    DESCRIPTORS_PER_CONNECTION,
+    Connections,
+    CoreSocket,
+    GrpcMetrics,
+    Options,
+    server_options,
+)
+from gateway.grpc.service import Context, ExportService, Handler, MessageReceiver
+from gateway.settings import GatewaySettings
+from proto.otlp.protobuf_writer import varint_field
+
+CHECK: Final = "/grpc.health.v1.Health/Check"
+WATCH: Final = "/grpc.health.v1.Health/Watch"
+MAX_WATCHES: Final = 64  # at once, each of which keeps a connection open that nobody authenticated
+
+SERVING: Final = varint_field(1, 1)  # of HealthCheckResponse
+NOT_SERVING: Final = varint_field(1, 2)
+
+
+class HealthService:
+    """`Health/Check` and `Health/Watch`: the state of the process, whichever service is asked for. The request, which
+    needs no key, is not received.
+    """
+
+    def __init__(self, health: Health) -> None:
+        self._health = health
+        self._watches = 0
+        self._ended = asyncio.Event()
+
+    async def check(self, _messages: AsyncIterator[bytes], _context: Context) -> bytes:
+        """NOT_SERVING from SIGTERM on, while calls are still accepted."""
+        return await self._state()
+
+    async def watch(self, _messages: AsyncIterator[bytes], context: Context) -> None:
+        """Write the state at first and whenever it has changed, until `end_watches`. Beyond MAX_WATCHES UNIMPLEMENTED:
+        clients then take the server to be healthy, as the protocol says, and do not try again.
+        """
+        if self._watches >= MAX_WATCHES:
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"More than {MAX_WATCHES} watch the process already.")
+        self._watches += 1
+        try:
+            await self._write_changes(context)
+        finally:
+            self._watches -= 1
+
+    def end_watches(self) -> None:
+        """A server that stops would wait for them."""
+        self._ended.set()
+
+    async def _write_changes(self, context: Context) -> None:
+        written: bytes | None = None
+        while True:
+            ending = self._ended.is_set()
+            state = await self._state()
+            if state != written:
+                await context.write(state)
+                written = state
+            if ending:
+                return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(REUSE_S):
+                    await self._ended.wait()
+
+    async def _state(self) -> bytes:
+        reason = self._health.not_ready_reason(await self._health.probes())
+        return SERVING if reason is None else NOT_SERVING
+
 
 # In the kernel, for each connection: twice what a client may send before the core has read it. Responses are short.
 BUFFER_BYTES: Final = 128 * 2**10
@@ -125,3 +196,37 @@ class _Methods(grpc.GenericRpcHandler):
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes] | None":
         """None for other paths: UNIMPLEMENTED."""
         return self._handlers.get(handler_call_details.method)
+
+
+log = structlog.get_logger(__name__)
+
+
+def serve_grpc(
+    port: int, chassis: ChassisSettings, settings: GatewaySettings, telemetry: Telemetry, parts: ExportParts
+) -> Callable[[web.Application], AsyncIterator[None]]:
+    """The cleanup context that serves on `port`. It must close before what exports are stored with."""
+    metrics = GrpcMetrics(telemetry.registry)
+
+    async def run(app: web.Application) -> AsyncIterator[None]:
+        receiver = MessageReceiver(settings.max_wire_bytes, chassis.body_timeout_s)
+        exports = ExportService(parts, app[RATE_LIMITS], telemetry, receiver, metrics)
+        quarter = fd_limits.connection_budget() // 4  # of the descriptors; the rest is for HTTP
+        max_connections = min(chassis.max_connections, max(1, quarter // DESCRIPTORS_PER_CONNECTION))
+        core = CoreSocket()
+        server = GrpcServer(
+            exports,
+            HealthService(app[HEALTH]),
+            server_options(chassis, settings),
+            Connections(chassis, metrics, core, max_connections=max_connections),
+            core,
+            telemetry,
+            drain_timeout_s=chassis.drain_timeout_s,
+        )
+        await server.start(chassis.host, port)
+        app[OTHER_SERVERS].descriptors += max_connections * DESCRIPTORS_PER_CONNECTION
+        app[OTHER_SERVERS].stop_accepting.append(server.stop_accepting)
+        log.info("OTLP/gRPC listens", address=chassis.grpc_address)
+        yield
+        await server.close()
+
+    return run

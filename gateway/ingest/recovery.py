@@ -10,18 +10,59 @@ journal removes nothing for its age.
 """
 
 import asyncio
+import time
 from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+from types import TracebackType
+from typing import Final, Self
+
+import structlog
+from prometheus_client import Gauge
 
 from chassis.clickhouse import StoreError
-from gateway.ingest.batch_writer import BatchWriter
-from gateway.ingest.journal_reader import JournalReader
-from gateway.ingest.recovery_progress import RecoveryProgress
-from gateway.inserts import insert_retry
-from gateway.inserts.insert_context import InsertContext
+from gateway.inserts import retries
+from gateway.inserts.batch_writer import BatchWriter
+from gateway.inserts.pending_requests import JournalReader
+from gateway.inserts.store_state import InsertBreaker, StoredBlockChecker
 from gateway.journal import Batch, JournalLike, RecoveredState, TableDay
 from proto.otlp.policy import NANOS_PER_DAY
+
+LOG_INTERVAL_S: Final = 10.0  # between two log lines
+
+
+class RecoveryProgress:
+    """Unfinished batches of one journal, counted down while they are completed. Several journals may recover at once,
+    so the metric is changed by differences.
+    """
+
+    def __init__(self, gauge: Gauge, log: structlog.stdlib.BoundLogger, batches: int) -> None:
+        self._gauge = gauge
+        self._log = log
+        self._batches = self._remaining = batches
+        self._started_at = self._logged_at = time.monotonic()
+
+    def __enter__(self) -> Self:
+        self._gauge.inc(self._remaining)
+        self._log.info("recovery started", batches_total=self._batches, batches_left=self._remaining)
+        return self
+
+    def completed(self) -> None:
+        """One more batch is stored or deferred; logs at most every LOG_INTERVAL_S."""
+        self._remaining -= 1
+        self._gauge.dec()
+        now = time.monotonic()
+        if self._remaining and now - self._logged_at >= LOG_INTERVAL_S:
+            self._logged_at = now
+            self._log.info("recovery in progress", batches_total=self._batches, batches_left=self._remaining)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._gauge.dec(self._remaining)
+        if not self._remaining:
+            seconds = round(time.monotonic() - self._started_at, 3)
+            self._log.info("recovery finished", batches_total=self._batches, batches_left=0, seconds=seconds)
+
 
 RETRY_S: Final = 5.0
 
@@ -36,14 +77,26 @@ class Recovery:
         journal: JournalLike,
         reader: JournalReader,
         writer: BatchWriter,
-        context: InsertContext,
+        block_checker: StoredBlockChecker,
+        breaker: InsertBreaker,
+        deleted_projects: Container[int],
+        gauge: Gauge,
+        clock: Callable[[], int],
+        log: structlog.stdlib.BoundLogger,
+        *,
         retention_days: int,
         max_concurrent: int,
     ) -> None:
+        """`gauge` has the batches that are not completed yet; `clock` gives nanoseconds since 1970."""
         self._journal = journal
         self._reader = reader
         self._writer = writer
-        self._context = context
+        self._block_checker = block_checker
+        self._breaker = breaker
+        self._deleted_projects = deleted_projects
+        self._gauge = gauge
+        self._clock = clock
+        self._log = log
         self._retention_days = retention_days
         self._max_concurrent = max_concurrent
         self._check_due = asyncio.Event()
@@ -79,30 +132,34 @@ class Recovery:
         self._resume_retention()
 
     def _resume_retention(self) -> None:
-        if not self._needs_check and self._context.breaker.is_up:
+        if not self._needs_check and self._breaker.is_up:
             self._journal.pause_retention(on=False)
 
     async def _complete_all(self, batches: Sequence[Batch]) -> None:
-        if not batches:
-            return
-        newest_first = deque(sorted(batches, key=lambda batch: (batch.made_ms, batch.ranges[-1]), reverse=True))
-        with RecoveryProgress(self._context, len(newest_first)) as progress:
+        if batches:
+            newest_first = sorted(batches, key=lambda batch: (batch.made_ms, batch.ranges[-1]), reverse=True)
+            await self._run_all(newest_first, self._complete)
 
-            async def complete_next() -> None:
-                while newest_first:
-                    await self._complete(newest_first.popleft())
-                    progress.completed()
+    async def _run_all(self, batches: Sequence[Batch], work: Callable[[Batch], Awaitable[None]]) -> None:
+        """Do `work` for each batch in order, several at a time."""
+        waiting = deque(batches)
 
+        async def work_on_next() -> None:
+            while waiting:
+                await work(waiting.popleft())
+                progress.completed()
+
+        with RecoveryProgress(self._gauge, self._log, len(batches)) as progress:
             async with asyncio.TaskGroup() as workers:
-                for _ in range(min(self._max_concurrent, len(newest_first))):
-                    workers.create_task(complete_next())
+                for _ in range(min(self._max_concurrent, len(batches))):
+                    workers.create_task(work_on_next())
 
     async def _complete(self, batch: Batch) -> None:
         while True:
             try:
                 good, bad, _ = await self._reader.read_batch(batch)
-            except Exception:  # out of memory or threads: no fault of the batch
-                self._context.log.exception("a batch cannot be rebuilt; retrying", batch=batch.batch_id)
+            except Exception:  # noqa: BLE001 (out of memory or threads: no fault of the batch)
+                self._log.exception("a batch cannot be rebuilt; retrying", batch=batch.batch_id)
                 await asyncio.sleep(RETRY_S)
                 continue
             for request in good:
@@ -112,7 +169,7 @@ class Recovery:
             if bad:
                 await self._writer.split_off_undecodable(batch, good, bad)
             elif good:
-                await self._writer.store(batch, good, again=True)
+                await self._writer.store(batch, good, retried=True)
             return
 
     async def _check(self) -> bool:
@@ -123,40 +180,34 @@ class Recovery:
         missing = await self._find_missing(retained)
         if not missing:
             return True
-        await asyncio.sleep(insert_retry.CONFIRM_S)  # once for all: after a restore from a backup they may be many
+        await asyncio.sleep(retries.CONFIRM_S)  # once for all: after a restore from a backup they may be many
         missing = await self._find_missing([batch for batch in retained if batch.batch_id in missing])
         batches = [batch for batch in retained if batch.batch_id in missing]
         return not batches or await self._reinsert_all(batches, missing)
 
     async def _reinsert_all(self, batches: Sequence[Batch], missing: Mapping[int, set[TableDay]]) -> bool:
         """Reinsert the missing rows of these batches, several at a time; returns whether none failed."""
-        waiting, complete = deque(batches), True
+        failed = False
 
-        async def reinsert_next() -> None:
-            nonlocal complete
-            while waiting:
-                batch = waiting.popleft()
-                try:
-                    await self._reinsert_missing(batch, missing[batch.batch_id])
-                except Exception:  # the other batches do not wait for this one
-                    self._context.log.exception("reinserting missing rows failed; retrying", batch=batch.batch_id)
-                    complete = False
-                progress.completed()
+        async def reinsert(batch: Batch) -> None:
+            nonlocal failed
+            try:
+                await self._reinsert_missing(batch, missing[batch.batch_id])
+            except Exception:  # noqa: BLE001 (the other batches do not wait for this one)
+                self._log.exception("reinserting missing rows failed; retrying", batch=batch.batch_id)
+                failed = True
 
-        with RecoveryProgress(self._context, len(batches)) as progress:
-            async with asyncio.TaskGroup() as workers:
-                for _ in range(min(self._max_concurrent, len(batches))):
-                    workers.create_task(reinsert_next())
-        return complete
+        await self._run_all(batches, reinsert)
+        return not failed
 
     async def _reinsert_missing(self, batch: Batch, table_days: set[TableDay]) -> None:
         good = (await self._reader.read_batch(batch)).good
-        if all(request.decoded.project_id in self._context.deleted_projects for request in good):
+        if all(request.decoded.project_id in self._deleted_projects for request in good):
             return
         # With rows of deleted projects, if others are missing, too: rows keep their numbers, and erasures find them.
         reinserted = await self._writer.reinsert(batch, good, table_days)
         if reinserted:
-            self._context.log.error(
+            self._log.error(
                 "missing rows were reinserted; `sluice repair` rebuilds the rows derived from them",
                 table_days=sorted(reinserted),
             )
@@ -164,13 +215,13 @@ class Recovery:
     async def _find_missing(self, retained: Sequence[Batch]) -> Mapping[int, set[TableDay]]:
         while True:
             try:
-                return await self._context.block_checker.find_missing(retained, self._oldest_day())
+                return await self._block_checker.find_missing(retained, self._oldest_day())
             except Exception as error:  # noqa: BLE001 (whatever it is, nothing is removed before the check)
                 reason = error.message if isinstance(error, StoreError) else repr(error)
-                self._context.log.warning("checking batches for missing rows failed; retrying", error=reason)
+                self._log.warning("checking batches for missing rows failed; retrying", error=reason)
                 await asyncio.sleep(RETRY_S)
 
     def _oldest_day(self) -> int:
         if not self._retention_days:
             return 0
-        return self._context.clock() // NANOS_PER_DAY - self._retention_days + 1
+        return self._clock() // NANOS_PER_DAY - self._retention_days + 1

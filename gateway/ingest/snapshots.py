@@ -25,11 +25,11 @@ from typing import Final, NamedTuple
 import structlog
 
 from chassis.errors import ServiceUnavailable
-from gateway.inserts.gate import Gate, GateBusy
+from gateway.inserts.blocks import Gate, GateBusy
 from gateway.journal import Journal, JournalLocked
-from gateway.journal.storage import snapshot
-from gateway.journal.storage.directory_lock import list_journals
-from gateway.journal.storage.files import RealFiles
+from gateway.journal.storage import directories
+from gateway.journal.storage.directories import list_journals
+from gateway.journal.storage.files import Files
 
 HOLD_TIMEOUT_S: Final = 10.0  # for the inserts that are under way, and for batches without a journal
 LINK_TIMEOUT_S: Final = 30.0  # for what is done while inserts wait: on a disk that hangs, they must not wait for ever
@@ -43,7 +43,7 @@ LINKING: Final = (
     f"Linking journals and tables took longer than {LINK_TIMEOUT_S:g} s, for which inserts waited, so no backup was "
     "taken; try again when the disk has less to do."
 )
-OPENING: Final = "The journal {} is being opened or closed, so no backup was taken; try again later."
+JOURNAL_BUSY: Final = "The journal {} is being opened or closed, so no backup was taken; try again later."
 
 
 class SnapshotFailed(Exception):
@@ -77,9 +77,9 @@ class IngestSnapshots:
         clock: Callable[[], int],
         log: structlog.stdlib.BoundLogger,
     ) -> None:
-        self._files = RealFiles()
+        self._files = Files()
         self._root = root.absolute()
-        self._directory = self._root / snapshot.SNAPSHOT_DIRECTORY
+        self._directory = self._root / directories.SNAPSHOT_DIRECTORY
         self._own = own
         self._journals = journals
         self._batch_gate = batch_gate
@@ -100,11 +100,11 @@ class IngestSnapshots:
                 started = time.monotonic()
                 async with self._insert_gate.closed(HOLD_TIMEOUT_S), _within_link_timeout():
                     moment_ns, lengths = await self._link_journals()
-                    shared = await asyncio.to_thread(snapshot.list_shared, self._files, self._root)
+                    shared = await asyncio.to_thread(directories.list_shared, self._files, self._root)
                     await while_held()
                 held_s = time.monotonic() - started
-            await asyncio.to_thread(snapshot.link_shared, self._files, shared, self._directory)
-            await asyncio.to_thread(snapshot.link_id, self._files, self._root, self._directory)
+            await asyncio.to_thread(directories.link_shared, self._files, shared, self._directory)
+            await asyncio.to_thread(directories.link_id, self._files, self._root, self._directory)
         except GateBusy as error:
             raise SnapshotFailed(INSERTS_UNDER_WAY) from error
         finally:
@@ -141,7 +141,7 @@ class IngestSnapshots:
     async def _lock_quarantine(self) -> int:
         for attempt in count(1):
             try:
-                return await asyncio.to_thread(snapshot.lock_quarantine, self._files, self._root)
+                return await asyncio.to_thread(directories.lock_quarantine, self._files, self._root)
             except JournalLocked as error:
                 if attempt == LOCK_TRIES:
                     raise SnapshotFailed(str(error)) from error
@@ -169,14 +169,14 @@ class IngestSnapshots:
                 for journal in list(self._journals):
                     if journal.is_open and journal.directory == directory:
                         return (await journal.snapshot(target)).lengths
-                return await asyncio.to_thread(snapshot.link_closed_journal, self._files, directory, target)
+                return await asyncio.to_thread(directories.link_closed_journal, self._files, directory, target)
             except FileNotFoundError:
                 if not await asyncio.to_thread(directory.exists):  # all of it is stored, and it was removed
                     return {}
                 raise
             except (JournalLocked, ServiceUnavailable):  # it is being opened, or closed
                 await asyncio.sleep(LOCK_RETRY_S)
-        raise SnapshotFailed(OPENING.format(directory))
+        raise SnapshotFailed(JOURNAL_BUSY.format(directory))
 
 
 @asynccontextmanager

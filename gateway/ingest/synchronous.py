@@ -12,20 +12,20 @@ A request is not divided between lanes, because it has one response. docs/adr/00
 
 import asyncio
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
+import structlog
+
 from chassis.errors import PayloadTooLarge, ServiceUnavailable
+from chassis.limits.fairness import FairShare
 from chassis.runtime.health import Dependency
-from gateway.admission.fair_share import FairShare
-from gateway.ingest.batch_writer import RETRY_AFTER_S, STORE_UNAVAILABLE, BatchWriter
 from gateway.ingest.interface import AcceptedRequest
-from gateway.ingest.journal_reader import JournalReader
-from gateway.ingest.pending_requests import PendingRequest
-from gateway.inserts.insert_context import InsertContext
-from gateway.inserts.lane import Lane, LaneLimits
-from gateway.inserts.slow_lane import SlowLaneRule
-from gateway.journal import NullJournal
+from gateway.ingest.lanes import Lane, LaneLimits, SlowLaneRule
+from gateway.inserts.batch_writer import RETRY_AFTER_S, STORE_UNAVAILABLE, BatchWriter
+from gateway.inserts.pending_requests import PendingRequest
+from gateway.inserts.store_state import InsertBreaker
+from gateway.metrics import Metrics
 from gateway.outcomes import OutcomeCounters
 from gateway.settings import GatewaySettings
 
@@ -39,26 +39,35 @@ class SynchronousIngest:
 
     needs_raw_body = False
 
-    def __init__(self, context: InsertContext, outcomes: OutcomeCounters, settings: GatewaySettings) -> None:
-        self._context = context
+    def __init__(
+        self,
+        writer: BatchWriter,
+        breaker: InsertBreaker,
+        metrics: Metrics,
+        outcomes: OutcomeCounters,
+        settings: GatewaySettings,
+        clock: Callable[[], int],
+        log: structlog.stdlib.BoundLogger,
+    ) -> None:
+        """`writer` is that of a journal that stores nothing."""
+        self._writer = writer
+        self._breaker = breaker
+        self._metrics = metrics
         self._outcomes = outcomes
         self._settings = settings
-        self._slow_lane_rule = SlowLaneRule(settings.slow_after_days, settings.slow_after_symbols, context.clock)
+        self._log = log
+        self._slow_lane_rule = SlowLaneRule(settings.slow_after_days, settings.slow_after_symbols, clock)
         self._sequences = itertools.count(1)
-        journal = NullJournal(context.log)
-        self._writer = writer = BatchWriter(journal, JournalReader(journal, context), context)
-        limits = LaneLimits(
-            settings.batch_rows, settings.batch_bytes, settings.max_days, settings.linger_s, settings.max_batches
-        )
+        limits = LaneLimits.of(settings, settings.linger_s)
         linger_s = min(settings.slow_linger_s, settings.ack_deadline_s * MAX_LINGER_FRACTION)
         self._fresh = Lane(writer.write, limits)
         self._slow = Lane(writer.write, limits._replace(linger_s=linger_s, slots=settings.slow_batches))
         self._slow_bytes: FairShare[int] = FairShare(settings.max_slow_bytes)
-        context.metrics.slow_bytes.set_function(lambda: self._slow_bytes.taken)
+        metrics.slow_bytes.set_function(lambda: self._slow_bytes.taken)
 
     def admit(self) -> None:
         """Raise ServiceUnavailable while ClickHouse is unavailable: nothing is buffered."""
-        if not self._context.breaker.is_up:
+        if not self._breaker.is_up:
             raise ServiceUnavailable(STORE_UNAVAILABLE)
 
     async def submit(self, accepted: AcceptedRequest) -> None:
@@ -76,11 +85,11 @@ class SynchronousIngest:
         else:
             await self._store(self._fresh, accepted)
         self._outcomes.answered(decoded, accepted.wire_bytes)
-        self._context.metrics.stored_items.labels(decoded.signal).inc(decoded.accepted)
+        self._metrics.stored_items.labels(decoded.signal).inc(decoded.accepted)
 
     def dependencies(self) -> Sequence[Dependency]:
         """ClickHouse, which this mode requires."""
-        return [self._context.breaker]
+        return [self._breaker]
 
     async def start(self) -> None:
         """Does nothing: an earlier process leaves nothing to recover."""
@@ -93,7 +102,7 @@ class SynchronousIngest:
             async with asyncio.timeout(self._settings.ack_deadline_s + DRAIN_MARGIN_S):
                 await asyncio.gather(self._fresh.drain(), self._slow.drain())
         except TimeoutError:
-            self._context.log.warning(
+            self._log.warning(
                 "stopped with inserts in progress (answered 503)", batches=self._fresh.writing + self._slow.writing
             )
         await asyncio.gather(self._fresh.close(), self._slow.close(), self._writer.close())
@@ -103,13 +112,13 @@ class SynchronousIngest:
         too_late = self._slow.expected_wait_s() > self._settings.ack_deadline_s  # the client would give up before
         if too_late or not self._slow_bytes.take(project, nbytes):
             raise ServiceUnavailable(TOO_MANY_OLD)
-        self._context.metrics.slow_items.inc(accepted.decoded.accepted)
+        self._metrics.slow_items.inc(accepted.decoded.accepted)
         try:
             await self._store(self._slow, accepted)
         finally:
             self._slow_bytes.change(project, -nbytes)
 
-    async def _store(self, lane: Lane[PendingRequest], accepted: AcceptedRequest) -> None:
+    async def _store(self, lane: Lane, accepted: AcceptedRequest) -> None:
         loop = asyncio.get_running_loop()
         answer, deadline = loop.create_future(), loop.time() + self._settings.ack_deadline_s
         decoded, received_ns = accepted.decoded, accepted.request.received_ns

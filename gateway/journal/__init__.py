@@ -9,22 +9,21 @@ files byte by byte, and what a crash between any two steps leaves.
         JournalCore.commit            encodes the group as frames (`pack_group`): one write and one sync of the open
                                       segment (`SegmentWriter.append`). If the disk fails, the group is cut off, skipped
                                       and refused, and the next group gets a new segment
-        JournalCore.begin, .finish, .split   append records (`format.ledger_records`) to the `Ledger`; `BatchState` is
-                                      the state that all records add up to
-        SegmentSet.read, .read_batch  read requests from the segments (`storage.scanning`, `storage.segment_index`);
-                                      `read` leaves out what is finished or in a batch
-        JournalCore.quarantine        moves the requests of a batch to quarantine; `tools.requeue` reverses it
+        JournalCore.begin, .finish, .split   append records (`gateway.journal.format`) to the `Ledger`; `BatchState`
+                                      is the state that all records add up to
+        SegmentSet.read, .read_batch  read requests from the segments (`storage.scanning`); `read` leaves out what is
+                                      finished or in a batch
+        JournalCore.quarantine        moves the requests of a batch to quarantine; `requeue` reverses it
         Retention.tick                removes finished segments after a hold period; checks quota and disk space
 
     NullJournal          the same interface without storage, for the durability mode `memory`
-    tools.inspection     reports for operators what the journals contain, never a byte of a request
+    inspection           reports for operators what the journals contain, never a byte of a request
 
 When `append` returns, the request is on disk. `read` returns it until it is in a begun batch, and after any crash it is
 either readable or in such a batch. It leaves the journal only when its batch is finished or quarantined. `read` never
 returns a request that `append` refused, unless both cutting it off and recording the skip failed, which is logged.
 """
 
-from gateway.journal.format.ranges import RangeSet
 from gateway.journal.interface import (
     Batch,
     DamagedRequests,
@@ -33,13 +32,14 @@ from gateway.journal.interface import (
     JournalLike,
     JournalLimits,
     JournalLocked,
+    NullJournal,
     Range,
+    RangeSet,
     RecoveredState,
     TableDay,
 )
 from gateway.journal.journal import Journal, find_orphans
-from gateway.journal.metrics import JournalMetrics
-from gateway.journal.null_journal import NullJournal
+from gateway.journal.storage.context import JournalMetrics
 
 __all__ = [
     "Batch",

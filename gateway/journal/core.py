@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from gateway.journal.format.ledger_records import (
+from gateway.journal.format import (
     CleanShutdownRecord,
     SkipRecord,
     SplitRecord,
@@ -16,15 +16,13 @@ from gateway.journal.format.ledger_records import (
 from gateway.journal.interface import Batch, JournaledRequest, TableDay
 from gateway.journal.storage import quarantine
 from gateway.journal.storage.context import JournalContext
-from gateway.journal.storage.corruption_store import CorruptionStore
-from gateway.journal.storage.directory_lock import DirectoryLock
+from gateway.journal.storage.directories import DirectoryLock, JournalSnapshot, link_files
 from gateway.journal.storage.ledger import Ledger
-from gateway.journal.storage.quarantine import Quarantine
+from gateway.journal.storage.quarantine import CorruptionStore, Quarantine
 from gateway.journal.storage.retention import Retention
-from gateway.journal.storage.segment_index import CooperativeSteps
+from gateway.journal.storage.scanning import CooperativeSteps
 from gateway.journal.storage.segment_set import SegmentSet
 from gateway.journal.storage.segments import Segment, SegmentWriter, required_bytes
-from gateway.journal.storage.snapshot import JournalSnapshot, link_files
 
 MIN_SEAL_AGE_S: Final = 60.0  # minimum age at which a segment is sealed before it is full
 

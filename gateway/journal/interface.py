@@ -1,9 +1,13 @@
-"""Values and interface of a journal: requests, sequences, batches, limits, and `JournalLike`, which callers use."""
+"""Values and interface of a journal: requests, sequences and sets of them, batches, limits; `JournalLike`, which
+callers use; and `NullJournal`, which stores nothing.
+"""
 
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
+import structlog
 
 from chassis.errors import StartupError
 from proto.otlp.policy import Policy, Signal
@@ -160,3 +164,160 @@ class JournalLike(Protocol):
 
     async def close(self) -> None:
         """Refuse new requests, finish the queued work and shut down cleanly."""
+
+
+class RangeSet:
+    """A set of integers. Adjacent ranges are merged; the cost of operations depends on the number of ranges."""
+
+    def __init__(self, ranges: Iterable[Range] = ()) -> None:
+        self._firsts: list[int] = []
+        self._lasts: list[int] = []
+        for first, last in ranges:
+            self.add(first, last)
+
+    def __iter__(self) -> Iterator[Range]:
+        return zip(self._firsts, self._lasts, strict=True)
+
+    def __len__(self) -> int:
+        return len(self._firsts)
+
+    def __contains__(self, value: int) -> bool:
+        at = bisect_right(self._firsts, value) - 1
+        return at >= 0 and value <= self._lasts[at]
+
+    def add(self, first: int, last: int) -> None:
+        """Add the integers from `first` to `last`."""
+        if last < first:
+            return
+        low = bisect_left(self._lasts, first - 1)  # the first range that overlaps or is adjacent
+        high = bisect_right(self._firsts, last + 1)  # one past the last such range
+        if low < high:
+            first, last = min(first, self._firsts[low]), max(last, self._lasts[high - 1])
+        self._firsts[low:high], self._lasts[low:high] = [first], [last]
+
+    def discard(self, first: int, last: int) -> None:
+        """Remove the integers from `first` to `last`."""
+        low = bisect_left(self._lasts, first)
+        high = bisect_right(self._firsts, last)
+        if last < first or low >= high:
+            return
+        left, right = self._firsts[low], self._lasts[high - 1]
+        rest = [part for part in ((left, first - 1), (last + 1, right)) if part[0] <= part[1]]
+        self._firsts[low:high] = [part[0] for part in rest]
+        self._lasts[low:high] = [part[1] for part in rest]
+
+    def covers(self, first: int, last: int) -> bool:
+        """Whether the set has all integers from `first` to `last`; true for an empty range."""
+        at = bisect_right(self._firsts, first) - 1
+        return last < first or (at >= 0 and last <= self._lasts[at])
+
+    def overlaps(self, first: int, last: int) -> bool:
+        """Whether the set has any integer from `first` to `last`."""
+        at = bisect_left(self._lasts, first)
+        return first <= last and at < len(self._firsts) and self._firsts[at] <= last
+
+    def holes(self, first: int, last: int) -> Iterator[Range]:
+        """The integers from `first` to `last` that are not in the set, as ascending ranges."""
+        at = bisect_left(self._lasts, first)
+        while first <= last:
+            if at == len(self._firsts) or self._firsts[at] > last:
+                yield first, last
+                return
+            if self._firsts[at] > first:
+                yield first, self._firsts[at] - 1
+            first = self._lasts[at] + 1
+            at += 1
+
+    def intersection(self, first: int, last: int) -> Iterator[Range]:
+        """The integers from `first` to `last` that are in the set, as ascending ranges."""
+        at = bisect_left(self._lasts, first)
+        while at < len(self._firsts) and self._firsts[at] <= last:
+            yield max(first, self._firsts[at]), min(last, self._lasts[at])
+            at += 1
+
+    def next_missing(self, value: int) -> int:
+        """The lowest integer from `value` on that is not in the set."""
+        at = bisect_right(self._firsts, value) - 1
+        return self._lasts[at] + 1 if at >= 0 and value <= self._lasts[at] else value
+
+    def last_missing(self, value: int) -> int:
+        """The highest integer up to `value` that is not in the set."""
+        at = bisect_right(self._firsts, value) - 1
+        return self._firsts[at] - 1 if at >= 0 and value <= self._lasts[at] else value
+
+
+class NullJournal:
+    """Implements `JournalLike`: assigns sequences, and keeps the item count of requests until their batch ends."""
+
+    durable = False
+
+    def __init__(self, log: structlog.stdlib.BoundLogger) -> None:
+        self._log = log
+        self._last_sequence = 0
+        self._items: dict[int, int] = {}  # by sequence
+        self._begun: dict[int, Batch] = {}
+
+    @property
+    def last_sequence(self) -> int:
+        """The last sequence that was assigned; 0 if there is none."""
+        return self._last_sequence
+
+    def open(self) -> RecoveredState:
+        """Returns an empty state."""
+        return RecoveredState()
+
+    async def append(self, request: JournaledRequest, on_persisted: OnPersisted | None = None) -> int:
+        """Assign the next sequence and report the request as persisted at once."""
+        self._last_sequence += 1
+        self._items[self._last_sequence] = request.accepted
+        if on_persisted is not None:
+            on_persisted(self._last_sequence)
+        return self._last_sequence
+
+    async def begin(self, batch: Batch) -> None:
+        """Record the ranges of a batch in memory."""
+        self._begun[batch.batch_id] = batch
+
+    def finish(self, batch_id: int, rows: Mapping[TableDay, int]) -> None:  # noqa: ARG002 (the interface has it; row counts are not kept)
+        """Drop a batch and the item counts of its requests."""
+        batch = self._begun.pop(batch_id, None)
+        for sequence in () if batch is None else _sequences(batch):
+            self._items.pop(sequence, None)
+
+    async def split(self, batch_id: int, parts: Sequence[Batch]) -> None:
+        """Replace a batch by its parts in memory."""
+        self._begun.pop(batch_id, None)
+        self._begun |= {part.batch_id: part for part in parts}
+
+    async def quarantine(self, batch: Batch, reason: str) -> int:
+        """Drop the requests of a batch: they are lost, which is logged and which the caller counts. Returns 0."""
+        items = sum(self._items.get(sequence, 0) for sequence in _sequences(batch))
+        self._log.error("items lost", items=items, reason=reason)
+        self.finish(batch.batch_id, {})
+        return 0
+
+    async def read(self, after: int, max_bytes: int, *, slow: bool | None = None) -> list[Entry]:  # noqa: ARG002 (JournalLike)
+        """Always empty."""
+        return []
+
+    async def read_batch(self, batch: Batch) -> list[Entry]:  # noqa: ARG002 (JournalLike)
+        """Always empty."""
+        return []
+
+    def retained_batches(self) -> Sequence[Batch]:
+        """Always empty."""
+        return ()
+
+    def take_damaged(self) -> Sequence[DamagedRequests]:
+        """Always empty."""
+        return ()
+
+    def pause_retention(self, *, on: bool) -> None:
+        """No effect: nothing is retained."""
+
+    async def close(self) -> None:
+        """No effect: nothing is open."""
+
+
+def _sequences(batch: Batch) -> Iterator[int]:
+    return (sequence for first, last in batch.ranges for sequence in range(first, last + 1))

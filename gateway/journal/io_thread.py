@@ -18,7 +18,7 @@ import structlog
 
 from gateway.journal.core import DiskFull, JournalCore
 from gateway.journal.interface import JournaledRequest, OnPersisted
-from gateway.journal.storage.segment_index import CooperativeSteps
+from gateway.journal.storage.scanning import CooperativeSteps
 
 MAX_GROUP_BYTES: Final = 8 * 2**20  # of requests that are written together; a larger request is written alone
 TICK_S: Final = 1.0  # seconds between calls of `JournalCore.tick`

@@ -10,8 +10,8 @@ from typing import Final, TypeVar
 import structlog
 
 from chassis.errors import PayloadTooLarge, ServiceUnavailable
+from gateway.journal import format as fmt
 from gateway.journal.core import DiskFull, JournalCore
-from gateway.journal.format import frames as fmt
 from gateway.journal.interface import (
     Batch,
     DamagedRequests,
@@ -23,18 +23,16 @@ from gateway.journal.interface import (
     TableDay,
 )
 from gateway.journal.io_thread import CommitResult, CooperativeTask, IoThread, PendingAppend
-from gateway.journal.metrics import JournalMetrics
 from gateway.journal.startup import open_journal
-from gateway.journal.storage import directory_lock
-from gateway.journal.storage.block_index import FRESH, SLOW
-from gateway.journal.storage.context import JournalContext
-from gateway.journal.storage.files import Files, RealFiles
+from gateway.journal.storage import directories
+from gateway.journal.storage.context import JournalContext, JournalMetrics
+from gateway.journal.storage.directories import JournalSnapshot
+from gateway.journal.storage.files import Files
 from gateway.journal.storage.ledger import LEDGER_PREFIX
-from gateway.journal.storage.segment_index import CooperativeSteps
+from gateway.journal.storage.retention import DISK_NEARLY_FULL, SpaceQuota
+from gateway.journal.storage.scanning import CooperativeSteps
 from gateway.journal.storage.segment_set import ANY_LANE
-from gateway.journal.storage.segments import parse_segment_name
-from gateway.journal.storage.snapshot import JournalSnapshot
-from gateway.journal.storage.space_quota import DISK_NEARLY_FULL, SpaceQuota
+from gateway.journal.storage.segments import FRESH, SLOW, parse_segment_name
 
 T = TypeVar("T")
 
@@ -65,7 +63,7 @@ class Journal:
     ) -> None:
         self._directory = directory.absolute()
         self._is_orphan = is_orphan
-        self._context = JournalContext(files or RealFiles(), limits, metrics, log, clock, monotonic)
+        self._context = JournalContext(files or Files(), limits, metrics, log, clock, monotonic)
         self._space_quota = SpaceQuota(limits.max_bytes)
         self._core_if_open: JournalCore | None = None
         self._io_thread: IoThread | None = None  # None: not open yet, or closed
@@ -73,7 +71,7 @@ class Journal:
 
     def open(self) -> RecoveredState:
         """Open the journal; returns what an earlier process left. Blocks. Raises StartupError, JournalLocked."""
-        lock = directory_lock.lock_journal(self._context.files, self._directory, is_orphan=self._is_orphan)
+        lock = directories.lock_journal(self._context.files, self._directory, is_orphan=self._is_orphan)
         try:
             self._core_if_open, recovered = open_journal(lock, self._context)
         except BaseException:
@@ -207,7 +205,7 @@ class Journal:
         """After `close`: remove the directory if it has no segments and no other process has locked it. Blocks."""
         files, directory = self._context.files, self.directory
         with contextlib.suppress(OSError):
-            fd = files.lock(directory / directory_lock.LOCK_FILE)
+            fd = files.lock(directory / directories.LOCK_FILE)
             if fd is None:
                 return
             try:
@@ -269,7 +267,7 @@ class Journal:
 
 def find_orphans(directory: Path) -> list[Path]:
     """Journals in a directory that no process has locked. Each may be opened as `Journal(path, ...)`. Blocks."""
-    return directory_lock.find_orphans(RealFiles(), directory.absolute())
+    return directories.find_orphans(Files(), directory.absolute())
 
 
 def _remove_directory(files: Files, directory: Path) -> None:
@@ -279,7 +277,7 @@ def _remove_directory(files: Files, directory: Path) -> None:
     for name in names:
         if name.startswith(LEDGER_PREFIX):
             files.unlink(directory / name)
-    files.unlink(directory / directory_lock.LOCK_FILE)
+    files.unlink(directory / directories.LOCK_FILE)
     files.remove_directory(directory)
     files.sync_directory(directory.parent)
 

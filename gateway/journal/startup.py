@@ -16,27 +16,23 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from chassis.errors import StartupError
+from gateway.journal import format as fmt
 from gateway.journal.core import JournalCore
-from gateway.journal.format import frames as fmt
-from gateway.journal.format.ledger_records import SealRecord
-from gateway.journal.format.ranges import RangeSet
-from gateway.journal.interface import RecoveredState
+from gateway.journal.format import SealRecord
+from gateway.journal.interface import RangeSet, RecoveredState
+from gateway.journal.requeue import finish_requeue
 from gateway.journal.storage.batch_state import BatchState
+from gateway.journal.storage.consistency import SKIPPED_NUMBERS, Headers, MissingSegments, SegmentNames
 from gateway.journal.storage.context import JournalContext
-from gateway.journal.storage.corruption_store import DAMAGED_DIRECTORY as DAMAGED
-from gateway.journal.storage.corruption_store import CorruptionStore
-from gateway.journal.storage.directory_lock import DirectoryLock
+from gateway.journal.storage.directories import DirectoryLock
 from gateway.journal.storage.files import TEMPORARY_SUFFIX
 from gateway.journal.storage.ledger import Ledger, ledger_numbers, ledger_path, read_ledger
-from gateway.journal.storage.missing_segments import SKIPPED_NUMBERS, MissingSegments
-from gateway.journal.storage.page_reader import load_file_header
+from gateway.journal.storage.quarantine import DAMAGED_DIRECTORY as DAMAGED
 from gateway.journal.storage.quarantine import QUARANTINE_DIRECTORY as QUARANTINE
-from gateway.journal.storage.quarantine import remove_begun
-from gateway.journal.storage.segment_index import IndexResult, index_segment, run_to_completion
-from gateway.journal.storage.segment_names import Headers, SegmentNames
+from gateway.journal.storage.quarantine import CorruptionStore, remove_begun
+from gateway.journal.storage.scanning import IndexResult, index_segment, read_header, run_to_completion
 from gateway.journal.storage.segment_set import SegmentSet
 from gateway.journal.storage.segments import Segment, parse_segment_name, segment_name, truncate
-from gateway.journal.tools.requeue import finish_requeue
 
 LEDGERS_PER_SEGMENT: Final = 16  # ledger size: the segment size divided by this
 MIN_LEDGER_BYTES: Final = 64 * 2**10
@@ -80,18 +76,9 @@ def _open_journal(
     clean_at, checked, state.clean_at = state.clean_at, state.checked, 0
     salt = _salts(headers)[0] if any(headers.values()) else fmt.new_salt()
     newest = next(iter(ledger_numbers(headers)), 0)
-    ledger = Ledger(
-        context.files,
-        directory_lock.directory,
-        newest,
-        max(context.limits.segment_bytes // LEDGERS_PER_SEGMENT, MIN_LEDGER_BYTES),
-        salt,
-        state,
-        context.metrics,
-        context.log,
-        context.clock,
-    )
-    segment_set = SegmentSet(context.files, ledger, corruption_store, context.metrics, context.log)
+    ledger_bytes = max(context.limits.segment_bytes // LEDGERS_PER_SEGMENT, MIN_LEDGER_BYTES)
+    ledger = Ledger(context, directory_lock.directory, newest, ledger_bytes, salt, state)
+    segment_set = SegmentSet(context, ledger, corruption_store)
     sealed = set(state.sealed)
     gone = _SegmentLoader(directory_lock, context, headers, segment_set, ledger, is_certain=is_certain).load_all()
     has_last = bool(segment_set.segments) and segment_set.segments[-1].first > max(sealed, default=0)
@@ -118,11 +105,7 @@ def _read_headers(directory_lock: DirectoryLock, context: JournalContext) -> Hea
     headers = {}
     for name in [*ledgers, *segments]:
         path = directory_lock.directory / name
-        fd = context.files.open(path)
-        try:
-            headers[name] = load_file_header(context.files, fd)
-        finally:
-            context.files.close(fd)
+        headers[name] = read_header(context.files, path)
         _reject_newer(str(path), headers[name])
     return headers
 

@@ -5,8 +5,8 @@ the derived rows of those days no longer match, and are rebuilt:
 
     Repair.check_engines       are all tables of the MergeTree family (no Distributed table, no view)
     Repair.repair_day          waits until the day receives no rows: rows derived meanwhile would not match either
-      split_day                divides the day into chunks of bounded size, by project and five minutes
-      statements               trace index and attribute keys, chunk by chunk in ClickHouse, into temporary tables
+      derive_rows              trace index and attribute keys, chunk by chunk in ClickHouse, into temporary tables;
+                               chunks have a bounded size, by project and five minutes (`split_day`)
       occurrence_rows          errors, in Python, which alone computes fingerprints: one chunk in memory at a time
       REPLACE PARTITION        atomically, so that a reader sees the old rows or the new ones and never a gap
       error occurrences        only missing ones are inserted, and surplus ones removed: the others keep their place in

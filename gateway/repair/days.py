@@ -1,29 +1,140 @@
-"""Repairs one day at a time: rebuilds derived rows in temporary tables, compares them, and replaces the old ones."""
+"""Repairs one day at a time: rebuilds derived rows in temporary tables, compares them, and replaces the old ones.
+
+Error occurrences are extracted from stored spans and logs: the same that the decoder found in the request. The
+exceptions of a span are its events of that name, whose attributes are JSON values; those of a log record are
+attributes, whose texts are stored unchanged. All values are distinguishable except a map with the single key
+`bytesValue`, which is read as bytes because the codec writes those in the same way.
+"""
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from datetime import date
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from chassis.clickhouse import ClickHouse, QueryLimits
 from chassis.errors import StartupError
-from chassis.source_maps.resolver import SourceMaps
+from chassis.source_maps.resolver import ProjectResolver, SourceMaps
+from gateway.inserts.blocks import SafeFingerprints, occurrence_row
 from gateway.repair import statements
-from gateway.repair.chunks import Chunk, ChunkSizing, split_day
-from gateway.repair.exception_source import ExceptionSource, occurrence_rows
+from gateway.repair.derivation import (
+    EVERY_KEY,
+    Chunk,
+    ChunkSizing,
+    derive_rows,
+    drop_leftovers,
+    insert_settings,
+    row_chunks,
+    split_day,
+    temporary_tables,
+    unsupported_engines,
+)
 from gateway.repair.statements import ITEM_SOURCES, LOG_SOURCE, SPAN_SOURCE, Source
 from proto.otlp.native import write_block
-from proto.storage.tables import ATTRIBUTE_KEYS, ERROR_OCCURRENCES, TRACE_INDEX
+from proto.otlp.policy import RaisedException
+from proto.otlp.reference.text import compact_json
+from proto.storage.tables import ATTRIBUTE_KEYS, ERROR_OCCURRENCES, FIRST_REBUILT_ROW, LOGS, SPANS, TRACE_INDEX
+
+EXCEPTION_EVENT: Final = "exception"
+_EXCEPTION_KEYS: Final = ("exception.type", "exception.message", "exception.stacktrace")
+_SOURCES: Final = {SPANS.name: "span", LOGS.name: "log"}
+# A rebuilt occurrence's number within its batch is made of its row, event and table: distinct for up to 256 events of a
+# span, and beyond those that the gateway numbers.
+_EVENTS_PER_ROW: Final = 256
+
+
+class StoredEvent(msgspec.Struct, frozen=True):
+    """The fields of an event in the column `events` that an exception is read from."""
+
+    name: str
+    attributes: dict[str, Any] = {}
+
+
+class ExceptionSource(NamedTuple):
+    """A row that may have exceptions, as `spans_with_exceptions` and `logs_with_exceptions` select it."""
+
+    project_id: int
+    time_ns: int
+    trace_id: bytes
+    span_id: bytes
+    service_name: str
+    environment: str
+    release: str
+    batch_id: int
+    row: int
+    events_or_type: str
+    message: str
+    stacktrace: str
+
+
+_events_decoder = msgspec.json.Decoder(list[StoredEvent])
+
+
+def occurrence_rows(
+    table: str, rows: Iterable[ExceptionSource], source_maps: SourceMaps | None = None
+) -> Iterator[tuple[object, ...]]:
+    """Rows of `error_occurrences`. Each has the batch id of its item, and a number that is unique in the batch.
+    Fingerprints are those of the stack traces as `source_maps` resolve them, so with them call it in a thread.
+    """
+    deadline = 0.0 if source_maps is None else source_maps.deadline()
+    maps: dict[int, ProjectResolver | None] = {}
+    fingerprints = SafeFingerprints()
+    for row in rows:
+        if source_maps is not None and row.project_id not in maps:
+            maps[row.project_id] = source_maps.of_project(row.project_id, deadline)
+        resolver = maps.get(row.project_id)
+        for number, texts in enumerate(_exceptions_of(table, row)):
+            raised = RaisedException(
+                row.time_ns, row.trace_id, row.span_id, *texts, row.service_name, row.environment, row.release
+            )
+            occurrence = ((row.row * _EVENTS_PER_ROW + number) * 2 + (table == LOGS.name)) % FIRST_REBUILT_ROW
+            occurrence += FIRST_REBUILT_ROW
+            yield occurrence_row(
+                row.project_id,
+                raised,
+                fingerprints.compute(raised, resolver),
+                _SOURCES[table],
+                row.batch_id,
+                occurrence,
+            )
+
+
+def _exceptions_of(table: str, row: ExceptionSource) -> Iterator[tuple[str, str, str]]:
+    if table == LOGS.name:
+        yield row.events_or_type, row.message, row.stacktrace
+        return
+    for event in _events_decoder.decode(row.events_or_type):
+        if event.name == EXCEPTION_EVENT:
+            kind, message, stacktrace = (canonical_text(event.attributes.get(key)) for key in _EXCEPTION_KEYS)
+            yield kind, message, stacktrace
+
+
+def canonical_text(value: object) -> str:
+    """The text form of an attribute value (docs/codec.md 2), from its JSON form."""
+    match value:
+        case str():
+            text = value
+        case None:
+            text = ""
+        case float():
+            text = repr(value).removesuffix(".0")
+        case {"bytesValue": str(base64), **others} if not others:
+            text = base64
+        case _:  # true and false, integers, lists, maps
+            text = compact_json(value).decode()
+    return text
+
 
 DERIVED_TABLES: Final = (TRACE_INDEX.name, ATTRIBUTE_KEYS.name, ERROR_OCCURRENCES.name)
-CHUNK_ROWS: Final = 2_000_000  # that ClickHouse groups at once
 CHUNK_BYTES: Final = 16 * 2**20  # of texts in this process at once; as Python objects they take several times as much
-QUIET_S: Final = 10.0  # without new rows before a day is read; derived rows follow their items within two seconds
 MAX_ATTEMPTS: Final = 3
 LEFTOVER_AGE_S: Final = 86_400  # of a temporary table that a killed repair left; no repair takes so long
-_PREFIX: Final = "repair_"
+_MODELS: Final = {name: name for name in DERIVED_TABLES} | {
+    EVERY_KEY: ATTRIBUTE_KEYS.name,
+    "kept_occurrences": ERROR_OCCURRENCES.name,
+}
 
 _LIMITS: Final = QueryLimits(max_seconds=3_600, max_result_rows=0)
 _STATEMENT_SETTINGS: Final[Mapping[str, int]] = {
@@ -32,15 +143,6 @@ _STATEMENT_SETTINGS: Final[Mapping[str, int]] = {
     "max_bytes_before_external_sort": 2**29,
     "max_execution_time": 3_600,
 }
-
-_ENGINES_SQL: Final = (
-    "SELECT name, engine FROM system.tables WHERE database = currentDatabase() AND has({tables:Array(String)}, name)"
-    " ORDER BY name"
-)
-_LEFTOVERS_SQL: Final = (
-    "SELECT name FROM system.tables WHERE database = currentDatabase() AND startsWith(name, {prefix:String})"
-    " AND metadata_modification_time < now() - {age:Int32}"
-)
 
 
 class UnsupportedEngine(StartupError):
@@ -60,16 +162,6 @@ class TableChange(NamedTuple):
     total_before: int
     rows_after: int
     total_after: int
-
-
-class _TemporaryTables(NamedTuple):
-    """The names of a repair's tables: like the derived ones, in their order; for all attribute keys; for those error
-    occurrences that stay.
-    """
-
-    derived: tuple[str, ...]
-    every_key: str
-    kept_occurrences: str
 
 
 class Repair:
@@ -98,8 +190,8 @@ class Repair:
         """Raises UnsupportedEngine unless every table is of the MergeTree family. Call it before anything else: a table
         created like a Distributed one would write to the live rows, and a view has no partitions.
         """
-        found = await self._read(_ENGINES_SQL, tables=[*(source.table for source in ITEM_SOURCES), *DERIVED_TABLES])
-        others = [f"{name} ({engine})" for name, engine in found if not str(engine).endswith("MergeTree")]
+        tables = [*(source.table for source in ITEM_SOURCES), *DERIVED_TABLES]
+        others = await unsupported_engines(self._clickhouse, tables)
         if others:
             raise UnsupportedEngine(
                 "`sluice repair` supports only tables of the MergeTree family. These have another engine: "
@@ -109,9 +201,7 @@ class Repair:
 
     async def drop_leftovers(self) -> None:
         """Drop temporary tables, older than LEFTOVER_AGE_S, of a repair that was killed."""
-        found = await self._read(_LEFTOVERS_SQL, prefix=_PREFIX, age=LEFTOVER_AGE_S)
-        for (name,) in found:
-            await self._clickhouse.command(f"DROP TABLE IF EXISTS {name}")
+        await drop_leftovers(self._clickhouse, LEFTOVER_AGE_S)
 
     async def repair_day(self, day: date) -> list[TableChange]:
         """Repair one day; returns no changes for one without spans and logs. Raises DayStillWritten."""
@@ -119,12 +209,9 @@ class Repair:
             before = await self._wait_until_quiet(day)
             if not sum(before):
                 return []
-            async with self._temporary_tables() as temporary:
+            async with temporary_tables(self._clickhouse, _MODELS) as temporary:
                 await self._fill_tables(day, temporary)
-                changes = [
-                    await self._compare(day, table, name)
-                    for table, name in zip(DERIVED_TABLES, temporary.derived, strict=True)
-                ]
+                changes = [await self._compare(day, table, temporary[table]) for table in DERIVED_TABLES]
                 if before == await self._count_items(day):
                     if self._replace:
                         await self._replace_rows(day, temporary)
@@ -146,46 +233,16 @@ class Repair:
         counts = [await self._read(statements.rows_of_day(source), day=day) for source in ITEM_SOURCES]
         return [int(str(count)) for ((count,),) in counts]
 
-    @asynccontextmanager
-    async def _temporary_tables(self) -> AsyncIterator[_TemporaryTables]:
-        """Create the tables, empty; drop them on exit."""
-        suffix = secrets.token_hex(4)
-        temporary = _TemporaryTables(
-            tuple(f"{_PREFIX}{table}_{suffix}" for table in DERIVED_TABLES),
-            f"{_PREFIX}every_key_{suffix}",
-            f"{_PREFIX}kept_occurrences_{suffix}",
-        )
-        models = dict(zip(temporary.derived, DERIVED_TABLES, strict=True))
-        models |= {temporary.every_key: ATTRIBUTE_KEYS.name, temporary.kept_occurrences: ERROR_OCCURRENCES.name}
-        try:
-            for name, table in models.items():
-                await self._clickhouse.command(f"CREATE TABLE {name} AS {table}")
-            yield temporary
-        finally:
-            for name in models:
-                await self._clickhouse.command(f"DROP TABLE IF EXISTS {name}")
+    async def _fill_tables(self, day: date, temporary: Mapping[str, str]) -> None:
+        def chunks_of(source: Source) -> AsyncIterator[Chunk]:
+            return split_day(self._clickhouse, day, row_chunks(source))
 
-    async def _fill_tables(self, day: date, temporary: _TemporaryTables) -> None:
-        traces, keys, errors = temporary.derived
-        every_key = temporary.every_key
-        for source in ITEM_SOURCES:
-            async for chunk in self._chunks(source, day):
-                await self._insert(statements.trace_rows(source, traces), chunk)
-        async for chunk in self._chunks(SPAN_SOURCE, day):
-            await self._insert(statements.key_rows(every_key if self._keys_per_day else keys), chunk)
-        if self._keys_per_day:
-            sql = statements.named_key_rows(every_key, keys)
-            await self._clickhouse.command(sql, {"most": self._keys_per_day}, _STATEMENT_SETTINGS)
+        await derive_rows(self._clickhouse, chunks_of, temporary, self._keys_per_day, _STATEMENT_SETTINGS)
         for source, sql in (
             (SPAN_SOURCE, statements.spans_with_exceptions()),
             (LOG_SOURCE, statements.logs_with_exceptions()),
         ):
-            await self._insert_occurrences(source, sql, day, errors)
-
-    def _chunks(self, source: Source, day: date) -> AsyncIterator[Chunk]:
-        return split_day(
-            self._clickhouse, day, ChunkSizing(source, statements.EVERY_ROW, statements.ROW_WEIGHT, CHUNK_ROWS)
-        )
+            await self._insert_occurrences(source, sql, day, temporary[ERROR_OCCURRENCES.name])
 
     async def _insert_occurrences(self, source: Source, sql: str, day: date, into: str) -> None:
         condition, weight = statements.EXCEPTION_CONDITIONS[source.table], statements.row_bytes(source)
@@ -197,28 +254,27 @@ class Repair:
                 block = write_block(ERROR_OCCURRENCES, found)
                 await self._clickhouse.insert(into, ERROR_OCCURRENCES.column_names, block, token=secrets.token_hex(16))
 
-    async def _insert(self, sql: str, chunk: Chunk) -> None:
-        await self._clickhouse.command(sql, chunk.parameters, _insert_settings())
-
     async def _compare(self, day: date, table: str, temporary: str) -> TableChange:
         (before,) = await self._read(statements.total_of_day(table, table), day=day)
         (after,) = await self._read(statements.total_of_day(temporary, table), day=day)
         return TableChange(day, table, *(int(str(number)) for number in (*before, *after)))
 
-    async def _replace_rows(self, day: date, temporary: _TemporaryTables) -> None:
-        for table, name in zip(DERIVED_TABLES, temporary.derived, strict=True):
+    async def _replace_rows(self, day: date, temporary: Mapping[str, str]) -> None:
+        for table in DERIVED_TABLES:
             if table == ERROR_OCCURRENCES.name:
-                await self._correct_occurrences(day, name, temporary.kept_occurrences)
+                await self._correct_occurrences(day, temporary[table], temporary["kept_occurrences"])
             else:
-                await self._replace_partition(day, table, name)
+                await self._replace_partition(day, table, temporary[table])
 
     async def _correct_occurrences(self, day: date, rebuilt: str, kept: str) -> None:
         """Insert what is missing, as what it is: rows stored now. The others keep their place in storage order."""
         sql, parameters = statements.missing_occurrences(rebuilt), {"day": day}
-        await self._clickhouse.command(sql, parameters, _insert_settings(), stores_rows=True)
+        await self._clickhouse.command(sql, parameters, insert_settings(_STATEMENT_SETTINGS), stores_rows=True)
         ((surplus,),) = await self._read(statements.surplus_occurrences(rebuilt), day=day)
         if surplus:
-            await self._clickhouse.command(statements.kept_occurrences(rebuilt, kept), parameters, _insert_settings())
+            await self._clickhouse.command(
+                statements.kept_occurrences(rebuilt, kept), parameters, insert_settings(_STATEMENT_SETTINGS)
+            )
             await self._replace_partition(day, ERROR_OCCURRENCES.name, kept)
 
     async def _replace_partition(self, day: date, table: str, name: str) -> None:
@@ -230,7 +286,3 @@ class Repair:
 
     async def _read(self, sql: str, **parameters: object) -> list[tuple[object, ...]]:
         return await self._clickhouse.query(sql, parameters, limits=_LIMITS)
-
-
-def _insert_settings() -> dict[str, str | int | float]:
-    return {**_STATEMENT_SETTINGS, "insert_deduplication_token": secrets.token_hex(16)}

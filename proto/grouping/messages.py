@@ -3,7 +3,7 @@
 A number, an id, a hash or an IP address of any spelling is `<n>`, so that a bug is one issue whatever it was called
 with. Words stay, with or without digits (`utf8`, `sha256`, `order_items`, `E11000`). Codes that name a failure are
 words: the status in `status 404` and `HTTP 500`, SQLSTATEs, errnos, exit codes. There are few of them, and a 404 is
-another bug than a 500. `proto.grouping.generated_ids` tells ids from words.
+another bug than a 500.
 
 The cost is linear in the length: possessive quantifiers, and no pattern starts within a word.
 """
@@ -11,8 +11,85 @@ The cost is linear in the length: possessive quantifiers, and no pattern starts 
 import re
 from typing import Final
 
-from proto.grouping.generated_ids import is_generated_id, is_generated_suffix, is_nanoid, is_prefixed_id
-from proto.grouping.known_words import KNOWN_WORD, KNOWN_WORD_OR_DIGITS
+_WORDS: Final = (
+    # encodings
+    r"utf-?(?:7|8|16|32)(?:mb[34]|le|be)?|ucs-?[24]|iso-?8859(?:-\d{1,2})?|(?:windows|cp)-?\d{3,5}|latin-?\d"
+    # hashes, ciphers, signatures
+    r"|sha-?[123](?:-\d{3})?|sha-?(?:224|256|384|512)|md[245]|crc-?(?:8|16|32|64)|blake[23][bs]?"
+    r"|base-?(?:16|32|36|58|62|64|85)|(?:aes|rsa|des|ecdsa|hmac|rc)-?\d{1,4}|[rehp]s-?(?:256|384|512)"
+    r"|ed25519|x25519|curve25519|secp\d{3}[kr]1|p-?(?:256|384|521)|x\.?509|pkcs-?\d{1,2}"
+    # types and machines
+    r"|u?int-?(?:8|16|32|64|128)|float-?(?:16|32|64)|[iuf](?:8|16|32|64|128)|x86(?:[-_]64)?|x64|amd64|arm64|armv\d"
+    r"|aarch64|riscv64|win(?:32|64)|i[3-6]86"
+    # protocols and formats
+    r"|https?-?[123]|h[23]c?|(?:tls|ssl)-?v?\d(?:\.\d)?|ipv?[46]|oauth-?[12]|saml-?[12]|h26[45]|mp[34]|av1|vp[89]"
+    r"|rfc-?\d{3,5}|ieee-?754|v\d{1,2}(?:alpha|beta)\d{1,2}|[1-5]xx"
+    # names
+    r"|i18n|l10n|a11y|k8s|e2e|b2b|b2c|p2p|o11y|s3|ec2|r2|log4j2?|neo4j|sqlite3|db2|c3p0|web3|d3|es(?:[5-9]|20\d\d)"
+    r"|py(?:thon)?[23](?:\.\d{1,2})?"
+)
+# Error codes of databases, compilers and identity providers; their numbers name the failure.
+_CODES: Final = (
+    r"(?:ORA|TNS|PLS)-\d{4,5}|P[12]\d{3}|E\d{4,5}|TS\d{4,5}|CS\d{4}|AADSTS\d{4,7}|SQL\d{4,5}N?|PGRST\d{3}|MSB\d{4}"
+)
+
+KNOWN_WORD: Final = re.compile(rf"(?i:{_WORDS})|{_CODES}")
+
+# Of a piece of an identifier: a known word at its start or where the case changes (group 1), or digits.
+KNOWN_WORD_OR_DIGITS: Final = re.compile(
+    rf"((?:(?<![^\W_])|(?<=[a-z0-9])(?=[A-Z]))(?:(?i:{_WORDS})|{_CODES})(?!\d))|\d++(?:\.\d++)*+"
+)
+
+
+_HASH: Final = re.compile(r"(?=[a-fA-F]*+[0-9])(?=[0-9]*+[a-fA-F])[0-9a-fA-F]{7,}")
+_ULID: Final = re.compile(r"[0-7][0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{25}")
+_SUFFIX: Final = re.compile(r"[bcdfghjklmnpqrstvwxz2456789]{5}")  # the alphabet of Kubernetes
+_RUN: Final = re.compile(r"[A-Z]++(?![a-z])|[A-Z]?[a-z]++|[A-Z]|\d++|[^A-Za-z\d]++")
+_VOWEL: Final = re.compile(r"[aeiouyAEIOUY]")
+
+MIN_GENERATED_CHARS: Final = 8
+MIN_SHORT_CHARS: Final = 5
+NANOID_CHARS: Final = 21
+# The mean length of the runs of letters of a word and of digits: camel-case words have three and more.
+RUN_CHARS: Final = 2.5
+SHORT_RUN_CHARS: Final = 1.25
+
+
+def is_generated_id(piece: str) -> bool:
+    """Whether letters and digits are mixed as in ids and hashes; a word with a number (`sha256sum`) is not."""
+    if len(piece) < MIN_SHORT_CHARS or piece.isdigit():
+        return False
+    if _HASH.fullmatch(piece) or _ULID.fullmatch(piece):
+        return True
+    return _has_short_runs(piece) and _has_short_runs(
+        KNOWN_WORD_OR_DIGITS.sub(lambda match: "" if match[1] else match[0], piece)
+    )
+
+
+def _has_short_runs(text: str) -> bool:
+    size, runs = len(text), len(_RUN.findall(text))
+    if size < MIN_GENERATED_CHARS:
+        return MIN_SHORT_CHARS <= size <= SHORT_RUN_CHARS * runs
+    return size < RUN_CHARS * runs
+
+
+def is_nanoid(token: str) -> bool:
+    """Whether a word with its hyphens and underscores has the length of a nanoid, and cases and digits mixed."""
+    return len(token) == NANOID_CHARS and not (token.islower() or token.isupper()) and is_generated_id(token)
+
+
+def is_generated_suffix(piece: str, after_generated: bool) -> bool:
+    """Whether it is the five characters at the end of a pod's name; without digits only behind a generated part."""
+    return bool(_SUFFIX.fullmatch(piece)) and (after_generated or not (piece.isalpha() or piece.isdigit()))
+
+
+def is_prefixed_id(letters: str) -> bool:
+    """Whether the letters behind a prefix (`usr_bXkQmZ`) are generated, by their case: camel-case words have vowels."""
+    if letters.islower() or letters.isupper():
+        return False
+    runs = _RUN.findall(letters)
+    return any(len(run) == 1 or not (run.isupper() or _VOWEL.search(run)) for run in runs)
+
 
 MAX_MESSAGE_CHARS: Final = 1_024  # of the first line that are read
 MAX_NORMALIZED_CHARS: Final = 512  # less, because replacements shorten one message more than another

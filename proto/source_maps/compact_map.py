@@ -1,19 +1,147 @@
 """A source map as it is stored: its mappings as they are, with a place to begin at every kilobyte.
 
-Decoded, a map of a megabyte takes a hundred; a look-up decodes one kilobyte instead.
+Decoded, a map of a megabyte takes a hundred; a look-up decodes one kilobyte instead. Mappings are base64 VLQ numbers,
+each the difference to the segment before (ECMA-426, section 5).
+
+Names of functions are shown without what is another one in the next build.
 """
 
+import re
 import sys
 from array import array
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from operator import itemgetter
 from typing import Final, NamedTuple, Self
 
 import msgspec
 
-from proto.source_maps.function_names import original_function
-from proto.source_maps.vlq import Segment, decode_segments
+MAX_VALUE: Final = 2**31 - 1  # of a line, a column or an index
+_MAX_DIGITS: Final = 7  # of one number: 32 bits with sign
+_ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_DIGITS: Final = {digit: value for value, digit in enumerate(_ALPHABET)}
+_CONTINUES: Final = 32
+_LENGTHS: Final = (1, 4, 5)
+
+
+class InvalidSourceMap(ValueError):
+    """The source map cannot be used; the message is one sentence."""
+
+
+# What is at a position of the minified file, and up to the next segment: key, hasSource, hasName, source, line, column,
+# name. The key is the position: line * 2**32 + column. `source` and `name` are indexes. Without source or name, their
+# numbers are those that the next segment counts from. A plain tuple: a map has millions.
+Segment = tuple[int, bool, bool, int, int, int, int]
+
+
+@lru_cache(maxsize=16_384)
+def _fields(segment: str) -> tuple[int, ...]:
+    """The 1, 4 or 5 numbers of a segment. Raises InvalidSourceMap."""
+    fields: list[int] = []
+    value = shift = 0
+    for digit in segment:
+        number = _DIGITS.get(digit)
+        if number is None or shift >= 5 * _MAX_DIGITS:
+            raise InvalidSourceMap("Its mappings are not base64 VLQ.")
+        value |= (number & 31) << shift
+        if number & _CONTINUES:
+            shift += 5
+            continue
+        fields.append(-(value >> 1) if value & 1 else value >> 1)
+        value = shift = 0
+    if shift or len(fields) not in _LENGTHS:
+        raise InvalidSourceMap("Its mappings have a segment that is not of 1, 4 or 5 numbers.")
+    return tuple(fields)
+
+
+def decode_segments(text: str, before: Segment, last: int | None = None) -> list[Segment]:
+    """The segments of a part of `mappings` that begins after a comma or semicolon, or at the start; `before` is the
+    segment before it. Each line begins with a segment without source. Raises InvalidSourceMap, also for segments of a
+    line that are not in the order of their columns. With `last`, what is behind the segments up to this key may be
+    left out.
+    """
+    found: list[Segment] = []
+    key, _, _, source, line, column, name = before
+    for number, of_line in enumerate(text.split(";")):
+        if last is not None and key > last:
+            break
+        if number:
+            key = (key >> 32) + 1 << 32
+            found.append((key, False, False, source, line, column, name))
+        for segment in of_line.split(","):
+            if not segment:
+                continue
+            if last is not None and key > last:
+                break
+            fields = _fields(segment)
+            count = len(fields)
+            if fields[0] < 0:
+                raise InvalidSourceMap("Its segments are not in the order of their columns.")
+            key += fields[0]
+            if count == 1:
+                found.append((key, False, False, source, line, column, name))
+                continue
+            source += fields[1]
+            line += fields[2]
+            column += fields[3]
+            if count == 5:
+                name += fields[4]
+            found.append((key, True, count == 5, source, line, column, name))
+    return found
+
+
+MAX_SHORT_NAME: Final = 3  # characters of a variable's name that a minifier has made, rather than a programmer
+MAX_SHORT_PROPERTY: Final = 2  # of a property's, which minifiers keep unless they are told to
+
+_CALL: Final = re.compile(
+    r"(?P<new>new )?(?P<receivers>(?:[\w$]+\.)*)(?P<own>[\w$]+)(?: \[as (?P<alias>[^\[\]]{1,300})\])?"
+)
+_IDENTIFIER: Final = re.compile(r"(?<![\w$.])[A-Za-z_$][\w$]*")
+_RECEIVERS: Final = frozenset(("Object", "Module", "Function", "global", "window", "exports"))  # of any function
+_KEYWORDS: Final = frozenset(
+    ("new", "as", "get", "set", "async", "static", "Object", "global", "code", "module", "eval")
+)
+
+
+def original_function(minified: str, original: Callable[[str], str | None], *, renames: bool) -> str:
+    """The function of a frame by its original name; `original` knows those that the map has. A name that only a
+    minifier gives, and that the map does not know, is left out, because the next build gives another. `renames`:
+    whether the build has other identifiers than the sources.
+    """
+
+    def known(match: re.Match[str]) -> str:
+        return match[0] if match[0] in _KEYWORDS else original(match[0]) or match[0]
+
+    if not renames:
+        return _IDENTIFIER.sub(known, minified)
+    # Firefox names a function after what surrounds it: setup/t/<
+    parts = [
+        _stable(part, original) if _CALL.fullmatch(part) else _IDENTIFIER.sub(known, part)
+        for part in minified.split("/")
+    ]
+    return "/".join(filter(None, parts)) if any(part.strip("<") for part in parts) else ""
+
+
+def _stable(part: str, original: Callable[[str], str | None]) -> str:
+    """What is the same in each build of a name such as `new t`, `Object.t [as onClick]`; empty if nothing is."""
+    call = _CALL.fullmatch(part)
+    if call is None:
+        raise LookupError(part)
+    receivers: list[str] = call["receivers"].split(".")[:-1]
+    own: str = call["own"]
+    alias: str | None = call["alias"] if len(call["alias"] or "") > MAX_SHORT_PROPERTY else None
+    renamed = original(receivers[0] if receivers else own)
+    if not receivers and renamed:
+        return (call["new"] or "") + renamed
+    kept = [one for one in receivers[1 if renamed else 0 :] if len(one) > MAX_SHORT_NAME]
+    kept = [renamed, *kept] if renamed else kept
+    if len(own) <= (MAX_SHORT_NAME if alias or not receivers else MAX_SHORT_PROPERTY):
+        if alias is None:
+            return ""
+        kept, own, alias = [one for one in kept if one not in _RECEIVERS], alias, None
+    return (call["new"] or "") + ".".join([*kept, own]) + (f" [as {alias}]" if alias else "")
+
 
 COLUMNS: Final = 8  # of a place in `places`: its offset in `mappings`, and the segment before it
 MAX_LOADED_BYTES: Final = 64 * 2**20  # of a map; one that would take more is not stored

@@ -2,6 +2,10 @@
 
 Linear in the size of the map. JSON lists of millions of short texts take twenty times their size, so a map is read
 where memory has a limit (`control.code.source_maps.parser_process`).
+
+A frame names a function as the minifier has renamed it, and a map knows the original name of each declaration:
+`find_declarations` finds those of a minified file. By patterns, not by a parser: one name too many does no harm,
+because a map has no other name at its place.
 """
 
 import re
@@ -11,9 +15,75 @@ from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
-from proto.source_maps.compact_map import COLUMNS, StoredMap, place
-from proto.source_maps.type_faults import type_fault
-from proto.source_maps.vlq import MAX_VALUE, InvalidSourceMap, Segment, decode_segments
+from proto.source_maps.compact_map import (
+    COLUMNS,
+    MAX_VALUE,
+    InvalidSourceMap,
+    Segment,
+    StoredMap,
+    decode_segments,
+    place,
+)
+
+_EXPECTED: Final = re.compile(r"Expected `([^`]+)`(?:, got `([^`]+)`| ([<>]=) (-?\d+))")
+_MISSING: Final = re.compile(r"Object missing required field `([^`]+)`")
+_PLACE: Final = re.compile(r" - at `\$\.?([^`]+)`\Z")
+_BOUNDS: Final = {">=": "at least", "<=": "at most"}
+_TYPES: Final = {
+    "str": "a string",
+    "int": "an integer",
+    "float": "a number with a fraction",
+    "bool": "a boolean",
+    "object": "an object",
+    "array": "a list",
+}
+
+
+def type_fault(message: str) -> str:
+    """The sentence for a message of msgspec. `[...]` in it is an entry of an object."""
+    place = _PLACE.search(message)
+    path = "" if place is None else place[1]
+    name = f"`{path}`" if path else "It"
+    if missing := _MISSING.match(message):
+        return f"`{path}{'.' * bool(path)}{missing[1]}` is missing."
+    if (expected := _EXPECTED.match(message)) is None:
+        return f"{name} has a value that is not allowed."
+    wanted, got, order, bound = expected.groups()
+    if got is None:
+        return f"{name} must be {_BOUNDS[order]} {bound}."
+    return f"{name} must be {_in_words(wanted)}, not {_in_words(got)}."
+
+
+def _in_words(types: str) -> str:
+    return " or ".join(_TYPES.get(one, one) for one in types.split(" | "))
+
+
+MAX_DECLARATIONS: Final = 100_000
+
+_NAME: Final = r"[A-Za-z_$\u00aa-\uffff][\w$]{0,99}"
+# function t(, function*t(, class t, t=function, t=async, t=class, t=e=>, t=(e,n)=>, t:function
+_DECLARATION: Final = re.compile(
+    rf"\b(?:function(?:\s+|\s*\*\s*)|class\s+)(?P<a>{_NAME})"
+    rf"|(?<![\w$.])(?P<b>{_NAME})\s?[=:]\s?(?:async\b\s?)?(?:function\b|class\b|{_NAME}\s?=>|\([^()]{{0,200}}\)\s?=>)"
+)
+_ASTRAL: Final = re.compile("[\U00010000-\U0010ffff]")
+
+
+def find_declarations(minified: str) -> dict[str, list[int]]:
+    """By name, the line and the column of each declaration, as numbers in one list."""
+    if not minified.isascii():
+        minified = _ASTRAL.sub("  ", minified)  # columns count UTF-16 code units
+    found: dict[str, list[int]] = {}
+    count = 0
+    for number, line in enumerate(minified.split("\n")):
+        for match in _DECLARATION.finditer(line):
+            group = "a" if match["a"] else "b"
+            found.setdefault(match[group], []).extend((number, match.start(group)))
+            count += 1
+            if count == MAX_DECLARATIONS:
+                return found
+    return found
+
 
 MAX_SOURCES: Final = 100_000
 MAX_NAMES: Final = 1_000_000

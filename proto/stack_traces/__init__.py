@@ -1,8 +1,8 @@
 """Parses textual stack traces: the frames of the application's own code, innermost first, in a stable form.
 
 `trace.read_trace` is the way in. `lines` reads each line with the parser of its runtime (`python`, `jvm`, `javascript`,
-`go`, `rust`, `dotnet`, `ruby`, `php`, `elixir`, `dart`, `native`); `chain` and `python_chain` put the lines together to
-the chain of causes. A frame's text is `file or class:function` without line, directory or anything else that a build
+`go`, `rust`, `dotnet`, `ruby`, `php`, `elixir`, `dart`, `native`); `chain` puts the lines together to the chain of
+causes. A frame's text is `file or class:function` without line, directory or anything else that a build
 changes.
 
 Bounds: `trace.END_CHARS` characters and `trace.MAX_LINES` lines at either end of the text, 512 characters of a line.

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
-from proto.stack_traces import chain, python, python_chain, rust
-from proto.stack_traces.frames import Frame, Kind, Line, Raised
+from proto.stack_traces import chain, python, rust
+from proto.stack_traces.frames import Frame, Kind, Line, Memo, Raised
 from proto.stack_traces.lines import read_line
-from proto.stack_traces.memo import Memo
 
 END_CHARS: Final = 16_384
 MAX_LINES: Final = 400  # of either end
@@ -151,7 +150,7 @@ def _arrange(lines: Sequence[Line]) -> list[list[Raised]]:
     family = max(counts, key=counts.__getitem__) if counts else rust.FAMILY
     if counts[python.FAMILY] and any(line.kind is Kind.TRACEBACK for line in lines):
         family = python.FAMILY  # what it quotes of other processes is in its messages
-    return python_chain.arrange(lines) if family == python.FAMILY else chain.arrange(lines, family)
+    return chain.arrange_python(lines) if family == python.FAMILY else chain.arrange(lines, family)
 
 
 def _after_panic(frames: list[Frame]) -> list[Frame]:

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from chassis.clickhouse import QueryTooLarge
-from chassis.issues.states import IssueState
+from chassis.issues import IssueState
 from query.error_groups.issue_states import error_issue
 from query.error_groups.occurrences import OccurrenceKey, occurrence_id
 from query.error_groups.schemas import (

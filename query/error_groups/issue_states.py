@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import UNSET, UnsetType
 
 from chassis.db.database import Database, DatabaseUnavailable
-from chassis.issues.states import IssueState, read_states
+from chassis.issues import IssueState, read_states
 from query.error_groups.schemas import ErrorIssue
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from chassis.http.cursor import CursorSigner
 from chassis.http.validation import Issues, single_value
-from chassis.issues.states import IssueState
+from chassis.issues import IssueState
 from query.analysis.windows import bucket_labels, default_interval_minutes
 from query.error_groups.groups import (
     ErrorGroupRows,

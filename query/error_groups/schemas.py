@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from chassis.issues.tables import IssueStatus
+from chassis.issues import IssueStatus
 from query.json_types import Count, Range, SpanId, Timestamp, TraceId
 from query.rows import SOURCES
 from query.search.schemas import Log, Span

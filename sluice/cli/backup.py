@@ -113,7 +113,7 @@ async def _take(sources: SettingsSources, settings: ChassisSettings) -> Snapshot
 def _taker(sources: SettingsSources, settings: ChassisSettings, clickhouse: ClickHouse) -> SnapshotTaker:
     """Of stores that accept nothing, so nothing has to wait."""
     from gateway.ingest.snapshots import IngestSnapshots
-    from gateway.inserts.gate import Gate
+    from gateway.inserts.blocks import Gate
 
     journals = journal_directory(sources)
     ingest = IngestSnapshots(journals, None, [], Gate(), Gate(), _store_nothing, time.time_ns, log)

@@ -13,9 +13,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.db.database import Database, format_time
 from chassis.errors import StartupError
-from control.governance.billing import repository
-from control.governance.billing.repository import CustomerTaken
-from control.identity.organization_repository import StoredOrganization
+from control.governance.billing import store
+from control.governance.billing.store import CustomerTaken
+from control.identity.organizations.organization_store import StoredOrganization
 from sluice.cli.database import get_organization, load_settings, on_database, record_command
 
 
@@ -53,22 +53,22 @@ async def _work(database: Database, arguments: argparse.Namespace) -> Organizati
 
 async def _link(connection: AsyncConnection, organization: StoredOrganization, customer_id: str) -> None:
     """An empty customer: none."""
-    before = await repository.find_by_organization(connection, organization.id)
+    before = await store.find_by_organization(connection, organization.id)
     if (before.customer_id if before else "") == customer_id:
         return
     if customer_id:
         try:
-            await repository.link(connection, organization.id, customer_id)
+            await store.link(connection, organization.id, customer_id)
         except CustomerTaken:
             raise StartupError(f"The customer {customer_id} is that of another organization.") from None
     else:
-        await repository.unlink(connection, organization.id)
+        await store.unlink(connection, organization.id)
     data = {"customerId": customer_id or None, "before": before.customer_id if before else None}
     await record_command(connection, organization.id, "subscription.link", organization.id, data)
 
 
 async def _load(connection: AsyncConnection, organization: StoredOrganization) -> OrganizationBilling:
-    found = await repository.find_by_organization(connection, organization.id)
+    found = await store.find_by_organization(connection, organization.id)
     if found is None:
         return OrganizationBilling(organization.slug, None, None, None, None, organization.monthly_items, None)
     end = found.current_period_end

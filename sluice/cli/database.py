@@ -15,7 +15,7 @@ from sluice import data_dir, process
 from sluice.settings_sources import SettingsSources
 
 if TYPE_CHECKING:
-    from control.identity.organization_repository import StoredOrganization
+    from control.identity.organizations.organization_store import StoredOrganization
 
 T = TypeVar("T")
 
@@ -55,9 +55,9 @@ async def open_database(settings: ChassisSettings) -> AsyncIterator[Database]:
 
 async def get_organization(connection: AsyncConnection, slug: str) -> "StoredOrganization":
     """The organization with this slug. Raises StartupError."""
-    from control.identity import organization_repository
+    from control.identity.organizations import organization_store
 
-    found = await organization_repository.find_organization(connection, slug)
+    found = await organization_store.find_organization(connection, slug)
     if found is None:
         raise StartupError(f"There is no organization {slug}.")
     return found

@@ -226,7 +226,7 @@ def _lost_requests(directory: Path) -> str:
     """Requests that are damaged or missing, until their notes in `damaged` expire or are deleted; empty if none are.
     Raises StartupError if a file cannot be read.
     """
-    from gateway.journal.tools import inspection
+    from gateway.journal import inspection
 
     try:
         notes = inspection.list_damaged(directory)

@@ -17,8 +17,8 @@ from chassis.erasures.repository import NewErasure, StoredErasure
 from chassis.erasures.tables import ErasureKind
 from chassis.errors import StartupError
 from chassis.http.validation import Issues
-from control.governance.erasures.schemas import erasure_body
-from control.identity import organization_repository
+from control.governance.erasures.api import erasure_body
+from control.identity.organizations import organization_store
 from query.timestamps import TimestampError, parse_timestamp
 from sluice.cli.database import get_organization, load_settings, on_database
 from sluice.erasure_filters import check_filter_text
@@ -47,7 +47,7 @@ def _parse(arguments: argparse.Namespace, now: datetime) -> dict[str, Any]:
     filters = [] if arguments.where is None else check_filter_text(arguments.where, now, "--where", issues)
     if arguments.where is not None and not filters and not len(issues):
         issues.add("--where", "Must have a filter.", "missing")
-    from control.governance.erasures.submission import check_time_range, nanoseconds
+    from control.governance.erasures.api import check_time_range, nanoseconds
 
     from_ns = _nanos(arguments.begin, "--from", issues)
     to_ns = nanoseconds(now) if arguments.end is None else _nanos(arguments.end, "--to", issues)
@@ -70,7 +70,7 @@ async def _create(
     database: Database, arguments: argparse.Namespace, wanted: dict[str, Any], now: datetime
 ) -> StoredErasure:
     from control.audit.record import COMMAND_REQUEST_ID, Actor
-    from control.governance.erasures.submission import create_filter_erasure
+    from control.governance.erasures.api import create_filter_erasure
 
     async with database.write() as connection:
         org_id, project = await _find_project(connection, arguments.org, arguments.project)
@@ -88,9 +88,9 @@ async def _create(
 
 async def _find_project(
     connection: AsyncConnection, org_slug: str, project_slug: str
-) -> tuple[str, organization_repository.StoredProject]:
+) -> tuple[str, organization_store.StoredProject]:
     organization = await get_organization(connection, org_slug)
-    project = await organization_repository.find_project(connection, organization.id, project_slug)
+    project = await organization_store.find_project(connection, organization.id, project_slug)
     if project is None:
         raise StartupError(f"The organization {org_slug} has no project {project_slug}.")
     return organization.id, project

@@ -11,7 +11,7 @@ import msgspec
 
 from chassis.db.database import Database
 from chassis.errors import StartupError
-from control.identity.bootstrap import Bootstrap, provision
+from control.identity.organizations.bootstrap import Bootstrap, provision
 from proto.identity import is_slug
 from sluice import first_run
 from sluice.cli.database import load_settings, on_database

@@ -19,11 +19,13 @@ import msgspec
 
 from chassis.errors import StartupError
 from chassis.runtime.telemetry import redact_text
-from gateway.journal.format import frames as fmt
-from gateway.journal.storage.corruption_store import DamageNote
+from gateway.journal import format as fmt
+from gateway.journal import inspection
+from gateway.journal.inspection import JournalFacts, QuarantinedRequest, SegmentFacts, SegmentReport
+from gateway.journal.requeue import requeue
+from gateway.journal.storage.files import Files
+from gateway.journal.storage.quarantine import DamageNote
 from gateway.journal.storage.segments import SEGMENT_SUFFIX, segment_name
-from gateway.journal.tools import inspection
-from gateway.journal.tools.inspection import JournalFacts, QuarantinedRequest, SegmentFacts, SegmentReport
 from gateway.settings import GatewaySettings
 from sluice.settings_sources import SettingsSources
 
@@ -122,7 +124,7 @@ def _requeue(directory: Path, arguments: argparse.Namespace) -> int:
     unknown = sorted(set(names or ()) - known)
     if unknown:
         raise StartupError(f"The quarantine has no {unknown[0]}; `sluice journal inspect` lists its files.")
-    result = inspection.requeue(directory, names, time.time_ns())
+    result = requeue(Files(), directory, names, time.time_ns)
     if result.journal is not None:
         print(f"Requests requeued as journal {result.journal.name}: {result.requests}.")
         print("A running gateway stores them within seconds; otherwise the next gateway that starts does.")

@@ -15,8 +15,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth import usage
 from chassis.db.database import Database
 from chassis.errors import StartupError
-from control.identity import organization_repository, project_key_repository
-from control.identity.organization_repository import StoredOrganization
+from control.identity.organizations import organization_store, project_key_store
+from control.identity.organizations.organization_store import StoredOrganization
 from sluice.cli.database import get_organization, load_settings, on_database, record_command
 
 MAX_KEYS: Final = 1_000
@@ -62,12 +62,12 @@ async def _work(database: Database, arguments: argparse.Namespace) -> Organizati
 
 async def _set(connection: AsyncConnection, organization: StoredOrganization, arguments: argparse.Namespace) -> None:
     if arguments.quota is not None:
-        await organization_repository.set_quota(connection, organization.id, arguments.quota)
+        await organization_store.set_quota(connection, organization.id, arguments.quota)
         data = {"monthlyItems": arguments.quota, "before": organization.monthly_items}
         await record_command(connection, organization.id, "organization.update", organization.id, data)
     if arguments.key is not None:
         rate = None if arguments.rate == "default" else arguments.rate
-        if await project_key_repository.set_key_rate(connection, organization.id, arguments.key, rate) is None:
+        if await project_key_store.set_key_rate(connection, organization.id, arguments.key, rate) is None:
             raise StartupError(f"The organization {organization.slug} has no key {arguments.key}.")
         await record_command(connection, organization.id, "key.update", arguments.key, {"rate": arguments.rate})
 
@@ -75,7 +75,7 @@ async def _set(connection: AsyncConnection, organization: StoredOrganization, ar
 async def _load_limits(connection: AsyncConnection, organization: StoredOrganization) -> OrganizationLimits:
     month = f"{datetime.now(UTC):%Y-%m}"
     used = await usage.read_usage(connection, month, [organization.id])
-    keys = await project_key_repository.list_keys_with_rate(connection, organization.id, MAX_KEYS)
+    keys = await project_key_store.list_keys_with_rate(connection, organization.id, MAX_KEYS)
     return OrganizationLimits(
         organization.slug,
         month,

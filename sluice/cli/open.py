@@ -14,7 +14,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.errors import StartupError
 from chassis.runtime.settings import ChassisSettings
-from control.identity import login_code_repository, member_repository, organization_repository, user_repository
+from control.identity.members import member_store
+from control.identity.organizations import organization_store
+from control.identity.users import login_store, user_store
 from sluice import data_dir, process
 from sluice.cli.database import get_organization, load_settings, open_database, record_command
 
@@ -60,19 +62,19 @@ async def make_link(settings: ChassisSettings, base_url: str, org_slug: str | No
 
 async def _code(connection: AsyncConnection, org_slug: str | None) -> str:
     org_id = await _find_organization(connection, org_slug)
-    owner_id = await member_repository.find_first_owner(connection, org_id)
+    owner_id = await member_store.find_first_owner(connection, org_id)
     if owner_id is None:
         raise StartupError("The organization has no owner; `sluice owner --org SLUG` recovers access.")
-    if await user_repository.find_user(connection, owner_id) is None:
-        await user_repository.create_account(connection, owner_id, PLACEHOLDER, org_id)
-    code = await login_code_repository.create(connection, org_id, owner_id, datetime.now(UTC))
+    if await user_store.find_user(connection, owner_id) is None:
+        await user_store.create_account(connection, owner_id, PLACEHOLDER, org_id)
+    code = await login_store.create_code(connection, org_id, owner_id, datetime.now(UTC))
     await record_command(connection, org_id, "login_code.create", owner_id, {})
     return code
 
 
 async def _find_organization(connection: AsyncConnection, org_slug: str | None) -> str:
     if org_slug is None:
-        found = await organization_repository.find_first_organization(connection)
+        found = await organization_store.find_first_organization(connection)
         if found is None:
             raise StartupError("There is no organization yet: `sluice up` or `sluice init` creates one.")
         return found.id

@@ -18,8 +18,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.db.database import Database
 from chassis.errors import StartupError
-from control.identity import member_repository, session_repository, user_repository
-from control.identity.user_repository import User
+from control.identity.members import member_store
+from control.identity.users import session_store, user_store
+from control.identity.users.user_store import User
 from sluice.cli.database import load_settings, on_database
 
 MAX_NAMED: Final = 20  # organizations in a message
@@ -49,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _password() -> str:
     """Prompts twice on a terminal; otherwise reads the first line of standard input."""
-    from control.identity.passwords import MAX_LENGTH, MIN_LENGTH
+    from control.identity.users.passwords import MAX_LENGTH, MIN_LENGTH
 
     if sys.stdin.isatty():
         password = getpass.getpass("New password: ")
@@ -63,16 +64,16 @@ def _password() -> str:
 
 
 async def _set(database: Database, named: _NamedAccount, password: str, without_factor: bool) -> User:
-    from control.identity.passwords import Passwords
+    from control.identity.users.passwords import Passwords
 
     async with database.read() as connection:
         user = await _find(connection, named)
     hashed = await Passwords().hash(password, salted_like=user.password_hash)
     async with database.write() as connection:
-        await user_repository.set_password(connection, user.id, hashed)
-        await session_repository.end_all(connection, user.id, datetime.now(UTC))
+        await user_store.set_password(connection, user.id, hashed)
+        await session_store.end_all(connection, user.id, datetime.now(UTC))
         if without_factor:
-            await user_repository.remove_factor(connection, user.id)
+            await user_store.remove_factor(connection, user.id)
         await _record_audit(connection, user, without_factor)
     return user
 
@@ -80,10 +81,10 @@ async def _set(database: Database, named: _NamedAccount, password: str, without_
 async def _find(connection: AsyncConnection, named: _NamedAccount) -> User:
     """Raises StartupError unless it is one account."""
     if named.org_slug is not None:
-        user = await user_repository.find_in_organization(connection, named.email, named.org_slug)
+        user = await user_store.find_in_organization(connection, named.email, named.org_slug)
         accounts = [] if user is None else [user]
     else:
-        accounts = await user_repository.list_accounts(connection, named.email)
+        accounts = await user_store.list_accounts(connection, named.email)
     if not accounts:
         raise StartupError(f"There is no user with the e-mail address {named.email}{named.where}.")
     if len(accounts) > 1 and not accounts[0].email_verified:
@@ -98,13 +99,13 @@ async def _find(connection: AsyncConnection, named: _NamedAccount) -> User:
 
 async def _organizations_of(connection: AsyncConnection, accounts: Sequence[User]) -> list[str]:
     """One organization of each account."""
-    found = [await member_repository.list_organizations(connection, user.id, 1) for user in accounts]
+    found = [await member_store.list_organizations(connection, user.id, 1) for user in accounts]
     return [organization.slug for each in found for organization, _ in each]
 
 
 async def _record_audit(connection: AsyncConnection, user: User, without_factor: bool) -> None:
     from control.audit.record import COMMAND_REQUEST_ID, Actor
-    from control.identity.account_audit import record_in_all_orgs
+    from control.identity.account.api import record_in_all_orgs
 
     data = {"withoutFactor": without_factor}
     await record_in_all_orgs(connection, user.id, Actor, "user.password", data, COMMAND_REQUEST_ID)

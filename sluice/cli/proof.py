@@ -21,10 +21,9 @@ from chassis.http.validation import Issues, decode_json
 from proto.proofs import dsse, reading
 from proto.proofs.bundle import AiAuthoredChange, ProofBundle, ResourceDescriptor, Statement
 from proto.proofs.dsse import Envelope, InvalidEnvelope, InvalidKey, PublicKey
-from proto.proofs.faults import find_faults
 from proto.proofs.primitives import IsoTimestamp
+from proto.proofs.reading import KeyValidity, find_distrust, find_faults
 from proto.proofs.semantics import Finding, Severity, check_payload
-from proto.proofs.trust import KeyValidity, find_distrust
 from proto.rfc3339 import parse_rfc3339
 
 PASSWORD_VARIABLE: Final = "PROOF_KEY_PASSWORD"  # noqa: S105  # a name; none with SLUICE_, which are settings

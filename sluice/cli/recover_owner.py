@@ -12,7 +12,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.db.database import Database
 from chassis.errors import StartupError
-from control.identity import enforcement, member_repository, organization_repository
+from control.identity.members import member_store
+from control.identity.organizations import organization_store
+from control.identity.users import session_store
 from sluice import first_run
 from sluice.cli.database import get_organization, load_settings, on_database, record_command
 
@@ -51,15 +53,15 @@ async def _make(database: Database, base_url: str, org_slug: str, file: Path) ->
 
 async def _token(connection: AsyncConnection, base_url: str, org_slug: str) -> RecoveredToken:
     organization = await get_organization(connection, org_slug)
-    owner_id = await member_repository.find_first_owner(connection, organization.id)
+    owner_id = await member_store.find_first_owner(connection, organization.id)
     if owner_id is None:
         raise StartupError(f"The organization {org_slug} has no owner.")
-    if await enforcement.blocks_user_tokens(connection, organization.id):
+    if await session_store.blocks_user_tokens(connection, organization.id):
         raise StartupError(
             f"The organization {org_slug} requires single sign-on, for tokens of users too; run "
             f"`sluice sso release --org {org_slug}` first."
         )
-    token = await organization_repository.create_token(connection, organization.id, owner_id, TOKEN_NAME)
+    token = await organization_store.create_token(connection, organization.id, owner_id, TOKEN_NAME)
     data = {"holder": owner_id, "name": TOKEN_NAME, "scopes": [], "expiresAt": ""}
     await record_command(connection, organization.id, "token.create", token.id, data)
     return RecoveredToken(base_url, org_slug, owner_id, token.secret)

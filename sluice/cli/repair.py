@@ -17,8 +17,9 @@ from chassis.db.database import Database
 from chassis.errors import StartupError
 from chassis.runtime.settings import ChassisSettings
 from chassis.source_maps.resolver import SourceMaps
-from gateway.journal.tools import inspection
-from gateway.repair.days import QUIET_S, DayStillWritten, Repair, TableChange
+from gateway.journal import inspection
+from gateway.repair.days import DayStillWritten, Repair, TableChange
+from gateway.repair.derivation import QUIET_S
 from gateway.settings import GatewaySettings
 from sluice import data_dir, process
 from sluice.app_builder import open_clickhouse

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from chassis.errors import StartupError
-from control.identity.bootstrap import Bootstrap
+from control.identity.organizations.bootstrap import Bootstrap
 from sluice import data_dir, extras, first_run
 from sluice.settings_sources import SettingsSources
 

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.db.database import Database
 from chassis.errors import StartupError
-from control.identity.organization_repository import StoredOrganization
+from control.identity.organizations.organization_store import StoredOrganization
 from sluice.cli.database import get_organization, load_settings, on_database, record_command
 
 _DOMAIN: Final = re.compile(
@@ -38,30 +38,30 @@ async def _work(database: Database, org_slug: str, domain: str) -> str:
 
 
 async def _verify_domain(connection: AsyncConnection, organization: StoredOrganization, domain: str) -> str:
-    from control.identity.sso import domain_repository
+    from control.identity.sso import domains
 
     now = datetime.now(UTC)
-    found = await domain_repository.find_by_name(connection, organization.id, domain)
+    found = await domains.find_domain(connection, organization.id, domain)
     if found is not None and found.verified_at is not None:
         return f"{domain} is a domain of {organization.slug} already."
-    added = found or await domain_repository.add(connection, organization.id, domain, now)
-    await domain_repository.mark_verified(connection, added, now)
+    domain_id: str = found.id if found else await domains.add_domain(connection, organization.id, domain, now)
+    await domains.mark_verified(connection, domain_id, now)
     data = {"domain": domain, "by": "operator"}
-    await record_command(connection, organization.id, "sso.domain.verify", added.id, data)
+    await record_command(connection, organization.id, "sso.domain.verify", domain_id, data)
     return f"{domain} is a domain of {organization.slug}: members with an address in it are linked by it."
 
 
 async def _release(connection: AsyncConnection, organization: StoredOrganization) -> str:
-    from control.identity.sso import connection_repository, settings_repository
+    from control.identity.sso import connection_store, options
 
     now, released = datetime.now(UTC), 0
-    for each in await connection_repository.list_connections(connection, organization.id):
+    for each in await connection_store.list_connections(connection, organization.id):
         if each.enforced:
             released += 1
-            await connection_repository.release(connection, each.id, now)
+            await connection_store.release(connection, each.id, now)
             data = {"protocol": each.protocol.value, "enforced": False}
             await record_command(connection, organization.id, "sso.connection.update", each.id, data)
-    await settings_repository.apply_enforcement(connection, organization.id, now)
+    await options.update_enforcement(connection, organization.id, now)
     if not released:
         return f"{organization.slug} does not require single sign-on."
     return f"{organization.slug} no longer requires single sign-on: passwords and tokens of its users work again."

@@ -23,7 +23,7 @@ from chassis.http.web import build_app
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
 from control.app import service
-from control.governance.erasures.submission import CheckFilters
+from control.governance.erasures.api import CheckFilters
 from control.settings import ControlSettings
 from tests.chassis.auth.tenants import Tenant, new_tenant
 from tests.databases import WAIT_S
@@ -79,7 +79,7 @@ def patient_checks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def cheap_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
     """Passwords hashed in a moment."""
-    monkeypatch.setattr("control.identity.passwords.HASHER", CHEAP_HASHER)
+    monkeypatch.setattr("control.identity.users.passwords.HASHER", CHEAP_HASHER)
 
 
 @pytest.fixture(autouse=True)

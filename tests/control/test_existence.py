@@ -19,12 +19,12 @@ from chassis.auth.id_generation import new_id
 from chassis.auth.jwt import JwtSigner, publish_key
 from chassis.auth.tables import delegations, users
 from chassis.runtime.key_file import load_or_create_key
-from control.identity import organization_repository, session_repository
-from control.identity.chat_links import repository as link_repository
-from control.identity.chat_links.model import ChatUser, StoredChatLink
-from control.identity.chat_links.tables import ChatPlatform
-from control.identity.sso import connection_repository, identity_repository
+from control.identity import chat_links as link_repository
+from control.identity.chat_links import ChatPlatform, ChatUser, StoredChatLink
+from control.identity.organizations import organization_store
+from control.identity.sso import connection_store, identities
 from control.identity.sso.tables import Protocol
+from control.identity.users import session_store
 from control.settings import ControlSettings
 from proto.identity import PrincipalKind, Role, Scope
 from tests.chassis.auth.tenants import Tenant, new_member_token
@@ -149,12 +149,11 @@ async def linked(control: Control, tenant: Tenant) -> str:
     """The owner is a user of a provider."""
     now, org_id = datetime.now(UTC), tenant.organization.id
     async with control.checks.database.write() as connection:
-        new = connection_repository.new_connection(org_id, Protocol.OIDC, now)
-        provider = await connection_repository.store(connection, None, new, now)
-        identity = await identity_repository.create(
+        new = connection_store.new_connection(org_id, Protocol.OIDC, now)
+        provider = await connection_store.store(connection, None, new, now)
+        return await identities.create_identity(
             connection, provider.id, org_id, "x", tenant.owner_id, "a@example.org", now
         )
-    return identity.id
 
 
 def filled(path: str, org: str, project: str, ids: dict[str, str]) -> str:
@@ -242,19 +241,19 @@ async def credential(served: Served, caller: Caller) -> str:
     """A good one of a new principal."""
     org_id, now = served.control.acme.organization.id, datetime.now(UTC)
     async with served.control.checks.database.write() as connection:
-        person = await organization_repository.create_principal(connection, PrincipalKind.USER, "Person")
+        person = await organization_store.create_principal(connection, PrincipalKind.USER, "Person")
         holder = person
         if caller.kind in ("agent", "delegated"):
-            holder = await organization_repository.create_principal(connection, PrincipalKind.AGENT, "Agent", person.id)
+            holder = await organization_store.create_principal(connection, PrincipalKind.AGENT, "Agent", person.id)
         for member in {person.id, holder.id}:
-            await organization_repository.add_membership(connection, org_id, member, caller.role)
+            await organization_store.add_membership(connection, org_id, member, caller.role)
             if caller.both:
-                await organization_repository.add_membership(
+                await organization_store.add_membership(
                     connection, served.control.globex.organization.id, member, Role.OWNER
                 )
         if caller.kind == "session":
             return await new_session(served, connection, person.id, now)
-        token = await organization_repository.create_token(connection, org_id, holder.id, "t", scopes=caller.scopes)
+        token = await organization_store.create_token(connection, org_id, holder.id, "t", scopes=caller.scopes)
         if caller.kind == "delegated":
             row = {"token_id": token.id, "org_id": org_id, "created_at": now}
             row |= {"subject_id": person.id, "chain": [holder.id]}
@@ -268,7 +267,7 @@ async def new_session(served: Served, connection: Any, user_id: str, now: dateti
     await connection.execute(users.insert().values(row))
     await publish_key(connection, served.signer.public, now)
     org_id = served.control.acme.organization.id
-    session = (await session_repository.start(connection, org_id, user_id, ("pwd",), now)).session
+    session = (await session_store.start(connection, org_id, user_id, ("pwd",), now)).session
     return served.signer.sign(session.id, user_id, org_id, ["pwd"], now)
 
 

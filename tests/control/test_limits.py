@@ -9,7 +9,7 @@ from aiohttp import web
 
 from chassis.auth.jwt import LIFETIME
 from chassis.runtime.settings import ChassisSettings
-from control.identity import organization_repository
+from control.identity.organizations import organization_store
 from proto.identity import Role, Scope
 from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control
@@ -67,7 +67,7 @@ async def test_a_credential_that_was_good_does_not_limit_the_address(control: Co
     assert (await control.call("POST", "/auth/logout", {"refreshToken": eve.refresh}))[0] == 204
     async with control.checks.database.write() as connection:
         acme = control.acme.organization.id, control.acme.owner_id
-        token = await organization_repository.create_token(connection, *acme, "old", expires_at=datetime.now(UTC))
+        token = await organization_store.create_token(connection, *acme, "old", expires_at=datetime.now(UTC))
     for name, expired in {"ended": eve.access, "token": token.secret, "expired": ada.access}.items():
         if name == "expired":
             control.checks.bearer._jwt._now = lambda: datetime.now(UTC) + LIFETIME

@@ -7,6 +7,8 @@ from typing import Any, Final, NamedTuple
 
 from yarl import URL
 
+from proto.identity import Role, Scope
+from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control
 from tests.control.test_existence import NOWHERE, everything_of, filled, routes
 from tests.control.test_query_parameters import UNLIMITED
@@ -58,6 +60,16 @@ async def test_what_a_path_names_is_looked_for_before_anything_else_is_refused(c
                 for bad in faults:
                     status, answer = await status_of(control, method, where, bad)
                     assert (status, answer["error"]["code"]) == (404, "not_found"), (method, path, name, bad)
+
+
+async def test_a_missing_key_is_404_for_a_caller_without_the_read_scope_too(control: Control) -> None:
+    """Who may change keys learns it from the change: before the body is read, as from a body that is valid."""
+    _, token = await new_member_token(control.checks.database, control.acme, Role.OWNER, frozenset({Scope.KEYS_WRITE}))
+    key = f"/orgs/acme/projects/web/keys/{NOWHERE['keyId']}"
+    for method, path in (("PATCH", key), ("POST", f"{key}/rotate")):
+        for bad in BAD[:5]:
+            status, answer = await status_of(control, method, path, bad, token)
+            assert (status, answer["error"]["code"]) == (404, "not_found"), (path, bad)
 
 
 async def test_a_directory_learns_that_a_resource_is_missing_before_its_body_is_read(control: Control) -> None:

@@ -103,6 +103,7 @@ async def rows(control: Control) -> dict[str, int]:
     return {table.name: await control.count(table) for table in metadata.sorted_tables}
 
 
+@pytest.mark.control_settings(warehouse_interval_s=0)  # what is due would be exported meanwhile
 async def test_every_route_for_a_token_names_what_it_does_not_know_and_does_nothing(control: Control) -> None:
     session = (await join(control, control.acme)).access
     found = await operations_on_acme(control)
@@ -146,6 +147,33 @@ async def test_checks_beyond_the_types_of_a_body_are_named_too(control: Control)
         400,
         [("query.nonsense", "unknown_field"), ("body.at", "range"), ("body.dedupeKey", "not_allowed")],
     )
+
+
+FAULTS: Final = (
+    ("/orgs/acme/deliveries", {"channelId": "", "state": ""}, ["channelId format", "state not_allowed"]),
+    (
+        "/orgs/acme/changes",
+        {"limit": "0", "kind": "x", "to": "2026-11-20T00:00:00Z", "from": "2026-11-20T00:00:00Z", "project": ""},
+        ["from range", "project too_short", "kind not_allowed", "limit too_small"],
+    ),
+    (
+        "/orgs/acme/audit",
+        {"cursor": "x" * 501, "limit": "x", "to": "x", "from": "", "objectId": "", "action": "%"},
+        ["action format", "objectId too_short", "from too_short", "to format", "limit type", "cursor too_long"],
+    ),
+    ("/orgs/acme/releases", {"project": "nope", "limit": "0"}, ["limit too_small"]),
+    ("/orgs/acme/releases", {"project": "nope"}, ["project unknown"]),
+    ("/orgs/acme/changes", {"project": "nope"}, ["project unknown"]),
+)
+
+
+@pytest.mark.parametrize(("path", "query", "faults"), FAULTS)
+async def test_faults_are_named_in_the_order_of_the_list(
+    control: Control, path: str, query: dict[str, str], faults: list[str]
+) -> None:
+    """Filters first, then the page; a project is looked for when all else is valid."""
+    expected = [(f"query.{name}", code) for name, code in (fault.split() for fault in faults)]
+    assert await ask(control, Asked("GET", path, [], [], None), query, control.acme.token.secret) == (400, expected)
 
 
 async def test_all_others_ignore_it(control: Control) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 import control
 from chassis.auth.tables import access_tokens
-from control.identity import organization_repository
+from control.identity.organizations import organization_store
 from proto.identity import Role
 from proto.proofs import dsse
 from tests.chassis.auth.tenants import new_member_token
@@ -61,43 +61,44 @@ CHANGES: Final[dict[str, tuple[str, str, object]]] = {
 
 # What opens a write transaction itself: anonymous requests, which have no rights to lose, and background work.
 BY_THEMSELVES: Final = {
-    "approvals/expiry.py",
-    "deliveries/outcome_writer.py",
-    "deliveries/sender.py",
-    "deliveries/worker.py",
-    "audit/erasing.py",
-    "erasures/housekeeping.py",
-    "erasures/purge.py",
-    "http/context.py",
-    "identity/acceptance.py",
-    "identity/authentication.py",
-    "identity/bootstrap.py",
-    "identity/login.py",
-    "identity/session_issuer.py",
-    "identity/switching.py",
-    "issues/follower.py",
-    "issues/housekeeping.py",
-    "scim/guard.py",
-    "secrets/keyring_watch.py",
-    "sso/callback.py",
-    "sso/completion.py",
-    "sso/handoff.py",
-    "sso/housekeeping.py",
-    "sso/start.py",
-    "billing/payments.py",
-    "chat/actor.py",
-    "chat/updater.py",
-    "warehouse/exporter.py",
-    "warehouse/scheduler.py",
-    "warehouse/streams/issue_rollups.py",
-    "webhooks/housekeeping.py",
-    "webhooks/inbox.py",
+    "control/approvals/task.py",
+    "control/audit/erasing.py",
+    "control/export/exporter.py",
+    "control/export/streams/issue_rollups.py",
+    "control/export/task.py",
+    "control/governance/billing/api.py",
+    "control/governance/erasures/housekeeping.py",
+    "control/governance/erasures/purge.py",
+    "control/http/context.py",
+    "control/identity/login/acceptance.py",
+    "control/identity/login/authentication.py",
+    "control/identity/organizations/bootstrap.py",
+    "control/identity/login/api.py",
+    "control/identity/scim/tokens.py",
+    "control/identity/login/credentials.py",
+    "control/identity/sso/login/callback.py",
+    "control/identity/sso/login/completion.py",
+    "control/identity/sso/login/handoff.py",
+    "control/identity/sso/task.py",
+    "control/identity/sso/login/start.py",
+    "control/identity/login/sessions.py",
+    "control/inbound/chat/actor.py",
+    "control/inbound/chat/update_queue.py",
+    "control/inbound/webhooks/task.py",
+    "control/inbound/webhooks/inbox.py",
+    "control/issues/counting/follower.py",
+    "control/issues/counting/task.py",
+    "control/notify/deliveries/sender.py",
+    "control/notify/deliveries/worker.py",
+    "control/secrets/keyring_watch.py",
 }
 
 
 def test_every_change_uses_the_handler_context() -> None:
     root = Path(control.__file__).parent
-    found = {str(path.relative_to(root)) for path in root.rglob("*.py") if "atabase.write()" in path.read_text()}
+    found = {
+        f"control/{path.relative_to(root)}" for path in root.rglob("*.py") if "atabase.write()" in path.read_text()
+    }
     assert found == BY_THEMSELVES
 
 
@@ -154,7 +155,7 @@ async def test_token_revoked_during_the_request_changes_nothing(control: Control
 async def test_token_of_a_demoted_holder_changes_nothing(control: Control) -> None:
     async def demote(holder: str) -> None:
         async with control.checks.database.write() as connection:
-            await organization_repository.set_role(connection, control.acme.organization.id, holder, Role.BILLING)
+            await organization_store.set_role(connection, control.acme.organization.id, holder, Role.BILLING)
 
     assert await statuses(control, demote) == dict.fromkeys(CHANGES, 403)
 
@@ -162,6 +163,6 @@ async def test_token_of_a_demoted_holder_changes_nothing(control: Control) -> No
 async def test_token_of_a_removed_member_changes_nothing(control: Control) -> None:
     async def remove(holder: str) -> None:
         async with control.checks.database.write() as connection:
-            await organization_repository.remove_membership(connection, control.acme.organization.id, holder)
+            await organization_store.remove_membership(connection, control.acme.organization.id, holder)
 
     assert await statuses(control, remove) == dict.fromkeys(CHANGES, 404)

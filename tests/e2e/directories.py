@@ -21,8 +21,8 @@ from typing import Any, Final, NamedTuple, Self
 import aiohttp
 
 from chassis.db.database import Database
-from control.identity import session_repository
-from control.identity.directory import user_repository
+from control.identity.directory import user_store
+from control.identity.users import session_store
 from proto.identity import Role
 from tests.chassis.auth.tenants import Tenant, new_member_token, new_tenant
 from tests.databases import WAIT_S
@@ -419,10 +419,10 @@ class Organization:
     async def _start_session(self, person: Person) -> str:
         org_id = self.tenant.organization.id
         async with self.cluster.database.write() as connection:
-            user = await user_repository.find(connection, org_id, person.user_id)
+            user = await user_store.find(connection, org_id, person.user_id)
             assert user is not None
             assert user.principal_id is not None
-            started = await session_repository.start(connection, org_id, user.principal_id, ("fed",), datetime.now(UTC))
+            started = await session_store.start(connection, org_id, user.principal_id, ("fed",), datetime.now(UTC))
         return started.refresh_token
 
     async def _equip(self, person: Person) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from control.identity.sso.browser import REFUSED
+from control.identity.sso.login.browser import REFUSED
 from tests.e2e.browser import Browser, Page
 from tests.e2e.keycloak import PASSWORD, Keycloak, Realm
 from tests.e2e.product import Sluice, run, running

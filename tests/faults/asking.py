@@ -11,7 +11,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from control.approvals.tables import approval_requests
-from control.notify.channels.delivery_tables import TERMINAL_STATES, State, deliveries
+from control.notify.channels.tables import TERMINAL_STATES, State, deliveries
 from tests.e2e.product import eventually
 from tests.faults.office import Office
 

@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple, cast
 from prometheus_client.parser import text_string_to_metric_families
 
 from chassis.db.database import Database
-from control.identity import organization_repository, project_key_repository
+from control.identity.organizations import organization_store, project_key_store
 from tests.e2e.product import Process, Service, call, clean_environment, eventually, run
 from tests.engine.process import PASSWORD, USER, Engine
 from tests.faults.preload import Layer, Rule
@@ -114,9 +114,9 @@ class Site:
             database = Database(self.database_url)
             await database.start()
             async with database.write() as connection:
-                organization = await organization_repository.create_organization(connection, name, name)
-                project = await organization_repository.create_project(connection, organization.id, name, name, [])
-                key = await project_key_repository.create_project_key(connection, organization.id, project.id, name)
+                organization = await organization_store.create_organization(connection, name, name)
+                project = await organization_store.create_project(connection, organization.id, name, name, [])
+                key = await project_key_store.create_project_key(connection, organization.id, project.id, name)
             await database.close()
             return key.secret
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.journal.tools.inspection import inspect
+from gateway.journal.inspection import inspect
 from tests.e2e.product import START_SECONDS, Sluice, clean_environment, eventually, running
 from tests.faults.deployment import SMALL, engine_of, has_stored_all
 from tests.faults.loading import accounted_for, more, sending_to

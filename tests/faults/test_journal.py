@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from gateway.journal.format import frames as fmt
-from gateway.journal.tools.inspection import list_damaged
+from gateway.journal import format as fmt
+from gateway.journal.inspection import list_damaged
 from tests.e2e.product import call, eventually
 from tests.faults.conftest import MakeGateway
 from tests.faults.deployment import Gateway, Site, settled

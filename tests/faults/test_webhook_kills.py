@@ -18,9 +18,9 @@ import pytest
 import sqlalchemy as sa
 
 from chassis.auth.tables import projects
-from chassis.changes.tables import change_events
+from chassis.changes import change_events
 from chassis.db.database import Database
-from chassis.issues.tables import issues
+from chassis.issues import issues
 from control.inbound.integrations.tables import inbound_deliveries
 from control.issues.releases.tables import commits, proposals
 from control.issues.tables import ActivityKind, issue_activity

@@ -24,7 +24,7 @@ from chassis.limits.limiter import LocalLimiter
 from chassis.limits.redis import RedisLimiter
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
-from control.identity import organization_repository, project_key_repository
+from control.identity.organizations import organization_store, project_key_store
 from gateway.app import service
 from gateway.ingest.snapshots import IngestSnapshots
 from gateway.ingest.wiring import TelemetryStore
@@ -261,12 +261,10 @@ async def make_projects(database: Database) -> list[Project]:
     """Two projects of one organization; the second has the sensitive word `plate`."""
     made = []
     async with database.write() as connection:
-        organization = await organization_repository.create_organization(connection, "acme", "Acme")
+        organization = await organization_store.create_organization(connection, "acme", "Acme")
         for slug, words in (("shop", []), ("garage", ["plate"])):
-            project = await organization_repository.create_project(
-                connection, organization.id, slug, slug.title(), words
-            )
-            key = await project_key_repository.create_project_key(connection, organization.id, project.id, "test")
+            project = await organization_store.create_project(connection, organization.id, slug, slug.title(), words)
+            key = await project_key_store.create_project_key(connection, organization.id, project.id, "test")
             made.append(Project(project.id, key.secret))
     return made
 

@@ -19,7 +19,7 @@ import aiohttp
 import pytest
 
 from chassis.clickhouse import StoreError, StoreRejected, StoreUnavailable
-from gateway.journal.storage.files import RealFiles
+from gateway.journal.storage.files import Files
 from tests.gateway.conftest import Gateway, Insert, RecordingStore, StartGateway, eventually
 from tests.gateway.otlp import DAY_NS, JSON, NOW_NS, PROTOBUF, log, logs, span, traces, traces_json
 
@@ -171,13 +171,13 @@ async def sent_until(condition: Callable[[], bool], senders: Senders) -> None:
 @pytest.fixture(autouse=True)
 def slow_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sync takes long enough for requests to be seen that wait for it; a stop does not wait for a store."""
-    sync = RealFiles.sync
+    sync = Files.sync
 
-    def slow(self: RealFiles, fd: int) -> None:
+    def slow(self: Files, fd: int) -> None:
         time.sleep(0.003)
         sync(self, fd)
 
-    monkeypatch.setattr(RealFiles, "sync", slow)
+    monkeypatch.setattr(Files, "sync", slow)
     monkeypatch.setattr("gateway.ingest.journaled.DRAIN_S", 0.5)
     monkeypatch.setattr("gateway.ingest.wiring.DRAIN_DERIVED_S", 0.1)
     monkeypatch.setattr("gateway.ingest.wiring.DRAIN_RETRY_QUEUE_S", 0.1)

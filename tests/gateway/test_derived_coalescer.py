@@ -8,10 +8,10 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from chassis.clickhouse import ClickHouse, StoreBusy, StoreRejected, StoreUnavailable
-from gateway.inserts import derived_coalescer
-from gateway.inserts.derived_retry_queue import BlockRetryQueue
-from gateway.inserts.insert_block import InsertBlock, Inserter, merge_blocks
-from gateway.inserts.insert_breaker import InsertBreaker
+from gateway.inserts import derived
+from gateway.inserts.blocks import InsertBlock, Inserter, merge_blocks
+from gateway.inserts.derived import BlockRetryQueue
+from gateway.inserts.store_state import InsertBreaker
 from gateway.metrics import Metrics
 from proto.otlp.policy import Block
 from tests.gateway.conftest import DEADLINE_S, Insert, RecordingStore, Rows, StartGateway, eventually, holding
@@ -99,7 +99,7 @@ async def test_what_is_refused_for_good_is_lost_alone(start_gateway: StartGatewa
 async def test_batches_wait_while_derived_rows_pile_up(
     start_gateway: StartGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(derived_coalescer, "MAX_COALESCED_BYTES", 1)
+    monkeypatch.setattr(derived, "MAX_COALESCED_BYTES", 1)
     store = holding(*GATHERED)
     gateway = await start_gateway(store, max_batches=1, ack_deadline_s=0.3)
     assert await gateway.statuses(failing(1)) == [200]

@@ -14,12 +14,12 @@ from structlog.testing import capture_logs
 
 from chassis.db.database import Database
 from chassis.source_maps.resolver import ProjectResolver, SourceMaps
-from control.code.source_maps import repository
+from control.code.source_maps import store
 from control.code.source_maps.parser_process import read_upload
-from control.code.source_maps.repository import NewSourceMap
-from gateway import error_occurrences
-from gateway.error_occurrences import occurrence_blocks
-from gateway.repair.exception_source import ExceptionSource, occurrence_rows
+from control.code.source_maps.store import NewSourceMap
+from gateway.inserts import blocks
+from gateway.inserts.blocks import occurrence_blocks
+from gateway.repair.days import ExceptionSource, occurrence_rows
 from proto.grouping.fingerprint import fingerprint
 from proto.otlp.codec import decode_json
 from proto.otlp.policy import DecodedPayload, Policy
@@ -52,7 +52,7 @@ async def stored_maps(database: Database, acme: Tenant, maps: list[tuple[str, st
         owner = acme.organization.id, acme.project.id, acme.owner_id
         new = NewSourceMap(*owner, release, path, debug_id, b"d" * 32, content, datetime.now(UTC))
         async with database.write() as connection:
-            await repository.store(connection, new, 0)
+            await store.store(connection, new, 0)
     found = SourceMaps(database)
     await found.refresh()
     return found
@@ -134,7 +134,7 @@ def test_an_exception_whose_fingerprint_fails_is_stored_by_type_and_message(
             raise raised
         return fingerprint(kind, message, stacktrace)
 
-    monkeypatch.setattr(error_occurrences, "fingerprint", fail)
+    monkeypatch.setattr(blocks, "fingerprint", fail)
     failures = Counter("failures", "Of this test.", registry=CollectorRegistry())
     expected = 4 if raised is ValueError else 3
     with capture_logs() as lines:

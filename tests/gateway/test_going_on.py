@@ -20,9 +20,9 @@ NO_THREAD = "can't start new thread"
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """It looks again at once."""
-    monkeypatch.setattr("gateway.ingest.orphans.SCAN_INTERVAL_S", 0.01)
-    monkeypatch.setattr("gateway.ingest.orphans.POLL_INTERVAL_S", 0.01)
-    monkeypatch.setattr("gateway.inserts.restart_detector.INTERVAL_S", 0.01)
+    monkeypatch.setattr("gateway.ingest.wiring.SCAN_INTERVAL_S", 0.01)
+    monkeypatch.setattr("gateway.ingest.wiring.POLL_INTERVAL_S", 0.01)
+    monkeypatch.setattr("gateway.inserts.store_state.RESTART_CHECK_S", 0.01)
     monkeypatch.setattr("gateway.ingest.journaled.DRAIN_S", 0.1)
 
 
@@ -51,7 +51,7 @@ async def test_journals_are_looked_for_again_after_whatever_failure(
             raise faults.pop()
         return find_orphans(directory)
 
-    monkeypatch.setattr("gateway.ingest.orphans.find_orphans", looked_for)
+    monkeypatch.setattr("gateway.ingest.wiring.find_orphans", looked_for)
     with capture_logs() as lines:
         gateway = await start_gateway(RecordingStore(), journal_dir=str(tmp_path / "journal"))
         shutil.copytree(left_behind, tmp_path / "journal" / "7")

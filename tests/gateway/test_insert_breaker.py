@@ -9,8 +9,8 @@ from structlog.testing import capture_logs
 
 from chassis.clickhouse import StoreUnavailable
 from chassis.runtime.telemetry import Telemetry
-from gateway.inserts.insert_block import InsertBlock, Inserter
-from gateway.inserts.insert_breaker import InsertBreaker
+from gateway.inserts.blocks import InsertBlock, Inserter
+from gateway.inserts.store_state import InsertBreaker
 from gateway.metrics import Metrics
 from proto.otlp.policy import Block
 from tests.gateway.conftest import DEADLINE_S, RecordingStore

@@ -10,8 +10,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from chassis.clickhouse import ClickHouse
-from gateway.admission.memory_budget import MemoryBudget
-from gateway.ingest.redecoding import redecode
+from gateway.admission.budgets import MemoryBudget
+from gateway.inserts.pending_requests import redecode
 from gateway.metrics import Metrics
 from gateway.settings import GatewaySettings
 from tests.gateway.conftest import Answer, Gateway, RecordingStore, Rows, StartGateway, eventually, holding
@@ -224,7 +224,7 @@ async def test_without_memory_for_reading_json_it_is_503_and_alone_it_passes(sta
 
 def test_what_reading_takes_is_no_project_s_share() -> None:
     budget = MemoryBudget(100, 100, Metrics(CollectorRegistry()))
-    with budget.lease(1) as one, budget.lease(2) as two:
+    with budget.reserve(1) as one, budget.reserve(2) as two:
         one.set(30)
         two.set(10)
         with two.reading(60):  # more than half of it, and more than what is left then

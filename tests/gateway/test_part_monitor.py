@@ -9,8 +9,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from chassis.clickhouse import ClickHouse, StoreUnavailable
-from gateway.inserts.insert_breaker import InsertBreaker
-from gateway.inserts.part_monitor import INTERVAL_S, PartMonitor, PartsReader
+from gateway.inserts.store_state import PARTS_CHECK_S, InsertBreaker, PartMonitor, TelemetryReader
 from gateway.metrics import Metrics
 from tests.gateway.conftest import RecordingStore, eventually
 
@@ -40,7 +39,7 @@ class Looking:
 
 
 @asynccontextmanager
-async def looking(store: PartsReader) -> AsyncIterator[Looking]:
+async def looking(store: TelemetryReader) -> AsyncIterator[Looking]:
     """The first count is made."""
     registry = CollectorRegistry()
     metrics = Metrics(registry)
@@ -48,10 +47,10 @@ async def looking(store: PartsReader) -> AsyncIterator[Looking]:
     breaker = InsertBreaker(RecordingStore(), metrics, log, sleep=lambda _seconds: asyncio.sleep(3_600))
     looking = Looking(registry, breaker)
     parts = PartMonitor(store, breaker, metrics, log, looking.sleep)
-    parts.start()
-    await eventually(lambda: looking.waits == [INTERVAL_S])
+    parts.task.start()
+    await eventually(lambda: looking.waits == [PARTS_CHECK_S])
     yield looking
-    await parts.close()
+    await parts.task.close()
     await breaker.close()
 
 

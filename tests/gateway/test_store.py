@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from chassis.clickhouse import ClickHouse, StoreBusy, StoreRejected, StoreUnavailable
-from gateway.ingest.pending_requests import PendingRequest
+from gateway.inserts.pending_requests import PendingRequest
 from tests.gateway.conftest import Insert, RecordingStore, Rows, StartGateway, eventually, holding
 from tests.gateway.otlp import DAY_NS, JSON, NOW_NS, PROTOBUF, log, logs, span, traces
 
@@ -338,7 +338,7 @@ async def test_an_uncertain_block_keeps_its_token_until_the_deadline(
     start_gateway: StartGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even if it fails while others are stored: another token would store what an attempt has stored already."""
-    monkeypatch.setattr("gateway.inserts.insert_retry.MAX_FAILURES", 1)
+    monkeypatch.setattr("gateway.inserts.retries.MAX_FAILURES", 1)
 
     def is_uncertain(insert: Insert) -> bool:
         return b"uncertain" in insert.body and insert.table == "spans"

@@ -4,7 +4,7 @@ import json
 from typing import Any, Final
 
 from chassis.clickhouse import ClickHouse
-from gateway.ingest.redecoding import redecode
+from gateway.inserts.pending_requests import redecode
 from gateway.settings import GatewaySettings
 from proto.otlp.policy import RequestWarning
 from proto.otlp.responses import export_response

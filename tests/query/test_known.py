@@ -6,7 +6,7 @@ import pytest
 
 from chassis.clickhouse import ClickHouse
 from chassis.http.validation import Issues
-from query.fair_semaphore import Requester
+from chassis.limits.fairness import Requester
 from query.metrics import QueryMetrics
 from query.read_store import ReadStore, ReadStores
 from query.request.filters import conditions, parse_filters

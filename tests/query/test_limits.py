@@ -9,9 +9,9 @@ import pytest
 
 from chassis.clickhouse import ClickHouse, QueryLimits
 from chassis.http.serve import bind, listening
+from chassis.limits.fairness import FairSemaphore, Requester
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
-from query.fair_semaphore import FairSemaphore, Requester
 from query.settings import QuerySettings
 from tests.query.conftest import (
     FOREIGN_PATH,

@@ -10,10 +10,9 @@ import sqlalchemy as sa
 
 from chassis.db.database import Database, migration_engine
 from chassis.db.migrations import migrate
-from control.audit import repository
+from control.audit import store
 from control.audit.record import Actor, record
-from control.audit.repository import Wanted
-from control.identity import organization_repository
+from control.identity.organizations import organization_store
 
 from .conftest import refusal, sluice
 
@@ -24,12 +23,12 @@ async def fill(url: str, events: int) -> list[bytes]:
     await database.start()
     try:
         async with database.write() as connection:
-            acme = await organization_repository.create_organization(connection, "acme", "Acme")
-            globex = await organization_repository.create_organization(connection, "globex", "Globex")
+            acme = await organization_store.create_organization(connection, "acme", "Acme")
+            globex = await organization_store.create_organization(connection, "globex", "Globex")
             await record(connection, Actor(globex.id), "test.it", "x", {}, "r")
             for number in range(events):
                 await record(connection, Actor(acme.id), "test.it", f"obj_{number}", {"n": number}, "r")
-        chunks = [chunk async for chunk in repository.iter_chunks(database, acme.id, Wanted())]
+        chunks = [chunk async for chunk in store.iter_chunks(database, acme.id)]
         return [msgspec.json.encode(event) + b"\n" for chunk in chunks for event in chunk]
     finally:
         await database.close()

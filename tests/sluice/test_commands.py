@@ -15,8 +15,8 @@ from chassis.clickhouse.migrations import migrations
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.settings_loader import describe
 from control.settings import ControlSettings
-from gateway.journal.storage.corruption_store import CorruptionStore
-from gateway.journal.storage.files import RealFiles
+from gateway.journal.storage.files import Files
+from gateway.journal.storage.quarantine import CorruptionStore
 from gateway.journal.storage.segments import segment_name
 from gateway.settings import GatewaySettings
 from query.settings import QuerySettings
@@ -253,7 +253,7 @@ def test_doctor_reports_whether_the_journal_exists_and_is_writable(
 def test_doctor_counts_the_requests_that_the_journal_has_lost(tmp_path: Path, uncertain: bool, detail: str) -> None:
     journal = tmp_path / "journal"
     (journal / "0").mkdir(parents=True)
-    damaged = CorruptionStore(RealFiles(), journal / "damaged", time.time_ns)
+    damaged = CorruptionStore(Files(), journal / "damaged", time.time_ns)
     damaged.note_missing(journal / "0" / segment_name(3), ((3, 7), (9, 9)), is_uncertain=uncertain)
     checks = run_checks(SettingsSources({"SLUICE_DATA": str(tmp_path)}, None, {}))
     (found,) = (each for each in checks if each.name == "journal")

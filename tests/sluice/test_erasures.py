@@ -19,7 +19,7 @@ from chassis.erasures import leases, repository
 from chassis.erasures.export import decode_line
 from control.audit.record import Actor
 from control.governance.erasures import deletion
-from control.identity import organization_repository
+from control.identity.organizations import organization_store
 from sluice.main import main
 
 from .conftest import ROOT, Start, clean_environment, command, refusal, sluice
@@ -176,7 +176,7 @@ def test_erasures_are_applied_to_a_restored_backup(acme: Path, tmp_path: Path) -
     assert erase(acme, "--where", "user.id:4711").returncode == 0
 
     async def delete(connection: AsyncConnection) -> None:
-        other = await organization_repository.find_organization(connection, "other")
+        other = await organization_store.find_organization(connection, "other")
         assert other is not None
         await deletion.delete_organization(connection, Actor(other.id), "other", "r", datetime.now(UTC))
 

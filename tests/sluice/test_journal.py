@@ -13,10 +13,9 @@ import structlog
 from crc32c import crc32c
 from prometheus_client import CollectorRegistry
 
-from gateway.journal import Batch, Journal, JournaledRequest, JournalLimits, JournalMetrics
-from gateway.journal.format.frames import VERSION
-from gateway.journal.storage.files import RealFiles
-from gateway.journal.tools import inspection
+from gateway.journal import Batch, Journal, JournaledRequest, JournalLimits, JournalMetrics, inspection
+from gateway.journal.format import VERSION
+from gateway.journal.storage.files import Files
 from proto.otlp.policy import Policy
 from sluice.main import main
 from tests.gateway.journal.disk import Disk
@@ -269,7 +268,7 @@ def test_it_is_a_command_and_its_directory_may_be_named_by_the_setting(data: Pat
     assert sluice("journal", **settings).returncode == 2
 
 
-class Vanishing(RealFiles):
+class Vanishing(Files):
     """Segments are there when the directory is read, and gone when they are opened."""
 
     def open(self, path: Path, *, write: bool = False) -> int:

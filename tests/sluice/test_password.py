@@ -12,9 +12,10 @@ from chassis.auth.tables import recovery_codes
 from chassis.auth.tables import sessions as session_table
 from chassis.db.database import Database
 from control.audit.tables import audit_events
-from control.identity import organization_repository, session_repository, user_repository
-from control.identity.passwords import Passwords
-from control.identity.user_repository import User
+from control.identity.organizations import organization_store
+from control.identity.users import session_store, user_store
+from control.identity.users.passwords import Passwords
+from control.identity.users.user_store import User
 from proto.identity import Role
 from tests.chassis.auth.tenants import new_tenant
 
@@ -36,14 +37,14 @@ async def ada(url: str) -> None:
     tenant = await new_tenant(database, "acme")
     now = datetime.now(UTC)
     async with database.write() as connection:
-        user = await user_repository.create_user(
+        user = await user_store.create_user(
             connection, "ada@example.org", "Ada", "hash", home_org_id=tenant.organization.id
         )
-        await organization_repository.add_membership(connection, tenant.organization.id, user.id, Role.MEMBER)
-        await session_repository.start(connection, tenant.organization.id, user.id, ("pwd",), now)
-        await user_repository.enroll_factor(connection, user.id, b"sealed")
-        await user_repository.confirm_factor(connection, user.id, 1, now)
-        await user_repository.replace_recovery_codes(connection, user.id, [b"h" * 32])
+        await organization_store.add_membership(connection, tenant.organization.id, user.id, Role.MEMBER)
+        await session_store.start(connection, tenant.organization.id, user.id, ("pwd",), now)
+        await user_store.enroll_factor(connection, user.id, b"sealed")
+        await user_store.confirm_factor(connection, user.id, 1, now)
+        await user_store.replace_recovery_codes(connection, user.id, [b"h" * 32])
     await database.close()
 
 
@@ -52,7 +53,7 @@ async def state(url: str) -> tuple[User, int, int, list[tuple[str, str | None, s
     database = Database(url)
     await database.start()
     async with database.read() as connection:
-        [user] = await user_repository.list_accounts(connection, "ada@example.org")
+        [user] = await user_store.list_accounts(connection, "ada@example.org")
         live = sa.select(sa.func.count()).where(session_table.c.revoked_at.is_(None))
         codes = sa.select(sa.func.count()).select_from(recovery_codes)
         counted = await connection.scalar(live) or 0, await connection.scalar(codes) or 0
@@ -85,8 +86,8 @@ async def several(url: str, *, verified: bool) -> None:
         tenant = await new_tenant(database, slug)
         home = None if verified and slug == "globex" else tenant.organization.id
         async with database.write() as connection:
-            user = await user_repository.create_user(connection, ADA, "Ada", f"hash {number}", home_org_id=home)
-            await organization_repository.add_membership(connection, tenant.organization.id, user.id, Role.MEMBER)
+            user = await user_store.create_user(connection, ADA, "Ada", f"hash {number}", home_org_id=home)
+            await organization_store.add_membership(connection, tenant.organization.id, user.id, Role.MEMBER)
     await database.close()
 
 
@@ -97,7 +98,7 @@ async def changed(url: str) -> list[str]:
     slugs = []
     async with database.read() as connection:
         for slug in ("acme", "globex", "initech"):
-            user = await user_repository.find_in_organization(connection, ADA, slug)
+            user = await user_store.find_in_organization(connection, ADA, slug)
             if user is not None and await Passwords().matches(user.password_hash, PASSWORD):
                 slugs.append(slug)
     await database.close()

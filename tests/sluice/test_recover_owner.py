@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from chassis.auth.tables import access_tokens
 from chassis.db.database import Database
 from control.audit.tables import audit_events
-from control.identity import organization_repository
+from control.identity.organizations import organization_store
 from proto.identity import PrincipalKind, Role, hash_secret
 from tests.chassis.auth.tenants import new_tenant
 
@@ -23,11 +23,11 @@ async def founded(url: str, *, disabled: bool = False) -> str:
     await database.start()
     tenant = await new_tenant(database, "acme")
     async with database.write() as connection:
-        await organization_repository.revoke_token(connection, tenant.organization.id, tenant.token.id)
-        second = await organization_repository.create_principal(connection, PrincipalKind.USER, "Second")
-        await organization_repository.add_membership(connection, tenant.organization.id, second.id, Role.OWNER)
+        await organization_store.revoke_token(connection, tenant.organization.id, tenant.token.id)
+        second = await organization_store.create_principal(connection, PrincipalKind.USER, "Second")
+        await organization_store.add_membership(connection, tenant.organization.id, second.id, Role.OWNER)
         if disabled:
-            await organization_repository.disable_principal(connection, tenant.owner_id)
+            await organization_store.disable_principal(connection, tenant.owner_id)
     await database.close()
     return second.id if disabled else tenant.owner_id
 

@@ -13,10 +13,10 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 
 from chassis.db.database import Database, migration_engine
-from control.identity import user_repository
-from control.identity.sso import connection_repository
+from control.identity.sso import connection_store
 from control.identity.sso.tables import Protocol
-from control.notify.channels import repository
+from control.identity.users import user_store
+from control.notify.channels import store
 from control.notify.channels.config import EmailConfig, Kind
 from control.notify.channels.tables import notification_channels
 from control.secrets.secret_box import KeyFile, KeyRing, SecretBox, key_id_of
@@ -40,17 +40,17 @@ async def fill(url: str, sealer: SecretBox) -> str:
     tenant = await new_tenant(database, "acme")
     async with database.write() as connection:
         for number in range(CHANNELS):
-            await repository.create(
+            await store.create(
                 connection, sealer, org_id=tenant.organization.id, project_id=None, name="x", kind=Kind.EMAIL,
                 config=EmailConfig([f"a{number}@example.org"]), enabled=True, created_by=tenant.owner_id,
             )  # fmt: skip
-        user = await user_repository.create_user(connection, "ada@example.org", "Ada", "hash", home_org_id=None)
+        user = await user_store.create_user(connection, "ada@example.org", "Ada", "hash", home_org_id=None)
         sealed = sealer.encrypt(b"totp", table="users", row=user.id, org="", column="totp_secret")
-        await user_repository.enroll_factor(connection, user.id, sealed)
+        await user_store.enroll_factor(connection, user.id, sealed)
         now = datetime.now(UTC)
-        new = connection_repository.new_connection(tenant.organization.id, Protocol.OIDC, now)
-        secret = connection_repository.encrypt_field(sealer, new, "oidc_client_secret", "s3cret")
-        await connection_repository.store(connection, None, replace(new, oidc_client_secret=secret), now)
+        new = connection_store.new_connection(tenant.organization.id, Protocol.OIDC, now)
+        secret = connection_store.encrypt_field(sealer, new, "oidc_client_secret", "s3cret")
+        await connection_store.store(connection, None, replace(new, oidc_client_secret=secret), now)
     await database.close()
     return str(user.id)
 
@@ -62,11 +62,11 @@ async def open_all(url: str, sealer: SecretBox) -> set[str]:
     async with database.read() as connection:
         rows = (await connection.execute(notification_channels.select())).all()
         org_id = rows[0].org_id
-        provider = await connection_repository.find_connection(connection, org_id, Protocol.OIDC)
+        provider = await connection_store.find_connection(connection, org_id, Protocol.OIDC)
     await database.close()
     assert provider is not None
-    assert connection_repository.decrypt_field(sealer, provider, "oidc_client_secret") == "s3cret"
-    opened = [repository.decrypt_config(sealer, row.org_id, row.id, Kind.EMAIL, bytes(row.config)) for row in rows]
+    assert connection_store.decrypt_field(sealer, provider, "oidc_client_secret") == "s3cret"
+    opened = [store.decrypt_config(sealer, row.org_id, row.id, Kind.EMAIL, bytes(row.config)) for row in rows]
     assert len(rows) == CHANNELS
     assert len({config.to[0] for config in opened if isinstance(config, EmailConfig)}) == CHANNELS
     return {key_id_of(bytes(row.config)) for row in rows} | {key_id_of(bytes(provider.oidc_client_secret or b""))}

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from aiohttp import web
@@ -15,21 +15,26 @@ from chassis.http.declaration import PageOf, declared_routes, route
 from chassis.http.route import Tag
 from chassis.http.validation import Issues
 from chassis.http.web import Route
-from control.approvals.policies import repository
-from control.approvals.policies.evaluation import PolicyQuery, rank_rules, reason, required_approvals
-from control.approvals.policies.model import (
+from control.approvals.policies import store
+from control.approvals.policies.rules import (
+    ACTION_GLOB_PATTERN,
+    ACTION_NAME_PATTERN,
     DEFAULT_TTL_MINUTES,
+    MAX_ACTION_LENGTH,
     MAX_APPROVERS,
     MAX_TTL_MINUTES,
     Effect,
+    PolicyQuery,
     RiskClass,
     Rule,
     Source,
+    decision_reason,
+    rank_rules,
+    required_approvals,
 )
-from control.approvals.policies.pattern import ACTION_GLOB_PATTERN, ACTION_NAME_PATTERN, MAX_LENGTH
+from control.approvals.policies.store import check_deciders, check_machines, resolve_project_id
 from control.approvals.policies.tables import MAX_TARGET_TYPE_LENGTH, approval_policies
-from control.approvals.policies.validation import check_deciders, check_machines, resolve_project_id
-from control.http.context import HandlerContext
+from control.http.context import HandlerContext, path_id
 from control.http.field_types import Name, Slug, Timestamp
 from control.routing.arguments import Transaction, control_arguments
 from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
@@ -48,12 +53,11 @@ NEW: Final = {
 _INVALID_BODY: Final = "The request body is not valid."
 _READ: Final = bearer(Scope.POLICIES_READ)
 _WRITE: Final = bearer(Scope.POLICIES_WRITE)
-B = TypeVar("B")
 
 ActionName = Annotated[
     str,
     Meta(
-        max_length=MAX_LENGTH,
+        max_length=MAX_ACTION_LENGTH,
         pattern=ACTION_NAME_PATTERN,
         description="Must be 2 to 8 lower-case segments joined by dots, such as `domain.verb`.",
     ),
@@ -61,7 +65,7 @@ ActionName = Annotated[
 ActionPattern = Annotated[
     str,
     Meta(
-        max_length=MAX_LENGTH,
+        max_length=MAX_ACTION_LENGTH,
         pattern=ACTION_GLOB_PATTERN,
         description="Must be an action; * matches one segment, a trailing ** one or more, ** alone every action.",
     ),
@@ -189,7 +193,7 @@ POLICIES: Final = Resource(
     Scope.POLICIES_READ,
     approval_policies.c.id,
     in_organization(approval_policies),
-    repository.SELECT_POLICIES,
+    store.SELECT_POLICIES,
     lambda row, _caller: shown_as(ApprovalPolicy, row),
 )
 
@@ -219,7 +223,7 @@ class Policies:
         project_id = await _run_check(transaction.connection, transaction.caller, body)
         values = msgspec.structs.asdict(body)
         del values["project_slug"]
-        policy_id = await repository.create(transaction.connection, transaction.caller.org_id, project_id, values)
+        policy_id = await store.create(transaction.connection, transaction.caller.org_id, project_id, values)
         return await _recorded(transaction, "policy.create", policy_id)
 
     @route("POST", PATH + "/dry-run", _READ, example={"action": "deploy.production", "targetType": "service"})
@@ -231,7 +235,7 @@ class Policies:
         Nothing is created and nobody is notified.
         """
         project_id = await _run_check(connection, caller, body)
-        rules = await repository.list_enabled_rules(connection, caller.org_id, project_id)
+        rules = await store.list_enabled_rules(connection, caller.org_id, project_id)
         return _result(rank_rules(rules, PolicyQuery(body.action, body.target_type)))
 
     @route("GET", PATH + "/{policyId}", _READ)
@@ -251,7 +255,7 @@ class Policies:
         """
         await _run_check(transaction.connection, transaction.caller, body, policy_id)
         values = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not UNSET}
-        await repository.change(transaction.connection, transaction.caller.org_id, policy_id, values)
+        await store.change(transaction.connection, transaction.caller.org_id, policy_id, values)
         return await _recorded(transaction, "policy.update", policy_id)
 
     @route("DELETE", PATH + "/{policyId}", _WRITE)
@@ -265,15 +269,18 @@ class Policies:
         await transaction.record("policy.delete", policy_id, {"name": policy.name})
 
     async def _read_body(self, request: web.Request, type_: type[Any]) -> Any:
-        """The body. Raises BadRequest with all issues: if the types have any, also those that need the database.
-        Without issues, the transaction runs the check.
+        """The body, once the policy in the path exists. Raises NotFound; BadRequest with all issues: if the types have
+        any, also those that need the database. Without issues, the transaction runs the check.
         """
-        issues = Issues()
+        issues, policy_id = Issues(), request.match_info.get("policyId", "")
+        if policy_id:
+            async with self.context.database.read() as connection:
+                await POLICIES.show(connection, authorization_context(request), path_id(request, "policyId"))
         body = await self.context.read_partial_body(request, type_, _PLACEHOLDERS[type_], issues)
         if issues and body is not None:
             org_id = authorization_context(request).org_id
             async with self.context.database.read() as connection:
-                await _check(connection, org_id, body, request.match_info.get("policyId", ""), issues)
+                await _check(connection, org_id, body, policy_id, issues)
         issues.raise_if_any(_INVALID_BODY)
         return body
 
@@ -313,27 +320,18 @@ async def _check(
     if isinstance(body, NewPolicy):
         await check_machines(connection, org_id, body.machine_approver_ids, body.approver_roles, issues)
         return await resolve_project_id(connection, org_id, body.project_slug, "body.projectSlug", issues)
-    roles = None if body.approver_roles is UNSET else body.approver_roles
-    machines = None if body.machine_approver_ids is UNSET else body.machine_approver_ids
-    await check_deciders(connection, org_id, policy_id, roles, machines, issues)
+    await check_deciders(connection, org_id, policy_id, body.approver_roles, body.machine_approver_ids, issues)
     return None
 
 
 def _result(ranked: list[Rule]) -> DryRunResult:
     """The decision of the first rule."""
-    first = ranked[0]
-    return DryRunResult(
-        decision=first.effect,
-        risk_class=first.risk_class,
-        reason=reason(first),
-        min_approvers=required_approvals(first),
-        policy_source=first.source,
-        policy_id=first.policy_id,
-        approver_roles=[*first.approver_roles],
-        machine_approver_ids=[*first.machine_approver_ids],
-        ttl_minutes=first.ttl_minutes,
-        matching=[
-            MatchingRule(rule.policy_id, rule.name, rule.source, rule.action_pattern, rule.target_type, rule.effect)
-            for rule in ranked
-        ],
+    return shown_as(
+        DryRunResult,
+        ranked[0],
+        decision=ranked[0].effect,
+        reason=decision_reason(ranked[0]),
+        min_approvers=required_approvals(ranked[0]),
+        policy_source=ranked[0].source,
+        matching=[shown_as(MatchingRule, rule, policy_source=rule.source) for rule in ranked],
     )

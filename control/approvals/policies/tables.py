@@ -6,8 +6,7 @@ import sqlalchemy as sa
 
 from chassis.auth.tables import metadata
 from chassis.db.database import UtcTime, enum_check, text
-from control.approvals.policies.model import MAX_APPROVERS, MAX_TTL_MINUTES, Effect, RiskClass
-from control.approvals.policies.pattern import MAX_LENGTH
+from control.approvals.policies.rules import MAX_ACTION_LENGTH, MAX_APPROVERS, MAX_TTL_MINUTES, Effect, RiskClass
 from proto.identity import MAX_NAME_LENGTH
 
 MAX_TARGET_TYPE_LENGTH: Final = 120
@@ -20,7 +19,7 @@ approval_policies: Final = sa.Table(
     sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
     sa.Column("project_id", sa.BigInteger, sa.ForeignKey("projects.id")),  # NULL: of the organization
     sa.Column("name", text(MAX_NAME_LENGTH), nullable=False),
-    sa.Column("action_pattern", text(MAX_LENGTH), nullable=False),
+    sa.Column("action_pattern", text(MAX_ACTION_LENGTH), nullable=False),
     sa.Column("target_type", text(MAX_TARGET_TYPE_LENGTH)),  # NULL: of any type
     sa.Column("effect", text(8), nullable=False),
     sa.Column("risk_class", text(16), nullable=False),

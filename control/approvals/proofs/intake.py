@@ -1,6 +1,7 @@
-"""A submission as a bundle: its signature is verified before a byte of its payload is parsed. What is kept of a parsed
-bundle is small (`control.approvals.proofs.submitted`): parsed, 4 MiB take up to a hundred, and a submission may wait for the
-database.
+"""A submission as a bundle: its signature is verified before a byte of its payload is parsed.
+
+A parsed bundle of 4 MiB takes up to 100 MiB, and a submission may wait for the database. Only what is stored and
+compared is kept of it (`references.SubmittedBundle`).
 """
 
 import asyncio
@@ -18,14 +19,13 @@ from chassis.errors import BadRequest, Issue, PayloadTooLarge, RateLimited, Serv
 from chassis.http.body import read_body, require_media_type
 from chassis.http.route import JSON_TYPE
 from chassis.http.validation import MAX_EXPLAINED_BYTES, Issues, decode_json
-from control.approvals.proofs.model import IssuerKey, KeyStatus
-from control.approvals.proofs.submitted import PAYLOAD_PATH, SubmittedBundle, summarize
+from control.approvals.proofs.references import PAYLOAD_PATH, SubmittedBundle, summarize
+from control.approvals.proofs.tables import IssuerKey, KeyStatus
 from proto.proofs import dsse, reading
 from proto.proofs.bundle import Issuer, ProofBundle, Statement
-from proto.proofs.dsse import InvalidEnvelope, PublicKey
-from proto.proofs.faults import find_faults
+from proto.proofs.dsse import InvalidEnvelope
+from proto.proofs.reading import KeyValidity, find_distrust, find_faults
 from proto.proofs.semantics import LEDGER, Finding, Severity, check_payload, most_severe, within
-from proto.proofs.trust import find_distrust
 from proto.rfc3339 import parse_rfc3339
 
 T = TypeVar("T")
@@ -55,13 +55,6 @@ class ReceivedBody(NamedTuple):
 
     raw: bytes
     media_type: str
-
-
-class KnownKey(NamedTuple):
-    """A key of an issuer, ready to verify with."""
-
-    issuer_key: IssuerKey
-    public_key: PublicKey
 
 
 class ParsedBundle(NamedTuple):
@@ -95,7 +88,10 @@ class Intake:
             nonlocal held
             self._received[principal_id] += size - held
             held = size
-            self._check_received(principal_id)
+            if self._received[principal_id] > MAX_RECEIVED_OF_PRINCIPAL:
+                raise RateLimited("Too many large proof bundles are handed in at once.", 1)
+            if self._received.total() > MAX_RECEIVED:
+                raise ServiceUnavailable("Too many large proof bundles are handed in at once; retry later.")
 
         try:
             raw = await read_body(
@@ -107,13 +103,7 @@ class Intake:
             if not self._received[principal_id]:
                 del self._received[principal_id]
 
-    def _check_received(self, principal_id: str) -> None:
-        if self._received[principal_id] > MAX_RECEIVED_OF_PRINCIPAL:
-            raise RateLimited("Too many large proof bundles are handed in at once.", 1)
-        if self._received.total() > MAX_RECEIVED:
-            raise ServiceUnavailable("Too many large proof bundles are handed in at once; retry later.")
-
-    async def read(self, received: ReceivedBody, keys: Sequence[KnownKey], now: datetime) -> SubmittedBundle:
+    async def read(self, received: ReceivedBody, keys: Sequence[IssuerKey], now: datetime) -> SubmittedBundle:
         """Raises BadRequest, with an issue for each fault, and PayloadTooLarge."""
         return await self._beside_the_loop(received, read_submission, received, keys, now)
 
@@ -129,12 +119,7 @@ class Intake:
             return await asyncio.to_thread(work, *arguments)
 
 
-def load_keys(keys: Sequence[IssuerKey]) -> list[KnownKey]:
-    """Keys that were checked when they were stored."""
-    return [KnownKey(one, dsse.load_public_key(one.public_key.encode())) for one in keys]
-
-
-def read_submission(received: ReceivedBody, keys: Sequence[KnownKey], now: datetime) -> SubmittedBundle:
+def read_submission(received: ReceivedBody, keys: Sequence[IssuerKey], now: datetime) -> SubmittedBundle:
     """The bundle, checked. Raises BadRequest for a signature that does not count, for a wrong shape, for keys of JSON
     and ids of claims that are there twice; PayloadTooLarge for more than MAX_CONTAINERS objects and lists.
     """
@@ -145,7 +130,7 @@ def read_submission(received: ReceivedBody, keys: Sequence[KnownKey], now: datet
     return summarize(parsed.bundle, parsed.signer, contradictions, place)
 
 
-def _verify_and_parse(received: ReceivedBody, keys: Sequence[KnownKey], now: datetime) -> ParsedBundle:
+def _verify_and_parse(received: ReceivedBody, keys: Sequence[IssuerKey], now: datetime) -> ParsedBundle:
     """Of several keys that have signed, one that counts is enough."""
     payload_type = MEDIA_TYPES[received.media_type]
     _require_few_containers(received.raw)
@@ -156,9 +141,10 @@ def _verify_and_parse(received: ReceivedBody, keys: Sequence[KnownKey], now: dat
     except InvalidEnvelope as error:
         raise _refusal("body", str(error), "malformed") from error
     issues, parsed = Issues(), None
-    usable_first = sorted(keys, key=lambda known: known.issuer_key.status_at(now) is not KeyStatus.ACTIVE)
-    for at in dsse.find_signers(envelope, [(known.issuer_key.key_id, known.public_key) for known in usable_first]):
-        signer = usable_first[at].issuer_key
+    usable_first = sorted(keys, key=lambda key: key.status_at(now) is not KeyStatus.ACTIVE)
+    loaded = [(key.key_id, dsse.load_public_key(key.public_key.encode())) for key in usable_first]
+    for at in dsse.find_signers(envelope, loaded):
+        signer = usable_first[at]
         if parsed is None:
             _require_few_containers(envelope.payload)
             parsed = _parse(envelope.payload, envelope.payload_type, PAYLOAD_PATH)
@@ -175,7 +161,7 @@ def find_distrust_at(signer: IssuerKey, issuer: Issuer, issued_at: str, now: dat
     """Why the key does not count for a bundle: it must be valid when the bundle was issued, which is all that is known
     offline, and now.
     """
-    validity = signer.validity
+    validity = KeyValidity(signer.key_id, signer.issuer, signer.valid_from, signer.valid_until, signer.revoked_at)
     return find_distrust(validity, issuer, issued_at) or find_distrust(validity, issuer, issued_at, now)
 
 
@@ -189,7 +175,7 @@ def _check_receipt(parsed: ParsedBundle, now: datetime) -> Iterator[Finding]:
 
 
 def reparse(received: ReceivedBody) -> ParsedBundle:
-    """A stored bundle. Its signature, if it has one, was verified when it was handed in."""
+    """A stored bundle. Its signature, if it has one, was verified when it was submitted."""
     payload, payload_type = received.raw, MEDIA_TYPES[received.media_type]
     if payload_type is None:
         envelope = dsse.parse(payload)

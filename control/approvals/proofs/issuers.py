@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
+import sqlalchemy as sa
 from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from msgspec import UNSET
@@ -14,15 +15,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.id_generation import new_id
 from chassis.auth.model import AuthorizationContext
 from chassis.db.database import format_time, to_milliseconds
-from chassis.errors import NotFound
+from chassis.errors import Conflict, NotFound
 from chassis.http.access import authorization_context, bearer
 from chassis.http.declaration import Argument, declared_routes, route
 from chassis.http.route import Body, Tag, json_content
 from chassis.http.validation import Issues
 from chassis.http.web import Route
-from control.approvals.proofs import issuer_repository
-from control.approvals.proofs.model import IssuerKey, KeyAlgorithm
-from control.approvals.proofs.schemas import (
+from control.approvals.proofs.bodies import (
     IssuerKeyBody,
     IssuerKeyChange,
     IssuerKeyList,
@@ -30,13 +29,55 @@ from control.approvals.proofs.schemas import (
     NewIssuerKey,
     issuer_key_body,
 )
-from control.http.context import HandlerContext
-from control.http.path_ids import path_id
+from control.approvals.proofs.tables import IssuerKey, KeyAlgorithm, KeyStatus, proof_bundles, proof_issuer_keys
+from control.http.context import HandlerContext, path_id
 from control.http.time_input import parse_time
 from control.routing.arguments import Transaction, begin, control_arguments
 from proto.identity import Scope
 from proto.proofs import dsse
 from proto.proofs.dsse import InvalidKey, PublicKey
+
+MAX_ACTIVE_KEYS: Final = 50  # of an organization, neither revoked nor expired
+MAX_KEYS: Final = 1_000
+_ENDED: Final = frozenset({KeyStatus.EXPIRED, KeyStatus.REVOKED})
+
+
+async def create_key(connection: AsyncConnection, key: IssuerKey, now: datetime) -> None:
+    """Raises Conflict when the organization has MAX_ACTIVE_KEYS or MAX_KEYS, or one with this key id."""
+    known = await list_keys(connection, key.org_id)
+    if sum(one.status_at(now) not in _ENDED for one in known) >= MAX_ACTIVE_KEYS:
+        raise Conflict(
+            f"The organization has {MAX_ACTIVE_KEYS} issuer keys that are valid, the maximum. End one first."
+        )
+    if len(known) >= MAX_KEYS:
+        raise Conflict(f"The organization has {MAX_KEYS} issuer keys, the maximum. Delete one that is not used.")
+    if any(one.key_id == key.key_id for one in known):
+        raise Conflict("The organization has an issuer key with this keyId.")
+    if any(one.public_key == key.public_key for one in known):
+        raise Conflict("The organization has this issuer key, with another keyId.")
+    await connection.execute(proof_issuer_keys.insert().values(asdict(key) | {"algorithm": key.algorithm.value}))
+
+
+async def list_keys(connection: AsyncConnection, org_id: str) -> list[IssuerKey]:
+    """All keys of an organization, oldest first."""
+    columns = proof_issuer_keys.c
+    found = sa.select(proof_issuer_keys).where(columns.org_id == org_id).order_by(columns.id)
+    return [_key(row) for row in (await connection.execute(found)).mappings()]
+
+
+async def load_key(connection: AsyncConnection, org_id: str, key_id: str) -> IssuerKey:
+    """The organization's key with this id (not the key id that envelopes name). Raises NotFound."""
+    columns = proof_issuer_keys.c
+    found = sa.select(proof_issuer_keys).where(columns.org_id == org_id, columns.id == key_id)
+    row = (await connection.execute(found)).mappings().one_or_none()
+    if row is None:
+        raise NotFound
+    return _key(row)
+
+
+def _key(row: sa.RowMapping) -> IssuerKey:
+    return IssuerKey(**{**row, "algorithm": KeyAlgorithm(row["algorithm"])})
+
 
 _EXAMPLE: Final = {
     "issuer": "https://ci.example.com",
@@ -55,8 +96,8 @@ _WRITE: Final = bearer(Scope.KEYS_WRITE)
 
 @dataclass(frozen=True, slots=True)
 class ProofIssuers:
-    """Handlers of issuer keys, and their dependencies. Who reads proofs may read the keys. Changing them needs the
-    scope of keys, which administrators have: a token of a CI job that hands in bundles must not decide whose bundles
+    """Handlers of issuer keys, and their dependencies. A caller who reads proofs may read the keys. Changing them needs
+    the scope of keys, which administrators have: a token of a CI job that submits bundles must not decide whose bundles
     count.
     """
 
@@ -70,7 +111,7 @@ class ProofIssuers:
     @route("GET", PATH, _READ)
     async def list_proof_issuers(self, caller: AuthorizationContext, connection: AsyncConnection) -> IssuerKeyList:
         """List the keys, oldest first, also those that are expired or revoked."""
-        found = await issuer_repository.list_keys(connection, caller.org_id)
+        found = await list_keys(connection, caller.org_id)
         return IssuerKeyList([issuer_key_body(key, self.now()) for key in found])
 
     @route("POST", PATH, _WRITE, status=201, body=NEW, errors=(409,))
@@ -85,7 +126,7 @@ class ProofIssuers:
         body = await self.context.read_body(request, NewIssuerKey, issues)
         key = _new_key(body, caller, now, issues)
         async with begin(self.context, request) as transaction:
-            await issuer_repository.create(transaction.connection, key, now)
+            await create_key(transaction.connection, key, now)
             await _record(transaction, "proof_issuer.create", key)
         return issuer_key_body(key, now)
 
@@ -105,14 +146,14 @@ class ProofIssuers:
         until = None if body.valid_until is UNSET else parse_time(body.valid_until, "body.validUntil", issues)
         issues.raise_if_any("The request body is not valid.")
         async with begin(self.context, request) as transaction:
-            known = await _load(transaction.connection, known.org_id, known.id)
+            known = await load_key(transaction.connection, known.org_id, known.id)
             until = known.valid_until if body.valid_until is UNSET else until
             _check_order(known.valid_from, until, issues)
             issues.raise_if_any("The request body is not valid.")
-            name = known.name if body.name is UNSET else body.name
-            await issuer_repository.change(transaction.connection, known, name=name, valid_until=until)
-            changed = await _load(transaction.connection, known.org_id, known.id)
-            await _record(transaction, "proof_issuer.change", changed)
+            if known.revoked_at is not None:
+                raise Conflict("The issuer key is revoked.")
+            values = {"name": known.name if body.name is UNSET else body.name, "valid_until": until}
+            changed = await _update(transaction, known, "proof_issuer.change", values)
         return issuer_key_body(changed, self.now())
 
     @route("POST", ONE + "/revoke", _WRITE, errors=(409,), example={"reason": "The key was in a log."})
@@ -125,23 +166,29 @@ class ProofIssuers:
         whoever has stolen it could have signed them. 409 for a revoked key.
         """
         now = self.now()
-        known = await _load(transaction.connection, known.org_id, known.id)
-        await issuer_repository.revoke(transaction.connection, known, body.reason, now)
-        revoked = await _load(transaction.connection, known.org_id, known.id)
-        await _record(transaction, "proof_issuer.revoke", revoked)
-        return issuer_key_body(revoked, now)
+        known = await load_key(transaction.connection, known.org_id, known.id)
+        if known.revoked_at is not None:
+            raise Conflict("The issuer key is revoked already.")
+        values = {"revoked_at": now, "revocation_reason": body.reason}
+        return issuer_key_body(await _update(transaction, known, "proof_issuer.revoke", values), now)
 
     @route("DELETE", ONE, _WRITE, errors=(409,))
     async def delete_proof_issuer(self, known: IssuerKey, transaction: Transaction) -> None:
         """Delete a key that no bundle was verified with. 409 for one that was used, or is revoked."""
-        known = await _load(transaction.connection, known.org_id, known.id)
-        await issuer_repository.delete(transaction.connection, known)
+        connection = transaction.connection
+        known = await load_key(connection, known.org_id, known.id)
+        if known.revoked_at is not None:
+            raise Conflict("The key is revoked. It stays, so that nobody registers it again.")
+        used = sa.select(proof_bundles.c.id).where(proof_bundles.c.issuer_key_id == known.id).limit(1)
+        if await connection.scalar(used) is not None:
+            raise Conflict("Bundles were verified with this key. Revoke it instead.")
+        await connection.execute(proof_issuer_keys.delete().where(proof_issuer_keys.c.id == known.id))
         await _record(transaction, "proof_issuer.delete", known)
 
     async def _find(self, request: web.Request, _stack: AsyncExitStack) -> IssuerKey:
-        """The key in the path: 404 comes before 415. Raises NotFound."""
+        """The key in the path: 404 precedes the faults of a body. Raises NotFound."""
         async with self.context.database.read() as connection:
-            return await _load(connection, authorization_context(request).org_id, path_id(request, "issuerKeyId"))
+            return await load_key(connection, authorization_context(request).org_id, path_id(request, "issuerKeyId"))
 
 
 def _new_key(body: NewIssuerKey, caller: AuthorizationContext, now: datetime, issues: Issues) -> IssuerKey:
@@ -183,12 +230,14 @@ def _check_order(valid_from: datetime, valid_until: datetime | None, issues: Iss
         issues.add("body.validUntil", "Must be later than validFrom.", "range")
 
 
-async def _load(connection: AsyncConnection, org_id: str, key_id: str) -> IssuerKey:
-    """Raises NotFound."""
-    found = await issuer_repository.find(connection, org_id, key_id)
-    if found is None:
-        raise NotFound
-    return found
+async def _update(transaction: Transaction, key: IssuerKey, action: str, values: dict[str, Any]) -> IssuerKey:
+    """The key with these values."""
+    await transaction.connection.execute(
+        proof_issuer_keys.update().where(proof_issuer_keys.c.id == key.id).values(values)
+    )
+    changed = await load_key(transaction.connection, key.org_id, key.id)
+    await _record(transaction, action, changed)
+    return changed
 
 
 async def _record(transaction: Transaction, action: str, key: IssuerKey) -> None:

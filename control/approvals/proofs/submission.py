@@ -1,92 +1,100 @@
-"""Hands bundles in: `POST .../proof-bundles` and `.../proof-bundles/validate`. The path is in `control.approvals.proofs`."""
+"""`POST .../proof-bundles` and `.../proof-bundles/validate`: submit a bundle, or check one."""
 
 import hashlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from typing import Any, Final
 
+import msgspec
+import sqlalchemy as sa
 from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.id_generation import new_id
 from chassis.auth.model import AuthorizationContext
 from chassis.db.database import to_milliseconds
-from chassis.errors import BadRequest, Issue
-from chassis.http.access import authorization_context, bearer
-from chassis.http.route import JSON_TYPE, Body, Operation, ResponseSpec, Tag, json_content
+from chassis.errors import BadRequest, Issue, NotFound
+from chassis.http.access import bearer
+from chassis.http.declaration import Created, declared_routes, route
+from chassis.http.route import JSON_TYPE, Body, Tag
 from chassis.http.validation import Issues
-from chassis.http.web import Route, json_response, request_id
-from control.approvals.proofs import cross_checks, examples, issue_lookup, issuer_repository, repository
+from chassis.http.web import Route
+from control.approvals.proofs import examples, issuers, references, store
+from control.approvals.proofs.bodies import (
+    BundleLinks,
+    FindingBody,
+    ProofBundleRecord,
+    ValidationResult,
+    finding_bodies,
+    signature_body,
+    summary_body,
+)
 from control.approvals.proofs.intake import (
     INVALID,
     MEDIA_TYPES,
     Intake,
     ReceivedBody,
     find_distrust_at,
-    load_keys,
 )
-from control.approvals.proofs.model import IssuerKey, Link, Origin, StoredBundle
-from control.approvals.proofs.records import key_of, load_record, project_of
-from control.approvals.proofs.schemas import (
-    FindingBody,
-    ProofBundleRecord,
-    ValidationResult,
-    finding_bodies,
-    record_body,
-    signature_body,
-)
-from control.approvals.proofs.submitted import SubmittedBundle
-from control.audit.record import record
+from control.approvals.proofs.references import SubmittedBundle
+from control.approvals.proofs.tables import IssuerKey, LinkKind
 from control.http.context import HandlerContext
 from control.http.request_slots import RequestSlots
+from control.routing.arguments import Transaction, begin, control_arguments
 from proto.identity import Scope
 from proto.proofs import dsse
 from proto.proofs.bundle import ProofBundle, Statement
 from proto.proofs.semantics import Finding, Severity, most_severe, within
 
+
+def project_of(caller: AuthorizationContext) -> tuple[int, str]:
+    """Id and slug of the project in the path."""
+    if caller.project_id is None or caller.project_slug is None:
+        raise NotFound
+    return caller.project_id, caller.project_slug
+
+
+async def load_record(connection: AsyncConnection, stored: sa.Row[Any], now: datetime) -> ProofBundleRecord:
+    """A stored bundle with its findings and links, without its claims."""
+    signer_id = stored.issuer_key_id
+    findings, links = await store.read_findings(connection, stored.id), await store.list_links(connection, stored.id)
+    return summary_body(
+        ProofBundleRecord,
+        stored,
+        None if signer_id is None else await issuers.load_key(connection, stored.org_id, signer_id),
+        now,
+        errors=finding_bodies(findings, Severity.ERROR),
+        warnings=finding_bodies(findings, Severity.WARNING),
+        links=BundleLinks(
+            stored.issue_id,
+            [link.target for link in links if link.kind is LinkKind.APPROVAL_REQUEST],
+            [link.target for link in links if link.kind is LinkKind.TRACE],
+        ),
+    )
+
+
 TAG: Final = Tag("proof-bundles", "Signed records about code changes, with claims and evidence (specification 2.8).")
 _FORMS: Final = "At most 4 MiB. A bundle, an in-toto Statement with one, or a DSSE envelope with either of them."
-SUBMIT: Final = Operation(
-    "submitProofBundle",
-    TAG,
-    (
-        ResponseSpec("The bundle was stored.", json_content(ProofBundleRecord), 201),
-        ResponseSpec("The same bytes were stored before.", json_content(ProofBundleRecord)),
-    ),
-    body=Body(
-        {
-            JSON_TYPE: ProofBundle,
-            dsse.BUNDLE_TYPE: ProofBundle,
-            dsse.STATEMENT_MEDIA_TYPE: Statement,
-            dsse.ENVELOPE_TYPE: dsse.EnvelopeBody,
-        },
-        _FORMS,
-        example=examples.BUNDLE,
-        examples={dsse.STATEMENT_MEDIA_TYPE: examples.STATEMENT, dsse.ENVELOPE_TYPE: examples.ENVELOPE},
-    ),
-    error_statuses=(409,),
+BUNDLE: Final = Body(
+    {
+        JSON_TYPE: ProofBundle,
+        dsse.BUNDLE_TYPE: ProofBundle,
+        dsse.STATEMENT_MEDIA_TYPE: Statement,
+        dsse.ENVELOPE_TYPE: dsse.EnvelopeBody,
+    },
+    _FORMS,
+    example=examples.BUNDLE,
+    examples={dsse.STATEMENT_MEDIA_TYPE: examples.STATEMENT, dsse.ENVELOPE_TYPE: examples.ENVELOPE},
 )
-VALIDATE: Final = Operation(
-    "validateProofBundle",
-    TAG,
-    (ResponseSpec("What handing it in would find.", json_content(ValidationResult)),),
-    body=Body(dict.fromkeys(MEDIA_TYPES), f"{_FORMS} Also one whose shape is wrong."),
-)
-
-
-class _Findings(NamedTuple):
-    """What is stored with a bundle besides its bytes."""
-
-    issue_id: str | None
-    links: list[Link]
-    findings: list[Finding]
+ANY_BUNDLE: Final = Body(dict.fromkeys(MEDIA_TYPES), f"{_FORMS} Also one whose shape is wrong.")
+PATH: Final = "/orgs/{orgSlug}/projects/{projectSlug}/proof-bundles"
 
 
 @dataclass(frozen=True, slots=True)
 class ProofSubmission:
-    """Handlers of what is handed in. `max_bytes`: of the bundles of an organization; 0: no limit."""
+    """Handlers of submitted bundles. `max_bytes`: of the bundles of an organization; 0: no limit."""
 
     context: HandlerContext
     intake: Intake
@@ -95,15 +103,13 @@ class ProofSubmission:
     now: Callable[[], datetime] = lambda: to_milliseconds(datetime.now(UTC))
 
     def routes(self) -> list[Route]:
-        """Every route of this resource with its scope."""
-        path = "/orgs/{orgSlug}/projects/{projectSlug}/proof-bundles"
-        either = bearer(Scope.PROOFS_READ, Scope.PROOFS_WRITE)
-        return [
-            Route("POST", path, self.submit, bearer(Scope.PROOFS_WRITE), operation=SUBMIT),
-            Route("POST", path + "/validate", self.validate, either, operation=VALIDATE),
-        ]
+        """Every route of this resource."""
+        return declared_routes(self, TAG, control_arguments(self.context))
 
-    async def submit(self, request: web.Request) -> web.StreamResponse:
+    @route("POST", PATH, bearer(Scope.PROOFS_WRITE), body=BUNDLE, errors=(409,))
+    async def submit_proof_bundle(
+        self, request: web.Request, caller: AuthorizationContext
+    ) -> Created[ProofBundleRecord] | ProofBundleRecord:
         """Hand in a bundle.
 
         A DSSE envelope is verified with the keys at `/orgs/{orgSlug}/proof-issuers` before its payload is parsed; 400
@@ -112,44 +118,50 @@ class ProofSubmission:
         answer 200; the same `bundleId` with other bytes 409. An unsigned bundle never takes the `bundleId` of a
         verified one; a verified bundle takes that of an unsigned one, which is kept and found with `verified=false`.
         """
-        caller, now = authorization_context(request), self.now()
-        project_id, slug = project_of(caller)
+        now, (project_id, slug) = self.now(), project_of(caller)
         async with self._received(request, caller) as received:
             digest = hashlib.sha256(received.raw).digest()
             async with self.context.database.read() as connection:
-                keys = await issuer_repository.list_keys(connection, caller.org_id)
-                known = await repository.find_by_digest(connection, project_id, digest, received.media_type)
+                keys = await issuers.list_keys(connection, caller.org_id)
+                known = await store.find_by_digest(connection, project_id, digest, received.media_type)
                 if known is not None:
-                    return json_response(await load_record(connection, known, keys, now))
-            read = await self.intake.read(received, load_keys(keys), now)
+                    return await load_record(connection, known, now)
+            read = await self.intake.read(received, keys, now)
             _require_subject(read, caller.org_slug, slug)
-            origin = Origin(
-                caller.org_id, project_id, caller.principal_id, now, received.media_type, digest, len(received.raw)
-            )
-            return await self._store(request, read, origin, received.raw)
+            origin = {
+                "org_id": caller.org_id,
+                "project_id": project_id,
+                "submitted_by": caller.principal_id,
+                "received_at": now,
+                "media_type": received.media_type,
+                "digest": digest,
+                "size": len(received.raw),
+                "body": received.raw,
+            }
+            return await self._store(request, read, origin, now)
 
-    async def validate(self, request: web.Request) -> web.StreamResponse:
+    @route("POST", PATH + "/validate", bearer(Scope.PROOFS_READ, Scope.PROOFS_WRITE), body=ANY_BUNDLE)
+    async def validate_proof_bundle(self, request: web.Request, caller: AuthorizationContext) -> ValidationResult:
         """Check a bundle and store nothing.
 
         The findings are those of `submitProofBundle`. Whatever is wrong with the bundle, the answer is 200 and `valid`
         false. The signature of an envelope must count, or nothing else is looked at. Whether the `bundleId` is free is
         not looked at.
         """
-        caller, now = authorization_context(request), self.now()
-        _, slug = project_of(caller)
+        now, (_, slug) = self.now(), project_of(caller)
         async with self._received(request, caller) as received:
             async with self.context.database.read() as connection:
-                keys = await issuer_repository.list_keys(connection, caller.org_id)
+                keys = await issuers.list_keys(connection, caller.org_id)
             try:
-                read = await self.intake.read(received, load_keys(keys), now)
+                read = await self.intake.read(received, keys, now)
                 _require_subject(read, caller.org_slug, slug)
             except BadRequest as error:
-                return json_response(_refused(error))
+                faults = [FindingBody(one.path, one.message, one.code) for one in error.details or ()]
+                return ValidationResult(False, None, faults, [])
             async with self.context.database.read() as connection:
-                found = await _find(connection, caller, read, now)
-        errors = finding_bodies(found.findings, Severity.ERROR)
-        warnings = finding_bodies(found.findings, Severity.WARNING)
-        return json_response(ValidationResult(not errors, signature_body(read.signer, now), errors, warnings))
+                _, findings = await _compare(connection, caller, read, now)
+        errors, warnings = (finding_bodies(findings, severity) for severity in (Severity.ERROR, Severity.WARNING))
+        return ValidationResult(not errors, signature_body(read.signer, now), errors, warnings)
 
     @asynccontextmanager
     async def _received(self, request: web.Request, caller: AuthorizationContext) -> AsyncIterator[ReceivedBody]:
@@ -159,60 +171,60 @@ class ProofSubmission:
             yield received
 
     async def _store(
-        self, request: web.Request, read: SubmittedBundle, origin: Origin, raw: bytes
-    ) -> web.StreamResponse:
-        now = origin.received_at
-        async with self.context.write_transaction(request) as (connection, caller):
-            keys = await issuer_repository.list_keys(connection, caller.org_id)
-            _require_signer(read, keys, now)
-            found = await _find(connection, caller, read, now)
-            stored = _stored(read, origin, found)
-            known = await repository.create(connection, stored, raw, found.findings, found.links, self.max_bytes)
-            if known is not None:
-                return json_response(await load_record(connection, known, keys, now))
-            await _record_audit(connection, request, caller, stored)
-        key = key_of(stored, keys)
-        return json_response(record_body(stored, key, found.findings, sorted(found.links), now), status=201)
+        self, request: web.Request, read: SubmittedBundle, origin: dict[str, Any], now: datetime
+    ) -> Created[ProofBundleRecord] | ProofBundleRecord:
+        """`origin`: the columns that say where the bundle comes from."""
+        async with begin(self.context, request) as transaction:
+            connection, caller = transaction.connection, transaction.caller
+            _require_signer(read, await issuers.list_keys(connection, caller.org_id), now)
+            issue_id, findings = await _compare(connection, caller, read, now)
+            columns = origin | {"issue_id": issue_id} | _columns(read, findings)
+            stored, is_new = await store.create(connection, columns, read.distinct_links, self.max_bytes)
+            record = await load_record(connection, stored, now)
+            if is_new:
+                await _record(transaction, stored)
+        return Created(record) if is_new else record
 
 
-async def _find(
+async def _compare(
     connection: AsyncConnection, caller: AuthorizationContext, read: SubmittedBundle, now: datetime
-) -> _Findings:
+) -> tuple[str | None, list[Finding]]:
+    """The id of the issue that the bundle is about, and where it contradicts itself or what is stored here."""
     project_id, slug = project_of(caller)
-    subject, links = read.subject, read.distinct_links
-    issue = await issue_lookup.find_subject(connection, project_id, slug, subject)
-    disagreements = cross_checks.check_issue(subject, issue, slug)
+    issue = await references.find_subject(connection, project_id, slug, read.bundle.subject)
+    disagreements = references.check_issue(read.bundle.subject, issue, slug)
     if Scope.APPROVALS_READ in caller.scopes:  # others learn nothing of approval requests
-        requests = await cross_checks.find_requests(connection, caller.org_id, links, now)
-        disagreements += cross_checks.check_approvals(read, requests)
+        requests = await references.find_requests(connection, caller.org_id, read.distinct_links, now)
+        disagreements += references.check_approvals(read, requests)
     findings = most_severe([*read.contradictions, *within(read.place, disagreements)])
-    return _Findings(None if issue is None else issue.id, links, findings)
+    return None if issue is None else issue.id, findings
 
 
-def _stored(read: SubmittedBundle, origin: Origin, found: _Findings) -> StoredBundle:
-    subject = read.subject
-    errors = sum(one.severity is Severity.ERROR for one in found.findings)
-    return StoredBundle(
-        id=new_id("prf"),
-        bundle_id=read.bundle_id,
-        origin=origin,
-        issuer_key_id=None if read.signer is None else read.signer.id,
-        key_id=None if read.signer is None else read.signer.key_id,
-        issued_at=read.issued_at,
-        issuer=_column_text(read.issuer.id),
-        tier=read.tier.value,
-        verdict=read.verdict.value,
-        billable=read.billable,
-        claims=len(read.links),
-        issue_id=found.issue_id,
-        issue_short_id=_column_text(subject.issue_short_id),
-        title=_column_text(subject.title),
-        run_id=_column_text(subject.run_id),
-        proposal_id=_column_text(subject.proposal_id),
-        commit=None if subject.commit is None else _column_text(subject.commit),
-        errors=errors,
-        warnings=len(found.findings) - errors,
-    )
+def _columns(read: SubmittedBundle, findings: list[Finding]) -> dict[str, Any]:
+    """What a bundle says, and what was found, by the columns of `proof_bundles`."""
+    bundle, subject = read.bundle, read.bundle.subject
+    errors = sum(one.severity is Severity.ERROR for one in findings)
+    return {
+        "id": new_id("prf"),
+        "bundle_id": bundle.bundle_id,
+        "is_verified": read.signer is not None,
+        "issuer_key_id": None if read.signer is None else read.signer.id,
+        "key_id": None if read.signer is None else read.signer.key_id,
+        "issued_at": bundle.issued_at,
+        "issuer": _column_text(bundle.issuer.id),
+        "tier": bundle.tier.value,
+        "verdict": bundle.verdict.value,
+        "billable": bundle.billable,
+        "claims": len(read.links),
+        "issue_short_id": _column_text(subject.issue_short_id),
+        "title": _column_text(subject.title),
+        "run_id": _column_text(subject.run_id),
+        "proposal_id": _column_text(subject.proposal_id),
+        "commit": None if subject.commit is None else _column_text(subject.commit),
+        "errors": errors,
+        "warnings": len(findings) - errors,
+        "findings": msgspec.json.encode(findings),
+    }
 
 
 def _column_text(text: str) -> str:
@@ -222,7 +234,7 @@ def _column_text(text: str) -> str:
 
 def _require_subject(read: SubmittedBundle, org_slug: str, project_slug: str) -> None:
     """Raises BadRequest for a bundle about another project."""
-    issues, subject = Issues(), read.subject
+    issues, subject = Issues(), read.bundle.subject
     for name, said, slug in (
         ("orgSlug", subject.org_slug, org_slug),
         ("projectSlug", subject.project_slug, project_slug),
@@ -237,22 +249,15 @@ def _require_signer(read: SubmittedBundle, keys: Sequence[IssuerKey], now: datet
     if read.signer is None:
         return
     current = next((one for one in keys if one.id == read.signer.id), None)
-    if current is None or find_distrust_at(current, read.issuer, read.issued_at, now) is not None:
+    if current is None or find_distrust_at(current, read.bundle.issuer, read.bundle.issued_at, now) is not None:
         message = "The key was revoked or changed while the bundle was handed in. Send it again."
         raise BadRequest(INVALID, [Issue("body.signatures", message, "not_verified")])
 
 
-def _refused(error: BadRequest) -> ValidationResult:
-    errors = [FindingBody(one.path, one.message, one.code) for one in error.details or ()]
-    return ValidationResult(False, None, errors, [])
-
-
-async def _record_audit(
-    connection: AsyncConnection, request: web.Request, caller: AuthorizationContext, stored: StoredBundle
-) -> None:
+async def _record(transaction: Transaction, stored: sa.Row[Any]) -> None:
     data = {
         "bundleId": stored.bundle_id,
-        "digest": stored.origin.digest.hex(),
+        "digest": bytes(stored.digest).hex(),
         "keyId": stored.key_id,
         "tier": stored.tier,
         "verdict": stored.verdict,
@@ -260,4 +265,4 @@ async def _record_audit(
         "issueId": stored.issue_id,
         "errors": stored.errors,
     }
-    await record(connection, caller, "proof.submit", stored.id, data, request_id(request))
+    await transaction.record("proof.submit", stored.id, data)

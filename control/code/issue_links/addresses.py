@@ -2,16 +2,13 @@
 
 import hashlib
 import re
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 OTHER: Final = "other"
 _DIGEST_LENGTH: Final = 32
 _HOST: Final = re.compile(r"https?://([^/?#:]+)(?::\d+)?([^?#]*)", re.IGNORECASE)
 _MAX_ID_LENGTH: Final = 200
-_GITHUB: Final = re.compile(r"/([^/]+/[^/]+)/(?:issues|pull|pulls)/(\d+)(?:/.*)?")
-_GITLAB: Final = re.compile(r"/([^/]+(?:/[^/]+)+?)/(?:-/)?(issues|merge_requests)/(\d+)(?:/.*)?")
-_LINEAR: Final = re.compile(r"/([^/]+)/issue/([A-Za-z][A-Za-z0-9]*-\d+)(?:/.*)?")
-_JIRA: Final = re.compile(r"(?:/.*)?/browse/([A-Za-z][A-Za-z0-9_]*-\d+)/?")
 
 
 class ExternalItem(NamedTuple):
@@ -19,6 +16,41 @@ class ExternalItem(NamedTuple):
 
     system: str
     external_id: str
+
+
+class _System(NamedTuple):
+    name: str
+    domain: str
+    path: re.Pattern[str]
+    read_id: Callable[[str, re.Match[str]], str]  # of the host and the path
+
+
+_SYSTEMS: Final = (
+    _System(
+        "github",
+        "github.com",
+        re.compile(r"/([^/]+/[^/]+)/(?:issues|pull|pulls)/(\d+)(?:/.*)?"),
+        lambda _, path: f"{path[1].lower()}#{path[2]}",
+    ),
+    _System(
+        "gitlab",
+        "gitlab.com",
+        re.compile(r"/([^/]+(?:/[^/]+)+?)/(?:-/)?(issues|merge_requests)/(\d+)(?:/.*)?"),
+        lambda _, path: f"{path[1]}{'#' if path[2] == 'issues' else '!'}{path[3]}",
+    ),
+    _System(
+        "linear",
+        "linear.app",
+        re.compile(r"/([^/]+)/issue/([A-Za-z][A-Za-z0-9]*-\d+)(?:/.*)?"),
+        lambda _, path: f"{path[1].lower()}/{path[2].upper()}",
+    ),
+    _System(
+        "jira",
+        "atlassian.net",
+        re.compile(r"(?:/.*)?/browse/([A-Za-z][A-Za-z0-9_]*-\d+)/?"),
+        lambda host, path: f"{host}/{path[1].upper()}",
+    ),
+)
 
 
 def identify(url: str) -> ExternalItem:
@@ -31,15 +63,11 @@ def identify(url: str) -> ExternalItem:
     """
     match = _HOST.match(url)
     host, path = (match[1].lower(), match[2]) if match else ("", "")
-    for system, domain, read in (
-        ("github", "github.com", _github),
-        ("gitlab", "gitlab.com", _gitlab),
-        ("linear", "linear.app", _linear),
-        ("jira", "atlassian.net", _jira),
-    ):
-        found = read(host, path) if host == domain or host.endswith(f".{domain}") else None
-        if found is not None and len(found) <= _MAX_ID_LENGTH:
-            return ExternalItem(system, found)
+    for system in _SYSTEMS:
+        found = system.path.fullmatch(path) if f".{host}".endswith(f".{system.domain}") else None
+        external_id = None if found is None else system.read_id(host, found)
+        if external_id is not None and len(external_id) <= _MAX_ID_LENGTH:
+            return ExternalItem(system.name, external_id)
     return ExternalItem(OTHER, digest(url))
 
 
@@ -59,26 +87,6 @@ def identify_again(item: ExternalItem, old_url: str, url: str) -> ExternalItem:
     if item.external_id != digest(old_url):
         return item
     return found if found.system == item.system else item._replace(external_id=digest(url))
-
-
-def _github(_host: str, path: str) -> str | None:
-    found = _GITHUB.fullmatch(path)
-    return None if found is None else f"{found[1].lower()}#{found[2]}"
-
-
-def _gitlab(_host: str, path: str) -> str | None:
-    found = _GITLAB.fullmatch(path)
-    return None if found is None else f"{found[1]}{'#' if found[2] == 'issues' else '!'}{found[3]}"
-
-
-def _linear(_host: str, path: str) -> str | None:
-    found = _LINEAR.fullmatch(path)
-    return None if found is None else f"{found[1].lower()}/{found[2].upper()}"
-
-
-def _jira(host: str, path: str) -> str | None:
-    found = _JIRA.fullmatch(path)
-    return None if found is None else f"{host}/{found[1].upper()}"
 
 
 def digest(url: str) -> str:

@@ -1,34 +1,30 @@
 """`/orgs/{orgSlug}/projects/{projectSlug}/issues/{issueId}/links`: list, create, change, delete."""
 
 from collections.abc import Callable
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 import sqlalchemy as sa
-from aiohttp import web
 from msgspec import UNSET, Meta, UnsetType
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthorizationContext
 from chassis.db.database import to_milliseconds
 from chassis.errors import NotFound
-from chassis.http.access import authorization_context, bearer
-from chassis.http.declaration import Argument, Created, PageOf, declared_routes, route
+from chassis.http.access import bearer
+from chassis.http.declaration import Created, PageOf, declared_routes, route
 from chassis.http.route import Tag
 from chassis.http.validation import Issues
 from chassis.http.web import Route
-from control.code.issue_links import repository
+from control.code.issue_links import store
 from control.code.issue_links.addresses import ExternalItem, identify_again, identify_named
-from control.code.issue_links.repository import IssuePlace, StoredLink
+from control.code.issue_links.store import IssuePlace, StoredLink
 from control.http.context import HandlerContext
-from control.http.field_types import Timestamp
-from control.http.path_ids import path_id
-from control.http.text_types import Url, line
-from control.http.url_input import check_url
+from control.http.field_types import Timestamp, Url, check_url, line
 from control.issues.lifecycle import add_activity
+from control.issues.store import find
 from control.issues.tables import (
     MAX_EXTERNAL_ID_LENGTH,
     MAX_LINK_TITLE_LENGTH,
@@ -96,10 +92,6 @@ class IssueLink(msgspec.Struct, frozen=True, rename="camel"):
     updated_at: Timestamp
 
 
-def _shown(row: Any, _caller: object = None) -> IssueLink:
-    return shown_as(IssueLink, row)
-
-
 LINKS: Final = Resource(
     "linkId",
     ids("lnk"),
@@ -107,7 +99,7 @@ LINKS: Final = Resource(
     issue_links.c.id,
     in_project(issue_links) & (issue_links.c.issue_id == sa.bindparam("issueId")),
     sa.select(issue_links),
-    _shown,
+    lambda row, _caller: shown_as(IssueLink, row),
 )
 
 
@@ -120,29 +112,30 @@ class IssueLinks:
 
     def routes(self) -> list[Route]:
         """Every route of this resource."""
-        place = {IssuePlace: Argument(self._find_place)}
-        return declared_routes(self, TAG, control_arguments(self.context, place))
+        return declared_routes(self, TAG, control_arguments(self.context))
 
     @route("GET", PATH, bearer(Scope.ISSUES_READ))
     async def list_issue_links(
-        self, _place: IssuePlace, caller: AuthorizationContext, page: PageReader
+        self, issue_id: str, caller: AuthorizationContext, page: PageReader
     ) -> PageOf[IssueLink]:
         """List the links of an issue, newest first."""
+        async with self.context.database.read() as connection:
+            await _require_issue(connection, caller, issue_id)
         return await page.of(LINKS, caller)
 
     @route("POST", PATH, _WRITE, errors=(409,), example={"url": "https://github.com/shop/checkout/issues/17"})
     async def create_issue_link(
-        self, place: IssuePlace, body: NewIssueLink, transaction: Transaction
+        self, issue_id: str, body: NewIssueLink, transaction: Transaction
     ) -> Created[IssueLink] | IssueLink:
         """Link an issue to an item of another system.
 
         200 with the link that there is if the issue has one to this item: it stays as it is. 409 at the maximum number
         of links.
         """
-        await _require_issue(transaction.connection, place)
-        link, is_new = await repository.create_link(
+        await _require_issue(transaction.connection, transaction.caller, issue_id)
+        link, is_new = await store.create_link(
             transaction.connection,
-            place,
+            _place(transaction, issue_id),
             identify_named(body.url, body.system, body.external_id),
             url=body.url,
             title=body.title,
@@ -152,11 +145,12 @@ class IssueLinks:
         )
         if is_new:
             await self._note(transaction, ActivityKind.LINK_ADDED, link)
-        return Created(_shown(link)) if is_new else _shown(link)
+        shown = shown_as(IssueLink, link)
+        return Created(shown) if is_new else shown
 
     @route("PATCH", PATH + "/{linkId}", _WRITE, errors=(409,), example={"state": "closed"})
     async def change_issue_link(
-        self, place: IssuePlace, link_id: str, body: IssueLinkChange, transaction: Transaction
+        self, issue_id: str, link_id: str, body: IssueLinkChange, transaction: Transaction
     ) -> IssueLink:
         """Change a link: its address, its title, the state of its item.
 
@@ -164,7 +158,8 @@ class IssueLinks:
         link was created. 409 if the issue has a link to that item.
         """
         values = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not UNSET}
-        known = await _require_link(transaction.connection, place, link_id)
+        place = _place(transaction, issue_id)
+        known = await store.get_link(transaction.connection, place, link_id)
         if body.url is not UNSET:
             old = ExternalItem(known.system, known.external_id)
             item = identify_again(old, known.url, body.url)
@@ -172,26 +167,16 @@ class IssueLinks:
             if item != old:
                 values["changed_at"] = None
         now = to_milliseconds(self.now())
-        changed = await repository.change_link(transaction.connection, place, link_id, values, now)
+        changed = await store.change_link(transaction.connection, place, link_id, values, now)
         await self._note(transaction, ActivityKind.LINK_CHANGED, changed)
-        return _shown(changed)
+        return shown_as(IssueLink, changed)
 
     @route("DELETE", PATH + "/{linkId}", _WRITE)
-    async def delete_issue_link(self, place: IssuePlace, link_id: str, transaction: Transaction) -> None:
+    async def delete_issue_link(self, issue_id: str, link_id: str, transaction: Transaction) -> None:
         """Delete a link."""
-        link = await _require_link(transaction.connection, place, link_id)
+        link = await store.get_link(transaction.connection, _place(transaction, issue_id), link_id)
         await LINKS.delete(transaction.connection, link_id)
         await self._note(transaction, ActivityKind.LINK_REMOVED, link)
-
-    async def _find_place(self, request: web.Request, _stack: AsyncExitStack) -> IssuePlace:
-        """The issue in the path, which exists, and its link: 404 comes before 415. Raises NotFound."""
-        caller = authorization_context(request)
-        place = IssuePlace(caller.org_id, caller.path_project_id, path_id(request, "issueId"))
-        async with self.context.database.read() as connection:
-            await _require_issue(connection, place)
-            if "linkId" in request.match_info:
-                await _require_link(connection, place, path_id(request, "linkId"))
-        return place
 
     async def _note(self, transaction: Transaction, kind: ActivityKind, link: StoredLink) -> None:
         """Record the change in the activity of the issue and in the audit log."""
@@ -201,15 +186,11 @@ class IssueLinks:
         await transaction.record(f"issue.{kind.value}", link.issue_id, data)
 
 
-async def _require_issue(connection: AsyncConnection, place: IssuePlace) -> None:
+async def _require_issue(connection: AsyncConnection, caller: AuthorizationContext, issue_id: str) -> None:
     """Raises NotFound."""
-    if not await repository.has_issue(connection, place):
+    if await find(connection, caller.path_project_id, issue_id) is None:
         raise NotFound
 
 
-async def _require_link(connection: AsyncConnection, place: IssuePlace, link_id: str) -> StoredLink:
-    """The link in the path. Raises NotFound."""
-    found = await repository.find_link(connection, place, link_id)
-    if found is None:
-        raise NotFound
-    return found
+def _place(transaction: Transaction, issue_id: str) -> IssuePlace:
+    return IssuePlace(transaction.caller.org_id, transaction.caller.path_project_id, issue_id)

@@ -1,4 +1,8 @@
-"""`/orgs/{orgSlug}/projects/{projectSlug}/source-maps`: upload, list, delete."""
+"""`/orgs/{orgSlug}/projects/{projectSlug}/source-maps`: upload, list, delete.
+
+Each upload may hold the memory of the largest body, so there are few places for them. A slow client keeps its place
+only while no other client waits for one.
+"""
 
 import asyncio
 import hashlib
@@ -22,12 +26,11 @@ from chassis.http.query import Query, line
 from chassis.http.route import JSON_TYPE, Body, Parameter, Tag
 from chassis.http.validation import Issues
 from chassis.http.web import Route
-from chassis.issues.tables import MAX_VERSION_LENGTH
-from chassis.source_maps.tables import MAX_PATH_LENGTH, source_maps
-from control.code.source_maps import repository
+from chassis.issues import MAX_VERSION_LENGTH
+from chassis.source_maps.store import MAX_PATH_LENGTH, source_maps
+from control.code.source_maps import store
 from control.code.source_maps.parser_process import SourceMapReader
-from control.code.source_maps.places import UploadPlaces
-from control.code.source_maps.repository import NewSourceMap, StoredSourceMap
+from control.code.source_maps.store import NewSourceMap
 from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
 from control.http.query_filters import line_filter
@@ -36,6 +39,79 @@ from control.routing.arguments import Transaction, begin, control_arguments
 from control.routing.resource import PageReader, Resource, ids, in_project, shown_as
 from proto.identity import Scope
 from proto.source_maps.frame_rewriting import url_path
+
+# While an upload waits for a place, the bodies that are being received must arrive at this rate, in bytes per second,
+# and may pause for so many seconds.
+WANTED_RATE: Final = 2**20
+MAX_PAUSE_S: Final = 10.0
+
+
+class UploadPlaces:
+    """`limit` places, taken in the order of arrival."""
+
+    def __init__(self, limit: int) -> None:
+        self._free = asyncio.Semaphore(limit)
+        self._waiting = 0
+        self._bodies: set[_Body] = set()
+
+    @asynccontextmanager
+    async def taken(self) -> AsyncIterator[None]:
+        """One of the places, for the time of an upload."""
+        self._waiting += 1
+        try:
+            if self._free.locked():
+                for body in self._bodies:
+                    body.hurry()
+            await self._free.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._free.release()
+
+    @asynccontextmanager
+    async def receiving(self, max_s: float) -> AsyncIterator[Callable[[int], None]]:
+        """The time in which the body of an upload with a place is received; to be called with the bytes received so
+        far. Raises TimeoutError after `max_s` seconds, and for a slow body whose place another upload waits for.
+        """
+        async with asyncio.timeout(max_s) as limit:
+            body = _Body(limit)
+            self._bodies.add(body)
+            try:
+                if self._waiting:
+                    body.hurry()
+                yield body.grow
+            finally:
+                self._bodies.remove(body)
+
+
+class _Body:
+    """A body that is being received. `limit` has begun."""
+
+    def __init__(self, limit: asyncio.Timeout) -> None:
+        self._limit = limit
+        self._end = limit.when() or 0.0
+        self._size = 0
+        self._deadline: float | None = None  # by the clock of the loop; None: no upload has waited yet
+
+    def hurry(self) -> None:
+        """Another upload waits for the place."""
+        if self._deadline is None:
+            self._set_deadline(asyncio.get_running_loop().time() + MAX_PAUSE_S)
+
+    def grow(self, size: int) -> None:
+        """So many bytes are received."""
+        more, self._size = size - self._size, size
+        if self._deadline is not None:
+            latest = asyncio.get_running_loop().time() + MAX_PAUSE_S
+            self._set_deadline(min(latest, self._deadline + more / WANTED_RATE))
+
+    def _set_deadline(self, deadline: float) -> None:
+        self._deadline = deadline
+        if not self._limit.expired():
+            self._limit.reschedule(min(self._end, deadline))
+
 
 MAX_MAP_BYTES: Final = 48 * 2**20
 MAX_RECEIVING: Final = 2  # at once, of all organizations, one of each: each may hold MAX_MAP_BYTES
@@ -104,7 +180,7 @@ MAPS: Final = Resource(
     Scope.RELEASES_READ,
     source_maps.c.id,
     in_project(source_maps),
-    repository.SELECT_MAPS,
+    store.SELECT_MAPS,
     _shown,
 )
 
@@ -150,9 +226,9 @@ class SourceMapHandlers:
             release, path = _target(request)
             digest = hashlib.sha256(raw).digest()
             async with self.context.database.read() as connection:
-                known = await repository.find_by_path(connection, caller.path_project_id, release, path)
+                known = await store.find_by_path(connection, caller.path_project_id, release, path)
             if known is not None and known.digest == digest:
-                return _uploaded(known, [])
+                return _uploaded(_shown(known), [])
             read = await self.reader.read(raw)
             del raw
             async with begin(self.context, request) as transaction:
@@ -168,10 +244,11 @@ class SourceMapHandlers:
                     read.content,
                     self.now(),
                 )
-                stored = await repository.store(transaction.connection, new, self.max_bytes)
-                removed = {"removedReleases": stored.removed_releases[:100]} if stored.removed_releases else {}
-                await _record(transaction, "source_map.upload", _shown(stored.source_map), removed)
-        return Created(_uploaded(stored.source_map, stored.removed_releases))
+                source_map_id, releases = await store.store(transaction.connection, new, self.max_bytes)
+                uploaded = await MAPS.show(transaction.connection, caller, source_map_id)
+                removed = {"removedReleases": releases[:100]} if releases else {}
+                await _record(transaction, "source_map.upload", uploaded, removed)
+        return Created(_uploaded(uploaded, releases))
 
     @asynccontextmanager
     async def _place(self, org_id: str) -> AsyncIterator[None]:
@@ -202,7 +279,7 @@ class SourceMapHandlers:
     async def delete_source_map(self, source_map_id: str, transaction: Transaction) -> None:
         """Delete a source map. Fingerprints that were computed with it stay."""
         found = await MAPS.show(transaction.connection, transaction.caller, source_map_id)
-        await repository.delete(transaction.connection, transaction.caller.path_project_id, source_map_id)
+        await store.delete(transaction.connection, transaction.caller.path_project_id, source_map_id)
         await _record(transaction, "source_map.delete", found, {})
 
 
@@ -225,8 +302,8 @@ def _target(request: web.Request) -> tuple[str, str]:
     return release, path
 
 
-def _uploaded(stored: StoredSourceMap, removed_releases: list[str]) -> UploadedSourceMap:
-    return UploadedSourceMap(**msgspec.structs.asdict(_shown(stored)), removed_releases=removed_releases)
+def _uploaded(shown: SourceMap, removed_releases: list[str]) -> UploadedSourceMap:
+    return UploadedSourceMap(**msgspec.structs.asdict(shown), removed_releases=removed_releases)
 
 
 async def _record(transaction: Transaction, action: str, shown: SourceMap, more: Mapping[str, object]) -> None:

@@ -1,8 +1,8 @@
 """Reads uploaded source maps in a process of its own, one at a time: a map may be made to take twenty times its size in
 memory and seconds of the interpreter. The process has limits of memory and time, and ends with the map.
 
-`python -m control.code.source_maps.parser_process` takes a map on standard input and answers with a `_Result` on standard
-output.
+`python -m control.code.source_maps.parser_process` takes a map on standard input and answers with a `_Result` on
+standard output.
 """
 
 import asyncio
@@ -15,9 +15,8 @@ import msgspec
 import structlog
 
 from chassis.errors import BadRequest, Issue, ServiceUnavailable
-from proto.source_maps.compact_map import MAX_LOADED_BYTES, CompactMap
+from proto.source_maps.compact_map import MAX_LOADED_BYTES, CompactMap, InvalidSourceMap
 from proto.source_maps.parsing import read_source_map
-from proto.source_maps.vlq import InvalidSourceMap
 
 MAX_PROCESS_BYTES: Final = 512 * 2**20  # address space of the process
 MAX_CPU_S: Final = 60

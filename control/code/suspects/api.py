@@ -1,31 +1,187 @@
-"""`/orgs/{orgSlug}/projects/{projectSlug}/issues/{issueId}/suspects`: show."""
+"""`/orgs/{orgSlug}/projects/{projectSlug}/issues/{issueId}/suspects`: show.
+
+The commits that may have caused an issue, and its stack trace, which is in ClickHouse.
+"""
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
+import sqlalchemy as sa
 from msgspec import Meta
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthorizationContext
-from chassis.clickhouse import ClickHouse, StoreError
+from chassis.clickhouse import ClickHouse, QueryLimits, StoreError
 from chassis.errors import NotFound, ServiceUnavailable
 from chassis.http.access import bearer
 from chassis.http.declaration import declared_routes, route
 from chassis.http.route import Tag
 from chassis.http.web import Route
 from chassis.source_maps.resolver import SourceMaps
-from control.code.commit_repository import StoredCommit
-from control.code.release_schemas import Commit
-from control.code.suspects.candidates import Candidates, SuspectedIssue, find_candidates, find_issue
-from control.code.suspects.ranking import MAX_FRAMES, Candidate, Suspect, rank
-from control.code.suspects.stack_trace import read_stack_trace
+from control.code.releases.bodies import Commit
+from control.code.suspects.rules import MAX_COMMITS, MAX_FRAMES, Candidate, Suspect, rank
 from control.http.context import HandlerContext
+from control.issues import store
+from control.issues.releases.order import load_order
+from control.issues.releases.tables import commits, release_commits, release_projects, releases
+from control.issues.store import in_chunks
+from control.issues.tables import IssueRecord
 from control.routing.arguments import control_arguments
 from control.routing.resource import shown_as
 from proto.identity import Scope
 from proto.stack_traces import SourceFrame, source_frames
+
+MAX_EARLIER_RELEASES: Final = 2_000  # of a project, the latest, among which the one before is found
+MAX_RECENT_RELEASES: Final = 50  # of a project, whose repositories are its own
+MAX_REPOSITORIES: Final = 20
+MAX_CHARACTERS: Final = 8_000_000  # of messages and paths that are held in memory at once
+_CHUNK: Final = 100  # commits that are loaded at once
+WINDOW: Final = timedelta(days=14)  # before the first occurrence
+
+
+class Candidates(NamedTuple):
+    """The commits, newest first; `of_release`: those of the release, else those of the time before. `complete`: no
+    commit was left out.
+    """
+
+    previous_release: str | None
+    of_release: bool
+    commits: list[sa.Row[Any]]
+    complete: bool
+
+
+async def find_candidates(connection: AsyncConnection, org_id: str, issue: IssueRecord) -> Candidates:
+    """Commits of the issue's first release that the one before does not have; without a release with commits, those
+    authored in WINDOW before the first occurrence, in repositories of the project.
+    """
+    previous: str | None = None
+    if issue.first_release is not None:
+        previous = await _previous_release(connection, issue.project_id, issue.first_release)
+        ids = await _of_release(connection, org_id, issue.first_release, previous)
+        if ids:
+            found = await _load(connection, ids[:MAX_COMMITS])
+            return Candidates(previous, True, found, len(found) == len(ids))
+    ids = await _of_time(connection, org_id, issue)
+    found = await _load(connection, ids[:MAX_COMMITS])
+    return Candidates(previous, False, found, len(found) == len(ids))
+
+
+async def _previous_release(connection: AsyncConnection, project_id: int, version: str) -> str | None:
+    """The latest release of the project that is earlier than this one."""
+    of_project = (
+        sa.select(releases.c.version)
+        .join_from(release_projects, releases, releases.c.id == release_projects.c.release_id)
+        .where(release_projects.c.project_id == project_id)
+        .order_by(release_projects.c.ordered_at.desc(), releases.c.id.desc())
+        .limit(MAX_EARLIER_RELEASES)
+    )
+    versions = list((await connection.execute(of_project)).scalars())
+    order = await load_order(connection, project_id, [*versions, version])
+    return order.latest(one for one in versions if order.is_later(version, one))
+
+
+async def _of_release(connection: AsyncConnection, org_id: str, version: str, previous: str | None) -> list[str]:
+    """Ids of commits, newest first; one more than are considered, if there are more."""
+
+    def named(name: str | None) -> sa.ScalarSelect[Any]:
+        return sa.select(releases.c.id).where(releases.c.org_id == org_id, releases.c.version == name).scalar_subquery()
+
+    before = release_commits.alias()
+    known = sa.exists().where(before.c.release_id == named(previous), before.c.commit_id == commits.c.id)
+    found = (
+        sa.select(commits.c.id)
+        .join_from(release_commits, commits, commits.c.id == release_commits.c.commit_id)
+        .where(release_commits.c.release_id == named(version), ~known)
+        .order_by(release_commits.c.position)
+        .limit(MAX_COMMITS + 1)
+    )
+    return list((await connection.execute(found)).scalars())
+
+
+async def _of_time(connection: AsyncConnection, org_id: str, issue: IssueRecord) -> list[str]:
+    """The same of the time before the issue."""
+    recent = (
+        sa.select(release_projects.c.release_id)
+        .where(release_projects.c.project_id == issue.project_id)
+        .order_by(release_projects.c.ordered_at.desc(), release_projects.c.release_id.desc())
+        .limit(MAX_RECENT_RELEASES)
+    )
+    of_recent = sa.select(release_commits.c.commit_id).where(release_commits.c.release_id.in_(recent))
+    names = sa.select(commits.c.repository).distinct().where(commits.c.id.in_(of_recent))
+    named = await connection.execute(names.order_by(commits.c.repository).limit(MAX_REPOSITORIES))
+    repositories = list(named.scalars())
+    if not repositories:
+        return []
+    found = sa.select(commits.c.id).where(
+        commits.c.org_id == org_id,
+        commits.c.repository.in_(repositories),
+        commits.c.authored_at >= issue.first_seen - WINDOW,
+        commits.c.authored_at <= issue.first_seen,
+    )
+    newest_first = found.order_by(commits.c.authored_at.desc(), commits.c.id.desc()).limit(MAX_COMMITS + 1)
+    return list((await connection.execute(newest_first)).scalars())
+
+
+async def _load(connection: AsyncConnection, ids: list[str]) -> list[sa.Row[Any]]:
+    """The commits in this order; fewer, if they are too large together."""
+    found: list[sa.Row[Any]] = []
+    room = MAX_CHARACTERS
+    for some in in_chunks(ids, _CHUNK):
+        rows = await connection.execute(sa.select(commits).where(commits.c.id.in_(some)))
+        by_id: dict[str, Any] = {row.id: row for row in rows}
+        for commit_id in some:
+            room -= len(by_id[commit_id].message) + sum(map(len, by_id[commit_id].files or ()))
+            if room < 0:
+                return found
+            found.append(by_id[commit_id])
+    return found
+
+
+LIMITS: Final = QueryLimits(max_seconds=10.0, max_memory_bytes=512 * 2**20, max_result_rows=1, max_threads=1)
+NEAR: Final = timedelta(hours=1)  # around the times of the issue, which are exact in milliseconds
+
+_SELECT: Final = (
+    "SELECT stacktrace, release FROM error_occurrences WHERE project_id = {project:UInt64}"
+    " AND hex(fingerprint) IN {fingerprints:Array(String)} AND stacktrace != ''"
+    " AND time >= fromUnixTimestamp64Milli({from:Int64}, 'UTC') AND time < fromUnixTimestamp64Milli({to:Int64}, 'UTC')"
+)
+_FIRST: Final = f"{_SELECT} ORDER BY time, batch_id, row LIMIT 1"
+_LAST: Final = f"{_SELECT} ORDER BY time DESC, batch_id DESC, row DESC LIMIT 1"
+
+
+class StackTrace(NamedTuple):
+    """A stack trace as it was sent, and the release that it is of; empty if it was not sent."""
+
+    text: str
+    release: str
+
+
+async def read_stack_trace(
+    clickhouse: ClickHouse, project_id: int, fingerprints: Iterable[bytes], first_seen: datetime, last_seen: datetime
+) -> StackTrace | None:
+    """The stack trace of an issue's first occurrence, with any of its fingerprints, else of its latest one; None if
+    neither is stored with one. Raises StoreError.
+    """
+    hashes = sorted(one.hex().upper() for one in fingerprints)
+    begin, end = first_seen, last_seen + timedelta(milliseconds=1)
+    for statement, since, until in ((_FIRST, begin, begin + NEAR), (_LAST, end - NEAR, end)):
+        parameters = {
+            "project": project_id,
+            "fingerprints": hashes,
+            "from": round(since.timestamp() * 1_000),
+            "to": round(until.timestamp() * 1_000),
+        }
+        rows = await clickhouse.query(statement, parameters, limits=LIMITS)
+        if rows:
+            text, release = rows[0]
+            return StackTrace(text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text), str(release))
+    return None
+
 
 NO_STORE: Final = "This process has no access to stack traces: it needs a ClickHouse server."
 NO_STACK_TRACE: Final = "No occurrence that is still stored has a stack trace."
@@ -97,19 +253,24 @@ class Suspects:
         top frames of the stack trace.
         """
         async with self.context.database.read() as connection:
-            issue = await find_issue(connection, caller.path_project_id, issue_id)
+            issue = await store.find(connection, caller.path_project_id, issue_id)
             if issue is None:
                 raise NotFound
+            linked = await store.find_fingerprints(connection, [issue_id])
             candidates = await find_candidates(connection, caller.org_id, issue)
-        frames, note = await self._read_frames(issue)
+        frames, note = await self._read_frames(issue, {issue.fingerprint, *linked.get(issue_id, ())})
         return await asyncio.to_thread(_suspects, issue, candidates, frames, note)
 
-    async def _read_frames(self, issue: SuspectedIssue) -> tuple[list[SourceFrame], str | None]:
+    async def _read_frames(
+        self, issue: IssueRecord, fingerprints: Iterable[bytes]
+    ) -> tuple[list[SourceFrame], str | None]:
         """The frames; without any, why. Raises ServiceUnavailable."""
         if self.clickhouse is None:
             return [], NO_STORE
         try:
-            found = await read_stack_trace(self.clickhouse, issue)
+            found = await read_stack_trace(
+                self.clickhouse, issue.project_id, fingerprints, issue.first_seen, issue.last_seen
+            )
         except StoreError as error:
             raise ServiceUnavailable("Stack traces are temporarily unavailable; retry later.") from error
         if found is None:
@@ -121,9 +282,7 @@ class Suspects:
         return frames, None if frames else NO_STACK_TRACE
 
 
-def _suspects(
-    issue: SuspectedIssue, candidates: Candidates, frames: list[SourceFrame], note: str | None
-) -> IssueSuspects:
+def _suspects(issue: IssueRecord, candidates: Candidates, frames: list[SourceFrame], note: str | None) -> IssueSuspects:
     by_position = dict(enumerate(candidates.commits))
     ranked = rank(frames, [_candidate(position, one) for position, one in by_position.items()])
     if note is None and not ranked:
@@ -140,19 +299,19 @@ def _suspects(
     )
 
 
-def _shown(suspect: Suspect, commit: StoredCommit) -> SuspectCommit:
+def _shown(suspect: Suspect, commit: Any) -> SuspectCommit:
     reasons = [
         SuspectReason(shown_as(StackFrame, reason.frame), reason.file, reason.rank) for reason in suspect.reasons
     ]
     return shown_as(SuspectCommit, commit, score=suspect.score, reasons=reasons)
 
 
-def _candidate(position: int, commit: StoredCommit) -> Candidate:
+def _candidate(position: int, commit: Any) -> Candidate:
     return Candidate(
         commit.repository,
         commit.sha,
         commit.message,
-        commit.files or (),
+        tuple(commit.files or ()),
         commit.authored_at,
         position,
         commit.files_truncated,

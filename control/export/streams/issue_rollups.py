@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.db.database import Database
-from chassis.issues.tables import issues
+from chassis.issues import issues
 from control.export.streams import arrow
 from control.export.streams.reader import MAX_ROWS, Batch, Scope, from_micros, to_micros
 from control.export.streams.schemas import ISSUE_ROLLUPS

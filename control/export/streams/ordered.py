@@ -13,8 +13,7 @@ from chassis.clickhouse.storage_order import Checkpoint, Position, StorageOrderR
 from chassis.clickhouse.storage_order_arrow import ArrowRows, OrderedArrowTable
 from control.export.streams import arrow
 from control.export.streams.reader import MAX_BYTES, MAX_ROWS, Batch, Scope, from_micros
-from control.export.streams.schema import StreamSchema
-from control.export.streams.schemas import ERROR_ESSENCES, INGEST_OUTCOMES
+from control.export.streams.schemas import ERROR_ESSENCES, INGEST_OUTCOMES, StreamSchema
 
 PAGE_BYTES: Final = 16 * 2**20
 MEMORY_BYTES: Final = 8 * PAGE_BYTES  # of the engine, for a page

@@ -1,11 +1,58 @@
-"""The columns of each stream. Only what is stored after scrubbing (the tier `stored`), by this list."""
+"""The schema of each stream: what is published, and what Parquet files and tables have. Only what is stored after
+scrubbing (the tier `stored`), by this list.
 
-from collections.abc import Mapping
+A change adds columns, which may be null, and a version. Nothing is removed or renamed, and no type changes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
 from control.export.model import Stream
-from control.export.streams.schema import ROW_ID, Column, ColumnType, StreamSchema
+
+
+class ColumnType(StrEnum):
+    """The type of a column. TIMESTAMP: UTC, in microseconds; JSON: text."""
+
+    STRING = "string"
+    INTEGER = "integer"  # 64 bits, signed
+    NUMBER = "number"  # a double
+    BOOLEAN = "boolean"
+    TIMESTAMP = "timestamp"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a stream. `since`: the version of the schema that added it."""
+
+    name: str
+    type: ColumnType
+    description: str
+    nullable: bool = False
+    since: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSchema:
+    """The columns of a stream, in their order. `table`: its name in a warehouse."""
+
+    stream: Stream
+    version: int
+    columns: tuple[Column, ...]
+
+    @property
+    def table(self) -> str:
+        return f"sluice_{self.stream.value.lower()}"
+
+    @property
+    def column_names(self) -> Sequence[str]:
+        return [column.name for column in self.columns]
+
+
+ROW_ID: Final = Column("row_id", ColumnType.STRING, "Identifies the row: merge by it where a row may arrive twice.")
+
 
 _S, _I, _N, _T = ColumnType.STRING, ColumnType.INTEGER, ColumnType.NUMBER, ColumnType.TIMESTAMP
 _PROJECT: Final = (

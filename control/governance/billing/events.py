@@ -9,7 +9,7 @@ names its subscription below `parent`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Generic, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -23,6 +23,7 @@ MAX_ITEMS: Final = 100  # of a subscription; the processor allows 20
 MAX_PRICES: Final = 40  # kept of a subscription
 MAX_TIME: Final = 253_402_300_799  # the end of the year 9999
 
+T = TypeVar("T")
 _Id = Annotated[str, Meta(pattern=rf"^[!-~]{{1,{MAX_PROCESSOR_ID_LENGTH}}}(?!\n)$")]
 _Price = Annotated[str, Meta(pattern=rf"^[ -~]{{1,{MAX_PRICE_LENGTH}}}(?!\n)$")]
 _Type = Annotated[str, Meta(pattern=r"^[a-z0-9_.]{1,100}(?!\n)$")]
@@ -90,32 +91,14 @@ class _Head(msgspec.Struct, frozen=True):
     type: _Type
 
 
-class _SubscriptionData(msgspec.Struct, frozen=True):
-    object: _Subscription
+class _Data(msgspec.Struct, Generic[T], frozen=True):
+    object: T
     previous_attributes: Any = None
 
 
-class _InvoiceData(msgspec.Struct, frozen=True):
-    object: _Invoice
-
-
-class _CheckoutData(msgspec.Struct, frozen=True):
-    object: _CheckoutSession
-
-
-class _SubscriptionEvent(msgspec.Struct, frozen=True):
+class _Event(msgspec.Struct, Generic[T], frozen=True):
     created: _Time
-    data: _SubscriptionData
-
-
-class _InvoiceEvent(msgspec.Struct, frozen=True):
-    created: _Time
-    data: _InvoiceData
-
-
-class _CheckoutEvent(msgspec.Struct, frozen=True):
-    created: _Time
-    data: _CheckoutData
+    data: _Data[T]
 
 
 _SUBSCRIPTION_EVENTS: Final = {
@@ -127,7 +110,6 @@ _SUBSCRIPTION_EVENTS: Final = {
 }
 _INVOICE_EVENTS: Final = {"invoice.paid": EventKind.PAID, "invoice.payment_failed": EventKind.FAILED}
 CHECKOUT_COMPLETED: Final = "checkout.session.completed"
-HANDLED_TYPES: Final = (*_SUBSCRIPTION_EVENTS, *_INVOICE_EVENTS, CHECKOUT_COMPLETED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +130,16 @@ def parse_event(body: bytes) -> PaymentEvent:
     """What a verified body says. Raises PayloadError."""
     head = decode(_Head, body, "of a payment")
     if head.type in _SUBSCRIPTION_EVENTS:
-        return _subscription_event(head, decode(_SubscriptionEvent, body, head.type))
+        return _subscription_event(head, decode(_Event[_Subscription], body, head.type))
     if head.type in _INVOICE_EVENTS:
-        return _invoice_event(head, decode(_InvoiceEvent, body, head.type))
+        return _invoice_event(head, decode(_Event[_Invoice], body, head.type))
     if head.type == CHECKOUT_COMPLETED:
-        session = decode(_CheckoutEvent, body, head.type).data.object
+        session = decode(_Event[_CheckoutSession], body, head.type).data.object
         return PaymentEvent(head.id, head.type, True, _id_of(session.customer), _id_of(session.subscription))
     return PaymentEvent(head.id, head.type, False)
 
 
-def _subscription_event(head: _Head, event: _SubscriptionEvent) -> PaymentEvent:
+def _subscription_event(head: _Head, event: _Event[_Subscription]) -> PaymentEvent:
     found, kind = event.data.object, _SUBSCRIPTION_EVENTS[head.type]
     after = SubscriptionState(
         found.status, _prices(found.items.data), _period_end(found.current_period_end, found.items.data)
@@ -186,7 +168,7 @@ def _state_before(after: SubscriptionState, previous_attributes: Any) -> Subscri
     return SubscriptionState(status, prices, period_end)
 
 
-def _invoice_event(head: _Head, event: _InvoiceEvent) -> PaymentEvent:
+def _invoice_event(head: _Head, event: _Event[_Invoice]) -> PaymentEvent:
     invoice = event.data.object
     subscription_id = _id_of(invoice.subscription)
     if subscription_id is None and invoice.parent is not None and invoice.parent.subscription_details is not None:

@@ -79,12 +79,12 @@ class History(msgspec.Struct, frozen=True, array_like=True):
     settled: Settled = Settled()
 
 
-class Outcome(NamedTuple):
-    """What holds for the organization. `subscription_id`: None if all have ended. `plan`: None if its price is unknown
+class CurrentSubscription(NamedTuple):
+    """What holds for the organization. `id`: None if all have ended. `plan`: None if its price is unknown
     or nothing was paid so far; then nothing is changed.
     """
 
-    subscription_id: str | None
+    id: str | None
     status: str
     plan: Plan | None
     period_end: int | None
@@ -101,7 +101,7 @@ def add_event(
     return _forget_oldest({**histories, subscription_id: history}, plans)
 
 
-def find_outcome(histories: Mapping[str, History], plans: Plans) -> Outcome | None:
+def find_current(histories: Mapping[str, History], plans: Plans) -> CurrentSubscription | None:
     """What holds, by subscriptions that have or had a price of a plan; None without one."""
     found = {name: _settle(history, plans) for name, history in histories.items()}
     ours = [(name, one, one.state) for name, one in found.items() if one.state is not None and one.is_ours]
@@ -110,13 +110,13 @@ def find_outcome(histories: Mapping[str, History], plans: Plans) -> Outcome | No
     granting = [(plan.rank, *each, plan) for each in live if (plan := plans.find(each[1].granted)) is not None]
     if granting:
         _, name, _, state, plan = max(granting, key=lambda each: (each[0], each[2].at, each[1]))
-        return Outcome(name, state.status, plan, state.period_end)
+        return CurrentSubscription(name, state.status, plan, state.period_end)
     if ended:
         _, last, state = max(ended, key=lambda each: (each[1].at, each[0]))
-        return Outcome(None, state.status, plans.free or plans.find(last.granted), state.period_end)
+        return CurrentSubscription(None, state.status, plans.free or plans.find(last.granted), state.period_end)
     if live:
         name, _, state = max(live, key=lambda each: (each[1].at, each[0]))
-        return Outcome(name, state.status, None, state.period_end)
+        return CurrentSubscription(name, state.status, None, state.period_end)
     return None
 
 

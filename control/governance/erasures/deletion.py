@@ -29,11 +29,10 @@ from chassis.errors import Forbidden
 from control.approvals.policies.tables import approval_policies
 from control.approvals.tables import OPEN, approval_requests
 from control.audit.record import Actor, record
-from control.identity.chat_links.repository import end_access
+from control.identity.chat_links import end_access
 from control.identity.directory.tables import scim_tokens
-from control.identity.project_key_repository import active_at
-from control.notify.channels.delivery_tables import State, deliveries
-from control.notify.channels.tables import notification_channels
+from control.identity.organizations.project_key_store import active_at
+from control.notify.channels.tables import State, deliveries, notification_channels
 from proto.identity import PrincipalKind, Role, hash_secret
 
 CHANNEL_DELETED: Final = "The channel was deleted."

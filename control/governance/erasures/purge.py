@@ -8,7 +8,7 @@ What each table keeps is listed in `docs/adr/022-erasure.md`.
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -27,14 +27,14 @@ from chassis.auth.tables import (
     refresh_tokens,
     sessions,
 )
-from chassis.changes.tables import change_events
+from chassis.changes import change_events
 from chassis.db.database import Database, DatabaseUnavailable
 from chassis.erasures import repository
 from chassis.erasures.repository import StoredErasure
 from chassis.erasures.tables import ErasureKind
-from chassis.issues.tables import issues
+from chassis.issues import issues
 from chassis.runtime.periodic import FailureLog, PeriodicTask
-from chassis.source_maps.tables import source_maps
+from chassis.source_maps.store import source_maps
 from control.approvals.policies.tables import approval_policies
 from control.approvals.proofs.tables import proof_bundles, proof_issuer_keys, proof_links, proof_usage
 from control.approvals.tables import approval_requests, approval_votes
@@ -47,8 +47,7 @@ from control.export.tables import (
     warehouse_sinks,
 )
 from control.governance.billing.tables import subscriptions
-from control.identity.anonymization import anonymize_orphans
-from control.identity.chat_links.tables import chat_link_codes, chat_links
+from control.identity.chat_links import chat_link_codes, chat_links
 from control.identity.directory.tables import (
     scim_group_members,
     scim_groups,
@@ -57,7 +56,6 @@ from control.identity.directory.tables import (
     scim_user_emails,
     scim_users,
 )
-from control.identity.login_code_repository import login_codes
 from control.identity.sso.tables import (
     sso_assertions,
     sso_connections,
@@ -68,10 +66,11 @@ from control.identity.sso.tables import (
     sso_logins,
     sso_settings,
 )
-from control.identity.user_repository import leave_home
-from control.inbound.chat.tables import chat_updates
+from control.identity.users.login_store import login_codes
+from control.identity.users.user_store import anonymize_orphans, leave_home
+from control.inbound.chat.update_queue import chat_updates
 from control.inbound.integrations.tables import inbound_deliveries, integrations
-from control.inbound.webhooks.tables import platform_events
+from control.inbound.webhooks.platform_events import platform_events
 from control.issues.releases.tables import (
     code_reverts,
     commit_issues,
@@ -83,15 +82,12 @@ from control.issues.releases.tables import (
     releases,
 )
 from control.issues.tables import issue_activity, issue_erasures, issue_links, issue_projects
-from control.notify.channels.delivery_tables import deliveries
-from control.notify.channels.tables import notification_channels
-from control.notify.deliveries.capacity import delete_deliveries
-from control.saved_views.tables import saved_views
+from control.notify.channels.tables import deliveries, notification_channels
+from control.notify.deliveries.store import delete_deliveries
+from control.saved_views import saved_views
 
 POLL_S: Final = 5.0
-COMPACTION_SHARE: Final = (
-    0.05  # of the time; a compaction rewrites the file, and who deletes projects all day causes it
-)
+COMPACTION_SHARE: Final = 0.05  # of the time: a compaction rewrites the file, and deletions may go on all day
 BATCH: Final = 500  # rows per transaction
 PAUSE_S: Final = 0.02  # between two batches, for other writers
 MAX_ERASURES: Final = 100  # read at once
@@ -111,14 +107,12 @@ class _TableStep:
 
 
 _LARGE_BATCH: Final = 16  # rows of megabytes
-_SOURCE_MAPS: Final = _TableStep(source_maps, ("created_by",), _LARGE_BATCH)
-_PROOF_BUNDLES: Final = _TableStep(proof_bundles, ("submitted_by",), _LARGE_BATCH)
 
 # In the order of foreign keys: what refers to others first. Deliveries precede them, the audit log follows.
 _ORGANIZATION_STEPS: Final = (
-    _SOURCE_MAPS,
+    _TableStep(source_maps, ("created_by",), _LARGE_BATCH),
     _TableStep(proof_links),
-    _PROOF_BUNDLES,
+    _TableStep(proof_bundles, ("submitted_by",), _LARGE_BATCH),
     _TableStep(proof_usage),
     _TableStep(proof_issuer_keys, ("created_by",)),
     _TableStep(warehouse_runs),
@@ -178,25 +172,11 @@ _PROJECT_STEPS: Final = (
     _TableStep(source_maps, batch=_LARGE_BATCH),
     _TableStep(proof_links),
     _TableStep(proof_bundles, batch=_LARGE_BATCH),
-    *(
-        _TableStep(table)
-        for table in (
-            proof_usage,
-            notification_channels,
-            saved_views,
-            project_keys,
-            change_events,
-            proposal_issues,
-            commit_issues,
-            release_projects,
-            issue_links,
-            issue_activity,
-            issues,
-            issue_erasures,
-            issue_projects,
-        )
-    ),
-)
+    *map(_TableStep, (
+        proof_usage, notification_channels, saved_views, project_keys, change_events, proposal_issues, commit_issues,
+        release_projects, issue_links, issue_activity, issues, issue_erasures, issue_projects,
+    )),
+)  # fmt: skip
 
 Batch = Callable[[AsyncConnection], Awaitable[int]]
 
@@ -231,7 +211,7 @@ class Purger:
         self._pause_s = pause_s
         self._now = now
         self._periodic_task = PeriodicTask(
-            self._poll, POLL_S, log, "deleting the rows of deleted organizations failed", run_immediately=True
+            self.poll_once, POLL_S, log, "deleting the rows of deleted organizations failed", run_immediately=True
         )
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
@@ -264,9 +244,6 @@ class Purger:
             self._emptied.discard(erasure.id)
             log.info("relational rows erased", erasure_id=erasure.id, kind=erasure.kind.value)
 
-    async def _poll(self) -> None:
-        await self.poll_once()
-
     async def _is_emptied(self, erasure: StoredErasure) -> bool:
         """Delete the rows of the erasure, if this process has not done so. False when that fails; it is retried at the
         next poll, and does not stop the others.
@@ -294,21 +271,16 @@ class Purger:
     def _steps(self, erasure: StoredErasure) -> list[tuple[str, Batch]]:
         """The batches to repeat until they delete nothing, each with the name of its table."""
         if erasure.kind is ErasureKind.ORGANIZATION:
-            of_org = deliveries.c.org_id == erasure.org_id
+            of_deliveries = deliveries.c.org_id == erasure.org_id
             steps = [(step, step.table.c.org_id == erasure.org_id) for step in _ORGANIZATION_STEPS]
-            return [*self._table_steps(of_org, steps), (audit_events.name, self._audit_step(erasure.org_id))]
-        project_id = erasure.project_id
-        channels = sa.select(notification_channels.c.id).where(notification_channels.c.project_id == project_id)
-        steps = [(step, step.table.c.project_id == project_id) for step in _PROJECT_STEPS]
-        return self._table_steps(deliveries.c.channel_id.in_(channels), steps)
-
-    def _table_steps(
-        self, of_deliveries: sa.ColumnElement[bool], steps: Sequence[tuple[_TableStep, sa.ColumnElement[bool]]]
-    ) -> list[tuple[str, Batch]]:
-        return [
-            (deliveries.name, self._delivery_step(of_deliveries)),
-            *((step.table.name, self._table_step(step, where)) for step, where in steps),
-        ]
+            last = [(audit_events.name, self._audit_step(erasure.org_id))]
+        else:
+            of_project = notification_channels.c.project_id == erasure.project_id
+            of_deliveries = deliveries.c.channel_id.in_(sa.select(notification_channels.c.id).where(of_project))
+            steps = [(step, step.table.c.project_id == erasure.project_id) for step in _PROJECT_STEPS]
+            last = []
+        tables = [(step.table.name, self._table_step(step, where)) for step, where in steps]
+        return [(deliveries.name, self._delivery_step(of_deliveries)), *tables, *last]
 
     async def _run_batches(self, erasure: StoredErasure, table: str, step: Batch) -> None:
         """Each batch counts in its own transaction, so that a crash loses no count and repeats none."""

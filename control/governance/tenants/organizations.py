@@ -3,7 +3,7 @@
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 from aiohttp import web
@@ -14,20 +14,17 @@ from chassis.auth import usage
 from chassis.auth.model import AuthorizationContext
 from chassis.errors import NotFound
 from chassis.http.access import bearer
-from chassis.http.declaration import Argument, ChecksQuery, declared_routes, route
+from chassis.http.declaration import Argument, Arguments, ChecksQuery, route
 from chassis.http.route import Parameter, ResponseSpec, Tag, json_content
 from chassis.http.validation import Issues, single_value
-from chassis.http.web import Route
 from control.governance.erasures import deletion
-from control.governance.erasures.schemas import Erasure, erasure_body
-from control.http.context import HandlerContext
+from control.governance.erasures.api import Erasure, erasure_body
 from control.http.field_types import Name, Slug, Timestamp
-from control.identity import organization_repository
-from control.routing.arguments import Transaction, begin, control_arguments
+from control.identity.organizations import organization_store
+from control.routing.arguments import Handlers, Transaction, begin, control_arguments
 from control.routing.resource import shown_as
 from proto.identity import Scope
 
-TAG: Final = Tag("organizations", "The organization, its quota and usage.")
 PATH: Final = "/orgs/{orgSlug}"
 CONFIRM: Final = Parameter(
     "confirm",
@@ -79,16 +76,14 @@ async def _confirmation(request: web.Request, _stack: AsyncExitStack) -> Confirm
     return ConfirmedSlug(request)
 
 
-@dataclass(frozen=True, slots=True)
-class Organizations:
+class Organizations(Handlers):
     """Handlers of organizations, and their dependencies."""
 
-    context: HandlerContext
+    TAG: ClassVar = Tag("organizations", "The organization, its quota and usage.")
 
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
+    def arguments(self) -> Arguments:
         own = {ConfirmedSlug: Argument(_confirmation, (CONFIRM,))}
-        return declared_routes(self, TAG, control_arguments(self.context, own))
+        return control_arguments(self.context, own)
 
     @route("GET", PATH, bearer(Scope.PROJECTS_READ))
     async def show_organization(self, caller: AuthorizationContext, connection: AsyncConnection) -> Organization:
@@ -102,7 +97,7 @@ class Organizations:
         Its slug stays, because URLs contain it. The operator sets its quota: `sluice limits`.
         """
         connection, caller = transaction.connection, transaction.caller
-        await organization_repository.rename_organization(connection, caller.org_id, body.name)
+        await organization_store.rename_organization(connection, caller.org_id, body.name)
         await transaction.record("organization.update", caller.org_id, {"name": body.name})
         return await _load_organization(connection, caller.org_slug)
 
@@ -131,7 +126,7 @@ class Organizations:
 
 
 async def _load_organization(connection: AsyncConnection, slug: str) -> Organization:
-    found = await organization_repository.find_organization(connection, slug)
+    found = await organization_store.find_organization(connection, slug)
     if found is None:
         raise NotFound
     used = await usage.read_usage(connection, f"{datetime.now(UTC):%Y-%m}", [found.id])

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Final
+from functools import partial
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 import sqlalchemy as sa
@@ -15,20 +16,17 @@ from chassis.auth.tables import project_keys
 from chassis.db.database import format_time
 from chassis.errors import Conflict
 from chassis.http.access import authorization_context, bearer
-from chassis.http.declaration import PageOf, declared_routes, route
+from chassis.http.declaration import Arguments, PageOf, route
 from chassis.http.route import Tag
 from chassis.http.validation import Issues
-from chassis.http.web import Route
-from control.http.context import HandlerContext
+from control.http.context import path_id
 from control.http.field_types import Name, Timestamp
-from control.http.path_ids import path_id
-from control.identity import project_key_repository as store
-from control.identity.project_key_repository import IssuedProjectKey, StoredProjectKey
-from control.routing.arguments import Transaction, control_arguments
+from control.identity.organizations import project_key_store as store
+from control.identity.organizations.project_key_store import IssuedProjectKey, StoredProjectKey
+from control.routing.arguments import Handlers, Transaction, control_arguments
 from control.routing.resource import PageReader, Resource, ids, in_project, shown_as
 from proto.identity import MAX_KEY_RATE, Scope, format_dsn
 
-TAG: Final = Tag("keys", "Project keys, which authenticate telemetry exports.")
 PATH: Final = "/orgs/{orgSlug}/projects/{projectSlug}/keys"
 ONE: Final = PATH + "/{keyId}"
 _WRITE: Final = bearer(Scope.KEYS_WRITE)
@@ -99,18 +97,17 @@ KEYS: Final = Resource(
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class Keys(Handlers):
     """Handlers of project keys, and their dependencies. `base_url` is the address in DSNs, `default_rate` the requests
     per second of a key by the settings (0: no limit).
     """
 
-    context: HandlerContext
+    TAG: ClassVar = Tag("keys", "Project keys, which authenticate telemetry exports.")
     base_url: str
     default_rate: int = 0
 
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        return declared_routes(self, TAG, replace(control_arguments(self.context), read_body=self._read_body))
+    def arguments(self) -> Arguments:
+        return replace(control_arguments(self.context), read_body=self._read_body)
 
     @route("GET", PATH, bearer(Scope.KEYS_READ), page="KeyPage")
     async def list_keys(self, caller: AuthorizationContext, page: PageReader) -> PageOf[ProjectKey]:
@@ -181,22 +178,18 @@ class Keys:
             await transaction.record("key.revoke", key_id, {"name": key.name})
 
     async def _read_body(self, request: web.Request, type_: type[Any]) -> Any:
-        """Raises BadRequest, also for a rate that only the operator may set; the key's current rate is always
-        accepted.
+        """Looks for the key in the path first: 404 comes before 400, for a caller without the read scope, too. Raises
+        BadRequest, also for a rate that only the operator may set; the key's current rate is always accepted.
         """
-        if type_ is not KeyChange:
+        if type_ is NewKey:
             return await self.context.read_body(request, type_)
-        issues = Issues()
-        body = await self.context.read_partial_body(request, KeyChange, {}, issues)
-        if body is not None and isinstance(body.rate, int):
-            async with self.context.database.read() as connection:
-                key = await KEYS.show(connection, authorization_context(request), path_id(request, "keyId"))
-            self._check_rate(body.rate, key.rate, issues)
-        issues.raise_if_any("The request body is not valid.")
-        return body
+        async with self.context.database.read() as connection:
+            key = await KEYS.show(connection, authorization_context(request), path_id(request, "keyId"))
+        return (await self.context.read_checked_body(request, type_, partial(self._check_rate, key.rate)))[0]
 
-    def _check_rate(self, rate: int, current: int | None, issues: Issues) -> None:
-        if rate == current:
+    def _check_rate(self, current: int | None, body: Rotation | KeyChange, issues: Issues) -> None:
+        rate = body.rate if isinstance(body, KeyChange) else None
+        if not isinstance(rate, int) or rate == current:
             return
         if not rate:
             issues.add("body.rate", "Must be at least 1.", "too_small")

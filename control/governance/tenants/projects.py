@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 from aiohttp import web
@@ -13,23 +13,19 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.model import AuthorizationContext
 from chassis.errors import NotFound
 from chassis.http.access import bearer
-from chassis.http.declaration import PageOf, declared_routes, route
+from chassis.http.declaration import Arguments, PageOf, route
 from chassis.http.route import ResponseSpec, Tag, json_content
 from chassis.http.validation import Issues
-from chassis.http.web import Route
 from control.governance.erasures import deletion
-from control.governance.erasures.requests import accepted
-from control.governance.erasures.schemas import Erasure
-from control.http.context import HandlerContext
+from control.governance.erasures.api import Erasure, accepted
 from control.http.field_types import ExemptKey, Name, SensitiveWord, Slug, Timestamp
-from control.identity import organization_repository
-from control.identity.exempt_keys import MAX_EXEMPT_KEYS, find_exempt_key_faults
-from control.identity.organization_repository import MAX_SENSITIVE_WORDS, ResolveOnMerge, StoredProject
-from control.routing.arguments import Transaction, begin, control_arguments
+from control.identity.organizations import organization_store
+from control.identity.organizations.organization_store import MAX_SENSITIVE_WORDS, ResolveOnMerge, StoredProject
+from control.identity.organizations.rules import MAX_EXEMPT_KEYS, find_exempt_key_faults
+from control.routing.arguments import Handlers, Transaction, begin, control_arguments
 from control.routing.resource import PageReader, shown_as
 from proto.identity import Scope
 
-TAG: Final = Tag("projects", "Projects of an organization.")
 PATH: Final = "/orgs/{orgSlug}/projects"
 ONE: Final = PATH + "/{projectSlug}"
 _READ: Final = bearer(Scope.PROJECTS_READ)
@@ -55,7 +51,6 @@ _EXEMPT_KEYS: Final = (
     "Complete keys of attributes, as stored, whose values are not scrubbed for their key. Card and social security "
     "numbers in them are scrubbed nevertheless. Keys that always indicate a secret cannot be exempted."
 )
-B = TypeVar("B", "NewProject", "ProjectChange")
 
 
 class NewProject(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -111,22 +106,21 @@ DELETED: Final = ResponseSpec(
 
 
 @dataclass(frozen=True, slots=True)
-class Projects:
+class Projects(Handlers):
     """Handlers of projects, and their dependencies. `retention_days`: of the settings, 0: for ever."""
 
-    context: HandlerContext
+    TAG: ClassVar = Tag("projects", "Projects of an organization.")
     retention_days: int = 0
 
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        return declared_routes(self, TAG, replace(control_arguments(self.context), read_body=self._read_body))
+    def arguments(self) -> Arguments:
+        return replace(control_arguments(self.context), read_body=self._read_body)
 
     @route("GET", PATH, _READ)
     async def list_projects(self, caller: AuthorizationContext, page: PageReader) -> PageOf[Project]:
         """List projects, by slug."""
 
         async def fetch(connection: AsyncConnection, after: str | None, limit: int) -> Sequence[StoredProject]:
-            return await organization_repository.list_projects(connection, caller.org_id, after or "", limit)
+            return await organization_store.list_projects(connection, caller.org_id, after or "", limit)
 
         return await page.read(("projects", caller.org_id), fetch, _shown, lambda one: one.slug)
 
@@ -137,7 +131,7 @@ class Projects:
         409 when the organization has a project with this slug.
         """
         org_id = transaction.caller.org_id
-        project = await organization_repository.create_project(
+        project = await organization_store.create_project(
             transaction.connection, org_id, body.slug, body.name, retention_days=body.retention_days
         )
         data = {"slug": project.slug, "name": project.name, "retentionDays": project.retention_days}
@@ -151,17 +145,15 @@ class Projects:
         self, project_slug: str, caller: AuthorizationContext, connection: AsyncConnection
     ) -> Project:
         """Show a project."""
-        return _shown(
-            _require_project(await organization_repository.find_project(connection, caller.org_id, project_slug))
-        )
+        return _shown(_require_project(await organization_store.find_project(connection, caller.org_id, project_slug)))
 
     @route("PATCH", ONE, _WRITE, example={"sensitiveWords": ["iban"]})
     async def change_project(self, project_slug: str, body: ProjectChange, transaction: Transaction) -> Project:
         """Change a project."""
         connection, org_id = transaction.connection, transaction.caller.org_id
-        before = _require_project(await organization_repository.find_project(connection, org_id, project_slug))
+        before = _require_project(await organization_store.find_project(connection, org_id, project_slug))
         changed = _require_project(
-            await organization_repository.change_project(
+            await organization_store.change_project(
                 connection,
                 org_id,
                 project_slug,
@@ -200,23 +192,20 @@ class Projects:
         self.context.guards.drop_project(caller.org_id, caller.path_project_id)
         return accepted(erasure, caller.org_slug)
 
-    async def _read_body(self, request: web.Request, body_type: type[B]) -> B:
+    async def _read_body(self, request: web.Request, body_type: type[NewProject] | type[ProjectChange]) -> Any:
         """Raises BadRequest, also for a retention longer than that of the settings, and for keys that cannot be
         exempted.
         """
-        issues = Issues()
-        body = await self.context.read_partial_body(request, body_type, {}, issues)
-        days = None if body is None else body.retention_days
+        return (await self.context.read_checked_body(request, body_type, self._check))[0]
+
+    def _check(self, body: NewProject | ProjectChange, issues: Issues) -> None:
+        days = body.retention_days
         if isinstance(days, int) and 0 < self.retention_days < days:
             message = f"Must be at most {self.retention_days}, the retention of the settings."
             issues.add("body.retentionDays", message, "too_large")
         if isinstance(body, ProjectChange) and body.exempt_keys is not msgspec.UNSET:
             for index, fault, code in find_exempt_key_faults(body.exempt_keys):
                 issues.add(f"body.exemptKeys[{index}]", fault, code)
-        issues.raise_if_any("The request body is not valid.")
-        if body is None:
-            raise TypeError("a missing body must have issues")
-        return body
 
 
 def _shown(project: StoredProject) -> Project:

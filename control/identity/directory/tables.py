@@ -2,7 +2,7 @@
 
 A provisioned user is a person as the directory describes it. Its principal is the account that this person has here;
 NULL: none yet, because the person was never active, or has no e-mail address. What filters and orders compare is kept
-beside the document, in the form that comparisons use (`user_repository.fold`).
+beside the document, in the form that comparisons use (`user_store.fold`).
 """
 
 from typing import Final

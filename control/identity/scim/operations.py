@@ -1,19 +1,18 @@
-"""What a directory can request: the operations of the API's document. The handlers that do them are imported later
-(`control.identity.scim.deferred_handlers`), so that they are described here.
+"""What a directory can request: users, groups, discovery, and what there is not. The handlers that do it are imported
+later (`control.identity.scim.routes`), so the operations of the API's document are described here.
 """
 
-from dataclasses import replace
-from typing import Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import msgspec
 from aiohttp import web
 
-from chassis.http.route import Body, Content, ErrorSpec, Operation, Parameter, ResponseSpec, Tag
-from control.identity.scim.media_type import SCIM_TYPE
-from control.identity.scim.patch import PATCH_SCHEMA
+from chassis.http.access import Handler
+from chassis.http.route import Body, Content, Operation, Parameter, ResponseSpec, Tag
+from control.identity.scim.messages import DEFAULT_COUNT, ERROR_SPEC, MAX_COUNT, PATCH_SCHEMA, SCIM_TYPE
 
-DEFAULT_COUNT: Final = 100
-MAX_COUNT: Final = 500  # resources of a page
+if TYPE_CHECKING:
+    from control.identity.scim.protocol.handlers import ScimHandlers
 
 TAG: Final = Tag(
     "scim",
@@ -21,17 +20,6 @@ TAG: Final = Tag(
 )
 
 
-class ScimErrorBody(msgspec.Struct, rename="camel"):
-    """Why a request was refused: the object of RFC 7644 3.12, with the `error` of all other endpoints."""
-
-    schemas: list[str]
-    status: str
-    detail: str
-    error: dict[str, Any]
-    scim_type: str | msgspec.UnsetType = msgspec.UNSET
-
-
-ERROR_SPEC: Final = ErrorSpec("Scim", {SCIM_TYPE: ScimErrorBody})
 RESOURCE: Final[Content] = {SCIM_TYPE: dict[str, Any]}
 ID: Final = Parameter("id", "path", str, "The resource.")
 PROJECTION_PARAMETERS: Final = (
@@ -54,7 +42,9 @@ LIST_PARAMETERS: Final = (
 )
 IF_MATCH: Final = Parameter("If-Match", "header", str, "The version to change, as `meta.version` has it.")
 IF_NONE_MATCH: Final = Parameter("If-None-Match", "header", str, "A version that the client has: 304 if it is current.")
-ETAG: Final = {"ETag": "The version, as `meta.version` has it."}
+NOT_MODIFIED: Final = ResponseSpec(
+    "The client has this version.", status=304, headers={"ETag": "The version, as `meta.version` has it."}
+)
 BODY: Final = Body(RESOURCE)
 
 
@@ -83,155 +73,272 @@ def operation(
     )
 
 
-LIST_USERS: Final = operation(
-    "listScimUsers",
-    """List users.
+def _patch(operation: dict[str, Any]) -> Body:
+    return Body(RESOURCE, example={"schemas": [PATCH_SCHEMA], "Operations": [operation]})
+
+
+class ScimRoute(NamedTuple):
+    """A route below an organization's SCIM endpoint. `handler` chooses it of those that are imported later."""
+
+    method: str
+    path: str
+    handler: Callable[["ScimHandlers"], Handler]
+    operation: Operation | None = None
+
+
+_TYPE_ID: Final = Parameter("name", "path", str, "The resource type.")
+_SCHEMA_ID: Final = Parameter("uri", "path", str, "The schema.")
+_METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
+# Paths that begin with none of these; a path that does, with a method that it does not have, is 405.
+_ELSEWHERE: Final = "/{rest:(?!(?:Users|Groups|ServiceProviderConfig|Schemas|ResourceTypes|Me|Bulk)(?:/|$)).*}"
+
+ROUTES: Final = (
+    ScimRoute(
+        "GET",
+        "/Users",
+        lambda one: one.users.list,
+        operation(
+            "listScimUsers",
+            """List users.
 
 Filters compare `id`, `externalId`, `userName`, `displayName`, `name.familyName`, `name.givenName`, `active`,
 `emails`, `groups` and the times in `meta`. `sortBy` takes the single-valued ones, and `emails`.
 """,
-    "A page.",
-    parameters=LIST_PARAMETERS,
-)
-SEARCH_USERS: Final = operation(
-    "searchScimUsers", "List users, as a search request asks for them (RFC 7644 3.4.3).", "A page.", body=BODY
-)
-CREATE_USER: Final = operation(
-    "createScimUser",
-    """Create a user.
+            "A page.",
+            parameters=LIST_PARAMETERS,
+        ),
+    ),
+    ScimRoute(
+        "POST",
+        "/Users/.search",
+        lambda one: one.users.list,
+        operation(
+            "searchScimUsers", "List users, as a search request asks for them (RFC 7644 3.4.3).", "A page.", body=BODY
+        ),
+    ),
+    ScimRoute(
+        "POST",
+        "/Users",
+        lambda one: one.users.create,
+        operation(
+            "createScimUser",
+            """Create a user.
 
 If it is active, the member who has its address is the user; without one the user gets a new account, which logs
 in by single sign-on. The address is the primary one, else the first, else `userName`; a user without one has no
 account. The role is that of the groups. 409 `uniqueness` for a `userName` or an address that another user has.
 """,
-    "The user.",
-    status=201,
-    parameters=PROJECTION_PARAMETERS,
-    body=replace(BODY, example={"userName": "ada@example.com", "emails": [{"value": "ada@example.com"}]}),
-    error_statuses=(409,),
-)
-SHOW_USER: Final = operation(
-    "showScimUser",
-    "Show a user.",
-    "The user.",
-    parameters=(ID, IF_NONE_MATCH, *PROJECTION_PARAMETERS),
-    more=(ResponseSpec("The client has this version.", status=304, headers=ETAG),),
-)
-REPLACE_USER: Final = operation(
-    "replaceScimUser",
-    """Replace a user.
+            "The user.",
+            status=201,
+            parameters=PROJECTION_PARAMETERS,
+            body=Body(RESOURCE, example={"userName": "ada@example.com", "emails": [{"value": "ada@example.com"}]}),
+            error_statuses=(409,),
+        ),
+    ),
+    ScimRoute(
+        "GET",
+        "/Users/{id}",
+        lambda one: one.users.show,
+        operation(
+            "showScimUser",
+            "Show a user.",
+            "The user.",
+            parameters=(ID, IF_NONE_MATCH, *PROJECTION_PARAMETERS),
+            more=(NOT_MODIFIED,),
+        ),
+    ),
+    ScimRoute(
+        "PUT",
+        "/Users/{id}",
+        lambda one: one.users.replace,
+        operation(
+            "replaceScimUser",
+            """Replace a user.
 
 `active` stays what it is if it is left out. 409 for an owner or the last administrator who is no longer active.
 """,
-    "The user.",
-    parameters=(ID, IF_MATCH, *PROJECTION_PARAMETERS),
-    body=BODY,
-    error_statuses=(409, 412),
-)
-CHANGE_USER: Final = operation(
-    "changeScimUser",
-    """Change a user (RFC 7644 3.5.2).
+            "The user.",
+            parameters=(ID, IF_MATCH, *PROJECTION_PARAMETERS),
+            body=BODY,
+            error_statuses=(409, 412),
+        ),
+    ),
+    ScimRoute(
+        "PATCH",
+        "/Users/{id}",
+        lambda one: one.users.change,
+        operation(
+            "changeScimUser",
+            """Change a user (RFC 7644 3.5.2).
 
 `active` false ends the membership: sessions, refresh tokens and personal access tokens are revoked, the agents
 and services of the user go to the successor of `/scim-settings` or are retired. `active` true restores the
 membership, and nothing else. 409 for an owner, and for the last administrator.
 """,
-    "The user.",
-    parameters=(ID, IF_MATCH, *PROJECTION_PARAMETERS),
-    body=replace(
-        BODY, example={"schemas": [PATCH_SCHEMA], "Operations": [{"op": "replace", "path": "active", "value": False}]}
+            "The user.",
+            parameters=(ID, IF_MATCH, *PROJECTION_PARAMETERS),
+            body=_patch({"op": "replace", "path": "active", "value": False}),
+            error_statuses=(409, 412),
+        ),
     ),
-    error_statuses=(409, 412),
-)
-REMOVE_USER: Final = operation(
-    "deleteScimUser",
-    """Delete a user.
+    ScimRoute(
+        "DELETE",
+        "/Users/{id}",
+        lambda one: one.users.remove,
+        operation(
+            "deleteScimUser",
+            """Delete a user.
 
 The membership ends as with `active` false, and an account that is confined to the organization is closed. 409
 for an owner, and for the last administrator.
 """,
-    "The user was deleted.",
-    status=204,
-    parameters=(ID, IF_MATCH),
-    error_statuses=(409, 412),
-)
-
-
-LIST_GROUPS: Final = operation(
-    "listScimGroups",
-    """List groups.
+            "The user was deleted.",
+            status=204,
+            parameters=(ID, IF_MATCH),
+            error_statuses=(409, 412),
+        ),
+    ),
+    ScimRoute(
+        "GET",
+        "/Groups",
+        lambda one: one.groups.list,
+        operation(
+            "listScimGroups",
+            """List groups.
 
 Filters compare `id`, `externalId`, `displayName`, `members` and the times in `meta`. `sortBy` takes the
 single-valued ones. A page has fewer groups than asked for if they have many members; with
 `excludedAttributes=members` it has all.
 """,
-    "A page.",
-    parameters=LIST_PARAMETERS,
-)
-SEARCH_GROUPS: Final = operation(
-    "searchScimGroups", "List groups, as a search request asks for them (RFC 7644 3.4.3).", "A page.", body=BODY
-)
-CREATE_GROUP: Final = operation(
-    "createScimGroup",
-    """Create a group.
+            "A page.",
+            parameters=LIST_PARAMETERS,
+        ),
+    ),
+    ScimRoute(
+        "POST",
+        "/Groups/.search",
+        lambda one: one.groups.list,
+        operation(
+            "searchScimGroups", "List groups, as a search request asks for them (RFC 7644 3.4.3).", "A page.", body=BODY
+        ),
+    ),
+    ScimRoute(
+        "POST",
+        "/Groups",
+        lambda one: one.groups.create,
+        operation(
+            "createScimGroup",
+            """Create a group.
 
 `roleMapping` of the SSO connection gives its members a role, by the `displayName` or the `externalId` of the
 group. Members are users; a group in a group is 400.
 """,
-    "The group.",
-    status=201,
-    parameters=PROJECTION_PARAMETERS,
-    body=replace(BODY, example={"displayName": "platform-team", "members": []}),
-    error_statuses=(409,),
-)
-SHOW_GROUP: Final = operation(
-    "showScimGroup",
-    "Show a group.",
-    "The group.",
-    parameters=(ID, IF_NONE_MATCH, *PROJECTION_PARAMETERS),
-    more=(ResponseSpec("The client has this version.", status=304, headers=ETAG),),
-)
-REPLACE_GROUP: Final = operation(
-    "replaceScimGroup",
-    "Replace a group, with its members.",
-    "The group.",
-    parameters=(ID, IF_MATCH, *PROJECTION_PARAMETERS),
-    body=BODY,
-    error_statuses=(409, 412),
-)
-CHANGE_GROUP: Final = operation(
-    "changeScimGroup",
-    """Change a group (RFC 7644 3.5.2).
+            "The group.",
+            status=201,
+            parameters=PROJECTION_PARAMETERS,
+            body=Body(RESOURCE, example={"displayName": "platform-team", "members": []}),
+            error_statuses=(409,),
+        ),
+    ),
+    ScimRoute(
+        "GET",
+        "/Groups/{id}",
+        lambda one: one.groups.show,
+        operation(
+            "showScimGroup",
+            "Show a group.",
+            "The group.",
+            parameters=(ID, IF_NONE_MATCH, *PROJECTION_PARAMETERS),
+            more=(NOT_MODIFIED,),
+        ),
+    ),
+    ScimRoute(
+        "PUT",
+        "/Groups/{id}",
+        lambda one: one.groups.replace,
+        operation(
+            "replaceScimGroup",
+            "Replace a group, with its members.",
+            "The group.",
+            parameters=(ID, IF_MATCH, *PROJECTION_PARAMETERS),
+            body=BODY,
+            error_statuses=(409, 412),
+        ),
+    ),
+    ScimRoute(
+        "PATCH",
+        "/Groups/{id}",
+        lambda one: one.groups.change,
+        operation(
+            "changeScimGroup",
+            """Change a group (RFC 7644 3.5.2).
 
 Members who are added to or removed from it get the role of their groups within this request.
 """,
-    "The group.",
-    parameters=(ID, IF_MATCH, *PROJECTION_PARAMETERS),
-    body=replace(
-        BODY,
-        example={
-            "schemas": [PATCH_SCHEMA],
-            "Operations": [{"op": "add", "path": "members", "value": [{"value": "scu_01jq3v5d0n8k2m4p6r8t0w2y4z"}]}],
-        },
+            "The group.",
+            parameters=(ID, IF_MATCH, *PROJECTION_PARAMETERS),
+            body=_patch({"op": "add", "path": "members", "value": [{"value": "scu_01jq3v5d0n8k2m4p6r8t0w2y4z"}]}),
+            error_statuses=(409, 412),
+        ),
     ),
-    error_statuses=(409, 412),
+    ScimRoute(
+        "DELETE",
+        "/Groups/{id}",
+        lambda one: one.groups.remove,
+        operation(
+            "deleteScimGroup",
+            "Delete a group. Its members stay users, with the role of their other groups.",
+            "The group was deleted.",
+            status=204,
+            parameters=(ID, IF_MATCH),
+            error_statuses=(412,),
+        ),
+    ),
+    ScimRoute(
+        "GET",
+        "/ServiceProviderConfig",
+        lambda one: one.discovery.config,
+        operation("showScimConfig", "Show what the service supports.", "What the service supports."),
+    ),
+    ScimRoute(
+        "GET",
+        "/Schemas",
+        lambda one: one.discovery.schemas,
+        operation(
+            "listScimSchemas", "List the schemas of users, groups, and of the enterprise extension.", "All schemas."
+        ),
+    ),
+    ScimRoute(
+        "GET",
+        "/Schemas/{uri}",
+        lambda one: one.discovery.schema,
+        operation(
+            "showScimSchema",
+            "Show a schema.",
+            "The schema.",
+            parameters=(_SCHEMA_ID,),
+        ),
+    ),
+    ScimRoute(
+        "GET",
+        "/ResourceTypes",
+        lambda one: one.discovery.resource_types,
+        operation("listScimResourceTypes", "List the resource types: users and groups.", "All resource types."),
+    ),
+    ScimRoute(
+        "GET",
+        "/ResourceTypes/{name}",
+        lambda one: one.discovery.resource_type,
+        operation(
+            "showScimResourceType",
+            "Show a resource type.",
+            "The resource type.",
+            parameters=(_TYPE_ID,),
+        ),
+    ),
+    *(ScimRoute(method, "/Me", lambda one: one.discovery.me) for method in _METHODS),
+    ScimRoute("POST", "/Bulk", lambda one: one.discovery.bulk),
+    ScimRoute("GET", "", lambda one: one.discovery.search_all),
+    ScimRoute("POST", "/.search", lambda one: one.discovery.search_all),
+    *(ScimRoute(method, _ELSEWHERE, lambda one: one.discovery.unknown_path) for method in _METHODS),
 )
-REMOVE_GROUP: Final = operation(
-    "deleteScimGroup",
-    "Delete a group. Its members stay users, with the role of their other groups.",
-    "The group was deleted.",
-    status=204,
-    parameters=(ID, IF_MATCH),
-    error_statuses=(412,),
-)
-
-
-_TYPE_ID: Final = Parameter("name", "path", str, "The resource type.")
-_SCHEMA_ID: Final = Parameter("uri", "path", str, "The schema.")
-CONFIG: Final = operation("showScimConfig", "Show what the service supports.", "What the service supports.")
-SCHEMAS: Final = operation(
-    "listScimSchemas", "List the schemas of users, groups, and of the enterprise extension.", "All schemas."
-)
-SCHEMA: Final = operation("showScimSchema", "Show a schema.", "The schema.", parameters=(_SCHEMA_ID,))
-TYPES: Final = operation("listScimResourceTypes", "List the resource types: users and groups.", "All resource types.")
-TYPE: Final = operation("showScimResourceType", "Show a resource type.", "The resource type.", parameters=(_TYPE_ID,))

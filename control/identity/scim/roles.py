@@ -14,11 +14,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.tables import memberships
 from control.audit.record import Actor, record
-from control.identity import member_repository, organization_repository
-from control.identity.directory import user_repository
-from control.identity.directory.batches import batches
-from control.identity.directory.user_repository import GroupOfUser
-from control.identity.sso import connection_repository
+from control.identity.directory import user_store
+from control.identity.directory.user_store import batches
+from control.identity.members import member_store
+from control.identity.organizations import organization_store
+from control.identity.sso import connection_store
 from control.identity.sso.mapping import role_of
 from proto.identity import Role
 
@@ -30,7 +30,7 @@ class RoleRule:
     mapping: Mapping[str, str] | None = None
     default: Role = Role.VIEWER
 
-    def role_for(self, groups: Collection[GroupOfUser]) -> Role:
+    def role_for(self, groups: Collection[user_store.GroupOfUser]) -> Role:
         """The role of a member who is in these groups."""
         names = {name for group in groups for name in (group.display_name, group.external_id) if name is not None}
         return role_of(self.mapping, self.default, frozenset(names))
@@ -38,7 +38,7 @@ class RoleRule:
 
 async def load_rule(connection: AsyncConnection, org_id: str) -> RoleRule:
     """The rule of the connection through which people log in: the enabled one, of two the older one."""
-    found = await connection_repository.list_connections(connection, org_id)
+    found = await connection_store.list_connections(connection, org_id)
     if not found:
         return RoleRule()
     used = min(found, key=lambda each: (not each.enabled, each.created_at, each.id))
@@ -50,11 +50,11 @@ async def role_for(connection: AsyncConnection, org_id: str, user_id: str) -> Ro
     rule = await load_rule(connection, org_id)
     if not rule.mapping:
         return rule.default
-    groups = await user_repository.list_groups_of(connection, [user_id])
+    groups = await user_store.list_groups_of(connection, [user_id])
     return rule.role_for(groups[user_id])
 
 
-async def apply_roles(
+async def update_roles(
     connection: AsyncConnection, actor: Actor, user_ids: Collection[str] | None, request_id: str
 ) -> bool:
     """Give the members among these users (None: all) the roles of their groups. Call after a change of groups or of the
@@ -64,8 +64,8 @@ async def apply_roles(
     rule = await load_rule(connection, org_id)
     if rule.mapping is None:
         return False
-    principal_of = dict(await user_repository.list_principals(connection, org_id, user_ids))
-    groups = await user_repository.list_groups_of(connection, principal_of)
+    principal_of = dict(await user_store.list_principals(connection, org_id, user_ids))
+    groups = await user_store.list_groups_of(connection, principal_of)
     current = await _managed_roles(connection, org_id, principal_of.values())
     changes: defaultdict[Role, list[str]] = defaultdict(list)
     for user_id, principal_id in principal_of.items():
@@ -116,7 +116,7 @@ async def _set_roles(
 
 async def _demote(connection: AsyncConnection, org_id: str, principal_id: str, role: Role) -> bool:
     """Take the role of an administrator away, one after the other: each may be the last one. False for that one."""
-    member = await member_repository.find_member(connection, org_id, principal_id)
-    if member is None or not await member_repository.has_other_administrators(connection, org_id, member):
+    member = await member_store.find_member(connection, org_id, principal_id)
+    if member is None or not await member_store.has_other_administrators(connection, org_id, member):
         return False
-    return await organization_repository.set_role(connection, org_id, principal_id, role)
+    return await organization_store.set_role(connection, org_id, principal_id, role)

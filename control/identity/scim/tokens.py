@@ -1,34 +1,42 @@
-"""`/orgs/{orgSlug}/scim-tokens`: list, issue, rotate, revoke the tokens of the organization's directory."""
+"""`/orgs/{orgSlug}/scim-tokens`: list, issue, rotate, revoke the tokens of the organization's directory; and the guard
+of SCIM.
 
-import re
-from dataclasses import dataclass
+The guard looks the token up at every request, so that a revoked one works nowhere from then on.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
+import sqlalchemy as sa
 from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.model import AuthorizationContext
-from chassis.db.database import format_time
-from chassis.errors import Conflict, NotFound
-from chassis.http.access import authorization_context, bearer
-from chassis.http.route import Body, Operation, Parameter, ResponseSpec, Tag, json_content
-from chassis.http.web import Route, json_response, request_id
-from control.audit.record import record
+from chassis.auth.id_generation import new_id, new_scim_token
+from chassis.auth.model import AuthorizationContext, DirectoryIdentity
+from chassis.auth.tables import organizations
+from chassis.db.database import Database, format_time, to_milliseconds
+from chassis.errors import Conflict, NotFound, Unauthorized
+from chassis.http.access import bearer, directory_identity
+from chassis.http.declaration import PageOf, route
 from control.http.context import HandlerContext
 from control.http.field_types import Name, Timestamp
-from control.http.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
-from control.identity.scim import token_repository as store
-from control.identity.scim.token_repository import IssuedScimToken, StoredScimToken
-from control.identity.scim.urls import ScimUrls
-from control.identity.sso.connections import require_user
-from proto.identity import Scope
+from control.http.request_slots import RequestSlots
+from control.identity.directory.tables import scim_tokens
+from control.identity.scim.messages import ScimUrls
+from control.routing.arguments import Transaction
+from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
+from proto.identity import SCIM_PREFIX, Scope, hash_secret, is_token, secret_hint
 
-TAG: Final = Tag("directory", "SCIM tokens and settings of the organization's directory.")
+PATH: Final = "/orgs/{orgSlug}/scim-tokens"
+ONE: Final = PATH + "/{scimTokenId}"
+MAX_TOKENS: Final = 10  # valid ones of an organization
 MAX_GRACE_HOURS: Final = 30 * 24
-_TOKEN_ID: Final = re.compile(r"sct_[0-9a-z]{26}")
+_WRITE: Final = bearer(Scope.SSO_WRITE)
 
 
 class NewScimToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -68,33 +76,15 @@ class MadeScimToken(ScimToken, frozen=True, rename="camel", kw_only=True):
     endpoint: Annotated[str, Meta(description="The SCIM base URL to enter in the directory.")]
 
 
-class ScimTokenPage(msgspec.Struct, rename="camel"):
-    """A page of tokens, newest first."""
-
-    data: list[ScimToken]
-    next_cursor: NextCursor
-    has_more: bool
-
-
-_ID: Final = Parameter("scimTokenId", "path", Annotated[str, Meta(min_length=1)], "The token.")
-_MADE: Final = (ResponseSpec("The token, with its secret.", json_content(MadeScimToken), 201),)
-LIST: Final = Operation("listScimTokens", TAG, (ResponseSpec("A page.", json_content(ScimTokenPage)),), PAGE_PARAMETERS)
-CREATE: Final = Operation(
-    "createScimToken",
-    TAG,
-    _MADE,
-    body=Body(json_content(NewScimToken), example={"name": "Okta", "expiresInDays": 365}),
-    error_statuses=(409,),
+SCIM_TOKENS: Final = Resource(
+    "scimTokenId",
+    ids("sct"),
+    Scope.SSO_READ,
+    scim_tokens.c.id,
+    in_organization(scim_tokens),
+    sa.select(scim_tokens),
+    lambda row, _caller: shown_as(ScimToken, row, created_by_principal_id=row.created_by),
 )
-ROTATE: Final = Operation(
-    "rotateScimToken",
-    TAG,
-    _MADE,
-    (_ID,),
-    body=Body(json_content(ScimTokenRotation), example={"graceHours": 24}),
-    error_statuses=(409,),
-)
-REVOKE: Final = Operation("revokeScimToken", TAG, (ResponseSpec("The token was revoked.", status=204),), (_ID,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,109 +94,179 @@ class ScimTokens:
     context: HandlerContext
     urls: ScimUrls
 
-    def routes(self) -> list[Route]:
-        """Every route of this resource with its scope."""
-        every = "/orgs/{orgSlug}/scim-tokens"
-        one, write = every + "/{scimTokenId}", bearer(Scope.SSO_WRITE)
-        return [
-            Route("GET", every, self.list, bearer(Scope.SSO_READ), operation=LIST),
-            Route("POST", every, self.create, write, operation=CREATE),
-            Route("POST", one + "/rotate", self.rotate, write, operation=ROTATE),
-            Route("DELETE", one, self.revoke, write, operation=REVOKE),
-        ]
-
-    async def list(self, request: web.Request) -> web.StreamResponse:
+    @route("GET", PATH, bearer(Scope.SSO_READ))
+    async def list_scim_tokens(self, caller: AuthorizationContext, page: PageReader) -> PageOf[ScimToken]:
         """List the SCIM tokens of the organization, newest first, including revoked and expired ones."""
-        org_id = authorization_context(request).org_id
-        binding = f"scim tokens of {org_id}".encode()
-        page = parse_page_request(request, self.context.cursors, binding)
-        async with self.context.database.read() as connection:
-            found = await store.list_tokens(connection, org_id, page.after, page.limit + 1)
-        return json_response(page_body(found, page, token_body, lambda one: one.id, self.context.cursors, binding))
+        return await page.of(SCIM_TOKENS, caller)
 
-    async def create(self, request: web.Request) -> web.StreamResponse:
+    @route("POST", PATH, _WRITE, status=201, errors=(409,), example={"name": "Okta", "expiresInDays": 365})
+    async def create_scim_token(self, body: NewScimToken, transaction: Transaction) -> MadeScimToken:
         """Issue a SCIM token.
 
         It belongs to the directory, not to whoever issues it, and reaches nothing but `/scim/v2/{orgSlug}`. The secret
         is returned only in this response. Only users may. 409 when ten are valid.
         """
-        require_user(authorization_context(request))
-        body = await self.context.read_body(request, NewScimToken)
         now = datetime.now(UTC)
         expires_at = None if body.expires_in_days is None else now + timedelta(days=body.expires_in_days)
-        async with self.context.write_transaction(request) as (connection, caller):
-            require_user(caller)
-            issued = await store.issue(connection, caller.org_id, body.name, caller.principal_id, expires_at, now)
-            await _record(connection, caller, "scim_token.create", issued.token, request_id(request))
-        return self._made(caller, issued)
+        issued = await self._issue(transaction, body.name, expires_at, now)
+        data = {"name": issued.name, "expiresAt": issued.expires_at or ""}
+        await transaction.record("scim_token.create", issued.id, data)
+        return issued
 
-    async def rotate(self, request: web.Request) -> web.StreamResponse:
+    @route("POST", ONE + "/rotate", _WRITE, status=201, errors=(409,), example={"graceHours": 24})
+    async def rotate_scim_token(
+        self, scim_token_id: str, body: ScimTokenRotation, transaction: Transaction
+    ) -> MadeScimToken:
         """Issue a token that replaces another.
 
         It has the same name and expires after the same time. The old one stays valid for `graceHours`, a day by
         default, which leaves time to enter the new one in the directory. Only users may. 409 for a token that is not
         valid, or was rotated already.
         """
-        require_user(authorization_context(request))
-        async with self.context.database.read() as connection:  # 404 comes before 415
-            await _load(connection, request, authorization_context(request))
-        body = await self.context.read_body(request, ScimTokenRotation)
         now = datetime.now(UTC)
-        async with self.context.write_transaction(request) as (connection, caller):
-            require_user(caller)
-            before = await _load(connection, request, caller)
-            if before.revoked_at is not None or not before.is_valid(now):
-                raise Conflict("The token is expired, revoked or rotated already: issue a new one.")
-            await store.revoke(connection, before.id, now + timedelta(hours=body.grace_hours))
-            expires_at = None if before.expires_at is None else now + (before.expires_at - before.created_at)
-            issued = await store.issue(connection, caller.org_id, before.name, caller.principal_id, expires_at, now)
-            data = {"replaces": before.id, "graceHours": body.grace_hours}
-            await record(connection, caller, "scim_token.rotate", issued.token.id, data, request_id(request))
-        return self._made(caller, issued)
+        before = await _find(transaction, scim_token_id)
+        if before.revoked_at is not None or (before.expires_at is not None and before.expires_at <= now):
+            raise Conflict("The token is expired, revoked or rotated already: issue a new one.")
+        await _revoke(transaction, scim_token_id, now + timedelta(hours=body.grace_hours))
+        expires_at = None if before.expires_at is None else now + (before.expires_at - before.created_at)
+        issued = await self._issue(transaction, before.name, expires_at, now)
+        data = {"replaces": scim_token_id, "graceHours": body.grace_hours}
+        await transaction.record("scim_token.rotate", issued.id, data)
+        return issued
 
-    async def revoke(self, request: web.Request) -> web.StreamResponse:
+    @route("DELETE", ONE, _WRITE)
+    async def revoke_scim_token(self, scim_token_id: str, transaction: Transaction) -> None:
         """Revoke a SCIM token, everywhere at once. Only users may. Repeating the request gets the same response."""
-        require_user(authorization_context(request))
-        now = datetime.now(UTC)
-        async with self.context.write_transaction(request) as (connection, caller):
-            require_user(caller)
-            token = await _load(connection, request, caller)
-            if token.revoked_at is None or token.revoked_at > now:
-                await store.revoke(connection, token.id, now)
-                await _record(connection, caller, "scim_token.revoke", token, request_id(request))
-        return web.Response(status=204)
+        token = await _find(transaction, scim_token_id)
+        if await _revoke(transaction, scim_token_id, datetime.now(UTC)):
+            expires = "" if token.expires_at is None else format_time(token.expires_at)
+            await transaction.record("scim_token.revoke", token.id, {"name": token.name, "expiresAt": expires})
 
-    def _made(self, caller: AuthorizationContext, issued: IssuedScimToken) -> web.Response:
-        shown = msgspec.structs.asdict(token_body(issued.token))
-        endpoint = self.urls.base(caller.org_slug)
-        return json_response(MadeScimToken(**shown, token=issued.secret, endpoint=endpoint), status=201)
+    async def _issue(
+        self, transaction: Transaction, name: str, expires_at: datetime | None, now: datetime
+    ) -> MadeScimToken:
+        """A new token. Raises Conflict beyond MAX_TOKENS."""
+        connection, caller, now = transaction.connection, transaction.caller, to_milliseconds(now)
+        valid = sa.select(sa.func.count()).where(scim_tokens.c.org_id == caller.org_id, *_is_valid(now))
+        if (await connection.scalar(valid) or 0) >= MAX_TOKENS:
+            raise Conflict(f"An organization can have at most {MAX_TOKENS} valid SCIM tokens; revoke one first.")
+        secret, token_id = new_scim_token(), new_id("sct")
+        row = {
+            "id": token_id,
+            "org_id": caller.org_id,
+            "name": name,
+            "hash": hash_secret(secret),
+            "hint": secret_hint(secret),
+            "created_by": caller.principal_id,
+            "created_at": now,
+            "expires_at": None if expires_at is None else to_milliseconds(expires_at),
+        }
+        await connection.execute(scim_tokens.insert().values(row))
+        shown = msgspec.structs.asdict(await SCIM_TOKENS.show(connection, caller, token_id))
+        return MadeScimToken(**shown, token=secret, endpoint=self.urls.base(caller.org_slug))
 
 
-def token_body(token: StoredScimToken) -> ScimToken:
-    """The API representation."""
-    return ScimToken(
-        id=token.id,
-        name=token.name,
-        hint=token.hint,
-        created_by_principal_id=token.created_by,
-        created_at=format_time(token.created_at),
-        expires_at=None if token.expires_at is None else format_time(token.expires_at),
-        last_used_at=None if token.last_used_at is None else format_time(token.last_used_at),
-        revoked_at=None if token.revoked_at is None else format_time(token.revoked_at),
+async def _find(transaction: Transaction, token_id: str) -> sa.Row[Any]:
+    """The row of the organization's token, valid or not. Raises NotFound."""
+    found = sa.select(scim_tokens).where(
+        scim_tokens.c.org_id == transaction.caller.org_id, scim_tokens.c.id == token_id
     )
-
-
-async def _load(connection: AsyncConnection, request: web.Request, caller: AuthorizationContext) -> StoredScimToken:
-    """The token of the path. Raises NotFound."""
-    token_id = request.match_info["scimTokenId"]
-    found = await store.find(connection, caller.org_id, token_id) if _TOKEN_ID.fullmatch(token_id) else None
-    if found is None:
+    row = (await transaction.connection.execute(found)).one_or_none()
+    if row is None:
         raise NotFound
-    return found
+    return row
 
 
-async def _record(
-    connection: AsyncConnection, caller: AuthorizationContext, action: str, token: StoredScimToken, rid: str
-) -> None:
-    expires = "" if token.expires_at is None else format_time(token.expires_at)
-    await record(connection, caller, action, token.id, {"name": token.name, "expiresAt": expires}, rid)
+async def _revoke(transaction: Transaction, token_id: str, at: datetime) -> bool:
+    """Revoke the token as of a time; False if it is revoked as of an earlier one, which stays."""
+    at = to_milliseconds(at)
+    later = scim_tokens.c.revoked_at.is_(None) | (scim_tokens.c.revoked_at > at)
+    revoked = scim_tokens.update().where(scim_tokens.c.id == token_id, later).values(revoked_at=at)
+    return (await transaction.connection.execute(revoked)).rowcount == 1
+
+
+async def find_accepted(connection: AsyncConnection, secret: str, now: datetime) -> sa.Row[Any] | None:
+    """The row of the token with this secret, with the `slug` of its organization; None for an unknown one, and for one
+    that has expired or is revoked.
+    """
+    return await _load_accepted(connection, scim_tokens.c.hash == hash_secret(secret), now)
+
+
+async def is_accepted(connection: AsyncConnection, token_id: str, now: datetime) -> bool:
+    """Whether requests with this token are accepted."""
+    return await _load_accepted(connection, scim_tokens.c.id == token_id, now) is not None
+
+
+async def record_use(connection: AsyncConnection, token_id: str, now: datetime) -> None:
+    """Store the time of the last use."""
+    used = scim_tokens.update().where(scim_tokens.c.id == token_id)
+    await connection.execute(used.values(last_used_at=to_milliseconds(now)))
+
+
+async def _load_accepted(
+    connection: AsyncConnection, which: sa.ColumnElement[bool], now: datetime
+) -> sa.Row[Any] | None:
+    found = (
+        sa.select(scim_tokens, organizations.c.slug)
+        .join(organizations, organizations.c.id == scim_tokens.c.org_id)
+        .where(which, organizations.c.deleted_at.is_(None), *_is_valid(to_milliseconds(now)))
+    )
+    return (await connection.execute(found)).one_or_none()
+
+
+def _is_valid(now: datetime) -> list[sa.ColumnElement[bool]]:
+    """Of a rotated token, `revoked_at` is in the future."""
+    return [end.is_(None) | (end > now) for end in (scim_tokens.c.expires_at, scim_tokens.c.revoked_at)]
+
+
+TOO_MANY: Final = "Too many requests of this directory wait. Try again."
+USE_PRECISION: Final = timedelta(minutes=1)
+TOKEN_REQUIRED: Final = "A SCIM token is required: Authorization: Bearer scim_..."  # noqa: S105 (a message)
+INVALID_TOKEN: Final = "The SCIM token is invalid, expired or revoked."  # noqa: S105 (a message)
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryGuard:
+    """Checks the tokens of directories."""
+
+    database: Database
+    now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+    # By token: they need connections of the database, too.
+    lookups: RequestSlots = field(default_factory=lambda: RequestSlots(TOO_MANY))
+
+    async def check(self, authorization: str | None, org_slug: str) -> DirectoryIdentity:
+        """Raises Unauthorized; NotFound for another organization than the token's; RateLimited, DatabaseUnavailable."""
+        secret = _parse_bearer(authorization)
+        if not secret.startswith(SCIM_PREFIX):
+            raise Unauthorized(TOKEN_REQUIRED)
+        if not is_token(secret, SCIM_PREFIX):
+            raise Unauthorized(INVALID_TOKEN)
+        now = self.now()
+        async with self.lookups.taken(hash_secret(secret)), self.database.read() as connection:
+            found = await find_accepted(connection, secret, now)
+        if found is None:
+            raise Unauthorized(INVALID_TOKEN)
+        if found.slug != org_slug:
+            raise NotFound
+        if found.last_used_at is None or now - found.last_used_at >= USE_PRECISION:
+            async with self.database.write() as connection:
+                await record_use(connection, found.id, now)
+        return DirectoryIdentity(found.id, found.org_id, found.slug)
+
+    @asynccontextmanager
+    async def write_transaction(self, request: web.Request) -> AsyncIterator[tuple[AsyncConnection, DirectoryIdentity]]:
+        """A write transaction of the directory that calls, if its token is still valid: a body may take long to arrive.
+        Raises Unauthorized, DatabaseUnavailable.
+        """
+        identity = directory_identity(request)
+        async with self.database.write() as connection:
+            if not await is_accepted(connection, identity.token_id, self.now()):
+                raise Unauthorized(INVALID_TOKEN)
+            yield connection, identity
+
+
+def _parse_bearer(authorization: str | None) -> str:
+    scheme, _, credential = (authorization or "").partition(" ")
+    if scheme.lower() != "bearer":
+        raise Unauthorized(TOKEN_REQUIRED)
+    return credential.strip()

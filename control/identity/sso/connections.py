@@ -1,7 +1,8 @@
 """`/orgs/{orgSlug}/sso/connections`: list, configure and delete connections to providers (specification 4.7)."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -13,68 +14,52 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthorizationContext
 from chassis.errors import BadRequest, Conflict, Forbidden, Issue, NotFound
-from chassis.http.access import authorization_context, bearer
-from chassis.http.route import Body, Operation, Parameter, ResponseSpec, Tag, json_content
+from chassis.http.access import bearer
+from chassis.http.declaration import route
+from chassis.http.route import Body, json_content
 from chassis.http.validation import Issues, must_be_one_of
-from chassis.http.web import Route, json_response, request_id
-from control.audit.record import Actor, record
+from control.audit.record import Actor
 from control.http.context import HandlerContext
-from control.http.url_input import check_url
-from control.identity.enforcement import find_break_glass
-from control.identity.sso import connection_repository as store
-from control.identity.sso import identity_repository, settings_repository
-from control.identity.sso.connection_repository import StoredConnection
-from control.identity.sso.mapping import MAPPED
+from control.identity.sso import connection_store as store
+from control.identity.sso import identities, options
+from control.identity.sso.accounts import ConnectionDryRun, ConnectionDryRunResult, dry_run
+from control.identity.sso.bodies import (
+    NAMES,
+    CheckedChange,
+    ConnectionChange,
+    ConnectionList,
+    Deleted,
+    SsoConnection,
+    check_change,
+)
+from control.identity.sso.connection_store import StoredConnection
 from control.identity.sso.saml.certificates import IdpCertificate, parse_certificate
-from control.identity.sso.schemas import ConnectionChange, ConnectionList, Deleted, SsoConnection, connection_body
 from control.identity.sso.tables import Protocol
+from control.identity.users.session_store import find_break_glass
+from control.routing.arguments import Transaction, begin
+from control.routing.resource import shown_as
 from control.secrets.secret_box import SecretBox
-from proto.identity import PrincipalKind, Role, Scope
+from proto.identity import Role, Scope
 
-TAG: Final = Tag("sso", "Single sign-on through the organization's identity provider: SAML 2.0, OpenID Connect.")
-PROTOCOL: Final = Parameter("protocol", "path", Protocol, "SAML or OIDC.")
-LIST: Final = Operation("listSsoConnections", TAG, (ResponseSpec("The connections.", json_content(ConnectionList)),))
-PUT: Final = Operation(
-    "putSsoConnection",
-    TAG,
-    (ResponseSpec("The connection.", json_content(SsoConnection)),),
-    (PROTOCOL,),
-    body=Body(
-        json_content(ConnectionChange),
-        example={
-            "enabled": True,
-            "oidcIssuer": "https://idp.example.com/realms/acme",
-            "oidcClientId": "sluice",
-            "oidcClientSecret": "correct horse battery staple",
-            "roleMapping": {"platform-team": "ADMIN"},
-        },
-    ),
-    error_statuses=(409,),
+PATH: Final = "/orgs/{orgSlug}/sso/connections"
+ONE: Final = PATH + "/{protocol}"
+CHANGE: Final = Body(
+    json_content(ConnectionChange),
+    example={
+        "enabled": True,
+        "oidcIssuer": "https://idp.example.com/realms/acme",
+        "oidcClientId": "sluice",
+        "oidcClientSecret": "correct horse battery staple",
+        "roleMapping": {"platform-team": "ADMIN"},
+    },
 )
-DELETE: Final = Operation(
-    "deleteSsoConnection", TAG, (ResponseSpec("The connection was deleted.", json_content(Deleted)),), (PROTOCOL,)
-)
-
-_PLAIN: Final = ("enabled", "enforced", "idp_entity_id", "idp_sso_url", "oidc_issuer", "oidc_client_id")
-
-
+DRY_RUN: Final = {"attributes": {"email": "ada@example.com", "name": "Ada", "groups": ["platform-team"]}}
 MAX_AUDITED_BYTES: Final = 4_096  # of a mapping that the audit log has as a whole
-
+_PROVIDER: Final = ("idp_entity_id", "idp_sso_url", "oidc_issuer", "oidc_client_id")
+_MAPPINGS: Final = ("attribute_mapping", "role_mapping")
 
 # Gives the members whom the directory manages (among these of its users; None: all) the roles of their groups.
-ApplyRoles = Callable[[AsyncConnection, Actor, Collection[str] | None, str], Awaitable[bool]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Certificates:
-    """The certificates of a change, parsed; UNSET and None as there."""
-
-    primary: Any
-    alternates: Any
-
-    def given(self) -> list[IdpCertificate]:
-        """All of them."""
-        return [each for each in (self.primary, *(self.alternates or ())) if isinstance(each, IdpCertificate)]
+UpdateRoles = Callable[[AsyncConnection, Actor, Collection[str] | None, str], Awaitable[bool]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,28 +68,18 @@ class Connections:
 
     context: HandlerContext
     secret_box: SecretBox
-    apply_roles: ApplyRoles
+    update_roles: UpdateRoles
 
-    def routes(self) -> list[Route]:
-        """Every route of this resource with its scope."""
-        every = "/orgs/{orgSlug}/sso/connections"
-        one, write = every + "/{protocol}", bearer(Scope.SSO_WRITE)
-        return [
-            Route("GET", every, self.list, bearer(Scope.SSO_READ), operation=LIST),
-            Route("PUT", one, self.put, write, operation=PUT),
-            Route("DELETE", one, self.delete, write, operation=DELETE),
-        ]
-
-    async def list(self, request: web.Request) -> web.StreamResponse:
+    @route("GET", PATH, bearer(Scope.SSO_READ))
+    async def list_sso_connections(self, caller: AuthorizationContext, connection: AsyncConnection) -> ConnectionList:
         """List the connections of the organization.
 
         Certificates and the client secret are never returned.
         """
-        async with self.context.database.read() as connection:
-            found = await store.list_connections(connection, authorization_context(request).org_id)
-        return json_response(ConnectionList([connection_body(each) for each in found]))
+        return ConnectionList([_body(each) for each in await store.list_connections(connection, caller.org_id)])
 
-    async def put(self, request: web.Request) -> web.StreamResponse:
+    @route("PUT", ONE, bearer(Scope.SSO_WRITE), body=CHANGE, errors=(409,))
+    async def put_sso_connection(self, protocol: Protocol, request: web.Request) -> SsoConnection:
         """Configure a connection; it is created if there is none.
 
         Null clears a field, an absent one stays; alternate certificates are replaced as a whole. Another `idpEntityId`,
@@ -117,112 +92,103 @@ class Connections:
         no owner and adds a certificate while an owner is linked: its key could log in as the owner. Owners log in once
         an owner has confirmed provider and certificates as they are, by any change, if only `{}`.
         """
-        protocol = parse_protocol(request)
-        require_user(authorization_context(request))
-        issues = Issues()
-        change = await self.context.read_partial_body(request, ConnectionChange, {}, issues)
-        certificates = _Certificates(UNSET, UNSET)
-        if change is not None:
-            _check(change, issues)
-            certificates = await asyncio.to_thread(_parse_certificates, change, issues)
-        issues.raise_if_any("The request body is not valid.")
-        if change is None:
-            raise TypeError("a body without issues was not decoded")
-        async with self.context.write_transaction(request) as (connection, caller):
-            require_user(caller)
-            now = datetime.now(UTC)
+        change = await self._read_change(request)
+        async with begin(self.context, request) as transaction:
+            connection, caller, now = transaction.connection, transaction.caller, datetime.now(UTC)
             before = await store.find_connection(connection, caller.org_id, protocol)
-            after = self._changed(before or store.new_connection(caller.org_id, protocol, now), change, certificates)
+            after = self._changed(before or store.new_connection(caller.org_id, protocol, now), change)
             await _require_consistent(connection, before, after)
-            if before is not None and not before.is_other_provider(after):  # which unlinks everybody
-                await self._require_may_certify(connection, caller, before, certificates)
+            confirmed = await self._is_confirmed(connection, caller, before, after, change)
             if before is not None and (before.is_other_provider(after) or (before.enabled and not after.enabled)):
-                await settings_repository.end_federated_sessions(connection, caller.org_id, before.id, now)
-            after = replace(after, confirmed_by_owner=self._is_confirmed(caller, before, after, certificates))
-            stored = await store.store(connection, before, after, now)
-            await settings_repository.apply_enforcement(connection, caller.org_id, now)
-            await record(
-                connection,
-                caller,
-                "sso.connection.create" if before is None else "sso.connection.update",
-                stored.id,
-                _audit_data(before, stored, change, certificates),
-                request_id(request),
-            )
-            await self.apply_roles(connection, Actor.of(caller), None, request_id(request))
-        self.context.guards.invalidate_bearers(caller.org_id)
-        return json_response(connection_body(stored))
+                await options.end_federated_sessions(connection, caller.org_id, before.id, now)
+            stored = await store.store(connection, before, replace(after, confirmed_by_owner=confirmed), now)
+            action = "sso.connection.create" if before is None else "sso.connection.update"
+            await self._finish(transaction, action, stored.id, _audit_data(before, stored, change), now)
+        return _body(stored)
 
-    async def delete(self, request: web.Request) -> web.StreamResponse:
+    @route("DELETE", ONE, bearer(Scope.SSO_WRITE))
+    async def delete_sso_connection(self, protocol: Protocol, transaction: Transaction) -> Deleted:
         """Delete a connection.
 
         Its users are unlinked and their sessions end; accounts and memberships stay. Single sign-on is no longer
         enforced, unless the other connection is.
         """
-        protocol = parse_protocol(request)
-        require_user(authorization_context(request))
-        async with self.context.write_transaction(request) as (connection, caller):
-            require_user(caller)
-            found = await store.find_connection(connection, caller.org_id, protocol)
-            if found is None:
-                raise NotFound
-            now = datetime.now(UTC)
-            await settings_repository.end_federated_sessions(connection, caller.org_id, found.id, now)
-            await store.delete(connection, found.id)
-            await settings_repository.apply_enforcement(connection, caller.org_id, now)
-            data = {"protocol": protocol.value, "enforced": found.enforced}
-            await record(connection, caller, "sso.connection.delete", found.id, data, request_id(request))
-            await self.apply_roles(connection, Actor.of(caller), None, request_id(request))
-        self.context.guards.invalidate_bearers(caller.org_id)
-        return json_response(Deleted())
+        connection, org_id, now = transaction.connection, transaction.caller.org_id, datetime.now(UTC)
+        found = await store.find_connection(connection, org_id, protocol)
+        if found is None:
+            raise NotFound
+        await options.end_federated_sessions(connection, org_id, found.id, now)
+        await store.delete(connection, found.id)
+        data = {"protocol": protocol.value, "enforced": found.enforced}
+        await self._finish(transaction, "sso.connection.delete", found.id, data, now)
+        return Deleted()
 
-    def _is_confirmed(
-        self,
-        caller: AuthorizationContext,
-        before: StoredConnection | None,
-        after: StoredConnection,
-        certificates: _Certificates,
-    ) -> bool:
-        """Whether an owner has confirmed the provider and its certificates as they are after the change."""
-        if caller.role is Role.OWNER:
-            return True
-        if before is None or before.is_other_provider(after) or self._adds(before, certificates):
-            return False
-        return before.confirmed_by_owner
+    @route("POST", ONE + "/dry-run", bearer(Scope.SSO_READ), example=DRY_RUN)
+    async def dry_run_sso_connection(
+        self, protocol: Protocol, body: ConnectionDryRun, caller: AuthorizationContext, connection: AsyncConnection
+    ) -> ConnectionDryRunResult:
+        """Show what a login with these attributes would do, without doing it.
 
-    def _adds(self, before: StoredConnection, certificates: _Certificates) -> bool:
-        """Whether there is a certificate that the connection did not have."""
-        given = {each.pem for each in certificates.given()}
-        return bool(given) and not given.issubset(store.certificates_of(self.secret_box, before))
+        Maps them as the connection is configured now, enabled or not. A `subject` of SAML that is an address counts as
+        a NameID whose format says so.
+        """
+        stored = await store.find_connection(connection, caller.org_id, protocol)
+        if stored is None:
+            raise NotFound
+        return await dry_run(connection, caller, stored, body)
 
-    async def _require_may_certify(
+    async def _finish(
+        self, transaction: Transaction, action: str, connection_id: str, data: Mapping[str, object], now: datetime
+    ) -> None:
+        """What follows from a change: the enforcement, an event of the audit log, the roles of managed members."""
+        connection, caller = transaction.connection, transaction.caller
+        await options.update_enforcement(connection, caller.org_id, now)
+        await transaction.record(action, connection_id, data)
+        await self.update_roles(connection, Actor.of(caller), None, transaction.request_id)
+        transaction.after_commit(self.context.guards.invalidate_bearers, caller.org_id)
+
+    async def _read_change(self, request: web.Request) -> CheckedChange:
+        """Raises BadRequest with all faults of the body."""
+        issues = Issues()
+        change = await self.context.read_partial_body(request, ConnectionChange, {}, issues)
+        checked = None if change is None else await asyncio.to_thread(check_change, change, issues)
+        issues.raise_if_any("The request body is not valid.")
+        if checked is None:
+            raise TypeError("a body without issues was not decoded")
+        return checked
+
+    async def _is_confirmed(
         self,
         connection: AsyncConnection,
         caller: AuthorizationContext,
-        before: StoredConnection,
-        certificates: _Certificates,
-    ) -> None:
-        """Raises Forbidden for a new certificate that could assert an owner, unless the caller is one: administrators
-        must not become owners.
+        before: StoredConnection | None,
+        after: StoredConnection,
+        change: CheckedChange,
+    ) -> bool:
+        """Whether an owner has confirmed the provider and its certificates as they are after the change. Raises
+        Forbidden for a new certificate that could assert an owner, unless the caller is one: administrators must not
+        become owners.
         """
-        if caller.role is Role.OWNER or not self._adds(before, certificates):
-            return
-        if await identity_repository.links_owner(connection, before.id):
+        if caller.role is Role.OWNER:
+            return True
+        if before is None or before.is_other_provider(after):  # which unlinks everybody
+            return False
+        given = {each.pem for each in change.certificates()}
+        if not given or given.issubset(store.certificates_of(self.secret_box, before)):
+            return before.confirmed_by_owner
+        if await identities.links_owner(connection, before.id):
             raise Forbidden("Only owners can add a certificate to a connection that an owner logs in through.")
+        return False
 
-    def _changed(
-        self, before: StoredConnection, change: ConnectionChange, certificates: _Certificates
-    ) -> StoredConnection:
+    def _changed(self, before: StoredConnection, checked: CheckedChange) -> StoredConnection:
         """The connection with the change. Raises EncryptionUnavailable."""
-        values: dict[str, Any] = {name: value for name in _PLAIN if (value := getattr(change, name)) is not UNSET}
+        change, primary, alternates = checked.change, checked.primary, checked.alternates
+        names = ("enabled", "enforced", "oidc_scopes", *_PROVIDER, *_MAPPINGS)
+        values: dict[str, Any] = {name: value for name in names if (value := getattr(change, name)) is not UNSET}
         if change.default_role is not UNSET:
             values["default_role"] = Role(change.default_role)
-        for name in ("attribute_mapping", "role_mapping", "oidc_scopes"):
-            if (value := getattr(change, name)) is not UNSET:
-                values[name] = value
         if change.oidc_client_secret is not UNSET:
             values["oidc_client_secret"] = self._sealed(before, "oidc_client_secret", change.oidc_client_secret)
-        primary, alternates = certificates.primary, certificates.alternates
         if primary is not UNSET:
             values["idp_certificate"] = self._sealed(before, "idp_certificate", primary and primary.pem)
         if alternates is not UNSET:
@@ -247,76 +213,12 @@ class Connections:
         return min((each.not_after for each in present), default=None)
 
 
-def require_user(caller: AuthorizationContext) -> None:
-    """Raises Forbidden unless the caller is a user acting for itself: whoever configures a provider decides who every
-    user is.
-    """
-    if caller.kind is not PrincipalKind.USER or caller.on_behalf_of is not None:
-        raise Forbidden(
-            "Only users can configure single sign-on: not agents, services, or tokens that act on behalf of another "
-            "principal."
-        )
-
-
-def parse_protocol(request: web.Request) -> Protocol:
+async def read_protocol(request: web.Request, _stack: AsyncExitStack) -> Protocol:
     """The protocol in the path. Raises BadRequest."""
     text = request.match_info["protocol"]
     if text not in set(Protocol):
         raise BadRequest("The path is not valid.", [Issue("path.protocol", must_be_one_of(Protocol), "not_allowed")])
     return Protocol(text)
-
-
-def _check(change: ConnectionChange, issues: Issues) -> None:
-    """Record an issue for every field that its type does not describe in full."""
-    for name in ("idp_entity_id", "oidc_client_id"):
-        value = getattr(change, name)
-        if isinstance(value, str) and not value.isprintable():  # PostgreSQL takes no NUL; no provider has the others
-            issues.add(f"body.{_encoded(name)}", "Must consist of printable characters.", "format")
-    for name in ("idp_sso_url", "oidc_issuer"):
-        value = getattr(change, name)
-        path = f"body.{_encoded(name)}"
-        if isinstance(value, str) and not issues.has_issue_under(path):
-            _check_url(value, path, issues, is_issuer=name == "oidc_issuer")
-    if isinstance(change.attribute_mapping, dict):
-        for key in change.attribute_mapping:
-            if key not in MAPPED:
-                issues.add("body.attributeMapping", f"Keys: {must_be_one_of(MAPPED).lower()}", "unknown_field")
-                break
-    scopes = change.oidc_scopes
-    if scopes is not UNSET and not issues.has_issue_under("body.oidcScopes") and "openid" not in scopes:
-        issues.add("body.oidcScopes", "Must contain openid.", "missing")
-
-
-def _check_url(text: str, path: str, issues: Issues, *, is_issuer: bool) -> None:
-    """https only: browsers carry the login over it, and keys come from it (OpenID Connect discovery 3: an issuer has
-    neither query nor fragment).
-    """
-    check_url(text, path, issues, allow_http=False)
-    if issues.has_issue_under(path):
-        return
-    if "#" in text or (is_issuer and "?" in text):
-        issues.add(path, "Must have no query and no fragment." if is_issuer else "Must have no fragment.", "format")
-
-
-def _parse_certificates(change: ConnectionChange, issues: Issues) -> _Certificates:
-    primary: Any = change.idp_certificate
-    if isinstance(primary, str) and not issues.has_issue_under("body.idpCertificate"):
-        primary = _parse_certificate(primary, "body.idpCertificate", issues)
-    alternates: Any = change.idp_certificate_alternates
-    if alternates is not UNSET and not issues.has_issue_under("body.idpCertificateAlternates"):
-        alternates = [
-            _parse_certificate(text, f"body.idpCertificateAlternates[{index}]", issues)
-            for index, text in enumerate(alternates)
-        ]
-    return _Certificates(primary, alternates)
-
-
-def _parse_certificate(text: str, path: str, issues: Issues) -> IdpCertificate | None:
-    try:
-        return parse_certificate(text)
-    except ValueError as error:
-        issues.add(path, str(error), "format")
-        return None
 
 
 async def _require_consistent(
@@ -337,34 +239,35 @@ async def _require_consistent(
         raise Conflict("No owner has a password, so nobody could log in if the provider failed; invite one first.")
 
 
-def _audit_data(
-    before: StoredConnection | None, after: StoredConnection, change: ConnectionChange, certificates: _Certificates
-) -> dict[str, object]:
+def _audit_data(before: StoredConnection | None, after: StoredConnection, checked: CheckedChange) -> dict[str, object]:
     """What was changed, without secrets; of certificates the SHA-256 fingerprints: with these keys one can log in."""
-    named: Sequence[str] = [name for name in ConnectionChange.__struct_fields__ if getattr(change, name) is not UNSET]
+    named = [name for name in NAMES if getattr(checked.change, name) is not UNSET]
     data: dict[str, object] = {
         "protocol": after.protocol.value,
-        "fields": [_encoded(name) for name in named],
+        "fields": [NAMES[name] for name in named],
         "enabled": after.enabled,
         "enforced": after.enforced,
         "defaultRole": after.default_role.value,
     }
-    for name in ("idp_entity_id", "idp_sso_url", "oidc_issuer", "oidc_client_id"):
-        if name in named:
-            data[_encoded(name)] = getattr(after, name)
-    for name in ("attribute_mapping", "role_mapping"):
-        text = msgspec.json.encode(getattr(after, name))
-        if name in named:
-            data[_encoded(name)] = getattr(after, name) if len(text) <= MAX_AUDITED_BYTES else f"{len(text)} bytes"
-    if certificates.primary is not UNSET:
-        data["idpCertificate"] = "" if certificates.primary is None else certificates.primary.fingerprint
-    if certificates.alternates is not UNSET:
-        data["idpCertificateAlternates"] = [each.fingerprint for each in certificates.alternates]
+    for name in named:
+        if name in _PROVIDER:
+            data[NAMES[name]] = getattr(after, name)
+        elif name in _MAPPINGS:
+            size = len(msgspec.json.encode(getattr(after, name)))
+            data[NAMES[name]] = getattr(after, name) if size <= MAX_AUDITED_BYTES else f"{size} bytes"
+    if checked.primary is not UNSET:
+        data["idpCertificate"] = "" if checked.primary is None else checked.primary.fingerprint
+    if checked.alternates is not UNSET:
+        data["idpCertificateAlternates"] = [each.fingerprint for each in checked.alternates]
     if before is not None and before.names_provider and before.is_other_provider(after):
         data["otherProvider"] = True
     return data
 
 
-def _encoded(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.title() for word in rest)
+def _body(stored: StoredConnection) -> SsoConnection:
+    return shown_as(
+        SsoConnection,
+        stored,
+        idp_certificate_configured=stored.idp_certificate is not None,
+        oidc_client_secret_configured=stored.oidc_client_secret is not None,
+    )

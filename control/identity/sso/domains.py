@@ -1,29 +1,45 @@
-"""`/orgs/{orgSlug}/sso/domains`: domains that the organization proves to own by a TXT record."""
+"""`/orgs/{orgSlug}/sso/domains`: domains that the organization proves to own by a TXT record.
 
-import re
+A domain is proven for one organization at most. Addresses of its subdomains are not covered: the owner of
+`example.com` need not control what `lab.example.com` mails.
+"""
+
+import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, Protocol
 
 import msgspec
+import sqlalchemy as sa
+import structlog
 from aiohttp import web
+from dns import asyncresolver, exception
+from dns.rdtypes.ANY.TXT import TXT
 from msgspec import Meta
+from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.db.database import format_time
-from chassis.errors import Conflict, NotFound
-from chassis.http.access import authorization_context, bearer
-from chassis.http.route import Body, Operation, Parameter, ResponseSpec, json_content
-from chassis.http.web import Route, json_response, request_id
-from control.audit.record import record
+from chassis.auth.id_generation import new_id
+from chassis.auth.model import AuthorizationContext
+from chassis.db.database import to_milliseconds
+from chassis.errors import Conflict
+from chassis.http.access import bearer
+from chassis.http.declaration import route
 from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
-from control.identity.sso import domain_repository as store
-from control.identity.sso.connections import TAG, require_user
-from control.identity.sso.dns import TxtResolver
-from control.identity.sso.domain_repository import StoredDomain
-from control.identity.sso.tables import MAX_DOMAIN_LENGTH
+from control.identity.sso.tables import MAX_DOMAIN_LENGTH, sso_domains
+from control.routing.arguments import Transaction, begin
+from control.routing.resource import Resource, ids, in_organization, shown_as
 from proto.identity import Scope
+
+PATH: Final = "/orgs/{orgSlug}/sso/domains"
+ONE: Final = PATH + "/{domainId}"
+_WRITE: Final = bearer(Scope.SSO_WRITE)
+MAX_DOMAINS: Final = 100  # of one organization
+LIFETIME_S: Final = 5.0  # of a look-up
+MAX_RECORDS: Final = 100
+
+log = structlog.get_logger(__name__)
 
 DomainName = Annotated[
     str,
@@ -34,7 +50,6 @@ DomainName = Annotated[
         description="Must be a domain name of two labels or more, an internationalized one in its ASCII form (xn--).",
     ),
 ]
-_ID: Final = re.compile(r"dom_[0-9a-z]{26}")
 
 
 class NewDomain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -56,22 +71,45 @@ class Domain(msgspec.Struct, frozen=True, rename="camel"):
 class DomainList(msgspec.Struct, frozen=True):
     """The domains of the organization, by name."""
 
-    data: Annotated[list[Domain], Meta(max_length=store.MAX_DOMAINS)]
+    data: Annotated[list[Domain], Meta(max_length=MAX_DOMAINS)]
 
 
-ID: Final = Parameter("domainId", "path", Annotated[str, Meta(min_length=1)], "The domain.")
-LIST: Final = Operation("listSsoDomains", TAG, (ResponseSpec("The domains.", json_content(DomainList)),))
-ADD: Final = Operation(
-    "addSsoDomain",
-    TAG,
-    (ResponseSpec("The domain, with what its TXT record has to contain.", json_content(Domain), 201),),
-    body=Body(json_content(NewDomain), example={"domain": "example.com"}),
-    error_statuses=(409,),
+DOMAINS: Final = Resource(
+    "domainId",
+    ids("dom"),
+    Scope.SSO_READ,
+    sso_domains.c.id,
+    in_organization(sso_domains),
+    sa.select(sso_domains),
+    lambda row, _caller: shown_as(Domain, row, txt_record=row.challenge),
 )
-VERIFY: Final = Operation(
-    "verifySsoDomain", TAG, (ResponseSpec("The proven domain.", json_content(Domain)),), (ID,), error_statuses=(409,)
-)
-REMOVE: Final = Operation("removeSsoDomain", TAG, (ResponseSpec("The domain was removed.", status=204),), (ID,))
+
+
+class TxtResolver(Protocol):
+    """Looks up TXT records."""
+
+    async def txt_records(self, domain: str) -> list[str]:
+        """The texts of the domain's TXT records; none if there are none, or if the look-up fails."""
+
+
+class DnsResolver:
+    """Asks name servers over UDP, then TCP."""
+
+    def __init__(self, nameservers: tuple[str, ...] = ()) -> None:
+        """`nameservers`: IP addresses to ask; empty: those of this machine."""
+        self._nameservers = nameservers
+
+    async def txt_records(self, domain: str) -> list[str]:
+        try:
+            resolver = asyncresolver.Resolver(configure=not self._nameservers)
+            if self._nameservers:
+                resolver.nameservers = list(self._nameservers)
+            answer = await resolver.resolve(f"{domain}.", "TXT", lifetime=LIFETIME_S, raise_on_no_answer=False)
+        except (exception.DNSException, OSError) as error:
+            log.info("TXT records not found", domain=domain, error=str(error))
+            return []
+        records = [record for record in answer if isinstance(record, TXT)]
+        return [b"".join(record.strings).decode("utf-8", "replace") for record in records[:MAX_RECORDS]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,85 +119,91 @@ class Domains:
     context: HandlerContext
     resolver: TxtResolver
 
-    def routes(self) -> list[Route]:
-        """Every route of this resource with its scope."""
-        every, write = "/orgs/{orgSlug}/sso/domains", bearer(Scope.SSO_WRITE)
-        one = every + "/{domainId}"
-        return [
-            Route("GET", every, self.list, bearer(Scope.SSO_READ), operation=LIST),
-            Route("POST", every, self.add, write, operation=ADD),
-            Route("POST", one + "/verify", self.verify, write, operation=VERIFY),
-            Route("DELETE", one, self.remove, write, operation=REMOVE),
-        ]
-
-    async def list(self, request: web.Request) -> web.StreamResponse:
+    @route("GET", PATH, bearer(Scope.SSO_READ))
+    async def list_sso_domains(self, caller: AuthorizationContext, connection: AsyncConnection) -> DomainList:
         """List the domains of the organization."""
-        async with self.context.database.read() as connection:
-            found = await store.list_domains(connection, authorization_context(request).org_id)
-        return json_response(DomainList([_body(each) for each in found]))
+        found = DOMAINS.rows.where(sso_domains.c.org_id == caller.org_id).order_by(sso_domains.c.domain)
+        return DomainList([DOMAINS.body(row, caller) for row in await connection.execute(found)])
 
-    async def add(self, request: web.Request) -> web.StreamResponse:
+    @route("POST", PATH, _WRITE, status=201, errors=(409,), example={"domain": "example.com"})
+    async def add_sso_domain(self, body: NewDomain, transaction: Transaction) -> Domain:
         """Add a domain to prove.
 
         Then add `txtRecord` as a TXT record of the domain, and verify it. Members whose address is in a proven domain
         are linked to the provider's user with that address. Subdomains are not covered. Only users may.
         """
-        require_user(authorization_context(request))
-        body = await self.context.read_body(request, NewDomain)
-        async with self.context.write_transaction(request) as (connection, caller):
-            require_user(caller)
-            stored = await store.add(connection, caller.org_id, body.domain.lower(), datetime.now(UTC))
-            await record(
-                connection, caller, "sso.domain.add", stored.id, {"domain": stored.domain}, request_id(request)
-            )
-        return json_response(_body(stored), status=201)
+        connection, caller = transaction.connection, transaction.caller
+        domain_id = await add_domain(connection, caller.org_id, body.domain.lower(), datetime.now(UTC))
+        added = await DOMAINS.show(connection, caller, domain_id)
+        await transaction.record("sso.domain.add", domain_id, {"domain": added.domain})
+        return added
 
-    async def verify(self, request: web.Request) -> web.StreamResponse:
+    @route("POST", ONE + "/verify", _WRITE, errors=(409,))
+    async def verify_sso_domain(self, domain_id: str, request: web.Request, caller: AuthorizationContext) -> Domain:
         """Verify a domain by its TXT record.
 
         409 while the record is not found, and if another organization has proven the domain. The record may be removed
         afterwards.
         """
-        require_user(authorization_context(request))
         async with self.context.database.read() as connection:
-            found = await _load(connection, request, authorization_context(request).org_id)
-        if found.verified_at is None and found.challenge not in await self.resolver.txt_records(found.domain):
-            raise Conflict(f"No TXT record of {found.domain} is {found.challenge!r}; a new one may take some minutes.")
-        async with self.context.write_transaction(request) as (connection, caller):
-            require_user(caller)
-            found = await _load(connection, request, caller.org_id)
-            if found.verified_at is None:
-                found = await store.mark_verified(connection, found, datetime.now(UTC))
-                data = {"domain": found.domain, "by": "dns"}
-                await record(connection, caller, "sso.domain.verify", found.id, data, request_id(request))
-        return json_response(_body(found))
+            found = await DOMAINS.show(connection, caller, domain_id)
+        if found.verified_at is None and found.txt_record not in await self.resolver.txt_records(found.domain):
+            message = f"No TXT record of {found.domain} is {found.txt_record!r}; a new one may take some minutes."
+            raise Conflict(message)
+        async with begin(self.context, request) as transaction:
+            found = await DOMAINS.show(transaction.connection, transaction.caller, domain_id)
+            if found.verified_at is not None:
+                return found
+            await mark_verified(transaction.connection, domain_id, datetime.now(UTC))
+            await transaction.record("sso.domain.verify", domain_id, {"domain": found.domain, "by": "dns"})
+            return await DOMAINS.show(transaction.connection, transaction.caller, domain_id)
 
-    async def remove(self, request: web.Request) -> web.StreamResponse:
+    @route("DELETE", ONE, _WRITE)
+    async def remove_sso_domain(self, domain_id: str, transaction: Transaction) -> None:
         """Remove a domain. Members who were linked by it stay linked."""
-        require_user(authorization_context(request))
-        async with self.context.write_transaction(request) as (connection, caller):
-            require_user(caller)
-            found = await _load(connection, request, caller.org_id)
-            await store.remove(connection, found)
-            data = {"domain": found.domain, "verified": found.verified_at is not None}
-            await record(connection, caller, "sso.domain.remove", found.id, data, request_id(request))
-        return web.Response(status=204)
+        found = await DOMAINS.show(transaction.connection, transaction.caller, domain_id)
+        await DOMAINS.delete(transaction.connection, domain_id)
+        data = {"domain": found.domain, "verified": found.verified_at is not None}
+        await transaction.record("sso.domain.remove", domain_id, data)
 
 
-async def _load(connection: AsyncConnection, request: web.Request, org_id: str) -> StoredDomain:
-    """The domain in the path. Raises NotFound."""
-    domain_id = request.match_info["domainId"]
-    found = await store.find(connection, org_id, domain_id) if _ID.fullmatch(domain_id) else None
-    if found is None:
-        raise NotFound
-    return found
+async def find_domain(connection: AsyncConnection, org_id: str, domain: str) -> sa.Row[Any] | None:
+    """The row of the organization's domain with this name. `verified_at` None: not proven yet."""
+    found = sa.select(sso_domains).where(sso_domains.c.org_id == org_id, sso_domains.c.domain == domain)
+    return (await connection.execute(found)).one_or_none()
 
 
-def _body(stored: StoredDomain) -> Domain:
-    return Domain(
-        id=stored.id,
-        domain=stored.domain,
-        txt_record=stored.challenge,
-        created_at=format_time(stored.created_at),
-        verified_at=None if stored.verified_at is None else format_time(stored.verified_at),
-    )
+async def is_domain_verified(connection: AsyncConnection, org_id: str, domain: str) -> bool:
+    """Whether the organization has proven the domain."""
+    found = await find_domain(connection, org_id, domain)
+    return found is not None and found.verified_at is not None
+
+
+async def add_domain(connection: AsyncConnection, org_id: str, domain: str, now: datetime) -> str:
+    """The id of a domain with a new challenge. Raises Conflict for one that the organization has, and beyond
+    MAX_DOMAINS.
+    """
+    names = set(await connection.scalars(sa.select(sso_domains.c.domain).where(sso_domains.c.org_id == org_id)))
+    if domain in names:
+        raise Conflict(f"The organization has the domain {domain} already.")
+    if len(names) >= MAX_DOMAINS:
+        raise Conflict(f"An organization can have at most {MAX_DOMAINS} domains.")
+    domain_id = new_id("dom")
+    row = {
+        "id": domain_id,
+        "org_id": org_id,
+        "domain": domain,
+        "challenge": f"sluice-domain={secrets.token_urlsafe(24)}",
+        "created_at": to_milliseconds(now),
+    }
+    await connection.execute(sso_domains.insert().values(row))
+    return domain_id
+
+
+async def mark_verified(connection: AsyncConnection, domain_id: str, now: datetime) -> None:
+    """The domain is proven. Raises Conflict if it is for another organization."""
+    changed = sso_domains.update().where(sso_domains.c.id == domain_id).values(verified_at=to_milliseconds(now))
+    try:
+        await connection.execute(changed)
+    except exc.IntegrityError as error:
+        raise Conflict("Another organization has proven this domain.") from error

@@ -1,32 +1,35 @@
-"""`/orgs/{orgSlug}/sso/identities`: which user of a provider is which member; list, unlink."""
+"""`/orgs/{orgSlug}/sso/identities`: which user of a provider is which member; list, unlink.
 
-import re
+An identity is (connection, subject), never the e-mail address. Functions with a `connection` run in the caller's
+transaction.
+"""
+
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from functools import partial
+from typing import Annotated, Any, Final
 
 import msgspec
-from aiohttp import web
+import sqlalchemy as sa
 from msgspec import Meta
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.db.database import format_time
-from chassis.errors import NotFound
-from chassis.http.access import authorization_context, bearer
-from chassis.http.route import Operation, Parameter, ResponseSpec, json_content
-from chassis.http.web import Route, json_response, request_id
-from control.audit.record import record
+from chassis.auth.id_generation import new_id
+from chassis.auth.model import AuthorizationContext
+from chassis.auth.tables import memberships
+from chassis.db.database import to_milliseconds
+from chassis.http.access import bearer
+from chassis.http.declaration import PageOf, route
 from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
-from control.http.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
-from control.identity.schemas import Email
-from control.identity.sso import identity_repository as store
-from control.identity.sso import settings_repository
-from control.identity.sso.connections import TAG, require_user
-from control.identity.sso.identity_repository import StoredIdentity
-from control.identity.sso.tables import MAX_SUBJECT_LENGTH
-from proto.identity import Scope
-
-_ID: Final = re.compile(r"ssi_[0-9a-z]{26}")
+from control.identity.bodies import Email
+from control.identity.sso import options
+from control.identity.sso.tables import MAX_SUBJECT_LENGTH, sso_identities
+from control.routing.arguments import Transaction
+from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
+from proto.identity import Role, Scope
 
 
 class LinkedIdentity(msgspec.Struct, frozen=True, rename="camel"):
@@ -41,19 +44,104 @@ class LinkedIdentity(msgspec.Struct, frozen=True, rename="camel"):
     last_login_at: Timestamp
 
 
-class LinkedIdentityPage(msgspec.Struct, rename="camel"):
-    """A page of identities, in the order of their creation."""
-
-    data: list[LinkedIdentity]
-    next_cursor: NextCursor
-    has_more: bool
+async def find_identity(connection: AsyncConnection, connection_id: str, subject: str) -> LinkedIdentity | None:
+    """The identity of a subject."""
+    where = (sso_identities.c.connection_id == connection_id) & (sso_identities.c.subject_hash == _hash(subject))
+    return await _load(connection, where)
 
 
-ID: Final = Parameter("identityId", "path", Annotated[str, Meta(min_length=1)], "The identity.")
-LIST: Final = Operation(
-    "listSsoIdentities", TAG, (ResponseSpec("A page.", json_content(LinkedIdentityPage)),), PAGE_PARAMETERS
+async def find_identity_by_id(connection: AsyncConnection, identity_id: str) -> LinkedIdentity | None:
+    """The identity with this id."""
+    return await _load(connection, sso_identities.c.id == identity_id)
+
+
+async def find_identity_of_account(
+    connection: AsyncConnection, connection_id: str, principal_id: str
+) -> LinkedIdentity | None:
+    """The identity of an account, which has at most one in a connection."""
+    where = (sso_identities.c.connection_id == connection_id) & (sso_identities.c.principal_id == principal_id)
+    return await _load(connection, where)
+
+
+async def links_owner(connection: AsyncConnection, connection_id: str) -> bool:
+    """Whether a subject of the connection is an owner."""
+    found = (
+        sa.select(sso_identities.c.id)
+        .join(
+            memberships,
+            (memberships.c.org_id == sso_identities.c.org_id)
+            & (memberships.c.principal_id == sso_identities.c.principal_id),
+        )
+        .where(sso_identities.c.connection_id == connection_id, memberships.c.role == Role.OWNER.value)
+        .limit(1)
+    )
+    return await connection.scalar(found) is not None
+
+
+async def list_identities(
+    connection: AsyncConnection, after_id: str | None, limit: int, *, org_id: str
+) -> Sequence[sa.Row[Any]]:
+    """The rows of at most `limit` identities of the organization, by id, starting after `after_id`."""
+    page = sa.select(sso_identities).where(sso_identities.c.org_id == org_id, sso_identities.c.id > (after_id or ""))
+    return (await connection.execute(page.order_by(sso_identities.c.id).limit(limit))).all()
+
+
+async def create_identity(
+    connection: AsyncConnection,
+    connection_id: str,
+    org_id: str,
+    subject: str,
+    principal_id: str,
+    email: str,
+    now: datetime,
+) -> str:
+    """Link a subject to the account of a member. The id of the identity."""
+    now, identity_id = to_milliseconds(now), new_id("ssi")
+    row = {
+        "id": identity_id,
+        "connection_id": connection_id,
+        "org_id": org_id,
+        "subject": subject,
+        "subject_hash": _hash(subject),
+        "principal_id": principal_id,
+        "email": email,
+        "created_at": now,
+        "last_login_at": now,
+    }
+    await connection.execute(sso_identities.insert().values(row))
+    return identity_id
+
+
+async def note_login(connection: AsyncConnection, identity_id: str, email: str, now: datetime) -> None:
+    """Note the time, and the address that the provider names now."""
+    changed = sso_identities.update().where(sso_identities.c.id == identity_id)
+    await connection.execute(changed.values(email=email, last_login_at=to_milliseconds(now)))
+
+
+async def _load(connection: AsyncConnection, where: sa.ColumnElement[bool]) -> LinkedIdentity | None:
+    row = (await connection.execute(sa.select(sso_identities).where(where))).one_or_none()
+    return None if row is None else identity_body(row)
+
+
+def identity_body(row: Any) -> LinkedIdentity:
+    """The identity of a row."""
+    return shown_as(LinkedIdentity, row)
+
+
+def _hash(subject: str) -> bytes:
+    return hashlib.sha256(subject.encode("utf-8", "surrogatepass")).digest()
+
+
+PATH: Final = "/orgs/{orgSlug}/sso/identities"
+IDENTITIES: Final = Resource(
+    "identityId",
+    ids("ssi"),
+    Scope.SSO_READ,
+    sso_identities.c.id,
+    in_organization(sso_identities),
+    sa.select(sso_identities),
+    lambda row, _caller: identity_body(row),
 )
-UNLINK: Final = Operation("unlinkSsoIdentity", TAG, (ResponseSpec("The identity was unlinked.", status=204),), (ID,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,53 +150,23 @@ class Identities:
 
     context: HandlerContext
 
-    def routes(self) -> list[Route]:
-        """Every route of this resource with its scope."""
-        every = "/orgs/{orgSlug}/sso/identities"
-        return [
-            Route("GET", every, self.list, bearer(Scope.SSO_READ), operation=LIST),
-            Route("DELETE", every + "/{identityId}", self.unlink, bearer(Scope.SSO_WRITE), operation=UNLINK),
-        ]
-
-    async def list(self, request: web.Request) -> web.StreamResponse:
+    @route("GET", PATH, bearer(Scope.SSO_READ))
+    async def list_sso_identities(self, caller: AuthorizationContext, page: PageReader) -> PageOf[LinkedIdentity]:
         """List which users of the organization's providers are which members."""
-        org_id = authorization_context(request).org_id
-        binding = f"sso identities of {org_id}".encode()
-        page = parse_page_request(request, self.context.cursors, binding)
-        async with self.context.database.read() as connection:
-            found = await store.list_identities(connection, org_id, page.after or "", page.limit + 1)
-        return json_response(page_body(found, page, _body, lambda one: one.id, self.context.cursors, binding))
+        fetch = partial(list_identities, org_id=caller.org_id)
+        return await page.read(("sso identities", caller.org_id), fetch, identity_body)
 
-    async def unlink(self, request: web.Request) -> web.StreamResponse:
+    @route("DELETE", PATH + "/{identityId}", bearer(Scope.SSO_WRITE))
+    async def unlink_sso_identity(self, identity_id: str, transaction: Transaction) -> None:
         """Unlink a user of a provider from a member, whose sessions of single sign-on end.
 
         The member stays. At the next login the provider's user is somebody new, and has to be linked again. Only users
         may.
         """
-        require_user(authorization_context(request))
-        identity_id = request.match_info["identityId"]
-        async with self.context.write_transaction(request) as (connection, caller):
-            require_user(caller)
-            found = await store.find_by_id(connection, identity_id) if _ID.fullmatch(identity_id) else None
-            if found is None or found.org_id != caller.org_id:
-                raise NotFound
-            await settings_repository.end_federated_sessions_of(
-                connection, caller.org_id, found.principal_id, datetime.now(UTC)
-            )
-            await store.remove(connection, found.id)
-            data = {"principalId": found.principal_id, "connectionId": found.connection_id}
-            await record(connection, caller, "sso.unlink", found.id, data, request_id(request))
-        self.context.guards.invalidate_bearers(caller.org_id)
-        return web.Response(status=204)
-
-
-def _body(identity: StoredIdentity) -> LinkedIdentity:
-    return LinkedIdentity(
-        id=identity.id,
-        connection_id=identity.connection_id,
-        subject=identity.subject,
-        principal_id=identity.principal_id,
-        email=identity.email,
-        created_at=format_time(identity.created_at),
-        last_login_at=format_time(identity.last_login_at),
-    )
+        connection, caller = transaction.connection, transaction.caller
+        found = await IDENTITIES.show(connection, caller, identity_id)
+        await options.end_federated_sessions_of(connection, caller.org_id, found.principal_id, datetime.now(UTC))
+        await IDENTITIES.delete(connection, identity_id)
+        data = {"principalId": found.principal_id, "connectionId": found.connection_id}
+        await transaction.record("sso.unlink", identity_id, data)
+        transaction.after_commit(self.context.guards.invalidate_bearers, caller.org_id)

@@ -1,33 +1,38 @@
 """Builds all routes of single sign-on and the background tasks that they need."""
 
 from dataclasses import replace
+from typing import Final
 
+from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from chassis.http.access import BearerAuth
+from chassis.errors import Forbidden
+from chassis.http.access import BearerAuth, authorization_context
+from chassis.http.declaration import Argument, declared_routes
+from chassis.http.route import Parameter, Tag
+from chassis.http.validation import Issues, check_length
 from chassis.http.web import CleanupContext, Route
 from control.http.context import HandlerContext
-from control.identity.session_issuer import SessionIssuer
-from control.identity.sso.acs import AssertionConsumer
-from control.identity.sso.browser import check_org_slug
-from control.identity.sso.callback import Callback
-from control.identity.sso.complete_page import CompletionPage
-from control.identity.sso.completion import Completion, SsoMetrics
-from control.identity.sso.connections import ApplyRoles, Connections
-from control.identity.sso.dns import TxtResolver
-from control.identity.sso.domains import Domains
-from control.identity.sso.dry_run import ConnectionDryRuns
-from control.identity.sso.handoff import Handoffs
-from control.identity.sso.housekeeping import SsoHousekeeping
+from control.identity.login.credentials import SessionIssuer
+from control.identity.sso.connections import Connections, UpdateRoles, read_protocol
+from control.identity.sso.domains import Domains, TxtResolver
 from control.identity.sso.identities import Identities
-from control.identity.sso.links import Links
-from control.identity.sso.login_slots import LoginSlots
+from control.identity.sso.login.browser import SsoUrls, only_specified_statuses
+from control.identity.sso.login.completion import Completion, SsoMetrics
+from control.identity.sso.login.handoff import Handoffs
+from control.identity.sso.login.responses import ProviderResponses
+from control.identity.sso.login.start import Start
 from control.identity.sso.oidc.provider import Providers
-from control.identity.sso.settings import SettingsHandlers
-from control.identity.sso.start import Start
-from control.identity.sso.urls import SsoUrls
+from control.identity.sso.options import ConnectionOptions
+from control.identity.sso.tables import Protocol
+from control.identity.sso.task import SsoHousekeeping
 from control.outbound.egress import Egress
+from control.routing.arguments import control_arguments
 from control.secrets.secret_box import SecretBox
+from proto.identity import MAX_SLUG_LENGTH, PrincipalKind, Scope
+
+TAG: Final = Tag("sso", "Single sign-on through the organization's identity provider: SAML 2.0, OpenID Connect.")
+PROTOCOL: Final = Parameter("protocol", "path", Protocol, "SAML or OIDC.")
 
 
 def build_sso_routes(
@@ -39,31 +44,63 @@ def build_sso_routes(
     public_url: str,
     unfinished_per_minute: int,
     registry: CollectorRegistry | None,
-    apply_roles: ApplyRoles,
+    update_roles: UpdateRoles,
 ) -> tuple[list[Route], list[CleanupContext]]:
     """`egress` reaches providers, whose addresses tenants name; it starts before the requests and ends after them.
-    `apply_roles` follows a change of the mapping.
+    `update_roles` follows a change of the mapping.
     """
     urls, providers = SsoUrls(public_url), Providers(egress)
     completion = Completion(context, issuer, SsoMetrics(registry), public_url)
-    routes = [
-        *Connections(context, secret_box, apply_roles).routes(),
-        *ConnectionDryRuns(context).routes(),
-        *SettingsHandlers(context).routes(),
-        *Domains(context, resolver).routes(),
-        *Identities(context).routes(),
-        *Links(context, urls).routes(),
-        *Start(context, urls, providers, completion, unfinished_per_minute).routes(),
-        *AssertionConsumer(context, secret_box, urls, completion).routes(),
-        *Callback(context, secret_box, egress, urls, providers, completion, LoginSlots()).routes(),
-        *Handoffs(context, issuer).routes(),
-        *CompletionPage().routes(),
-    ]
+    resources = (
+        Connections(context, secret_box, update_roles),
+        ConnectionOptions(context),
+        Domains(context, resolver),
+        Identities(context),
+        Start(context, urls, providers, completion, unfinished_per_minute),
+        ProviderResponses(context, secret_box, egress, urls, providers, completion),
+        Handoffs(context, issuer),
+    )
+    arguments = control_arguments(context, {Protocol: Argument(read_protocol, (PROTOCOL,))})
+    routes = [each for resource in resources for each in declared_routes(resource, TAG, arguments)]
     housekeeping = SsoHousekeeping(context.database, registry)
-    return [_with_path_check(route) for route in routes], [egress.running, housekeeping.running]
+    return [_with_checks(route) for route in routes], [egress.running, housekeeping.running]
 
 
-def _with_path_check(route: Route) -> Route:
+def _with_checks(route: Route) -> Route:
+    if route.operation is not None and route.operation.only_error_statuses is not None:
+        return replace(route, handler=only_specified_statuses(route.handler))
+    return only_for_users(_with_slug_check(route))
+
+
+def only_for_users(route: Route) -> Route:
+    """The route. If it changes something, it refuses, before anything else, callers other than users who act for
+    themselves: who configures a provider or a directory decides who every user is.
+    """
+    if not isinstance(route.access, BearerAuth) or Scope.SSO_WRITE not in route.access.scopes:
+        return route
+
+    async def checked(request: web.Request) -> web.StreamResponse:
+        caller = authorization_context(request)
+        if caller.kind is not PrincipalKind.USER or caller.on_behalf_of is not None:
+            raise Forbidden(
+                "Only users can configure single sign-on: not agents, services, or tokens that act on behalf of "
+                "another principal."
+            )
+        return await route.handler(request)
+
+    return replace(route, handler=checked)
+
+
+def _with_slug_check(route: Route) -> Route:
+    """The route. A slug of an organization that is too long is a BadRequest: the paths of single sign-on specify its
+    length.
+    """
     if not isinstance(route.access, BearerAuth):
         return route
-    return replace(route, access=replace(route.access, path_check=check_org_slug))
+    return replace(route, access=replace(route.access, path_check=_check_org_slug))
+
+
+def _check_org_slug(request: web.Request) -> None:
+    issues = Issues()
+    if not check_length("path.orgSlug", request.match_info["orgSlug"], 1, MAX_SLUG_LENGTH, issues):
+        issues.raise_if_any("The path is not valid.")

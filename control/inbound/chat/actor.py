@@ -1,12 +1,12 @@
 """Lets chat users act: commands and presses of buttons, each in one transaction with what it changes.
 
+find_answer     a repetition gets the first answer and changes nothing
 find_access     who the chat user is linked with, and what that principal may do now
 commands        the act, under the rules of the API; one that is refused changes nothing
-apply_once      a repetition gets the first answer and changes nothing
 update_queue    the message with the button is replaced, and the person is told, after the answer
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -20,22 +20,19 @@ from chassis.db.database import Database
 from chassis.errors import Conflict, Forbidden, NotFound, RateLimited
 from chassis.http.web import RATE_LIMITS, request_id
 from chassis.limits.limiter import LimitClass
-from control.approvals import repository
+from control.approvals import store
 from control.approvals.model import RequestRecord, Status
 from control.approvals.notifications import LinkBuilder, involved_principals, resolved_message
 from control.approvals.tables import approval_requests
 from control.audit.record import Actor, record
-from control.identity.chat_links import repository as link_repository
-from control.identity.chat_links.model import ChatUser, StoredChatLink
+from control.identity import chat_links as link_repository
+from control.identity.chat_links import ChatUser, StoredChatLink
 from control.inbound.chat import commands, update_queue
-from control.inbound.chat.access import AccessLost, find_access, load_access
-from control.inbound.chat.commands import Caller, Command
+from control.inbound.chat.commands import AccessLost, Caller, Command, find_access, load_access
 from control.inbound.chat.payloads import CommandCall, Press
 from control.inbound.chat.replies import Markup, Reply
-from control.inbound.chat.update_queue import NewUpdate
-from control.inbound.chat.updater import ChatUpdater
-from control.inbound.webhooks.platform_events import AppliedEvent, EventResult, apply_once, was_applied
-from control.inbound.webhooks.tables import EventSource
+from control.inbound.chat.update_queue import ChatUpdater, NewUpdate
+from control.inbound.webhooks.platform_events import AppliedEvent, EventResult, EventSource, find_answer, store_answer
 from control.notify.message import Message
 from control.secrets.secret_box import SecretBox
 from proto.identity import PrincipalKind
@@ -51,8 +48,6 @@ TOO_MANY_LINKS: Final = (
 )
 _READS: Final = {"errors": commands.errors, "status": commands.status}
 _ACTS: Final = frozenset({"approve", "reject", "resolve", "link", "unlink"})
-
-Work = Callable[[AsyncConnection, StoredChatLink, Caller], Awaitable[Reply]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +91,9 @@ class ChatActor:
         await _take(request, call.user)
         name = call.command.name
         if name in _READS:
-            return AppliedEvent(surface.reply(await self._read(request, call, surface)), duplicate=False)
+            async with self._database.read() as connection:
+                reply, _ = await self._act(connection, request, call, surface.markup, self._now())
+            return AppliedEvent(surface.reply(reply), duplicate=False)
         if name not in _ACTS:
             return AppliedEvent(surface.reply(commands.help_reply(surface.markup)), duplicate=False)
         if name == "link":
@@ -105,99 +102,83 @@ class ChatActor:
                 return AppliedEvent(surface.reply(Reply((surface.markup.text(refused),))), duplicate=False)
         async with self._database.write() as connection:
             now = self._now()
-
-            async def apply() -> EventResult:
-                reply, org_id = await self._act(connection, request, call, surface, now)
-                return EventResult(surface.reply(reply), org_id)
-
-            return await apply_once(connection, surface.source, call.event_id, now, apply)
+            known = await find_answer(connection, surface.source, call.event_id)
+            if known is not None:
+                return AppliedEvent(known, duplicate=True)
+            reply, org_id = await self._act(connection, request, call, surface.markup, now)
+            result = EventResult(surface.reply(reply), org_id)
+            return await store_answer(connection, surface.source, call.event_id, now, result)
 
     async def press(self, request: web.Request, press: Press, surface: Surface) -> AppliedEvent:
         """The answer to a press of an Approve button. Raises RateLimited, ServiceUnavailable."""
         await _take(request, press.user)
         async with self._database.write() as connection:
             now = self._now()
-
-            async def apply() -> EventResult:
-                result, org_id = await self._approve(connection, request, press, surface, now)
-                if org_id is not None and press.update_url is not None:
-                    updates = surface.updates(result, press.update_url)
-                    await update_queue.enqueue(connection, self._secret_box, org_id, updates, now)
-                return EventResult(surface.press_answer(result), org_id)
-
-            applied = await apply_once(connection, surface.source, press.event_id, now, apply)
+            known = await find_answer(connection, surface.source, press.event_id)
+            if known is not None:
+                return AppliedEvent(known, duplicate=True)
+            result, org_id = await self._approve(connection, request, press, surface.markup, now)
+            if org_id is not None and press.update_url is not None:
+                updates = surface.updates(result, press.update_url)
+                await update_queue.enqueue(connection, self._secret_box, org_id, updates, now)
+            answer = EventResult(surface.press_answer(result), org_id)
+            applied = await store_answer(connection, surface.source, press.event_id, now, answer)
         self._updater.wake()
         return applied
 
-    async def _read(self, request: web.Request, call: CommandCall, surface: Surface) -> Reply:
-        async def work(connection: AsyncConnection, _link: StoredChatLink, caller: Caller) -> Reply:
-            return await _READS[call.command.name](connection, caller, call.command)
-
-        async with self._database.read() as connection:
-            reply, _ = await self._as_linked(connection, request, call.user, surface.markup, self._now(), work)
-        return reply
-
     async def _act(
-        self, connection: AsyncConnection, request: web.Request, call: CommandCall, surface: Surface, now: datetime
+        self, connection: AsyncConnection, request: web.Request, call: CommandCall, markup: Markup, now: datetime
     ) -> tuple[Reply, str | None]:
-        command, markup, user = call.command, surface.markup, call.user
+        """What the command says, or why the chat user may not give it; and the organization that the user is of."""
+        command, user = call.command, call.user
         if command.name == "link":
             return await self._link(connection, user, command, markup, request_id(request), now)
         if command.name == "unlink":
             return await _unlink(connection, user, markup, request_id(request))
-
-        async def work(connection: AsyncConnection, link: StoredChatLink, caller: Caller) -> Reply:
+        linked = await self._find_linked(connection, request, user, markup, now)
+        if isinstance(linked, Reply):
+            return linked, None
+        link, caller = linked
+        try:
+            if command.name in _READS:
+                return await _READS[command.name](connection, caller, command), link.org_id
             async with connection.begin_nested():  # what is refused changes nothing
                 reply = await _apply_command(connection, caller, command)
                 await link_repository.set_used(connection, link, now)
-                return reply
-
-        return await self._as_linked(connection, request, user, markup, now, work)
+        except (Conflict, Forbidden, NotFound) as error:
+            reply = Reply((markup.text(error.message),))
+        return reply, link.org_id
 
     async def _approve(
-        self, connection: AsyncConnection, request: web.Request, press: Press, surface: Surface, now: datetime
+        self, connection: AsyncConnection, request: web.Request, press: Press, markup: Markup, now: datetime
     ) -> tuple[PressResult, str | None]:
-        final: Message | None = None
+        linked = await self._find_linked(connection, request, press.user, markup, now)
+        if isinstance(linked, Reply):  # who is not linked is told so on behalf of the organization whose request it is
+            return PressResult(linked), await _org_of_request(connection, press.request_id)
+        link, caller = linked
+        try:
+            async with connection.begin_nested():
+                outcome = await commands.approve(connection, caller, press.request_id)
+                await link_repository.set_used(connection, link, now)
+            reply = commands.vote_reply(caller, outcome)
+        except (Forbidden, NotFound) as error:
+            return PressResult(Reply((markup.text(error.message),))), link.org_id
+        except Conflict as error:
+            reply = Reply((markup.text(error.message),))
+        return PressResult(reply, await _final_message(connection, caller, press.request_id)), link.org_id
 
-        async def work(connection: AsyncConnection, link: StoredChatLink, caller: Caller) -> Reply:
-            nonlocal final
-            try:
-                async with connection.begin_nested():
-                    outcome = await commands.approve(connection, caller, press.request_id)
-                    await link_repository.set_used(connection, link, now)
-            except Conflict:
-                final = await _final_message(connection, caller, press.request_id)
-                raise
-            final = await _final_message(connection, caller, outcome.request.id)
-            return commands.vote_reply(caller, outcome)
-
-        reply, org_id = await self._as_linked(connection, request, press.user, surface.markup, now, work)
-        if org_id is None:  # who is not linked is told so on behalf of the organization whose request it is
-            org_id = await _org_of_request(connection, press.request_id)
-        return PressResult(reply, final), org_id
-
-    async def _as_linked(
-        self,
-        connection: AsyncConnection,
-        request: web.Request,
-        user: ChatUser,
-        markup: Markup,
-        now: datetime,
-        work: Work,
-    ) -> tuple[Reply, str | None]:
-        """What the work says, or why the chat user may not do it; and the organization that the user is linked with."""
+    async def _find_linked(
+        self, connection: AsyncConnection, request: web.Request, user: ChatUser, markup: Markup, now: datetime
+    ) -> tuple[StoredChatLink, Caller] | Reply:
+        """The link of a chat user and what it may do; or why it may do nothing."""
         try:
             found = await find_access(connection, user)
         except AccessLost as error:
-            return Reply((markup.text(str(error)),)), None
+            return Reply((markup.text(str(error)),))
         if found is None:
-            return Reply((markup.text(LINK_FIRST), markup.code("/sluice link CODE"))), None
+            return Reply((markup.text(LINK_FIRST), markup.code("/sluice link CODE")))
         link, access = found
-        caller = Caller(access, self._link_builder.for_org(access.org_slug), markup, request_id(request), now)
-        try:
-            return await work(connection, link, caller), access.org_id
-        except (Conflict, Forbidden, NotFound) as error:
-            return Reply((markup.text(error.message),)), access.org_id
+        return link, Caller(access, self._link_builder.for_org(access.org_slug), markup, request_id(request), now)
 
     async def _refuse_code(self, request: web.Request, call: CommandCall, source: EventSource) -> str | None:
         """Why the code is not even tried: wrong codes of a chat user are counted. Raises ServiceUnavailable."""
@@ -207,7 +188,7 @@ class ChatActor:
             async with self._database.read() as connection:
                 if await link_repository.has_code(connection, call.command.argument):
                     return None
-                if await was_applied(connection, source, call.event_id):
+                if await find_answer(connection, source, call.event_id) is not None:
                     return None
             await limits.record_account_failure(request, LimitClass.FAILED_CODE, whose)
         except RateLimited:
@@ -278,7 +259,7 @@ async def _final_message(connection: AsyncConnection, caller: Caller, text: str)
     request: RequestRecord = await commands.find_request(connection, caller, text)
     if request.status_at(caller.now) is Status.PENDING:
         return None
-    names = await repository.principal_names(connection, involved_principals(request))
+    names = await store.principal_names(connection, involved_principals(request))
     return resolved_message(request, caller.links, names, caller.now)
 
 
@@ -300,7 +281,7 @@ def _holder(user: ChatUser) -> str:
 
 
 async def _name(connection: AsyncConnection, link: StoredChatLink) -> str:
-    names: Mapping[str, str] = await repository.principal_names(connection, [link.principal_id])
+    names: Mapping[str, str] = await store.principal_names(connection, [link.principal_id])
     return names[link.principal_id]
 
 

@@ -1,4 +1,8 @@
-"""`/sluice ...`: what chat users can ask and do, the same on every platform."""
+"""`/sluice ...`: what chat users can ask and do, the same on every platform, and what they may.
+
+A chat user may do what its principal may at this moment, or nothing. Every function runs in the caller's transaction:
+rights are loaded in the transaction of the change.
+"""
 
 import re
 from dataclasses import dataclass
@@ -8,28 +12,77 @@ from typing import Final, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.auth.grants import any_disabled, common_scopes, load_membership_statuses
 from chassis.auth.model import AuthorizationContext
 from chassis.auth.tables import projects
 from chassis.db.database import to_milliseconds
-from chassis.errors import Conflict, NotFound
+from chassis.errors import Conflict, Forbidden, NotFound
 from chassis.http.validation import Issues
-from chassis.issues.states import short_id
-from chassis.issues.tables import IssueStatus, issues
-from control.approvals import decisions, repository, vote_rules, voting
-from control.approvals.decisions import Vote
+from chassis.issues import IssueStatus, issues, short_id
+from control.approvals import store, voting
+from control.approvals.bodies import REQUEST_ID_PATTERN, check_prose
 from control.approvals.model import RequestRecord, Status
 from control.approvals.notifications import RequestLinks
-from control.approvals.schemas import REQUEST_ID_PATTERN, check_prose
 from control.approvals.tables import MAX_REASON_LENGTH
-from control.approvals.voting import VoteOutcome, VoteRequest
+from control.approvals.voting import CastVote, Vote, VoteRequest
 from control.audit.record import record
-from control.inbound.chat.access import require_scope
+from control.identity import chat_links as link_repository
+from control.identity.chat_links import ChatUser, StoredChatLink
+from control.identity.users import session_store
 from control.inbound.chat.replies import Markup, Reply
 from control.issues import lifecycle
 from control.issues.lifecycle import Resolution
-from control.issues.model import IssueRecord
 from control.issues.references import parse_short_id
-from proto.identity import SLUG_PATTERN, Scope
+from control.issues.tables import IssueRecord
+from proto.identity import SLUG_PATTERN, PrincipalKind, Scope
+
+LEFT: Final = "You are no longer a member of the organization that your chat user is linked with."
+SSO_REQUIRED: Final = (
+    "The organization requires single sign-on: log in through the identity provider and link your chat user again."
+)
+
+
+class AccessLost(Exception):
+    """The link works no more, or not now. The message is for the chat user."""
+
+
+async def find_access(
+    connection: AsyncConnection, user: ChatUser
+) -> tuple[StoredChatLink, AuthorizationContext] | None:
+    """The link of the chat user and what it may do; None if it is not linked. Raises AccessLost."""
+    found = await link_repository.find_of_user(connection, user)
+    if found is None:
+        return None
+    link, org_slug = found
+    return link, await load_access(connection, link, org_slug)
+
+
+async def load_access(connection: AsyncConnection, link: StoredChatLink, org_slug: str) -> AuthorizationContext:
+    """The live rights of the link's principal; `token_id` is the id of the link. As for sessions, an organization that
+    enforces single sign-on accepts links of sessions that a provider vouched for, and of the owner who keeps a way in.
+    Raises AccessLost.
+    """
+    found = await load_membership_statuses(connection, link.org_id, [link.principal_id])
+    scopes, status = common_scopes(found, None), found[link.principal_id]
+    if scopes is None or status.role is None or any_disabled(found) or status.kind is not PrincipalKind.USER:
+        raise AccessLost(LEFT)
+    if not await _permits(connection, link):
+        raise AccessLost(SSO_REQUIRED)
+    return AuthorizationContext(link.principal_id, link.id, link.org_id, org_slug, status.role, scopes)
+
+
+def require_scope(access: AuthorizationContext, *wanted: Scope) -> None:
+    """Raises Forbidden without one of the scopes."""
+    if access.scopes.isdisjoint(wanted):
+        raise Forbidden(f"Your role in {access.org_slug} lacks {' or '.join(sorted(wanted))}.")
+
+
+async def _permits(connection: AsyncConnection, link: StoredChatLink) -> bool:
+    """The same as `enforcement.permits` for a session."""
+    if link.is_federated or not await session_store.requires_sso(connection, link.org_id):
+        return True
+    return await session_store.find_break_glass(connection, link.org_id) == link.principal_id
+
 
 MAX_LISTED: Final = 10
 MAX_PROJECTS: Final = 50  # that are looked through for the errors of an organization
@@ -99,19 +152,19 @@ async def status(connection: AsyncConnection, caller: Caller, command: Command) 
     require_scope(caller.access, Scope.APPROVALS_READ)
     if command.argument:
         return await _one_request(connection, caller, await find_request(connection, caller, command.argument))
-    found = await repository.list_requests(connection, caller.access.org_id, Status.PENDING, caller.now, MAX_LISTED)
+    found = await store.list_requests(connection, caller.access.org_id, Status.PENDING, caller.now, MAX_LISTED)
     if not found:
         return Reply((caller.markup.text("No open approval requests."),))
     return Reply(tuple(_request_line(caller, one) for one in found))
 
 
-async def approve(connection: AsyncConnection, caller: Caller, request_id: str) -> VoteOutcome:
+async def approve(connection: AsyncConnection, caller: Caller, request_id: str) -> CastVote:
     """Cast an approval under the rules of the API. Raises as `voting.approve`."""
     require_scope(caller.access, Scope.APPROVALS_DECIDE)
     return await _vote(connection, caller, voting.approve, request_id, None)
 
 
-async def reject(connection: AsyncConnection, caller: Caller, command: Command) -> VoteOutcome:
+async def reject(connection: AsyncConnection, caller: Caller, command: Command) -> CastVote:
     """Cast a rejection under the rules of the API. Raises as `voting.reject`; Conflict without a reason."""
     require_scope(caller.access, Scope.APPROVALS_DECIDE, Scope.APPROVALS_WRITE)
     faults = Issues()
@@ -136,7 +189,7 @@ async def resolve(connection: AsyncConnection, caller: Caller, command: Command)
     return Reply((f"Resolved: {_issue_line(caller, slugs[issue.project_id], issue)}",))
 
 
-def vote_reply(caller: Caller, outcome: VoteOutcome) -> Reply:
+def vote_reply(caller: Caller, outcome: CastVote) -> Reply:
     """What the vote did."""
     markup, count = caller.markup, outcome.vote_count
     what = markup.bold(describe(outcome.request))
@@ -158,7 +211,7 @@ async def find_request(connection: AsyncConnection, caller: Caller, text: str) -
     request_id = text.lower()
     found = None
     if is_request_id(request_id):
-        found = await repository.find(connection, caller.access.org_id, request_id)
+        found = await store.find(connection, caller.access.org_id, request_id)
     if found is None:
         raise _Missing(NO_REQUEST)
     return found
@@ -177,14 +230,14 @@ class _Missing(NotFound):
         self.message = message
 
 
-async def _vote(connection: AsyncConnection, caller: Caller, vote: Vote, text: str, reason: str | None) -> VoteOutcome:
+async def _vote(connection: AsyncConnection, caller: Caller, vote: Vote, text: str, reason: str | None) -> CastVote:
     found = await find_request(connection, caller, text)
     request = VoteRequest(caller.access, found.id, reason, caller.trace_id, caller.now)
-    return await decisions.cast(connection, vote, request, caller.links)
+    return await voting.cast_vote(connection, vote, request, caller.links)
 
 
 async def _one_request(connection: AsyncConnection, caller: Caller, request: RequestRecord) -> Reply:
-    names = await repository.principal_names(connection, [request.requester_id])
+    names = await store.principal_names(connection, [request.requester_id])
     markup, state = caller.markup, request.status_at(caller.now)
     summary = request.payload.get("summary") if isinstance(request.payload, dict) else None
     requester = markup.text(names.get(request.requester_id, request.requester_id))
@@ -194,10 +247,10 @@ async def _one_request(connection: AsyncConnection, caller: Caller, request: Req
         f"Status: {state.value}. Requested by {requester}.",
         *([f"Reason: {markup.text(request.reason)}"] if request.reason else []),
     ]
-    (case,) = await vote_rules.load_cases(connection, caller.access, [request])
-    if not case.withdraws and vote_rules.explain_rejection(case, caller.now) is None:
+    (case,) = await voting.load_cases(connection, caller.access, [request])
+    if not case.withdraws and voting.explain_rejection(case, caller.now) is None:
         lines.append(f"To reject it: {markup.code(f'/sluice reject {request.id} REASON')}")
-    return Reply(tuple(lines), request.id if vote_rules.explain_approval(case, caller.now) is None else None)
+    return Reply(tuple(lines), request.id if voting.explain_approval(case, caller.now) is None else None)
 
 
 def _request_line(caller: Caller, request: RequestRecord) -> str:

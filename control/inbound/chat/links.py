@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
+import sqlalchemy as sa
 from aiohttp import web
 from msgspec import Meta
 
@@ -13,19 +14,17 @@ from chassis.auth.grants import load_session_credential
 from chassis.auth.model import AuthorizationContext
 from chassis.db.database import format_time
 from chassis.errors import Conflict, Forbidden, NotFound
-from chassis.http.access import authorization_context, bearer
-from chassis.http.route import Operation, Parameter, ResponseSpec, json_content
-from chassis.http.web import Route, json_response, request_id
-from control.audit.record import record
+from chassis.http.access import bearer
+from chassis.http.declaration import PageOf, declared_routes, route
+from chassis.http.web import Route
 from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
-from control.http.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
-from control.http.path_ids import path_id
-from control.identity.chat_links import repository as link_repository
-from control.identity.chat_links.model import StoredChatLink
-from control.identity.chat_links.tables import ChatPlatform
+from control.identity import chat_links as link_repository
+from control.identity.chat_links import ChatPlatform, StoredChatLink, chat_links
 from control.inbound.chat.actor import record_removal
-from control.inbound.chat.chat_a import TAG
+from control.inbound.chat.api import TAG
+from control.routing.arguments import Transaction, begin, control_arguments
+from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
 from proto.identity import Scope
 
 SESSION_ONLY: Final = "A chat user is linked in a session (POST /auth/login), not with an access token."
@@ -52,26 +51,22 @@ class ChatLink(msgspec.Struct, frozen=True, rename="camel"):
     last_used_at: Annotated[Timestamp | None, Meta(description="When it last changed something.")]
 
 
-class ChatLinkPage(msgspec.Struct, frozen=True, rename="camel"):
-    """Chat links, newest first."""
-
-    data: list[ChatLink]
-    next_cursor: NextCursor
-    has_more: bool
+PATH: Final = "/orgs/{orgSlug}/chat-links"
+_MEMBER: Final = bearer(Scope.PROJECTS_READ)  # every role has it; the handlers check whose links they are
 
 
-LIST: Final = Operation("listChatLinks", TAG, (ResponseSpec("A page.", json_content(ChatLinkPage)),), PAGE_PARAMETERS)
-CREATE: Final = Operation(
-    "createChatLinkCode",
-    TAG,
-    (ResponseSpec("The code.", json_content(ChatLinkCode), 201),),
-    error_statuses=(409,),
-)
-DELETE: Final = Operation(
-    "deleteChatLink",
-    TAG,
-    (ResponseSpec("The link was deleted.", status=204),),
-    (Parameter("chatLinkId", "path", Annotated[str, Meta(min_length=1)], "The link."),),
+def _shown(link: Any, _caller: AuthorizationContext) -> ChatLink:
+    return shown_as(ChatLink, link, team_id=link.team_id or None)
+
+
+LINKS: Final = Resource(
+    "chatLinkId",
+    ids("chl"),
+    Scope.MEMBERS_READ,
+    chat_links.c.id,
+    in_organization(chat_links),
+    sa.select(chat_links),
+    _shown,
 )
 
 
@@ -84,26 +79,17 @@ class ChatLinks:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def routes(self) -> list[Route]:
-        """Every route of this resource. Every role has the scope; the handlers check whose links they are."""
-        every = "/orgs/{orgSlug}/chat-links"
-        member = bearer(Scope.PROJECTS_READ)
-        return [
-            Route("GET", every, self.list, member, operation=LIST),
-            Route("POST", every, self.create, member, operation=CREATE),
-            Route("DELETE", every + "/{chatLinkId}", self.delete, member, operation=DELETE),
-        ]
+        """Every route of this resource."""
+        return declared_routes(self, TAG, control_arguments(self.context))
 
-    async def list(self, request: web.Request) -> web.StreamResponse:
+    @route("GET", PATH, _MEMBER)
+    async def list_chat_links(self, caller: AuthorizationContext, page: PageReader) -> PageOf[ChatLink]:
         """List one's own chat links, newest first; with the scope to read members those of everybody."""
-        caller = authorization_context(request)
-        binding = repr(("chat-links", caller.org_id, caller.principal_id)).encode()
-        page = parse_page_request(request, self.context.cursors, binding)
-        whose = None if Scope.MEMBERS_READ in caller.scopes else caller.principal_id
-        async with self.context.database.read() as connection:
-            found = await link_repository.list_links(connection, caller.org_id, whose, page.after, page.limit + 1)
-        return json_response(page_body(found, page, _link_body, lambda one: one.id, self.context.cursors, binding))
+        own = chat_links.c.principal_id == caller.principal_id
+        return await page.of(LINKS, caller, *([] if Scope.MEMBERS_READ in caller.scopes else [own]))
 
-    async def create(self, request: web.Request) -> web.StreamResponse:
+    @route("POST", PATH, _MEMBER, status=201, errors=(409,))
+    async def create_chat_link_code(self, request: web.Request) -> ChatLinkCode:
         """Create a code that links a chat user with the caller.
 
         It works once, for ten minutes, while the session lasts; an earlier code of the same user stops working. 403
@@ -111,42 +97,28 @@ class ChatLinks:
         """
         if not self.platforms:
             raise Conflict(NO_CHATS)
-        async with self.context.write_transaction(request) as (connection, caller):
-            session = await load_session_credential(connection, caller.token_id)
+        async with begin(self.context, request) as transaction:
+            caller = transaction.caller
+            session = await load_session_credential(transaction.connection, caller.token_id)
             if session is None:
                 raise Forbidden(SESSION_ONLY)
-            code, expires_at = await link_repository.create_code(connection, session, self.now())
-            data = {"expiresAt": format_time(expires_at)}
-            await record(connection, caller, "chat_link.code", caller.principal_id, data, request_id(request))
-        body = ChatLinkCode(code, format_time(expires_at), f"/sluice link {code}")
-        return json_response(body, status=201)
+            code, expires_at = await link_repository.create_code(transaction.connection, session, self.now())
+            await transaction.record("chat_link.code", caller.principal_id, {"expiresAt": format_time(expires_at)})
+        return ChatLinkCode(code, format_time(expires_at), f"/sluice link {code}")
 
-    async def delete(self, request: web.Request) -> web.StreamResponse:
+    @route("DELETE", PATH + "/{chatLinkId}", _MEMBER)
+    async def delete_chat_link(self, chat_link_id: str, transaction: Transaction) -> None:
         """Delete a chat link: one's own, or with the scope to manage members anybody's."""
-        link_id = path_id(request, "chatLinkId")
-        async with self.context.write_transaction(request) as (connection, caller):
-            link = await link_repository.find(connection, caller.org_id, link_id)
-            if link is None or not _may_see(caller, link):
-                raise NotFound
-            if link.principal_id != caller.principal_id and Scope.MEMBERS_WRITE not in caller.scopes:
-                raise Forbidden("Deleting the chat link of somebody else requires the scope members:write.")
-            await link_repository.delete(connection, link.id)
-            await record_removal(connection, caller, link, request_id(request))
-        return web.Response(status=204)
+        connection, caller = transaction.connection, transaction.caller
+        link = await link_repository.find(connection, caller.org_id, chat_link_id)
+        if link is None or not _may_see(caller, link):
+            raise NotFound
+        if link.principal_id != caller.principal_id and Scope.MEMBERS_WRITE not in caller.scopes:
+            raise Forbidden("Deleting the chat link of somebody else requires the scope members:write.")
+        await link_repository.delete(connection, link.id)
+        await record_removal(connection, caller, link, transaction.request_id)
 
 
 def _may_see(caller: AuthorizationContext, link: StoredChatLink) -> bool:
     is_own = link.principal_id == caller.principal_id
     return is_own or not caller.scopes.isdisjoint({Scope.MEMBERS_READ, Scope.MEMBERS_WRITE})
-
-
-def _link_body(link: StoredChatLink) -> ChatLink:
-    return ChatLink(
-        link.id,
-        link.principal_id,
-        link.user.platform,
-        link.user.team_id or None,
-        link.user.user_id,
-        format_time(link.created_at),
-        None if link.last_used_at is None else format_time(link.last_used_at),
-    )

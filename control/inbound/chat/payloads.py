@@ -7,16 +7,15 @@ docs.discord.com/developers/interactions/receiving-and-responding.
 """
 
 from dataclasses import dataclass
-from enum import Enum, StrEnum
+from enum import Enum
 from html import unescape
-from typing import Annotated, Any, Final, NamedTuple, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
 from msgspec import Meta
 
-from control.identity.chat_links.model import ChatUser
-from control.identity.chat_links.tables import MAX_PLATFORM_ID_LENGTH, ChatPlatform
+from control.identity.chat_links import MAX_PLATFORM_ID_LENGTH, ChatPlatform, ChatUser
 from control.inbound.chat.commands import Command, parse_command
 from control.inbound.webhooks.platform import PayloadError, convert, decode
 from control.notify.deliveries.platforms.chat_a import APPROVE_ACTION
@@ -28,6 +27,7 @@ MAX_COMMAND: Final = 4_000  # characters
 MAX_OPTIONS: Final = 25
 MAX_ACTIONS: Final = 25
 
+URL_VERIFICATION: Final = "url_verification"
 PING: Final = 1
 COMMAND: Final = 2
 COMPONENT: Final = 3
@@ -41,12 +41,6 @@ _Snowflake = Annotated[str, Meta(pattern=r"^[0-9]{1,20}\Z")]
 _TriggerId = Annotated[str, Meta(pattern=r"^[!-~]{1,200}\Z")]
 _Name = Annotated[str, Meta(max_length=100)]
 _Url = Annotated[str, Meta(max_length=2_048)]
-
-
-class EventType(StrEnum):
-    """Kinds of events of chat-a that get an answer of their own; all others are taken note of."""
-
-    URL_VERIFICATION = "url_verification"
 
 
 class _SlashCommand(msgspec.Struct, frozen=True):
@@ -150,13 +144,6 @@ class UnhandledInteraction(Enum):
     OTHER = "other"  # with a button, menu or form that is not one of Sluice, or of a kind that the platform has added
 
 
-class ChatEvent(NamedTuple):
-    """An event of chat-a. `challenge`: what its sender wants to have back."""
-
-    type: str
-    challenge: str | None
-
-
 def parse_slash_command(body: bytes) -> CommandCall | None:
     """The form of a slash command of chat-a. None: the platform only checks the certificate."""
     form = parse_form(body)
@@ -167,14 +154,14 @@ def parse_slash_command(body: bytes) -> CommandCall | None:
     return CommandCall(user, parse_command(unescape(sent.text)), f"command:{sent.trigger_id}")
 
 
-def parse_event(body: bytes) -> ChatEvent:
-    """An event of chat-a."""
+def parse_event(body: bytes) -> str | None:
+    """An event of chat-a: what its sender wants to have back if it verifies the URL; None for every other event."""
     sent = decode(_Event, _bounded(body), "event")
-    if sent.type != EventType.URL_VERIFICATION:
-        return ChatEvent(sent.type, None)
+    if sent.type != URL_VERIFICATION:
+        return None
     if sent.challenge is None or not sent.challenge.isprintable():
         raise PayloadError("The body is not that of the event url_verification: challenge is missing.")
-    return ChatEvent(sent.type, sent.challenge)
+    return sent.challenge
 
 
 def parse_interactivity(body: bytes) -> Press | None:

@@ -6,7 +6,7 @@ link and no format.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from control.notify.deliveries.platforms.chat_a import approve_button, escape_mrkdwn, neutralize_markdown
 from control.notify.deliveries.platforms.chat_b import escape_markdown
@@ -14,22 +14,6 @@ from control.notify.deliveries.platforms.outgoing_message import one_line, trunc
 
 MAX_TEXT: Final = 300  # characters of a text from elsewhere
 MAX_REPLY: Final = {"chat-a": 2_900, "chat-b": 1_900}  # characters; the platforms take 3 000 of a section, and 2 000
-
-
-class Markup(Protocol):
-    """How a platform writes texts."""
-
-    def text(self, text: str) -> str:
-        """A text from elsewhere."""
-
-    def bold(self, text: str) -> str:
-        """The same in bold."""
-
-    def code(self, text: str) -> str:
-        """A word to copy."""
-
-    def link(self, url: str, text: str) -> str:
-        """A link of ours with a text from elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +25,7 @@ class Reply:
 
 
 class ChatAMarkup:
-    """mrkdwn."""
+    """mrkdwn. Texts and their bold form come from elsewhere; `code` is a word to copy, `link` an address of ours."""
 
     def text(self, text: str) -> str:
         return escape_mrkdwn(neutralize_markdown(_shortened(text)))
@@ -72,6 +56,7 @@ class ChatBMarkup:
         return f"[{self.text(text)}](<{url}>)"
 
 
+Markup = ChatAMarkup | ChatBMarkup
 CHAT_A_MARKUP: Final = ChatAMarkup()
 CHAT_B_MARKUP: Final = ChatBMarkup()
 

@@ -1,7 +1,8 @@
-"""Integrations: the systems that report to an organization by webhook, their secrets, and what they have delivered.
+"""Integrations: the systems that report to an organization by webhook, and their secrets.
 
-    tables, model, repository    an integration, its two secrets, and the deliveries that it has received
-    api                          `/orgs/{orgSlug}/integrations`: create, list, change, rotate, delete
+    tables    an integration, its two secrets, and the webhook events that it has sent (`inbound_deliveries`)
+    store     statements on both; an event's body is stored compressed and encrypted
+    api       `/orgs/{orgSlug}/integrations`: create, list, change, rotate the secret, delete
 
-What arrives is received in `control.inbound.webhooks`, which also shows deliveries and processes them again.
+Events are received in `control.inbound.webhooks`, which also lists them and processes them again.
 """

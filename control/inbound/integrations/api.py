@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from types import MappingProxyType
-from typing import Final
+from typing import Annotated, Final
 
+import msgspec
 from aiohttp import web
-from msgspec import UNSET
+from msgspec import UNSET, Meta, UnsetType
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthorizationContext
@@ -20,28 +21,136 @@ from chassis.http.declaration import Argument, PageOf, declared_routes, route
 from chassis.http.route import Body, Tag, json_content
 from chassis.http.validation import Issues
 from chassis.http.web import Route
-from control.http.context import HandlerContext
-from control.http.path_ids import path_id
+from control.http.context import HandlerContext, path_id
+from control.http.field_types import Name, Timestamp
 from control.http.query_filters import find_project_ids, unknown_project
-from control.inbound.integrations import delivery_repository, repository
-from control.inbound.integrations.model import Integration, IntegrationConfig
-from control.inbound.integrations.schemas import (
-    IntegrationBody,
-    IntegrationChange,
-    IntegrationWithSecret,
-    NewIntegration,
-    SecretRotation,
-    check_config,
-    check_secret,
-    webhook_url,
-    with_unique_projects,
+from control.inbound.integrations import store
+from control.inbound.integrations.tables import (
+    MAX_HOOK_ID_LENGTH,
+    Integration,
+    IntegrationConfig,
+    IntegrationKind,
 )
-from control.routing.arguments import Transaction, begin, control_arguments
+from control.notify.channels.config import SECRET_RULE, secret_bytes
+from control.routing.arguments import CheckedBody, Transaction, begin, control_arguments
 from control.routing.resource import PageReader, shown_as
 from control.secrets.secret_box import SecretBox
 from proto.identity import Scope
 
-DELETED_AT_ONCE: Final = 1_000  # deliveries of an integration, in one transaction
+INTEGRATION_ID_PATTERN: Final = "^int_[0-9a-z]{26}$"
+MAX_OVERLAP_HOURS: Final = 168
+DEFAULT_OVERLAP_HOURS: Final = 24
+
+_Kind = Annotated[IntegrationKind, Meta(description="The system that sends.")]
+_HookId = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_HOOK_ID_LENGTH,
+        pattern=r"^[!-~]+(?!\n)$",
+        description="How the platform names its webhook in a header, for a URL without `hook`.",
+    ),
+]
+_Secret = Annotated[
+    str,
+    Meta(
+        min_length=8,
+        max_length=256,
+        pattern=r"^[!-~](?:[ -~]*[!-~])?(?!\n)$",
+        description="Must have 8 to 256 printable ASCII characters; for `generic`, whsec_ and 16 to 64 bytes in "
+        "base64.",
+    ),
+]
+_ShownSecret = Annotated[str, Meta(description="What the platform signs with. It is shown once.")]
+
+
+class NewIntegration(CheckedBody, frozen=True):
+    """The integration to create. Without `secret` it gets a new one."""
+
+    kind: _Kind
+    name: Name
+    config: IntegrationConfig = IntegrationConfig()
+    hook_id: _HookId | None = None
+    secret: _Secret | None = None
+    enabled: bool = True
+
+    def check(self, issues: Issues) -> None:
+        """Record what its kind does not have."""
+        check_config(self.kind, self.config, issues)
+        check_secret(self.kind, self.secret, issues)
+
+
+class IntegrationChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Changes to an integration; omitted fields stay as they are. `config` is replaced as a whole."""
+
+    name: Name | UnsetType = UNSET
+    enabled: bool | UnsetType = UNSET
+    config: IntegrationConfig | UnsetType = UNSET
+    hook_id: _HookId | UnsetType | None = UNSET
+
+
+class SecretRotation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """The new secret; without one it is generated."""
+
+    secret: _Secret | None = None
+    overlap_hours: Annotated[
+        int, Meta(ge=0, le=MAX_OVERLAP_HOURS, description="How long the previous secret stays valid.")
+    ] = DEFAULT_OVERLAP_HOURS
+
+
+class IntegrationBody(msgspec.Struct, frozen=True, rename="camel"):
+    """An integration. Its secret is shown when it is created or rotated, and never again."""
+
+    id: Annotated[str, Meta(pattern=INTEGRATION_ID_PATTERN)]
+    kind: _Kind
+    name: str
+    enabled: bool
+    config: IntegrationConfig
+    hook_id: str | None
+    url: Annotated[str, Meta(description="Where the platform sends its webhook.")]
+    previous_secret_until: Annotated[
+        Timestamp | None, Meta(description="Until when the secret before the last rotation is accepted.")
+    ]
+    created_by: str | None
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+class IntegrationWithSecret(IntegrationBody, frozen=True, kw_only=True, rename="camel"):
+    """An integration and its new secret."""
+
+    secret: _ShownSecret
+
+
+def check_config(kind: IntegrationKind, config: IntegrationConfig | UnsetType, issues: Issues) -> None:
+    """A fault is recorded."""
+    if config is not UNSET and config.allow_plain_token and kind is not IntegrationKind.GITLAB:
+        issues.add("body.config.allowPlainToken", "Is only for kind gitlab.", "not_allowed")
+
+
+def with_unique_projects(config: IntegrationConfig) -> IntegrationConfig:
+    """The config with each project once."""
+    return msgspec.structs.replace(config, projects=list(dict.fromkeys(config.projects)))
+
+
+def check_secret(kind: IntegrationKind, secret: str | None, issues: Issues) -> None:
+    """A fault is recorded."""
+    if secret is None or kind is not IntegrationKind.GENERIC:
+        return
+    try:
+        secret_bytes(secret)
+    except ValueError:
+        issues.add("body.secret", SECRET_RULE, "format")
+
+
+def webhook_url(base_url: str, integration: Integration) -> str:
+    """Where the platform sends its webhook."""
+    if integration.kind.is_source_control:
+        return f"{base_url}/webhooks/scm/{integration.kind.value}?hook={integration.id}"
+    return f"{base_url}/webhooks/integrations/{integration.id}"
+
+
+DELETED_AT_ONCE: Final = 1_000  # webhook events of an integration, in one transaction
 MAX_DELETIONS: Final = 50
 TAG: Final = Tag("integrations", "Systems that report by webhook, and what they have delivered.")
 PATH: Final = "/orgs/{orgSlug}/integrations"
@@ -56,7 +165,7 @@ _WRITE: Final = bearer(Scope.INTEGRATIONS_WRITE)
 @dataclass(frozen=True, slots=True)
 class Integrations:
     """Handlers of integrations, and their dependencies. `base_url`: where platforms reach this service; `forget`: what
-    is kept of an integration to verify deliveries with, once it has changed.
+    is kept of an integration to verify events with, once it has changed.
     """
 
     context: HandlerContext
@@ -73,7 +182,7 @@ class Integrations:
     @route("GET", PATH, _READ, page="IntegrationPage")
     async def list_integrations(self, caller: AuthorizationContext, page: PageReader) -> PageOf[IntegrationBody]:
         """List integrations, newest first."""
-        fetch = partial(repository.list_integrations, org_id=caller.org_id)
+        fetch = partial(store.list_integrations, org_id=caller.org_id)
         return await page.read(("integrations", caller.org_id), fetch, self._shown)
 
     @route("POST", PATH, _WRITE, status=201, errors=(409,), example=NEW)
@@ -83,10 +192,10 @@ class Integrations:
         The answer has the URL and the secret to enter at the platform. The secret is stored encrypted and not shown
         again. 409 at the maximum number of integrations.
         """
-        secret, caller = body.secret or repository.generate_secret(body.kind), transaction.caller
+        secret, caller = body.secret or store.generate_secret(body.kind), transaction.caller
         config = with_unique_projects(body.config)
         await _require_projects(transaction.connection, caller.org_id, config)
-        created = await repository.create(
+        created = await store.create_integration(
             transaction.connection,
             self.secret_box,
             org_id=caller.org_id,
@@ -117,17 +226,17 @@ class Integrations:
         body = await self.context.read_body(request, IntegrationChange, issues)
         check_config(known.kind, body.config, issues)
         issues.raise_if_any("The request body is not valid.")
-        config = None if body.config is UNSET else with_unique_projects(body.config)
+        config = body.config if body.config is UNSET else with_unique_projects(body.config)
         async with begin(self.context, request) as transaction:
             known = await load_integration(transaction.connection, request)
-            if config is not None:
+            if config is not UNSET:
                 await _require_projects(transaction.connection, known.org_id, config)
-            changed = await repository.change(
+            changed = await store.change_integration(
                 transaction.connection,
                 known,
                 now=to_milliseconds(self.now()),
-                name=None if body.name is UNSET else body.name,
-                enabled=None if body.enabled is UNSET else body.enabled,
+                name=body.name,
+                enabled=body.enabled,
                 config=config,
                 hook_id=body.hook_id,
             )
@@ -146,12 +255,14 @@ class Integrations:
         body = await self.context.read_body(request, SecretRotation, issues)
         check_secret(known.kind, body.secret, issues)
         issues.raise_if_any("The request body is not valid.")
-        secret, now = body.secret or repository.generate_secret(known.kind), to_milliseconds(self.now())
+        secret, now = body.secret or store.generate_secret(known.kind), to_milliseconds(self.now())
         until = now + timedelta(hours=body.overlap_hours) if body.overlap_hours else None
         async with begin(self.context, request) as transaction:
             connection = transaction.connection
             known = await load_integration(connection, request)
-            changed = await repository.rotate(connection, self.secret_box, known, secret, previous_until=until, now=now)
+            changed = await store.rotate_secret(
+                connection, self.secret_box, known, secret, previous_until=until, now=now
+            )
             previous = {"previousSecretUntil": None if until is None else format_time(until)}
             await _record(transaction, "integration.rotate", changed, previous)
             transaction.after_commit(self.forget, changed.id)
@@ -163,12 +274,12 @@ class Integrations:
         for _ in range(MAX_DELETIONS):  # each in a transaction of its own: others write, too
             async with begin(self.context, request) as transaction:
                 known = await load_integration(transaction.connection, request)
-                deleted = await delivery_repository.delete_some(transaction.connection, known.id, DELETED_AT_ONCE)
+                deleted = await store.delete_events(transaction.connection, known.id, DELETED_AT_ONCE)
             if deleted < DELETED_AT_ONCE:
                 break
         async with begin(self.context, request) as transaction:
             known = await load_integration(transaction.connection, request)
-            await repository.delete(transaction.connection, known)
+            await store.delete_integration(transaction.connection, known)
             await _record(transaction, "integration.delete", known)
             transaction.after_commit(self.forget, known.id)
 
@@ -193,7 +304,7 @@ def integration_argument(database: Database) -> Argument:
 async def load_integration(connection: AsyncConnection, request: web.Request) -> Integration:
     """The integration in the path. Raises NotFound."""
     org_id, integration_id = authorization_context(request).org_id, path_id(request, "integrationId")
-    found = await repository.find(connection, org_id, integration_id)
+    found = await store.find_integration(connection, org_id, integration_id)
     if found is None:
         raise NotFound
     return found

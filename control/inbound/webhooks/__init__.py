@@ -1,18 +1,26 @@
-"""Inbound webhooks (specification 4.5): doors without a token, each judged by what it refuses.
+"""Webhook events (specification 4.5): endpoints without a token, whose requests are authenticated by their signatures.
 
-A request, for example `POST /webhooks/scm/github?hook=int_...`:
+A push to GitHub, `POST /webhooks/scm/github?hook=int_...`, goes down the lines of `api.IntegrationWebhooks._receive`:
 
-    Hooks.by_id                the integration and its secrets                                              -> 404
-    WebhookReceiver.admit      an address with too many failures at the integration is refused              -> 429
-    WebhookReceiver.read       the body, as it was sent                                                     -> 413, 503
-    Platform.verify            the signature over these bytes; before it holds, nothing of them is parsed   -> 401
-    IntegrationReceiver        the rate limit of the integration                                            -> 429
-    Platform.parse             what the event says                                                          -> 400
-    Inbox.process              duplicates get the stored result; else effects and result in one transaction
-    200                        the result
+    Hooks.by_id               the integration and its secrets                                              -> 404
+    WebhookReceiver.admit     an address with too many failures at the integration is refused              -> 429
+    WebhookReceiver.read      the body, as it was sent                                                     -> 413, 503
+    GitHub.verify             the signature over these bytes; before it holds, nothing of them is parsed   -> 401
+    RateLimits.take           the rate limit of the integration                                            -> 429
+    GitHub.parse              what the event says: `CommitsPushed`                                         -> 400
+    Inbox.process             the event waits for its turn among those of all organizations                -> 503
+    Inbox._apply              one write transaction: an event that is known gets its stored result; others are recorded
+                              with `record_plain_pushes` or `record_forge_event`, together with their results
+    200                       the result: what the event did is committed
 
-    signatures              how every platform signs
-    scm, trackers           platforms that send to an integration, and what their events do
-    deliveries              what integrations have delivered; it can be processed again
-    platform_events         events of chats and payments, which serve the whole deployment, are applied once, too
+    api, receiver, signatures, platform, inbox
+                      the functions above; `api.SOURCES` has every kind of integration, its platform, and what its
+                      events do
+    forges, trackers  platforms that send to an integration, and what their events do
+    event_history     what integrations have sent (in the API: deliveries); it can be processed again
+    task              deletes old events
+    platform_events   events of chats and payments, which serve the whole deployment, are applied once, too
+
+An organization has its turn in `Inbox`, its rate and its share of stored bodies (`chassis.limits.allowance`), and an
+address its share of the bodies that are read at once, so one sender does not keep the others waiting.
 """

@@ -1,20 +1,21 @@
-"""Applies verified deliveries to the database, each once: its effects and its result in one transaction.
+"""Records verified webhook events, each once: what an event does and its result in one transaction.
 
-    process     waits until the delivery is applied, and returns its result; the stored one if it was applied before
-    _apply      one write transaction for deliveries that wait, an organization's after another's
+    process     waits until the event is recorded, and returns its result; the stored one if it was recorded before
+    _apply      one write transaction for events that wait, an organization's after another's
 
-A write transaction costs an fsync, so deliveries that arrive together share one. Those that their platform can apply
-together (`apply_together`) share statements, too; each other one has a savepoint. A delivery that fails leaves no
-effect and is stored as failed; sent again, it is applied again. Without an answer, because the process died or its
-client went away, the platform sends it again, and gets the stored result if there is one.
+A write transaction costs an fsync, so events that arrive together share one. Those that their platform can record
+together (`WebhookSource.apply_together`) share statements, too; each other one has a savepoint. An event that fails
+leaves no effect and is stored as failed; sent again, it is processed again. Without an answer, because the process died
+or its client went away, the platform sends it again, and gets the stored result if there is one.
 """
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 import structlog
@@ -23,11 +24,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.db.database import Database, DatabaseUnavailable
 from chassis.errors import ApiError, NotFound, ServiceUnavailable
-from control.inbound.integrations import delivery_repository, repository
-from control.inbound.integrations.delivery_repository import DeliveryAttempt
-from control.inbound.integrations.model import DeliveryStatus, Hook, Integration, StoredInboundDelivery
-from control.inbound.webhooks.fair_queue import FairQueue
-from control.inbound.webhooks.platform import PayloadError
+from control.inbound.integrations import store
+from control.inbound.integrations.store import EventAttempt
+from control.inbound.integrations.tables import DeliveryStatus, Hook
+from control.inbound.webhooks.platform import ApplyTogether, PayloadError, WebhookSource
+from control.inbound.webhooks.platform_events import AppliedEvent
 
 MAX_WAITING: Final = 1_000
 MAX_WAITING_OF_ONE: Final = 500  # organization
@@ -35,256 +36,252 @@ MAX_BATCH: Final = 64
 MAX_BATCH_S: Final = 0.1  # of one transaction: others write, too
 PROCESSING_FAILED: Final = "The delivery could not be processed."
 
-Apply = Callable[[AsyncConnection, datetime], Awaitable[msgspec.Struct]]
-ApplyTogether = Callable[
-    [AsyncConnection, Sequence[tuple[Integration, Any]], datetime], Awaitable[Sequence[msgspec.Struct | None]]
-]
+T = TypeVar("T")
+Key = tuple[str, str]  # integration and key of an event
 log = structlog.get_logger(__name__)
 
 
 class HookChanged(Exception):
-    """The integration was changed, disabled or deleted since its secret was read: the delivery is verified again."""
+    """The integration was changed, disabled or deleted since its secret was read: the event is verified again."""
 
 
 @dataclass(frozen=True, slots=True)
-class VerifiedDelivery:
-    """A delivery to apply. `body`: sealed, None if it is not kept. `redelivered`: the one that is processed again.
-
-    `apply_together` applies many of what integrations have sent (`content`), with a result for each; None for those
-    that are to be applied one by one.
+class VerifiedEvent:
+    """An event to record. `body`: sealed, None if it is not kept. `content`: what it says, or why it cannot be read.
+    `is_repetition`: it is stored, and processed again on demand.
     """
 
     id: str
     hook: Hook
     key: str
-    event: str
+    name: str
     body: bytes | None
-    apply: Apply = field(repr=False)
-    redelivered: StoredInboundDelivery | None = None
-    apply_together: ApplyTogether | None = field(default=None, repr=False)
-    content: Any = field(default=None, repr=False)
+    source: WebhookSource
+    content: Any = field(repr=False)
+    is_repetition: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessedDelivery:
-    """`duplicate`: it was applied before, and nothing has changed."""
+class Waiting:
+    """An event that waits in the queue, and what is answered to its sender."""
 
-    result: Mapping[str, Any]
-    duplicate: bool
+    __slots__ = ("answer", "event", "future")
 
-
-class _Waiting:
-    __slots__ = ("delivery", "future", "outcome")
-
-    def __init__(self, delivery: VerifiedDelivery) -> None:
-        self.delivery = delivery
-        self.future: asyncio.Future[ProcessedDelivery] = asyncio.get_running_loop().create_future()
-        self.outcome: ProcessedDelivery | Exception | None = None
+    def __init__(self, event: VerifiedEvent) -> None:
+        self.event = event
+        self.future: asyncio.Future[AppliedEvent] = asyncio.get_running_loop().create_future()
+        self.answer: AppliedEvent | Exception | None = None
 
     @property
-    def key(self) -> tuple[str, str]:
-        """What identifies the delivery."""
-        return self.delivery.hook.integration.id, self.delivery.key
+    def key(self) -> Key:
+        """What identifies the event."""
+        return self.event.hook.integration.id, self.event.key
 
-    @property
-    def holder(self) -> str:
-        """Whose turn in the queue it uses."""
-        return self.delivery.hook.integration.org_id
+    def fail(self, error: Exception) -> None:
+        """Tell the sender, unless it knows more."""
+        self.answer = error
+        self.tell()
+
+    def tell(self) -> None:
+        """Answer the sender."""
+        if self.future.done() or self.answer is None:
+            return
+        if isinstance(self.answer, AppliedEvent):
+            self.future.set_result(self.answer)
+        else:
+            self.future.set_exception(self.answer)
+            self.future.exception()  # its caller may be gone
+
+
+class EventQueue(Generic[T]):
+    """Events in memory. Every organization has its turn: no event waits for all that another organization has sent."""
+
+    def __init__(self, limit: int, limit_of_one: int) -> None:
+        self._limit = limit
+        self._limit_of_one = limit_of_one
+        self._size = 0
+        self._waiting: OrderedDict[str, deque[T]] = OrderedDict()  # whose turn is next comes first; none is empty
+        self._filled = asyncio.Event()
+
+    def put(self, org_id: str, event: T) -> None:
+        """Raises ServiceUnavailable if too many wait."""
+        of_org = self._waiting.get(org_id, deque())
+        if self._size >= self._limit or len(of_org) >= self._limit_of_one:
+            raise ServiceUnavailable("Too many webhooks wait to be processed.")
+        of_org.append(event)
+        self._waiting[org_id] = of_org
+        self._size += 1
+        self._filled.set()
+
+    async def take(self, most: int) -> list[T]:
+        """Wait for an event; returns at most so many, one of each organization in turn."""
+        await self._filled.wait()
+        return self.take_now(most)
+
+    def take_now(self, most: int) -> list[T]:
+        """The same, without waiting."""
+        taken: list[T] = []
+        while self._waiting and len(taken) < most:
+            org_id, of_org = self._waiting.popitem(last=False)
+            taken.append(of_org.popleft())
+            if of_org:
+                self._waiting[org_id] = of_org
+        self._size -= len(taken)
+        if not self._waiting:
+            self._filled.clear()
+        return taken
 
 
 class Inbox:
-    """One task per process, which applies what waits."""
+    """One task per process, which records what waits."""
 
     def __init__(self, database: Database, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._database = database
         self._now = now
-        self._queue: FairQueue[_Waiting] = FairQueue(MAX_WAITING, MAX_WAITING_OF_ONE)
+        self._queue = EventQueue[Waiting](MAX_WAITING, MAX_WAITING_OF_ONE)
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
-        """Run until shutdown; whoever still waits then is told to try again."""
+        """Run until shutdown; senders that still wait then are told to try again."""
         task = asyncio.create_task(self._run())
         yield
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        for one in self._queue.take_all():
-            _fail(one, ServiceUnavailable("The service is shutting down."))
 
-    async def process(self, delivery: VerifiedDelivery) -> ProcessedDelivery:
-        """Apply a delivery; it is applied although the caller is cancelled. Raises HookChanged, PayloadError, what
-        `apply` raises, and DatabaseUnavailable; ServiceUnavailable if too many wait.
+    async def process(self, event: VerifiedEvent) -> AppliedEvent:
+        """Record an event; it is recorded although the caller is cancelled. Raises HookChanged, PayloadError, what
+        recording it raises, and DatabaseUnavailable; ServiceUnavailable if too many wait.
         """
-        waiting = _Waiting(delivery)
-        try:
-            self._queue.put(waiting.holder, waiting)
-        except asyncio.QueueFull:
-            raise ServiceUnavailable("Too many webhooks wait to be processed.") from None
+        waiting = Waiting(event)
+        self._queue.put(event.hook.integration.org_id, waiting)
         return await asyncio.shield(waiting.future)
 
     async def _run(self) -> None:
-        while True:
-            batch = await self._queue.take(MAX_BATCH)
-            try:
-                await self._apply_all(batch)
-            except asyncio.CancelledError:
-                for one in batch:
-                    _fail(one, ServiceUnavailable("The service is shutting down."))
-                raise
-
-    async def _apply_all(self, batch: list[_Waiting]) -> None:
-        """Apply a batch; if its transaction fails, each delivery by itself: one may be the cause."""
+        batch: list[Waiting] = []
         try:
-            rest = await self._apply(batch)
-        except Exception as error:  # noqa: BLE001 (whoever waits gets it)
-            if len(batch) == 1 or isinstance(error, DatabaseUnavailable):
-                for one in batch:
-                    _fail(one, error)
-                return
-            for one in batch:
-                await self._apply_all([one])
-        else:
-            self._queue.put_back((one.holder, one) for one in rest)
+            while True:
+                batch = await self._queue.take(MAX_BATCH)
+                try:
+                    while batch:
+                        batch = await self._apply(batch)
+                        batch += self._queue.take_now(MAX_BATCH - len(batch))
+                except Exception as error:  # noqa: BLE001 (the senders get it)
+                    await self._apply_each(batch, error)
+        finally:
+            for one in batch + self._queue.take_now(MAX_WAITING):
+                one.fail(ServiceUnavailable("The service is shutting down."))
 
-    async def _apply(self, batch: list[_Waiting]) -> list[_Waiting]:
-        """Apply what the time of a transaction allows; returns the rest."""
+    async def _apply_each(self, batch: list[Waiting], error: Exception) -> None:
+        """After their transaction has failed, record each event by itself: one may be the cause."""
+        for one in batch:
+            cause = error
+            if len(batch) > 1 and not isinstance(error, DatabaseUnavailable):
+                try:
+                    await self._apply([one])
+                    continue
+                except Exception as own:  # noqa: BLE001 (the sender gets it)
+                    cause = own
+            one.fail(cause)
+
+    async def _apply(self, batch: list[Waiting]) -> list[Waiting]:
+        """Record what the time of a transaction allows; returns the rest."""
         deadline = time.monotonic() + MAX_BATCH_S
-        done: list[_Waiting] = []
+        for one in batch:
+            one.answer = None
         async with self._database.write() as connection:
-            now = self._now()
-            versions = await repository.load_versions(connection, {one.delivery.hook.integration.id for one in batch})
-            keys: dict[str, set[str]] = {}
+            transaction = await _load(connection, batch, self._now())
+            await transaction.apply_together(batch)
             for one in batch:
-                keys.setdefault(one.delivery.hook.integration.id, set()).add(one.delivery.key)
-            known = await delivery_repository.find_by_keys(connection, keys)
-            results = await _apply_together(connection, batch, versions, known, now)
-            attempts: dict[tuple[str, str], tuple[DeliveryAttempt, str]] = {}
-            for one in sorted(batch, key=lambda one: one not in results):
-                if one in results:
-                    attempt: DeliveryAttempt | None = _processed(one, results[one], now)
-                elif time.monotonic() <= deadline or not done:
-                    attempt = await self._apply_one(connection, one, versions, known, attempts, now)
-                else:
-                    break
-                if attempt is not None:
-                    attempts[one.key] = attempt, attempt.id or one.delivery.id
-                done.append(one)
-            stored = list(attempts.values())
-            await delivery_repository.store(connection, [one for one, _ in stored], [name for _, name in stored])
-        for one in done:
-            _answer(one)
-        return [one for one in batch if one not in done]
+                if one.answer is None and (time.monotonic() <= deadline or all(each.answer is None for each in batch)):
+                    await transaction.apply_one(one)
+            await store.record_attempts(connection, transaction.attempts.values(), transaction.now)
+        for one in batch:
+            one.tell()
+        return [one for one in batch if one.answer is None]
 
-    async def _apply_one(
-        self,
-        connection: AsyncConnection,
-        one: _Waiting,
-        versions: Mapping[str, int],
-        known: Mapping[tuple[str, str], StoredInboundDelivery],
-        attempts: Mapping[tuple[str, str], tuple[DeliveryAttempt, str]],
-        now: datetime,
-    ) -> DeliveryAttempt | None:
-        """Apply one delivery in a savepoint; None if nothing is to be stored."""
-        delivery = one.delivery
-        integration = delivery.hook.integration
-        if versions.get(integration.id) != integration.version:
-            one.outcome = HookChanged()
-            return None
-        if one.key in attempts:
-            before = attempts[one.key][0]
-            if before.status is DeliveryStatus.PROCESSED and before.result is not None:
-                one.outcome = ProcessedDelivery(before.result, duplicate=True)
-            else:
-                one.outcome = ServiceUnavailable("The same delivery has just failed.")
-            return None
-        stored = known.get(one.key)
-        if delivery.redelivered is None and stored is not None and stored.status is DeliveryStatus.PROCESSED:
-            one.outcome = ProcessedDelivery(stored.result or {}, duplicate=True)
-            return None
-        if delivery.redelivered is not None and stored is None:
-            one.outcome = NotFound()
-            return None
-        result: Mapping[str, Any] | None = None
-        error: str | None = None
+
+@dataclass(frozen=True, slots=True)
+class _Transaction:
+    """`versions`: of the integrations as they are now. `known`: what is stored of the events, `attempts`: what will
+    be.
+    """
+
+    connection: AsyncConnection
+    now: datetime
+    versions: Mapping[str, int]
+    known: Mapping[Key, Any]
+    attempts: dict[Key, EventAttempt] = field(default_factory=dict)
+
+    async def apply_together(self, batch: Sequence[Waiting]) -> None:
+        """Record those that their platform can record together. If one of them fails, all are recorded one by one."""
+        groups: dict[ApplyTogether, dict[Key, Waiting]] = {}
+        for one in batch:
+            event, apply = one.event, one.event.source.apply_together
+            is_new = one.key not in self.known and not event.is_repetition and self._is_current(one)
+            if is_new and apply is not None and not isinstance(event.content, PayloadError):
+                groups.setdefault(apply, {}).setdefault(one.key, one)
+        for apply, group in groups.items():
+            sent = [(one.event.hook.integration, one.event.content) for one in group.values()]
+            try:
+                async with self.connection.begin_nested():
+                    results = await apply(self.connection, sent, self.now)
+            except Exception as error:  # noqa: BLE001 (the cause gets it when events are recorded one by one)
+                log.debug("webhook events are recorded one by one", reason=type(error).__name__)
+                continue
+            for one, result in zip(group.values(), results, strict=True):
+                if result is not None:
+                    self._keep(one, AppliedEvent(msgspec.to_builtins(result), duplicate=False))
+
+    async def apply_one(self, one: Waiting) -> None:
+        """Record an event in a savepoint, unless it was recorded before."""
+        event, before, stored = one.event, self.attempts.get(one.key), self.known.get(one.key)
+        if not self._is_current(one):
+            one.answer = HookChanged()
+        elif before is not None and before.result is None:
+            one.answer = ServiceUnavailable("The same delivery has just failed.")
+        elif before is not None:
+            one.answer = AppliedEvent(before.result or {}, duplicate=True)
+        elif stored is None and event.is_repetition:
+            one.answer = NotFound()
+        elif stored is not None and stored.status == DeliveryStatus.PROCESSED and not event.is_repetition:
+            one.answer = AppliedEvent(stored.result or {}, duplicate=True)
+        else:
+            await self._attempt(one)
+
+    async def _attempt(self, one: Waiting) -> None:
+        event = one.event
         try:
-            async with connection.begin_nested():
-                result = msgspec.to_builtins(await delivery.apply(connection, now))
-            one.outcome = ProcessedDelivery(result, duplicate=False)
+            if isinstance(event.content, PayloadError):
+                raise event.content
+            async with self.connection.begin_nested():
+                result = await event.source.apply(self.connection, event.hook.integration, event.content, self.now)
+            self._keep(one, AppliedEvent(msgspec.to_builtins(result), duplicate=False))
         except PayloadError as refusal:
-            error, one.outcome = str(refusal), refusal
-        except Exception as failure:  # noqa: BLE001 (its caller gets it; the others go on)
-            error, one.outcome = failure.message if isinstance(failure, ApiError) else PROCESSING_FAILED, failure
-        return _attempt(delivery, None if stored is None else stored.id, result, error, now)
+            self._keep(one, refusal, str(refusal))
+        except Exception as failure:  # noqa: BLE001 (its sender gets it; the others go on)
+            self._keep(one, failure, failure.message if isinstance(failure, ApiError) else PROCESSING_FAILED)
+
+    def _is_current(self, one: Waiting) -> bool:
+        integration = one.event.hook.integration
+        return self.versions.get(integration.id) == integration.version
+
+    def _keep(self, one: Waiting, answer: AppliedEvent | Exception, error: str | None = None) -> None:
+        """`error`: why there is no result."""
+        event, stored = one.event, self.known.get(one.key)
+        one.answer = answer
+        self.attempts[one.key] = EventAttempt(
+            id=event.id if stored is None else stored.id,
+            is_new=stored is None,
+            integration=event.hook.integration,
+            key=event.key,
+            event=event.name,
+            body=event.body,
+            result=answer.answer if isinstance(answer, AppliedEvent) else None,
+            error=error,
+        )
 
 
-async def _apply_together(
-    connection: AsyncConnection,
-    batch: Sequence[_Waiting],
-    versions: Mapping[str, int],
-    known: Mapping[tuple[str, str], StoredInboundDelivery],
-    now: datetime,
-) -> dict[_Waiting, Mapping[str, Any]]:
-    """The results of those that were applied together. If one of them fails, all are applied one by one."""
-    first: dict[tuple[str, str], _Waiting] = {}
+async def _load(connection: AsyncConnection, batch: Sequence[Waiting], now: datetime) -> _Transaction:
+    keys: dict[str, set[str]] = {}
     for one in batch:
-        integration = one.delivery.hook.integration
-        if versions.get(integration.id) == integration.version and one.key not in known:
-            first.setdefault(one.key, one)
-    groups: dict[ApplyTogether, list[_Waiting]] = {}
-    for one in first.values():
-        if one.delivery.apply_together is not None:
-            groups.setdefault(one.delivery.apply_together, []).append(one)
-    applied: dict[_Waiting, Mapping[str, Any]] = {}
-    for apply, group in groups.items():
-        contents = [(one.delivery.hook.integration, one.delivery.content) for one in group]
-        try:
-            async with connection.begin_nested():
-                results = await apply(connection, contents, now)
-        except Exception as error:  # noqa: BLE001 (whoever causes it gets it when they are applied one by one)
-            log.debug("deliveries are applied one by one", reason=type(error).__name__)
-            continue
-        applied |= {
-            one: msgspec.to_builtins(result) for one, result in zip(group, results, strict=True) if result is not None
-        }
-    return applied
-
-
-def _processed(one: _Waiting, result: Mapping[str, Any], now: datetime) -> DeliveryAttempt:
-    one.outcome = ProcessedDelivery(result, duplicate=False)
-    return _attempt(one.delivery, None, result, None, now)
-
-
-def _attempt(
-    delivery: VerifiedDelivery,
-    stored_id: str | None,
-    result: Mapping[str, Any] | None,
-    error: str | None,
-    now: datetime,
-) -> DeliveryAttempt:
-    """An attempt to store; without a result it has failed."""
-    integration = delivery.hook.integration
-    return DeliveryAttempt(
-        id=stored_id,
-        org_id=integration.org_id,
-        integration_id=integration.id,
-        delivery_key=delivery.key,
-        event=delivery.event,
-        status=DeliveryStatus.FAILED if result is None else DeliveryStatus.PROCESSED,
-        result=result,
-        error=error,
-        body=delivery.body,
-        now=now,
-    )
-
-
-def _answer(one: _Waiting) -> None:
-    if one.future.done():
-        return
-    if isinstance(one.outcome, ProcessedDelivery):
-        one.future.set_result(one.outcome)
-    elif one.outcome is not None:
-        _fail(one, one.outcome)
-
-
-def _fail(one: _Waiting, error: Exception) -> None:
-    if not one.future.done():
-        one.future.set_exception(error)
-        one.future.exception()  # its caller may be gone
+        keys.setdefault(one.event.hook.integration.id, set()).add(one.event.key)
+    versions = await store.load_versions(connection, keys)
+    return _Transaction(connection, now, versions, await store.find_events(connection, keys))

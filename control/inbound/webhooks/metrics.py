@@ -6,7 +6,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter
 
 
-class DeliveryOutcome(StrEnum):
+class WebhookOutcome(StrEnum):
     """What became of a request."""
 
     PROCESSED = "processed"
@@ -35,9 +35,13 @@ class WebhookMetrics:
             registry=registry,
         )
         for source in SOURCES:
-            for outcome in DeliveryOutcome:
+            for outcome in WebhookOutcome:
                 self._deliveries.labels(source, outcome.value)
 
-    def count(self, source: str, outcome: DeliveryOutcome) -> None:
+    def count(self, source: str, outcome: WebhookOutcome) -> None:
         """Count one request. `source`: one of SOURCES."""
         self._deliveries.labels(source, outcome.value).inc()
+
+    def count_processed(self, source: str, *, duplicate: bool) -> None:
+        """Count a request that was answered with what its event has done."""
+        self.count(source, WebhookOutcome.DUPLICATE if duplicate else WebhookOutcome.PROCESSED)

@@ -1,18 +1,27 @@
-"""What a platform that sends to an integration has to say of its webhooks."""
+"""What a platform that sends to an integration has to say of its webhooks, and what its events do."""
 
-from collections.abc import Sequence
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 from multidict import CIMultiDictProxy
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.http.validation import in_json_words
-from control.inbound.integrations.model import Hook
+from control.http.field_types import URL_PATTERN
+from control.inbound.integrations.tables import Hook, Integration
+from proto.identity import MAX_URL_LENGTH, UNPRINTABLE
 
 T = TypeVar("T")
-E_co = TypeVar("E_co", covariant=True)
+E = TypeVar("E")
 Headers = CIMultiDictProxy[str]
+UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")  # in a database
+_UNPRINTABLE: Final = re.compile(rf"[{UNPRINTABLE}\s\ud800-\udfff]+")
+_URL: Final = re.compile(URL_PATTERN)
 _QUOTING: Final = "Invalid "  # enum value, or value of a tag
 _PLACE: Final = " - at `"  # msgspec appends it
 
@@ -23,23 +32,46 @@ class PayloadError(Exception):
     """
 
 
-class Platform(Protocol[E_co]):
-    """How a platform signs and names its deliveries, and what they say. Stateless."""
+class Platform(ABC, Generic[E]):
+    """How a platform signs and names its events, and what they say. Stateless."""
 
-    def hook_id(self, headers: Headers) -> str | None:
-        """How the platform names the webhook; None if it does not."""
+    def hook_id(self, headers: Headers) -> str | None:  # noqa: ARG002 (most platforms do not name it)
+        """How the platform names the webhook in a header; None if it does not."""
+        return None
 
+    def delivery_id(self, headers: Headers) -> str | None:  # noqa: ARG002 (most platforms sign none)
+        """The id of the event, if it is signed; a header beside a signature of the body alone proves nothing."""
+        return None
+
+    @abstractmethod
     def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:
         """Whether the body is signed with a secret of the hook, now if a time is signed."""
 
-    def delivery_id(self, headers: Headers) -> str | None:
-        """The id of the delivery, if it is signed; a header beside a signature of the body alone proves nothing."""
-
+    @abstractmethod
     def event_name(self, headers: Headers, body: bytes) -> str:
         """The platform's name of the event. Raises PayloadError."""
 
-    def parse(self, event: str, body: bytes, received_at: datetime) -> E_co:
-        """What the delivery says, called again for a redelivery. Raises PayloadError."""
+    @abstractmethod
+    def parse(self, event: str, body: bytes, received_at: datetime) -> E:
+        """What the event says, called again when it is processed again. Raises PayloadError."""
+
+
+ApplyTogether = Callable[
+    [AsyncConnection, Sequence[tuple[Integration, Any]], datetime], Awaitable[Sequence[msgspec.Struct | None]]
+]
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookSource:
+    """A platform, and what its events do: `apply` in a savepoint, with the answer as its result.
+
+    `apply_together` does so for many of them, which integrations have sent, with a result for each; None for those that
+    are to be applied one by one.
+    """
+
+    platform: Platform[Any]
+    apply: Callable[[AsyncConnection, Integration, Any, datetime], Awaitable[msgspec.Struct]]
+    apply_together: ApplyTogether | None = None
 
 
 def header(headers: Headers, name: str) -> str | None:
@@ -66,6 +98,20 @@ def convert(type_: type[T], value: Any, event: str) -> T:
         return msgspec.convert(value, type_)
     except (msgspec.ValidationError, RecursionError) as error:
         raise PayloadError(f"The body is not that of the event {event}: {_place(error)}.") from None
+
+
+def clean_line(text: str | None, max_length: int) -> str | None:
+    """A platform's text as one printable line of at most so many characters; None if nothing is left."""
+    if text is None:
+        return None
+    return _UNPRINTABLE.sub(" ", text[: 4 * max_length]).strip()[:max_length].strip() or None
+
+
+def clean_url(text: str | None) -> str | None:
+    """A platform's address; None for what is none, or is too long."""
+    if text is None or len(text) > MAX_URL_LENGTH or UNSTORABLE.search(text):
+        return None
+    return text if _URL.match(text) else None
 
 
 def _place(error: Exception) -> str:

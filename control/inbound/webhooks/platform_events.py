@@ -2,12 +2,38 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
-from typing import Any, NamedTuple
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from control.inbound.webhooks.tables import MAX_EVENT_ID_LENGTH, EventSource, platform_events
+from chassis.auth.tables import metadata
+from chassis.db.database import UtcTime, enum_check, text
+
+MAX_EVENT_ID_LENGTH: Final = 255
+
+
+class EventSource(StrEnum):
+    """The platform that sent an event."""
+
+    CHAT_A = "chat-a"
+    CHAT_B = "chat-b"
+    PAYMENTS = "payments"
+
+
+platform_events: Final = sa.Table(
+    "platform_events",
+    metadata,
+    sa.Column("source", text(16), primary_key=True),
+    sa.Column("event_id", text(MAX_EVENT_ID_LENGTH), primary_key=True),
+    sa.Column("org_id", text(32), sa.ForeignKey("organizations.id")),  # that it concerns; NULL: none
+    sa.Column("result", sa.JSON(none_as_null=True), nullable=False),  # the answer; a repetition gets it again
+    sa.Column("received_at", UtcTime, nullable=False),
+    enum_check("source", EventSource),
+    sa.Index(None, "org_id"),
+    sa.Index(None, "received_at"),
+)
 
 
 class EventResult(NamedTuple):
@@ -34,13 +60,25 @@ async def apply_once(
     """Apply an event in the caller's write transaction, or answer what it was answered before. Raises ValueError for an
     id that is too long.
     """
+    stored = await find_answer(connection, source, event_id)
+    if stored is not None:
+        return AppliedEvent(stored, duplicate=True)
+    return await store_answer(connection, source, event_id, now, await apply())
+
+
+async def find_answer(connection: AsyncConnection, source: EventSource, event_id: str) -> Mapping[str, Any] | None:
+    """What the event was answered before. Raises ValueError for an id that is too long."""
     if not 1 <= len(event_id) <= MAX_EVENT_ID_LENGTH:
         raise ValueError("the id of the event has a length that no platform gives it")
     where = (platform_events.c.source == source.value) & (platform_events.c.event_id == event_id)
-    stored = await connection.scalar(sa.select(platform_events.c.result).where(where))
-    if stored is not None:
-        return AppliedEvent(stored, duplicate=True)
-    result = await apply()
+    answer: Mapping[str, Any] | None = await connection.scalar(sa.select(platform_events.c.result).where(where))
+    return answer
+
+
+async def store_answer(
+    connection: AsyncConnection, source: EventSource, event_id: str, now: datetime, result: EventResult
+) -> AppliedEvent:
+    """Store what a new event did."""
     row = {
         "source": source.value,
         "event_id": event_id,
@@ -50,19 +88,3 @@ async def apply_once(
     }
     await connection.execute(platform_events.insert().values(row))
     return AppliedEvent(result.answer, duplicate=False)
-
-
-async def was_applied(connection: AsyncConnection, source: EventSource, event_id: str) -> bool:
-    """Whether the event was applied before."""
-    where = (platform_events.c.source == source.value) & (platform_events.c.event_id == event_id)
-    return await connection.scalar(sa.select(platform_events.c.event_id).where(where)) is not None
-
-
-async def delete_before(connection: AsyncConnection, source: EventSource, time: datetime, limit: int) -> int:
-    """Delete events that were received earlier; returns how many."""
-    where = (platform_events.c.source == source.value) & (platform_events.c.received_at < time)
-    old = sa.select(platform_events.c.event_id).where(where).limit(limit)
-    found = platform_events.delete().where(
-        platform_events.c.source == source.value, platform_events.c.event_id.in_(old)
-    )
-    return (await connection.execute(found)).rowcount

@@ -1,27 +1,37 @@
-"""What all inbound webhooks have in common before their signature is verified: limits, and the body.
+"""Before a signature is verified: limits, the body, and the integration that a request names.
 
 Failures are limited by address, but an address is not a sender: all customers of a platform send from its addresses,
-and each of them decides what it sends and where. So failures count for what was named, too: those of an integration
-refuse its deliveries alone, before their bodies are read, and those that name none refuse nothing else. Of a platform
-that serves the whole deployment every request is verified, and only failures are refused.
+and each of them decides what it sends and where. So failures count for what was named, too: failures of an integration
+refuse only this integration's events, before their bodies are read, and failures that name no integration refuse
+nothing else. For a platform that serves the whole deployment every request is verified, and only failures are refused.
 
-The bodies that are being read at once are bounded. Who sends large bodies slowly can use up that bound, but not what
+The bodies that are being read at once are bounded. A sender of slow large bodies can use up that bound, but not what
 others need: an address has a share of it, and the first bytes of every body, which is all that most have, do not count.
+
+The integrations that requests name are kept in memory for a moment (`Hooks`). An event is verified with what is kept,
+and recorded only if the integration is still the same (`control.inbound.webhooks.inbox`): after an integration was
+disabled or deleted, or its secret was rotated, its events are refused at once.
 """
 
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Final, NoReturn
 
 from aiohttp import web
 
+from chassis.db.database import Database
 from chassis.errors import NotFound, ServiceUnavailable, Unauthorized
 from chassis.http.body import read_body
 from chassis.http.web import RATE_LIMITS
 from chassis.limits.limiter import LimitClass
 from chassis.limits.rate_limits import RateLimits
-from control.inbound.webhooks.metrics import DeliveryOutcome, WebhookMetrics
+from control.inbound.integrations import store
+from control.inbound.integrations.tables import MAX_HOOK_ID_LENGTH, Hook, IntegrationKind
+from control.inbound.webhooks.metrics import WebhookMetrics, WebhookOutcome
+from control.secrets.secret_box import SecretBox
 
 MAX_BODIES_BYTES: Final = 64 * 2**20  # of all unverified bodies at once, beyond UNCOUNTED_BYTES of each
 MAX_ADDRESS_BYTES: Final = 32 * 2**20  # of those of one address
@@ -41,7 +51,7 @@ class WebhookReceiver:
         self._all_held = 0
 
     async def admit(self, request: web.Request, integration_id: str) -> None:
-        """Raises RateLimited if too many deliveries to the integration from this address were not signed."""
+        """Raises RateLimited if too many events for the integration from this address were not signed."""
         limits = request.app[RATE_LIMITS]
         await limits.check_account(request, LimitClass.FAILED_WEBHOOK, _holder(limits, request, integration_id))
 
@@ -50,16 +60,11 @@ class WebhookReceiver:
         ServiceUnavailable, BadRequest.
         """
         allowed = self._max_body_bytes if most is None else min(most, self._max_body_bytes)
-        with self._counted(request.app[RATE_LIMITS].address_key(request)) as held:
-            return await read_body(request, allowed, self._body_timeout_s, held.grow, min_rate=MIN_RATE)
-
-    @contextmanager
-    def _counted(self, address: str) -> Iterator["_HeldBytes"]:
-        held = _HeldBytes(self, address)
+        held = _HeldBytes(self, request.app[RATE_LIMITS].address_key(request))
         try:
-            yield held
+            return await read_body(request, allowed, self._body_timeout_s, held.grow, min_rate=MIN_RATE)
         finally:
-            self.hold(address, -held.size)
+            self.hold(held.address, -held.size)
 
     def hold(self, address: str, size: int) -> bool:
         """Count so many more bytes, or fewer. False if there are too many now."""
@@ -70,10 +75,10 @@ class WebhookReceiver:
         return self._all_held <= MAX_BODIES_BYTES and self._held[address] <= MAX_ADDRESS_BYTES
 
     async def refuse_unsigned(self, request: web.Request, source: str, integration_id: str | None = None) -> NoReturn:
-        """Raises Unauthorized, the same for every reason; RateLimited after too many such deliveries from the address
+        """Raises Unauthorized, the same for every reason; RateLimited after too many such events from the address
         to the integration, or of a `source` that serves the whole deployment.
         """
-        self.metrics.count(source, DeliveryOutcome.UNSIGNED)
+        self.metrics.count(source, WebhookOutcome.UNSIGNED)
         limits = request.app[RATE_LIMITS]
         holder = _holder(limits, request, integration_id or source)
         await limits.record_account_failure(request, LimitClass.FAILED_WEBHOOK, holder)
@@ -83,7 +88,7 @@ class WebhookReceiver:
         """Raises NotFound: no such provider or integration; RateLimited after too many of the address: ids are not to
         be guessed.
         """
-        self.metrics.count(source, DeliveryOutcome.UNKNOWN)
+        self.metrics.count(source, WebhookOutcome.UNKNOWN)
         await request.app[RATE_LIMITS].record_address_failure(request, LimitClass.FAILED_WEBHOOK)
         raise NotFound
 
@@ -98,12 +103,57 @@ class _HeldBytes:
 
     def __init__(self, receiver: WebhookReceiver, address: str) -> None:
         self._receiver = receiver
-        self._address = address
+        self.address = address
         self.size = 0
 
     def grow(self, size: int) -> None:
         """The body has this size now. Raises ServiceUnavailable."""
         counted = max(0, size - UNCOUNTED_BYTES)
         more, self.size = counted - self.size, counted
-        if more and not self._receiver.hold(self._address, more):
+        if more and not self._receiver.hold(self.address, more):
             raise ServiceUnavailable("Too many webhooks are being received at once.")
+
+
+KEPT_S: Final = 1.0
+MAX_KEPT: Final = 1_000
+_ID: Final = re.compile(r"int_[0-9a-z]{26}")
+_HOOK_ID: Final = re.compile(rf"[!-~]{{1,{MAX_HOOK_ID_LENGTH}}}")
+
+
+class Hooks:
+    """Finds enabled integrations."""
+
+    def __init__(
+        self, database: Database, secret_box: SecretBox, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self._database = database
+        self._secret_box = secret_box
+        self._now = now
+        self._kept: OrderedDict[str, tuple[float, Hook]] = OrderedDict()
+
+    async def by_id(self, integration_id: str) -> Hook | None:
+        """Raises DatabaseUnavailable."""
+        if _ID.fullmatch(integration_id) is None:
+            return None
+        kept = self._kept.get(integration_id)
+        if kept is not None and time.monotonic() - kept[0] < KEPT_S:
+            return kept[1]
+        async with self._database.read() as connection:
+            hook = await store.find_hook(connection, self._secret_box, integration_id, self._now())
+        self.forget(integration_id)
+        if hook is not None:
+            self._kept[integration_id] = time.monotonic(), hook
+            while len(self._kept) > MAX_KEPT:
+                self._kept.popitem(last=False)
+        return hook
+
+    async def by_header(self, kind: IntegrationKind, hook_id: str) -> list[Hook]:
+        """Those whose webhook the platform names so. Raises DatabaseUnavailable."""
+        if _HOOK_ID.fullmatch(hook_id) is None:
+            return []
+        async with self._database.read() as connection:
+            return await store.find_hooks_by_header(connection, self._secret_box, kind, hook_id, self._now())
+
+    def forget(self, integration_id: str) -> None:
+        """Read it again next time."""
+        self._kept.pop(integration_id, None)

@@ -1,22 +1,129 @@
-"""Which of two releases of a project is the later one.
+"""Which of two releases of a project is the later one, and which of all is the latest.
 
-By their versions, if these are of one package and tell (`control.issues.releases.versions`); else by time. Where neither
-tells, it is unknown. Among versions of one package this is a weak order: of three, the first is later than the last if
-it is later than the second, and the second later than the last. With others between them, whose versions tell nothing,
-it need not be: the callers compare pairs, and `latest` and `earliest` compare in an order that the releases have
-themselves, whatever the order of a list.
+By their versions, if these are of one package and tell; else by time. Where neither tells, it is unknown. Among
+versions of one package this is a weak order: of three, the first is later than the last if it is later than the second,
+and the second later than the last. With others between them, whose versions tell nothing, it need not be: the callers
+compare pairs, and `latest` and `earliest` compare in an order that the releases have themselves, whatever the order of
+a list.
+
+Read are Semantic Versioning 2.0.0, two to four numbers (`1.2.3.4`), calendar versions (`2026.02.09`), `git describe`
+(`v1.2.3-4-g1234567`), PEP 440 and the qualifiers of Maven; each also behind the name of a package: `checkout@1.2.3`,
+`@shop/checkout@1.2.3`, `checkout-v1.2.3`, `checkout/v1.2.3`. Versions that differ only in something that does not order
+them have the same place: builds (`+10`), hashes (`1.2.3-a1b2c3d`), revisions of packages (`1.2.3-1`), variants
+(`1.2.3-alpine`).
+
+After one occurrence of a build with a version such as `999.9.9` no release would be the next one. An outlier is a
+release that only telemetry names and whose version is far ahead of all others of its package. Several, at most
+MAX_OUTLIERS, are outliers if as many releases are behind the gap; otherwise they are a new scheme of versions.
 """
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from control.issues.releases.tables import release_projects, releases
-from control.issues.releases.versions import parse_version
+
+_MAX_LENGTH: Final = 200
+_MAX_NUMBERS: Final = 4
+# The first place that has two numbers with a point between them. Leading zeros only behind a year: 2026.02.09.
+_CORE: Final = re.compile(
+    r"(?:\A|[@/:_-])v?((?:[0-9]{4}(?:\.[0-9]+){1,3})|(?:0|[1-9][0-9]*)(?:\.(?:0|[1-9][0-9]*)){1,3})(?![0-9])"
+)
+# Commits since the tag, as by git describe, versioneer (1.2.3+4.g1234567) and PEP 440 (1.2.3.post4).
+_COUNT: Final = re.compile(
+    r"-([0-9]{1,9})-g[0-9a-f]{4,64}(?:-(?:dirty|modified|broken))?\Z"
+    r"|\+([0-9]{1,9})\.g[0-9a-f]{4,64}(?:\.dirty)?\Z"
+    r"|[._-]?post([0-9]{1,9})(?:\.dev[0-9]+)?(?:\+[0-9a-zA-Z.]+)?\Z"
+)
+_BUILD: Final = re.compile(r"\+[0-9a-zA-Z.-]+\Z")
+_SUFFIX: Final = re.compile(r"[-~][0-9a-zA-Z.~_-]+")
+_QUALIFIER: Final = re.compile(r"[._]?([a-zA-Z]+)[._-]?([0-9]{0,9})(?:\.dev[0-9]*)?")  # 1.2.3rc1, 1.2.3.Final
+_IDENTIFIERS: Final = re.compile(r"[.-]")
+_HASH: Final = re.compile(r"(?!(?:19|20)[0-9]{6}(?:[0-9]{6})?\Z)g?[0-9a-f]{7,64}")  # and no date
+_NUMBERED: Final = re.compile(r"([a-z]+)([0-9]{0,9})")
+_PRERELEASES: Final = frozenset(
+    {"alpha", "beta", "canary", "cr", "dev", "ea", "experimental", "milestone", "next", "nightly", "pre", "preview"}
+    | {"rc", "snapshot", "a", "b", "c", "m"}
+)
+_FINAL: Final = frozenset(("final", "ga", "release", "sp"))
+_SYNONYMS: Final = {
+    "dev": "",
+    "a": "alpha",
+    "b": "beta",
+    "c": "rc",
+    "cr": "rc",
+    "pre": "rc",
+    "preview": "rc",
+}  # PEP 440
+
+# Of a pre-release; as in Semantic Versioning, numbers precede words, and words have their numbers by value.
+_Identifiers = tuple[tuple[bool, str, int], ...]
+
+
+class Version(NamedTuple):
+    """`package`: its name, empty if none is given. `place` orders the versions of a package: its numbers; whether it is
+    a release and no pre-release; the identifiers of the pre-release; the commits since.
+    """
+
+    package: str
+    place: tuple[tuple[int, ...], bool, _Identifiers, int]
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Those of the release: four, those that are not given are 0."""
+        return self.place[0]
+
+
+def parse_version(text: str) -> Version | None:
+    """None for a version of another form."""
+    core = _CORE.search(text) if len(text) <= _MAX_LENGTH else None
+    if core is None:
+        return None
+    rest = text[core.end() :]
+    count = 0
+    found = _COUNT.search(rest)
+    if found is not None:
+        count = int(next(filter(None, found.groups())))
+    rest = rest[: found.start()] if found is not None else _BUILD.sub("", rest)
+    numbers = [int(each) for each in core[1].split(".")]
+    identifiers = _prerelease(rest)
+    if identifiers is None:
+        return None
+    padded = (*numbers, *[0] * (_MAX_NUMBERS - len(numbers)))
+    return Version(text[: core.start()], (padded, not identifiers, identifiers, count))
+
+
+def _prerelease(suffix: str) -> _Identifiers | None:
+    """The identifiers of a pre-release as far as they order it; empty for a release; None if no version ends so."""
+    if not suffix:
+        return ()
+    if _SUFFIX.fullmatch(suffix):
+        return _ordering(_IDENTIFIERS.split(suffix[1:].casefold()))
+    qualifier = _QUALIFIER.fullmatch(suffix)
+    word = "" if qualifier is None else qualifier[1].casefold()
+    if qualifier is not None and word in _PRERELEASES:
+        return ((True, _SYNONYMS.get(word, word), int(qualifier[2] or -1)),)
+    return () if word in _FINAL else None
+
+
+def _ordering(identifiers: list[str]) -> _Identifiers:
+    """Those up to the first hash; none if the first is not known as the word of a pre-release."""
+    found = list[tuple[bool, str, int]]()
+    for each in identifiers:
+        numbered = _NUMBERED.fullmatch(each)
+        if _HASH.fullmatch(each) or not (found or (numbered and numbered[1] in _PRERELEASES)):
+            break
+        if each.isdigit():
+            found.append((False, "", int(each)))
+        else:
+            found.append((True, numbered[1], int(numbered[2] or -1)) if numbered else (True, each, -1))
+    return tuple(found)
+
 
 _UNKNOWN: Final = datetime.min.replace(tzinfo=UTC)
 
@@ -72,3 +179,69 @@ async def load_order(connection: AsyncConnection, project_id: int, versions: Col
         .where(release_projects.c.project_id == project_id, releases.c.version.in_(sorted(set(versions))))
     )
     return ReleaseOrder({row.version: row.ordered_at for row in await connection.execute(found)})
+
+
+MAX_CONSIDERED: Final = 1_000  # releases, the newest
+MAX_OUTLIERS: Final = 3
+_FAR: Final = (2, 10)  # a first or second number is far ahead of another if it is above twice the other and 10
+
+
+@dataclass(frozen=True, slots=True)
+class LatestRelease:
+    """The latest release (None if no release is known), the outliers that are later, and the order of all."""
+
+    version: str | None
+    outliers: tuple[str, ...]
+    order: ReleaseOrder
+
+
+async def find_latest(connection: AsyncConnection, project_id: int) -> LatestRelease:
+    """The latest of the newest MAX_CONSIDERED releases of a project."""
+    found = (
+        sa.select(releases.c.version, release_projects.c.ordered_at, releases.c.reported_at)
+        .join_from(release_projects, releases, releases.c.id == release_projects.c.release_id)
+        .where(release_projects.c.project_id == project_id)
+        .order_by(release_projects.c.ordered_at.desc(), releases.c.id.desc())
+        .limit(MAX_CONSIDERED)
+    )
+    rows = (await connection.execute(found)).all()
+    order = ReleaseOrder({row.version: row.ordered_at for row in rows})
+    return latest_of(order, frozenset(row.version for row in rows if row.reported_at is not None))
+
+
+def latest_of(order: ReleaseOrder, reported: frozenset[str]) -> LatestRelease:
+    """The latest release of the order. `reported`: those that are no outliers."""
+    latest = order.latest(order.times)
+    outliers = () if latest is None else _outliers(latest, order, reported)
+    if outliers:
+        latest = order.latest(each for each in order.times if each not in outliers)
+    return LatestRelease(latest, outliers, order)
+
+
+def _outliers(latest: str, order: ReleaseOrder, reported: frozenset[str]) -> tuple[str, ...]:
+    parsed = {version: parse_version(version) for version in order.times}
+    newest = parsed[latest]
+    if newest is None:
+        return ()
+    of_package = [
+        (one, version)
+        for version, one in parsed.items()
+        if one and one.package == newest.package and any(one.numbers)  # 0.0.0: of a build without a version
+    ]
+    of_package.sort(reverse=True)
+    found: tuple[str, ...] = ()
+    for number in range(1, min(MAX_OUTLIERS, len(of_package) // 2) + 1):
+        ahead = tuple(version for _, version in of_package[:number])
+        if not reported.isdisjoint(ahead):
+            break
+        if _is_far_ahead(of_package[number - 1][0], of_package[number][0]):
+            found = ahead
+    return found
+
+
+def _is_far_ahead(one: Version, other: Version) -> bool:
+    factor, step = _FAR
+    for a, b in zip(one.numbers[:2], other.numbers[:2], strict=True):
+        if a != b:
+            return a > factor * b + step
+    return False

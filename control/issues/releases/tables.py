@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from chassis.auth.tables import metadata
 from chassis.db.database import UtcTime, enum_check, text
-from chassis.issues.tables import MAX_VERSION_LENGTH
+from chassis.issues import MAX_VERSION_LENGTH
 from proto.identity import MAX_EMAIL_LENGTH, MAX_NAME_LENGTH, MAX_URL_LENGTH
 
 MAX_REPOSITORY_LENGTH: Final = 200

@@ -3,7 +3,8 @@
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from functools import partial
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 import sqlalchemy as sa
@@ -14,31 +15,27 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.model import AuthorizationContext
 from chassis.errors import Forbidden, NotFound
 from chassis.http.access import authorization_context, bearer
-from chassis.http.declaration import Argument, PageOf, declared_routes, route
+from chassis.http.declaration import Argument, Arguments, PageOf, route
 from chassis.http.route import Body, Tag, json_content
 from chassis.http.validation import Issues
-from chassis.http.web import RATE_LIMITS, Route
+from chassis.http.web import RATE_LIMITS
 from chassis.limits.limiter import LimitClass
-from control.http.context import HandlerContext
+from control.http.context import HandlerContext, path_id
 from control.http.field_types import Name, Timestamp
-from control.http.path_ids import path_id
-from control.notify.channels import repository
-from control.notify.channels.config import Config, Kind
-from control.notify.channels.repository import Channel
+from control.notify.channels import store
+from control.notify.channels.config import ChannelRules, Config, Kind, read_config
+from control.notify.channels.store import Channel
 from control.notify.channels.tables import ChannelEvent, notification_channels
-from control.notify.channels.validation import ChannelRules, read_config
-from control.routing.arguments import Transaction, begin, control_arguments
+from control.routing.arguments import Handlers, Transaction, begin, control_arguments
 from control.routing.resource import PageReader, Resource, ids, in_organization, in_project, shown_as
 from control.secrets.secret_box import SecretBox
 from proto.identity import Role, Scope
 
-TAG: Final = Tag("notification-channels", "Destinations of notifications: chats, webhooks, e-mail, pagers.")
 PATH: Final = "/orgs/{orgSlug}/projects/{projectSlug}/notification-channels"
 ONE: Final = PATH + "/{channelId}"
 _READ: Final = bearer(Scope.CHANNELS_READ)
 _WRITE: Final = bearer(Scope.CHANNELS_WRITE)
 _ADMINISTRATORS: Final = frozenset({Role.ADMIN, Role.OWNER})
-_INVALID_BODY: Final = "The request body is not valid."
 
 ChannelId = Annotated[str, Meta(pattern=f"^{ids('chn')}$")]
 AnyConfig = Annotated[
@@ -124,7 +121,7 @@ CHANNELS: Final = Resource(
     in_organization(notification_channels)
     & notification_channels.c.deleted_at.is_(None)
     & (notification_channels.c.project_id.is_(None) | in_project(notification_channels)),
-    sa.select(*repository.COLUMNS),
+    sa.select(*store.COLUMNS),
     _shown,
 )
 
@@ -159,17 +156,16 @@ def manageable_channel(context: HandlerContext) -> Argument:
 
 
 @dataclass(frozen=True, slots=True)
-class Channels:
+class Channels(Handlers):
     """Handlers of notification channels, and their dependencies."""
 
-    context: HandlerContext
+    TAG: ClassVar = Tag("notification-channels", "Destinations of notifications: chats, webhooks, e-mail, pagers.")
     secret_box: SecretBox
     rules: ChannelRules
 
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
+    def arguments(self) -> Arguments:
         own = {Channel: manageable_channel(self.context)}
-        return declared_routes(self, TAG, control_arguments(self.context, own))
+        return control_arguments(self.context, own)
 
     @route("GET", PATH, _READ, page="ChannelPage")
     async def list_channels(self, caller: AuthorizationContext, page: PageReader) -> PageOf[NotificationChannel]:
@@ -183,13 +179,16 @@ class Channels:
         `config` is validated by kind, stored encrypted, and never returned. 409 at the maximum number of channels. A
         channel of the whole organization requires the role ADMIN or OWNER.
         """
-        body, config = await self._read_new(request)
+        placeholders = {"name": "x", "kind": Kind.EMAIL.value, "config": None}
+        body, config = await self.context.read_checked_body(request, NewChannel, self._check_new, placeholders)
+        if config is None:
+            raise TypeError("the body has no issues, but no config")
         of_project = body.scope is ChannelScope.PROJECT
         async with begin(self.context, request) as transaction:
             caller = transaction.caller
             if not of_project:
                 require_administrator(caller)
-            channel = await repository.create(
+            channel = await store.create(
                 transaction.connection,
                 self.secret_box,
                 org_id=caller.org_id,
@@ -209,10 +208,11 @@ class Channels:
 
         Disabling it cancels its waiting deliveries.
         """
-        body, config = await self._read_change(request, channel.kind)
+        check = partial(self._check_change, channel.kind)
+        body, config = await self.context.read_checked_body(request, ChannelChange, check)
         async with begin(self.context, request) as transaction:
             await load_manageable(transaction.connection, transaction.caller, channel.id)
-            changed = await repository.change(
+            changed = await store.change(
                 transaction.connection,
                 self.secret_box,
                 channel,
@@ -227,7 +227,7 @@ class Channels:
     async def delete_channel(self, channel_id: str, transaction: Transaction) -> None:
         """Delete a channel. Its config is erased, and its waiting deliveries are cancelled."""
         channel = await load_manageable(transaction.connection, transaction.caller, channel_id)
-        await repository.delete(transaction.connection, channel)
+        await store.delete(transaction.connection, channel)
         await _record(transaction, "channel.delete", channel)
 
     @route("GET", ONE + "/subscriptions", _READ)
@@ -239,7 +239,7 @@ class Channels:
         A new channel subscribes to none: it is notified where it is named.
         """
         channel = await _load_channel(connection, caller, channel_id)
-        return ChannelSubscriptions(await repository.list_subscriptions(connection, channel.id))
+        return ChannelSubscriptions(await store.list_subscriptions(connection, channel.id))
 
     @route("PUT", ONE + "/subscriptions", _WRITE, example={"events": ["issue.new", "issue.regression"]})
     async def replace_channel_subscriptions(
@@ -251,40 +251,25 @@ class Channels:
         whole organization requires the role ADMIN or OWNER.
         """
         channel = await load_manageable(transaction.connection, transaction.caller, channel.id)
-        await repository.set_subscriptions(transaction.connection, channel, body.events)
-        events = await repository.list_subscriptions(transaction.connection, channel.id)
+        await store.set_subscriptions(transaction.connection, channel, body.events)
+        events = await store.list_subscriptions(transaction.connection, channel.id)
         data = {"name": channel.name, "events": [event.value for event in events]}
         await transaction.record("channel.subscribe", channel.id, data)
         return ChannelSubscriptions(events)
 
-    async def _read_new(self, request: web.Request) -> tuple[NewChannel, Config]:
-        """A body and its config. Raises BadRequest with an issue for every invalid field of both."""
-        issues = Issues()
-        placeholders = {"name": "x", "kind": Kind.EMAIL.value, "config": None}
-        body = await self.context.read_partial_body(request, NewChannel, placeholders, issues)
-        config = None
-        if body is not None and not any(issues.has_issue_under(f"body.{name}") for name in ("kind", "config")):
-            config = read_config(body.kind, msgspec.json.encode(body.config), self.rules, issues)
-        issues.raise_if_any(_INVALID_BODY)
-        if body is None or config is None:
-            raise TypeError("the body has no issues, but no config")
-        return body, config
+    def _check_new(self, body: NewChannel, issues: Issues) -> Config | None:
+        """The config, if the kind is known."""
+        if any(issues.has_issue_under(f"body.{name}") for name in ("kind", "config")):
+            return None
+        return read_config(body.kind, msgspec.json.encode(body.config), self.rules, issues)
 
-    async def _read_change(self, request: web.Request, kind: Kind) -> tuple[ChannelChange, Config | None]:
-        """A change to a channel of this kind, and its config if given. Raises BadRequest as `_read_new`."""
-        issues = Issues()
-        body = await self.context.read_partial_body(request, ChannelChange, {}, issues)
-        config = None
-        if body is not None and body.config is not UNSET:
-            config = read_config(kind, msgspec.json.encode(body.config), self.rules, issues)
-        issues.raise_if_any(_INVALID_BODY)
-        if body is None:
-            raise TypeError("the body has no issues, but was not decoded")
-        return body, config
+    def _check_change(self, kind: Kind, body: ChannelChange, issues: Issues) -> Config | None:
+        """The config, if the body has one."""
+        return None if body.config is UNSET else read_config(kind, msgspec.json.encode(body.config), self.rules, issues)
 
 
 async def _load_channel(connection: AsyncConnection, caller: AuthorizationContext, channel_id: str) -> Channel:
-    found = await repository.find(connection, caller.org_id, caller.path_project_id, channel_id)
+    found = await store.find(connection, caller.org_id, caller.path_project_id, channel_id)
     if found is None:
         raise NotFound
     return found

@@ -1,5 +1,7 @@
-"""The tables of channels and their subscriptions. A deleted channel keeps its row, without its config, for the
-deliveries that reference it.
+"""The tables of channels, their subscriptions, and deliveries.
+
+A deleted channel keeps its row, without its config, for the deliveries that reference it. A delivery is one message to
+one channel, from the transaction that caused it to its end.
 """
 
 from enum import StrEnum
@@ -63,4 +65,68 @@ channel_subscriptions: Final = sa.Table(
     sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
     enum_check("event", ChannelEvent),
     sa.Index(None, "org_id", "event"),
+)
+
+
+MAX_TYPE_LENGTH: Final = 64
+MAX_SUBJECT_LENGTH: Final = 64
+MAX_DETAIL_LENGTH: Final = 200
+MAX_TAKEN_LENGTH: Final = 400
+
+
+class State(StrEnum):
+    """READY: waits for its next attempt; SENDING: an attempt is in flight; the others are final."""
+
+    READY = "READY"
+    SENDING = "SENDING"
+    DONE = "DONE"
+    DEAD = "DEAD"
+    CANCELLED = "CANCELLED"
+
+
+TERMINAL_STATES: Final = (State.DONE, State.DEAD, State.CANCELLED)
+
+# A message to many channels is stored once, and deleted with the last of its deliveries.
+delivery_messages: Final = sa.Table(
+    "delivery_messages",
+    metadata,
+    sa.Column("id", text(32), primary_key=True),
+    sa.Column("message", sa.Text, nullable=False),  # JSON of `message.Message`
+)
+
+deliveries: Final = sa.Table(
+    "deliveries",
+    metadata,
+    sa.Column("id", text(32), primary_key=True),
+    sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("channel_id", text(32), sa.ForeignKey("notification_channels.id"), nullable=False),
+    sa.Column("type", text(MAX_TYPE_LENGTH), nullable=False),
+    sa.Column("subject", text(MAX_SUBJECT_LENGTH), nullable=False),
+    sa.Column("message_id", text(32), sa.ForeignKey("delivery_messages.id"), nullable=False),
+    sa.Column("state", text(16), nullable=False),
+    sa.Column("attempts", sa.Integer, nullable=False),  # with a result
+    sa.Column("max_attempts", sa.Integer, nullable=False),  # 1: a test
+    sa.Column("claims", sa.Integer, nullable=False),  # distinguishes a claim from later ones; never decreases
+    sa.Column("until", UtcTime),  # from then on the message is obsolete and no attempt is made
+    sa.Column("taken", text(MAX_TAKEN_LENGTH)),  # recipients that need no further attempt: `platforms.recipients`
+    sa.Column("next_at", UtcTime),
+    sa.Column("lease_until", UtcTime),
+    sa.Column("attempted_at", UtcTime),  # start of the last attempt
+    sa.Column("detail", text(MAX_DETAIL_LENGTH)),  # its result; the next three columns describe a failure
+    sa.Column("failed", sa.Boolean, nullable=False),
+    sa.Column("permanent", sa.Boolean, nullable=False),
+    sa.Column("retry_after_s", sa.Integer),
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("ended_at", UtcTime),
+    enum_check("state", State),
+    sa.CheckConstraint("(state = 'READY') = (next_at IS NOT NULL)", name="next_at"),
+    sa.CheckConstraint("(state = 'SENDING') = (lease_until IS NOT NULL)", name="lease_until"),
+    sa.Index(None, "state", "next_at"),
+    sa.Index(None, "state", "channel_id", "next_at", "id"),
+    sa.Index(None, "org_id", "id"),
+    sa.Index(None, "org_id", "state", "id"),
+    sa.Index(None, "org_id", "subject", "channel_id"),
+    sa.Index(None, "channel_id", "id"),
+    sa.Index(None, "message_id"),
+    sa.Index(None, "ended_at"),
 )

@@ -1,36 +1,44 @@
 """`/orgs/{orgSlug}/deliveries`: list, show, redeliver."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Annotated, Final
+from datetime import UTC, datetime
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
+import sqlalchemy as sa
 from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.grants import require_scope
 from chassis.auth.model import AuthorizationContext
-from chassis.errors import NotFound
+from chassis.errors import Conflict
 from chassis.http.access import bearer
-from chassis.http.declaration import PageOf, declared_routes, route
+from chassis.http.declaration import PageOf, route
+from chassis.http.query import Query, form
 from chassis.http.route import Tag
-from chassis.http.web import Route
 from chassis.limits.limiter import LimitClass
-from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
 from control.notify.channels.api import ChannelId, check_channel_rate_limit, require_administrator
 from control.notify.channels.config import Kind
-from control.notify.channels.delivery_tables import State
-from control.notify.deliveries import views
+from control.notify.channels.tables import TERMINAL_STATES, State, deliveries, delivery_messages, notification_channels
 from control.notify.deliveries.channel_tests import DeliveryId, Failure
-from control.notify.deliveries.views import DeliveryFilter, DeliveryView
-from control.routing.arguments import begin, control_arguments
-from control.routing.resource import PageReader, shown_as
+from control.notify.deliveries.leases import OBSOLETE
+from control.notify.deliveries.store import reset
+from control.notify.message import Message
+from control.routing.arguments import Handlers, begin
+from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
 from proto.identity import Scope
 
-TAG: Final = Tag("deliveries", "Messages to channels, and the outcome of each.")
+
+class DeliveryFilter(Query, frozen=True, rename="camel"):
+    """Filters of a list of deliveries; None: any."""
+
+    channel_id: Annotated[
+        str | None, form(ids("chn"), "Must be a channel id."), Meta(description="Only deliveries to this channel.")
+    ] = None
+    state: Annotated[State | None, Meta(description="Only deliveries in this state.")] = None
+
+
 PATH: Final = "/orgs/{orgSlug}/deliveries"
 _READ: Final = bearer(Scope.CHANNELS_READ)
 _WRITE: Final = bearer(Scope.CHANNELS_WRITE)
@@ -64,7 +72,7 @@ class StoredDelivery(msgspec.Struct, frozen=True, rename="camel"):
             "disabled or deleted."
         ),
     ]
-    attempts: Annotated[int, Meta(ge=0, description="Number of attempts with an outcome.")]
+    attempts: Annotated[int, Meta(ge=0, description="Number of attempts with a result.")]
     detail: str | None
     failure: Failure | None
     created_at: Timestamp
@@ -73,33 +81,57 @@ class StoredDelivery(msgspec.Struct, frozen=True, rename="camel"):
     ended_at: Timestamp | None
 
 
-@dataclass(frozen=True, slots=True)
-class Deliveries:
+def _shown(row: Any, caller: AuthorizationContext) -> StoredDelivery:
+    """Without the scope that reads the content, `subject` and `title` are null."""
+    readable = not _read_scopes(row.type).isdisjoint(caller.scopes)
+    return shown_as(
+        StoredDelivery,
+        row,
+        subject=row.subject if readable else None,
+        title=msgspec.json.decode(row.message, type=Message).title if readable else None,
+        failure=Failure(row.permanent, row.retry_after_s) if row.failed else None,
+        next_attempt_at=row.next_at,
+    )
+
+
+def _read_scopes(message_type: str) -> frozenset[Scope]:
+    """Scopes that may read the content of such messages; one of them is enough."""
+    return _READ_SCOPES.get(message_type.partition(".")[0], frozenset())
+
+
+DELIVERIES: Final = Resource(
+    "deliveryId",
+    ids("dlv"),
+    Scope.CHANNELS_READ,
+    deliveries.c.id,
+    in_organization(deliveries),
+    sa.select(deliveries, delivery_messages.c.message, notification_channels.c.kind, notification_channels.c.project_id)
+    .join_from(deliveries, notification_channels, notification_channels.c.id == deliveries.c.channel_id)
+    .join(delivery_messages, delivery_messages.c.id == deliveries.c.message_id),
+    _shown,
+)
+
+
+class Deliveries(Handlers):
     """Handlers of deliveries, and their dependencies."""
 
-    context: HandlerContext
-
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        return declared_routes(self, TAG, control_arguments(self.context))
+    TAG: ClassVar = Tag("deliveries", "Messages to channels, and the result of each.")
 
     @route("GET", PATH, _READ, page="DeliveryPage")
     async def list_deliveries(
         self, caller: AuthorizationContext, filters: DeliveryFilter, page: PageReader
     ) -> PageOf[StoredDelivery]:
         """List deliveries, newest first."""
-
-        async def fetch(connection: AsyncConnection, before: str | None, limit: int) -> Sequence[DeliveryView]:
-            return await views.list_deliveries(connection, caller.org_id, filters, before, limit)
-
-        return await page.read(("deliveries", caller.org_id, filters), fetch, partial(_shown, caller))
+        wanted = {deliveries.c.channel_id: filters.channel_id, deliveries.c.state: filters.state}
+        conditions = [column == value for column, value in wanted.items() if value is not None]
+        return await page.of(DELIVERIES, caller, *conditions)
 
     @route("GET", PATH + "/{deliveryId}", _READ)
     async def show_delivery(
         self, delivery_id: str, caller: AuthorizationContext, connection: AsyncConnection
     ) -> StoredDelivery:
         """Show a delivery."""
-        return _shown(caller, await _load_delivery(connection, caller, delivery_id))
+        return await DELIVERIES.show(connection, caller, delivery_id)
 
     @route("POST", PATH + "/{deliveryId}/redeliver", _WRITE, status=202, errors=(409,), limit=LimitClass.CHANNEL_TEST)
     async def redeliver(self, delivery_id: str, caller: AuthorizationContext, request: web.Request) -> StoredDelivery:
@@ -111,50 +143,38 @@ class Deliveries:
         channel tests.
         """
         async with self.context.database.read() as connection:
-            found = await _load_redeliverable(connection, caller, delivery_id)
+            found = await _find_permitted(connection, caller, delivery_id)
         await check_channel_rate_limit(request, found.channel_id)
         async with begin(self.context, request) as transaction:
             connection, caller = transaction.connection, transaction.caller
-            found = await _load_redeliverable(connection, caller, delivery_id)
-            await views.require_redeliverable(connection, found)
-            await views.redeliver(connection, found)
-            await transaction.record("delivery.redeliver", found.id, {"channelId": found.channel_id})
-            return _shown(caller, await _load_delivery(connection, caller, delivery_id))
+            found = await _find_permitted(connection, caller, delivery_id)
+            await require_redeliverable(connection, found)
+            await reset(connection, delivery_id)
+            await transaction.record("delivery.redeliver", delivery_id, {"channelId": found.channel_id})
+            return await DELIVERIES.show(connection, caller, delivery_id)
 
 
-def _shown(caller: AuthorizationContext, delivery: DeliveryView) -> StoredDelivery:
-    """Without the scope that reads the content, `subject` and `title` are null."""
-    readable = not _read_scopes(delivery).isdisjoint(caller.scopes)
-    return shown_as(
-        StoredDelivery,
-        delivery,
-        subject=delivery.subject if readable else None,
-        title=delivery.title if readable else None,
-        failure=Failure(delivery.permanent, delivery.retry_after_s) if delivery.failed else None,
-        next_attempt_at=delivery.next_at,
-    )
-
-
-def _read_scopes(delivery: DeliveryView) -> frozenset[Scope]:
-    """Scopes that may read the delivery's content; one of them is enough."""
-    return _READ_SCOPES.get(delivery.type.partition(".")[0], frozenset())
-
-
-async def _load_delivery(connection: AsyncConnection, caller: AuthorizationContext, delivery_id: str) -> DeliveryView:
-    found = await views.find(connection, caller.org_id, delivery_id)
-    if found is None:
-        raise NotFound
-    return found
-
-
-async def _load_redeliverable(
-    connection: AsyncConnection, caller: AuthorizationContext, delivery_id: str
-) -> DeliveryView:
+async def _find_permitted(connection: AsyncConnection, caller: AuthorizationContext, delivery_id: str) -> sa.Row[Any]:
     """The delivery, if the caller may send it again and may read its content, since the channel may have another
     receiver by now. Raises NotFound, Forbidden.
     """
-    found = await _load_delivery(connection, caller, delivery_id)
-    require_scope(caller.scopes, _read_scopes(found))
+    found = await DELIVERIES.find(connection, caller, delivery_id)
+    require_scope(caller.scopes, _read_scopes(found.type))
     if found.project_id is None:
         require_administrator(caller)
     return found
+
+
+async def require_redeliverable(connection: AsyncConnection, delivery: sa.Row[Any]) -> None:
+    """Raises Conflict for a delivery that has not ended, is a test or is obsolete, and for a disabled or deleted
+    channel.
+    """
+    if delivery.state not in TERMINAL_STATES:
+        raise Conflict("The delivery has not ended yet; wait until its state is DONE, DEAD or CANCELLED.")
+    if delivery.max_attempts == 1:
+        raise Conflict("A test cannot be redelivered. Run another test.")
+    if delivery.until is not None and delivery.until <= datetime.now(UTC):
+        raise Conflict(OBSOLETE)
+    where = notification_channels.c.id == delivery.channel_id
+    if not await connection.scalar(sa.select(notification_channels.c.enabled).where(where)):
+        raise Conflict("The channel is disabled or deleted.")

@@ -1,7 +1,7 @@
 """`.../notification-channels/{channelId}/test`: a test message through a channel."""
 
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 from aiohttp import web
@@ -10,25 +10,23 @@ from msgspec import Meta
 from chassis.auth.model import AuthorizationContext
 from chassis.db.database import format_time
 from chassis.http.access import bearer
-from chassis.http.declaration import declared_routes, route
-from chassis.http.web import Route
+from chassis.http.declaration import Arguments, route
 from chassis.limits.limiter import LimitClass
-from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
 from control.notify.channels.api import (
     ONE,
-    TAG,
     ChannelId,
+    Channels,
     check_channel_rate_limit,
     load_manageable,
     manageable_channel,
 )
 from control.notify.channels.config import Kind
-from control.notify.channels.repository import Channel
-from control.notify.deliveries.outcome import AttemptOutcome
+from control.notify.channels.store import Channel
+from control.notify.deliveries.rules import AttemptResult
 from control.notify.deliveries.sender import Sender
 from control.notify.message import Fact, Message
-from control.routing.arguments import begin, control_arguments
+from control.routing.arguments import Handlers, begin, control_arguments
 from control.routing.resource import ids
 from proto.identity import Scope
 
@@ -56,22 +54,21 @@ class ChannelTest(msgspec.Struct, frozen=True, rename="camel"):
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelTests:
+class ChannelTests(Handlers):
     """Handler of channel tests, and its dependencies."""
 
-    context: HandlerContext
+    TAG: ClassVar = Channels.TAG
     sender: Sender
 
-    def routes(self) -> list[Route]:
-        """The route."""
+    def arguments(self) -> Arguments:
         own = {Channel: manageable_channel(self.context)}
-        return declared_routes(self, TAG, control_arguments(self.context, own))
+        return control_arguments(self.context, own)
 
     @route("POST", ONE + "/test", bearer(Scope.CHANNELS_WRITE), limit=LimitClass.CHANNEL_TEST)
     async def test_channel(self, request: web.Request, channel: Channel) -> ChannelTest:
         """Send a test message through a channel, even a disabled one.
 
-        One delivery with one attempt. The response has its outcome, but no content of the receiver's response. A
+        One delivery with one attempt. The response has its result, but no content of the receiver's response. A
         pager opens an incident and closes it. Testing a channel of the whole organization requires the role ADMIN or
         OWNER. 429 also when the channel has been tested too often, by anyone, and while the organization
         runs several tests.
@@ -81,15 +78,15 @@ class ChannelTests:
             channel = await load_manageable(transaction.connection, transaction.caller, channel.id)
             message = test_message(channel, transaction.caller)
             claimed = await self.sender.insert_test(transaction.connection, channel, message)
-        outcome = await self.sender.test(claimed)
+        result = await self.sender.test(claimed)
         return ChannelTest(
             channel_id=channel.id,
             kind=channel.kind,
-            ok=outcome.ok,
+            ok=result.ok,
             delivery_id=claimed.id,
             attempted_at=format_time(claimed.created_at),
-            detail=outcome.detail,
-            failure=_failure(outcome),
+            detail=result.detail,
+            failure=_failure(result),
         )
 
 
@@ -107,6 +104,6 @@ def test_message(channel: Channel, caller: AuthorizationContext) -> Message:
     )
 
 
-def _failure(outcome: AttemptOutcome) -> Failure | None:
+def _failure(result: AttemptResult) -> Failure | None:
     """The failure of an attempt, None if it succeeded."""
-    return None if outcome.ok else Failure(outcome.permanent, outcome.retry_after_s)
+    return None if result.ok else Failure(result.permanent, result.retry_after_s)

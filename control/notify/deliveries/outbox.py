@@ -11,12 +11,11 @@ import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.db.database import to_milliseconds
-from control.notify.channels import repository as channels
-from control.notify.channels.delivery_tables import MAX_SUBJECT_LENGTH, MAX_TYPE_LENGTH
-from control.notify.channels.repository import Channel, is_channel_id
-from control.notify.channels.tables import ChannelEvent
-from control.notify.deliveries import repository
-from control.notify.deliveries.capacity import ensure_capacity
+from control.notify.channels import store as channels
+from control.notify.channels.store import Channel, is_channel_id
+from control.notify.channels.tables import MAX_SUBJECT_LENGTH, MAX_TYPE_LENGTH, ChannelEvent
+from control.notify.deliveries import store
+from control.notify.deliveries.store import ensure_capacity
 from control.notify.message import Message
 
 BUDGET_S: Final = 3.0
@@ -94,7 +93,7 @@ async def enqueue(
         raise ValueError(f"type or subject of a message is too long: {message.type[:MAX_TYPE_LENGTH]}")
     now = to_milliseconds(datetime.now(UTC))
     if message.resolved:
-        await repository.resolve_subject(connection, org_id, message.subject, now)
+        await store.resolve_subject(connection, org_id, message.subject, now)
     if not isinstance(target, ChannelIds):
         found = await _all_of(connection, org_id, target)
         queued = await _queue(connection, found[:MAX_CHANNELS], message, now, until)
@@ -122,7 +121,7 @@ async def _queue(
     capacity = await ensure_capacity(connection, found[0].org_id, len(found)) if found else 0
     if message.resolved:
         capacity = len(found)  # at most one per earlier message: who received the beginning has to receive the end
-    ids = await repository.insert(connection, found[:capacity], message, now, until)
+    ids = await store.insert(connection, found[:capacity], message, now, until)
     queued = [EnqueueResult(one.id, one.kind, id_) for one, id_ in zip(found[:capacity], ids, strict=True)]
     return queued + [EnqueueResult(one.id, one.kind, error=TOO_MANY) for one in found[capacity:]]
 

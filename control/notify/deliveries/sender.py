@@ -1,12 +1,15 @@
-"""Attempts: sends claimed deliveries and writes their outcomes, for the worker, immediate sending and tests.
+"""Attempts: sends claimed deliveries, for the worker, immediate sending and tests, and writes the results in batches.
 
 At most `slots` attempts run at once, plus tests. A started attempt is finished even if its caller stops waiting.
+Results that arrive during one transaction share the next. If the database is unavailable, a result is retried for half
+of its lease. After that it is lost: when the lease has expired, the delivery is sent again, under the same id.
 """
 
 import asyncio
 import secrets
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -16,24 +19,129 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.db.database import Database, DatabaseUnavailable, to_milliseconds
 from chassis.errors import ServiceUnavailable
-from control.notify.channels import repository as channels
-from control.notify.channels.repository import Channel
-from control.notify.deliveries import repository
+from control.audit.record import Actor, record
+from control.notify.channels import store as channels
+from control.notify.channels.store import Channel
+from control.notify.channels.tables import DisabledReason
+from control.notify.deliveries import store
 from control.notify.deliveries.leases import LEASE, ClaimedDelivery, ConcurrencyLimits, claim_by_id
 from control.notify.deliveries.outbox import BUDGET_S, QUEUED, DeliveryResult, EnqueueResult
-from control.notify.deliveries.outcome import AttemptOutcome
-from control.notify.deliveries.outcome_writer import OutcomeWriter
 from control.notify.deliveries.platforms.outgoing_message import OutgoingMessage
 from control.notify.deliveries.platforms.transports import Transports, send
+from control.notify.deliveries.rules import AttemptResult
 from control.notify.message import Message
 from control.secrets.secret_box import DecryptionError, SecretBox
 
-SLOTS: Final = 128
-TEST_SLOTS: Final = 16
-ATTEMPT_TIMEOUT_S: Final = 20.0  # of an attempt; the rest of the lease remains to write the outcome
-_RANDOM_STEPS: Final = 1 << 20
+LEASE_LOST: Final = "lost"
+RETRY_S: Final = 0.5  # between two attempts to write
+MAX_BATCH: Final = 64  # results per transaction
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _PendingResult:
+    claimed: ClaimedDelivery
+    result: AttemptResult
+    deadline: float  # of the loop's clock
+    state: asyncio.Future[str]
+
+
+class ResultWriter:
+    """`now` returns the time in the database's precision, `random` a number from 0 to 1."""
+
+    def __init__(
+        self, database: Database, lease: timedelta, now: Callable[[], datetime], random: Callable[[], float]
+    ) -> None:
+        self._database = database
+        self._write_timeout_s = lease.total_seconds() / 2
+        self._now = now
+        self._random = random
+        self._pending: list[_PendingResult] = []
+        self._write_task: asyncio.Task[None] | None = None
+
+    async def record(self, claimed: ClaimedDelivery, result: AttemptResult) -> str:
+        """Write the result. Returns the delivery's new state, or LEASE_LOST."""
+        loop = asyncio.get_running_loop()
+        entry = _PendingResult(claimed, result, loop.time() + self._write_timeout_s, loop.create_future())
+        self._pending.append(entry)
+        if self._write_task is None:
+            self._write_task = asyncio.create_task(self._write_all())
+        return await entry.state
+
+    async def close(self) -> None:
+        """Stop; results that are not written yet are lost."""
+        if self._write_task is not None:
+            self._write_task.cancel()
+            await asyncio.gather(self._write_task, return_exceptions=True)
+
+    async def _write_all(self) -> None:
+        try:
+            while self._pending:
+                batch = self._pending[:MAX_BATCH]
+                del self._pending[:MAX_BATCH]
+                await self._write(batch)
+        finally:
+            self._write_task = None
+
+    async def _write(self, batch: list[_PendingResult]) -> None:
+        try:
+            async with self._database.write() as connection:
+                states = [await self._write_one(connection, entry) for entry in batch]
+        except DatabaseUnavailable:
+            self._requeue(batch)
+            await asyncio.sleep(RETRY_S)
+        except Exception:
+            if len(batch) > 1:  # one result failed: write the others separately
+                for entry in batch:
+                    await self._write([entry])
+                return
+            log.exception("writing the outcome of a delivery failed", delivery_id=batch[0].claimed.id)
+            _set_results(batch, [LEASE_LOST])
+        else:
+            _set_results(batch, states)
+
+    def _requeue(self, batch: list[_PendingResult]) -> None:
+        """Requeue results with time left; the others are lost."""
+        now = asyncio.get_running_loop().time()
+        late = [entry for entry in batch if entry.deadline <= now]
+        if late:
+            log.warning("delivery outcomes lost, database unavailable", deliveries=len(late))
+        _set_results(late, [LEASE_LOST] * len(late))
+        self._pending[:0] = [entry for entry in batch if entry.deadline > now]
+
+    async def _write_one(self, connection: AsyncConnection, entry: _PendingResult) -> str:
+        claimed, result = entry.claimed, entry.result
+        written = await store.write_result(connection, claimed, result, self._now(), self._random())
+        if written is None:
+            return LEASE_LOST
+        reason = _disabled_reason(claimed, result, failing=written.channel_failing)
+        if reason is not None and await channels.disable(connection, claimed.channel_id, reason):
+            data = {"reason": reason.value, "deliveryId": claimed.id}
+            await record(connection, Actor(claimed.org_id), "channel.disabled", claimed.channel_id, data, claimed.id)
+            log.warning("channel disabled", channel_id=claimed.channel_id, reason=reason.value)
+        return written.state.value
+
+
+def _set_results(batch: list[_PendingResult], states: list[str]) -> None:
+    for entry, state in zip(batch, states, strict=True):
+        if not entry.state.done():  # the waiting task may have been cancelled
+            entry.state.set_result(state)
+
+
+def _disabled_reason(claimed: ClaimedDelivery, result: AttemptResult, *, failing: bool) -> DisabledReason | None:
+    """Why to disable the channel, None otherwise. A test never does: its caller sees the result."""
+    if claimed.is_test:
+        return None
+    if result.endpoint_gone:
+        return DisabledReason.GONE
+    return DisabledReason.FAILING if failing else None
+
+
+SLOTS: Final = 128
+TEST_SLOTS: Final = 16
+ATTEMPT_TIMEOUT_S: Final = 20.0  # of an attempt; the rest of the lease remains to write the result
+_RANDOM_STEPS: Final = 1 << 20
 
 
 class DeliveryMetrics:
@@ -88,9 +196,9 @@ class Sender:
         self.metrics = metrics
         self._slots = slots
         self._now = now
-        self._outcome_writer = OutcomeWriter(database, lease, self.now, random)
-        self._in_flight: set[asyncio.Task[AttemptOutcome]] = set()
-        self._tests: set[asyncio.Task[AttemptOutcome]] = set()
+        self._result_writer = ResultWriter(database, lease, self.now, random)
+        self._in_flight: set[asyncio.Task[AttemptResult]] = set()
+        self._tests: set[asyncio.Task[AttemptResult]] = set()
         metrics.in_flight.set_function(lambda: len(self._in_flight) + len(self._tests))
 
     @property
@@ -118,19 +226,19 @@ class Sender:
         """
         if len(self._tests) >= TEST_SLOTS:
             raise ServiceUnavailable("Too many channel tests are running. Retry later.")
-        return await repository.insert_single(connection, channel, message, self.now())
+        return await store.insert_single(connection, channel, message, self.now())
 
-    async def test(self, claimed: ClaimedDelivery) -> AttemptOutcome:
-        """Make the attempt; returns its outcome."""
+    async def test(self, claimed: ClaimedDelivery) -> AttemptResult:
+        """Make the attempt; returns its result."""
         return await asyncio.shield(self._start(claimed, self._tests))
 
-    def start(self, claimed: ClaimedDelivery) -> asyncio.Task[AttemptOutcome]:
+    def start(self, claimed: ClaimedDelivery) -> asyncio.Task[AttemptResult]:
         """Send the delivery in a task of its own, which outlives the caller."""
         return self._start(claimed, self._in_flight)
 
     def _start(
-        self, claimed: ClaimedDelivery, running: set[asyncio.Task[AttemptOutcome]]
-    ) -> asyncio.Task[AttemptOutcome]:
+        self, claimed: ClaimedDelivery, running: set[asyncio.Task[AttemptResult]]
+    ) -> asyncio.Task[AttemptResult]:
         task = asyncio.create_task(self._deliver(claimed))
         running.add(task)
         task.add_done_callback(running.discard)
@@ -156,7 +264,7 @@ class Sender:
             for task in unfinished:
                 task.cancel()
             await asyncio.gather(*unfinished, return_exceptions=True)
-        await self._outcome_writer.close()
+        await self._result_writer.close()
 
     async def _claim(self, ids: Sequence[str]) -> list[ClaimedDelivery]:
         if not ids:
@@ -167,17 +275,17 @@ class Sender:
         except DatabaseUnavailable:
             return []  # they are stored; the worker sends them
 
-    async def _deliver(self, claimed: ClaimedDelivery) -> AttemptOutcome:
-        outcome = await self._attempt(claimed)
-        result = await self._outcome_writer.record(claimed, outcome)
-        self.metrics.attempts.labels(claimed.kind.value, result).inc()
-        if outcome.service_fault:
+    async def _deliver(self, claimed: ClaimedDelivery) -> AttemptResult:
+        result = await self._attempt(claimed)
+        state = await self._result_writer.record(claimed, result)
+        self.metrics.attempts.labels(claimed.kind.value, state).inc()
+        if result.service_fault:
             self.metrics.faults.labels(claimed.kind.value).inc()
-        return outcome
+        return result
 
-    async def _attempt(self, claimed: ClaimedDelivery) -> AttemptOutcome:
+    async def _attempt(self, claimed: ClaimedDelivery) -> AttemptResult:
         if claimed.config is None:
-            return AttemptOutcome(False, "The channel was deleted.", permanent=True)
+            return AttemptResult(False, "The channel was deleted.", permanent=True)
         try:
             config = channels.decrypt_config(
                 self._secret_box, claimed.org_id, claimed.channel_id, claimed.kind, claimed.config
@@ -190,18 +298,18 @@ class Sender:
         except DecryptionError as error:
             reason = str(error)
             log.error("channel config cannot be decrypted", channel_id=claimed.channel_id, reason=reason)  # noqa: TRY400  # a traceback adds nothing
-            return AttemptOutcome(False, "The config of the channel cannot be decrypted.", service_fault=True)
+            return AttemptResult(False, "The config of the channel cannot be decrypted.", service_fault=True)
         except TimeoutError:
-            return AttemptOutcome(False, "The attempt timed out.")
+            return AttemptResult(False, "The attempt timed out.")
         except Exception as error:  # noqa: BLE001  # one failing delivery must not stop others
             # Without the exception's text, which may quote an address or a header.
             frame = traceback.extract_tb(error.__traceback__)[-1]
             where = f"{frame.filename}:{frame.lineno}"
             log.error("delivery failed", delivery_id=claimed.id, error=type(error).__name__, where=where)  # noqa: TRY400
-            return AttemptOutcome(False, "The delivery failed with an internal error.", service_fault=True)
+            return AttemptResult(False, "The delivery failed with an internal error.", service_fault=True)
 
 
-def _delivery_result(queued: EnqueueResult, task: asyncio.Task[AttemptOutcome] | None) -> DeliveryResult:
+def _delivery_result(queued: EnqueueResult, task: asyncio.Task[AttemptResult] | None) -> DeliveryResult:
     error = queued.error
     if queued.delivery_id is not None:
         error = QUEUED
@@ -210,7 +318,7 @@ def _delivery_result(queued: EnqueueResult, task: asyncio.Task[AttemptOutcome] |
     return DeliveryResult(queued.channel_id, queued.kind, delivered=error is None, error=error)
 
 
-def _error(outcome: AttemptOutcome) -> str | None:
-    if outcome.ok:
+def _error(result: AttemptResult) -> str | None:
+    if result.ok:
         return None
-    return outcome.detail if outcome.permanent else QUEUED
+    return result.detail if result.permanent else QUEUED

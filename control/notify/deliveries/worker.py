@@ -14,7 +14,7 @@ import structlog
 from aiohttp import web
 
 from chassis.runtime.periodic import FailureLog, PeriodicTask
-from control.notify.deliveries import repository
+from control.notify.deliveries import store
 from control.notify.deliveries.leases import claim_due, has_work, requeue_expired
 from control.notify.deliveries.sender import Sender
 
@@ -70,26 +70,26 @@ class Worker:
     async def cleanup(self) -> None:
         """Delete old ended deliveries, in batches with pauses for other writers. Raises DatabaseUnavailable."""
         removed = await self.purge_batch()
-        while removed == repository.PURGE_BATCH:
+        while removed == store.PURGE_BATCH:
             await asyncio.sleep(self._poll_s)
             removed = await self.purge_batch()
 
     async def purge_batch(self) -> int:
         """Delete one batch of old ended deliveries; returns its size. Raises DatabaseUnavailable."""
         async with self._sender.database.write() as connection:
-            return await repository.purge_ended(connection, self._sender.now() - self._retention)
+            return await store.purge_ended(connection, self._sender.now() - self._retention)
 
     async def poll_once(self) -> float:
         """Start what is due; returns the seconds until the next poll. Raises DatabaseUnavailable."""
         await self._sender.wait_for_slots(MIN_FREE_SLOTS)
         sender, now = self._sender, self._sender.now()
         async with sender.database.read() as connection:
-            due = await repository.next_due(connection)
+            due = await store.next_due(connection)
             if self._last_claim_empty and due is not None and due <= now:
                 self._last_claim_empty = not await has_work(connection, now, concurrency=sender.concurrency)
         sender.metrics.overdue.set(0.0 if due is None else max(0.0, (now - due).total_seconds()))
         if due is None or due > now:
-            return self._poll_s if due is None else _bounded_wait_s(due - now, self._poll_s)
+            return self._poll_s if due is None else min(max((due - now).total_seconds(), 0.0), self._poll_s)
         if not self._last_claim_empty and await self._claim_and_start(now):
             return 0.0
         await sender.wait_for_progress(self._poll_s)  # other due deliveries wait for free slots
@@ -105,7 +105,3 @@ class Worker:
         for one in claimed:
             sender.start(one)
         return len(claimed) == limit
-
-
-def _bounded_wait_s(wait: timedelta, maximum: float) -> float:
-    return min(max(wait.total_seconds(), 0.0), maximum)

@@ -19,7 +19,7 @@ An unreadable record is treated as if it had never existed. Consequences, by rec
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from gateway.journal.format.ledger_records import (
+from gateway.journal.format import (
     BeginRecord,
     CleanShutdownRecord,
     FinishRecord,
@@ -34,8 +34,7 @@ from gateway.journal.format.ledger_records import (
     finish_record,
     stored_rows,
 )
-from gateway.journal.format.ranges import RangeSet
-from gateway.journal.interface import Batch, Range
+from gateway.journal.interface import Batch, Range, RangeSet
 
 MAX_RANGES_PER_STATE: Final = 1_000  # bounds a record, so that damage to one does not lose all ranges
 

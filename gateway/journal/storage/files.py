@@ -8,9 +8,9 @@ import contextlib
 import errno
 import fcntl
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 TEMPORARY_SUFFIX: Final = ".tmp"  # of the names of incomplete files
 _IOV_MAX: Final = 1024  # buffers of one call; POSIX guarantees 16, Linux has this
@@ -18,113 +18,83 @@ _FILE_MODE: Final = 0o600
 _DIRECTORY_MODE: Final = 0o700
 
 
-class Files(Protocol):
+class Files:
     """File operations. Paths are absolute."""
 
     def create(self, path: Path) -> int:
         """Create a file, open for reading and writing. Raises FileExistsError."""
-
-    def open(self, path: Path, *, write: bool = False) -> int:
-        """Open an existing file. Raises FileNotFoundError."""
-
-    def allocate(self, fd: int, size: int) -> None:
-        """Extend a file to at least `size` bytes and reserve disk space for all of them."""
-
-    def write(self, fd: int, pieces: Sequence[bytes], offset: int) -> int:
-        """Write the beginning of `pieces`; returns the number of bytes written."""
-
-    def read(self, fd: int, size: int, offset: int) -> bytes:
-        """Read at most `size` bytes; fewer at the end of the file."""
-
-    def drop_page_cache(self, fd: int) -> None:
-        """Drop the page cache of a file, so that the next read is from the disk."""
-
-    def size(self, fd: int) -> int:
-        """The size of a file in bytes."""
-
-    def truncate(self, fd: int, size: int) -> None:
-        """Set the size of a file."""
-
-    def sync(self, fd: int) -> None:
-        """Sync the contents and the size of a file to disk."""
-
-    def close(self, fd: int) -> None:
-        """Close a descriptor."""
-
-    def rename(self, old: Path, new: Path) -> None:
-        """Move a file or directory within a file system."""
-
-    def link(self, path: Path, new: Path) -> None:
-        """Give a file another name (hard link) within a file system. Raises FileExistsError."""
-
-    def unlink(self, path: Path) -> None:
-        """Remove a file, if it exists."""
-
-    def list_directory(self, directory: Path) -> list[str]:
-        """The names in a directory, sorted."""
-
-    def make_directory(self, directory: Path) -> None:
-        """Create a directory with mode 0700, and its parents, synced to disk; no effect if it exists."""
-
-    def remove_directory(self, directory: Path) -> None:
-        """Remove an empty directory."""
-
-    def sync_directory(self, directory: Path) -> None:
-        """Sync what was created, renamed and removed in a directory to disk."""
-
-    def free_bytes(self, directory: Path) -> int:
-        """Free bytes of the disk for users other than root."""
-
-    def lock(self, path: Path) -> int | None:
-        """Create a file if needed and lock it (flock); the descriptor, or None if another process has the lock."""
-
-
-class RealFiles:
-    """`Files` on the real file system."""
-
-    def create(self, path: Path) -> int:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, _FILE_MODE)
 
     def open(self, path: Path, *, write: bool = False) -> int:
+        """Open an existing file. Raises FileNotFoundError."""
         return os.open(path, (os.O_RDWR if write else os.O_RDONLY) | os.O_CLOEXEC | os.O_NOFOLLOW)
 
+    @contextlib.contextmanager
+    def opened(self, path: Path) -> Iterator[int]:
+        """An existing file, open for reading in the block. Raises FileNotFoundError."""
+        fd = self.open(path)
+        try:
+            yield fd
+        finally:
+            self.close(fd)
+
     def allocate(self, fd: int, size: int) -> None:
+        """Extend a file to at least `size` bytes and reserve disk space for all of them."""
         os.posix_fallocate(fd, 0, size)
 
     def write(self, fd: int, pieces: Sequence[bytes], offset: int) -> int:
+        """Write the beginning of `pieces`; returns the number of bytes written."""
         return os.pwritev(fd, pieces[:_IOV_MAX], offset)
 
     def read(self, fd: int, size: int, offset: int) -> bytes:
+        """Read at most `size` bytes; fewer at the end of the file."""
         return os.pread(fd, size, offset)
 
     def drop_page_cache(self, fd: int) -> None:
+        """Drop the page cache of a file, so that the next read is from the disk."""
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def size(self, fd: int) -> int:
+        """The size of a file in bytes."""
         return os.fstat(fd).st_size
 
     def truncate(self, fd: int, size: int) -> None:
+        """Set the size of a file."""
         os.ftruncate(fd, size)
 
     def sync(self, fd: int) -> None:
+        """Sync the contents and the size of a file to disk."""
         os.fdatasync(fd)
 
     def close(self, fd: int) -> None:
+        """Close a descriptor."""
         os.close(fd)
 
     def rename(self, old: Path, new: Path) -> None:
+        """Move a file or directory within a file system."""
         os.rename(old, new)  # noqa: PTH104 (the methods are named after the system calls)
 
     def link(self, path: Path, new: Path) -> None:
+        """Give a file another name (hard link) within a file system. Raises FileExistsError."""
         os.link(path, new, follow_symlinks=False)
 
     def unlink(self, path: Path) -> None:
+        """Remove a file, if it exists."""
         path.unlink(missing_ok=True)
 
     def list_directory(self, directory: Path) -> list[str]:
+        """The names in a directory, sorted."""
         return sorted(os.listdir(directory))  # noqa: PTH208 (names, not paths)
 
+    def list_existing(self, directory: Path) -> list[str]:
+        """The names in a directory, sorted; none if it does not exist."""
+        try:
+            return self.list_directory(directory)
+        except FileNotFoundError:
+            return []
+
     def make_directory(self, directory: Path) -> None:
+        """Create a directory with mode 0700, and its parents, synced to disk; no effect if it exists."""
         if directory.is_dir():
             return
         if not directory.parent.is_dir():
@@ -133,9 +103,11 @@ class RealFiles:
         self.sync_directory(directory.parent)
 
     def remove_directory(self, directory: Path) -> None:
+        """Remove an empty directory."""
         directory.rmdir()
 
     def sync_directory(self, directory: Path) -> None:
+        """Sync what was created, renamed and removed in a directory to disk."""
         fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
@@ -143,10 +115,12 @@ class RealFiles:
             os.close(fd)
 
     def free_bytes(self, directory: Path) -> int:
+        """Free bytes of the disk for users other than root."""
         stats = os.statvfs(directory)
         return stats.f_bavail * stats.f_frsize
 
     def lock(self, path: Path) -> int | None:
+        """Create a file if needed and lock it (flock); the descriptor, or None if another process has the lock."""
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _FILE_MODE)
         with contextlib.ExitStack() as stack:
             stack.callback(os.close, fd)

@@ -7,19 +7,16 @@ records of that time change the state in memory, and so become part of the new f
 """
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import structlog
-
-from gateway.journal.format import frames as fmt
-from gateway.journal.format.ledger_records import Record, decode_record, encode_record
-from gateway.journal.metrics import JournalMetrics
+from gateway.journal import format as fmt
+from gateway.journal.format import Record, decode_record, encode_record
 from gateway.journal.storage.batch_state import BatchState
+from gateway.journal.storage.context import JournalContext
 from gateway.journal.storage.files import Files, rename_durable, write_all, write_temporary
-from gateway.journal.storage.page_reader import build_reader, load_file_header
-from gateway.journal.storage.scanning import Damage, JournalFrame, frames_and_damage
+from gateway.journal.storage.scanning import Damage, JournalFrame, build_reader, frames_and_damage, load_file_header
 
 LEDGER_PREFIX: Final = "ledger-"
 _COMPACTIONS: Final = 4  # attempts to replace a file before its allocated space is used up
@@ -32,26 +29,21 @@ class Ledger:
 
     def __init__(
         self,
-        files: Files,
+        context: JournalContext,
         directory: Path,
         number: int,
         size: int,
         salt: bytes,
         state: BatchState,
-        metrics: JournalMetrics,
-        log: structlog.stdlib.BoundLogger,
-        clock: Callable[[], int],
     ) -> None:
         self.state = state
-        self._files = files
+        self._files, self._metrics, self._log = context.files, context.metrics, context.log
         self._directory = directory
         self._number = number  # of the newest file, intact or not
         self._size = size
         self._salt = salt
         self._seed = fmt.checksum_seed(salt)
-        self._metrics = metrics
-        self._log = log
-        self._clock = clock
+        self._clock = context.clock
         self._fd: int | None = None
         self._pending: list[Record] = []
         self._record_count = 0  # in the file
@@ -196,8 +188,7 @@ def ledger_numbers(names: Iterable[str]) -> list[int]:
 
 def read_ledger(files: Files, path: Path, salts: Iterable[bytes]) -> LedgerFile:
     """The readable records of a ledger. If its header is damaged, `salts` are tried. Raises OSError."""
-    fd = files.open(path)
-    try:
+    with files.opened(path) as fd:
         header = load_file_header(files, fd)
         size = files.size(fd)
         for salt in salts if header is None else [header.salt]:
@@ -212,8 +203,6 @@ def read_ledger(files: Files, path: Path, salts: Iterable[bytes]) -> LedgerFile:
             if records or header is not None:
                 return LedgerFile(header, records, _count_damaged(parts) + (header is None))
         return LedgerFile(header, (), 1)
-    finally:
-        files.close(fd)
 
 
 def _count_damaged(parts: Sequence[JournalFrame | Damage]) -> int:

@@ -1,21 +1,32 @@
-"""Quarantined requests: each is a segment of its own, with the batch that it was in, and a `.json` file beside it with
-the reason.
+"""What is kept aside for operators, in directories that all journals share.
+
+quarantine/   requests that ClickHouse refuses: each is a segment of its own, with the batch that it was in, and a
+              `.json` file beside it with the reason
+damaged/      damaged bytes: copies of them, each with a `.json` file that says where they were
 """
 
+import contextlib
 import datetime as dt
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
 
-from gateway.journal.format import frames as fmt
-from gateway.journal.format.ledger_records import BeginRecord, begin_record, decode_record, encode_record
-from gateway.journal.interface import Batch, Entry, JournaledRequest, TableDay
+from gateway.journal import format as fmt
+from gateway.journal.format import BeginRecord, begin_record, decode_record, encode_record
+from gateway.journal.interface import Batch, Entry, JournaledRequest, Range, RangeSet, TableDay
 from gateway.journal.storage.files import Files, write_atomic
-from gateway.journal.storage.page_reader import build_reader, load_file_header
-from gateway.journal.storage.scanning import JournalFrame, scan
-from gateway.journal.storage.segments import SEGMENT_SUFFIX, Policies, pack_group
+from gateway.journal.storage.scanning import (
+    Damage,
+    JournalFrame,
+    ReadErrorFlag,
+    build_reader,
+    load_file_header,
+    read_json,
+    scan,
+)
+from gateway.journal.storage.segments import SEGMENT_SUFFIX, Policies, Segment, pack_group
 from proto.otlp.policy import Policy
 
 QUARANTINE_DIRECTORY: Final = "quarantine"
@@ -94,14 +105,11 @@ class Quarantine:
 
 def read_quarantine_file(files: Files, path: Path) -> QuarantineFile | None:
     """Read a quarantine file; None if it is damaged, or of another version."""
-    fd = files.open(path)
-    try:
+    with files.opened(path) as fd:
         header = load_file_header(files, fd)
         if header is None or header.version != fmt.VERSION:
             return None
         parts = list(scan(build_reader(files, fd), fmt.checksum_seed(header.salt), header.start, files.size(fd)))
-    finally:
-        files.close(fd)
     return _parse_frames([part for part in parts if isinstance(part, JournalFrame)])
 
 
@@ -127,7 +135,7 @@ def remove_begun(files: Files, directory: Path, begun: Iterable[int]) -> None:
     requests are stored, or quarantined again.
     """
     ids = {_format_id(batch_id) for batch_id in begun}
-    names = [name for name in _list_directory(files, directory) if name.split("-")[1:2] and name.split("-")[1] in ids]
+    names = [name for name in files.list_existing(directory) if name.split("-")[1:2] and name.split("-")[1] in ids]
     for name in names:
         files.unlink(directory / name)
     if names:  # else they could reappear after a crash, when their batch is no longer begun
@@ -138,13 +146,117 @@ def _format_id(batch_id: int) -> str:
     return f"{batch_id:020d}"
 
 
-def _list_directory(files: Files, directory: Path) -> list[str]:
-    try:
-        return files.list_directory(directory)
-    except FileNotFoundError:
-        return []
-
-
 def _rfc3339(time_ns: int) -> str:
     time = dt.datetime.fromtimestamp(time_ns / 10**9, dt.UTC)
     return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+DAMAGED_DIRECTORY: Final = "damaged"
+_MISSING_SUFFIX: Final = "-missing.json"
+_COPY_CHUNK_BYTES: Final = 8 * 2**20
+
+
+class DamageNote(msgspec.Struct, frozen=True, kw_only=True):
+    """The note beside damaged bytes."""
+
+    journal: str  # name of the directory of the segment
+    segment: str
+    start: int  # offsets in the segment
+    end: int
+    sequences: tuple[Range, ...]  # of lost requests
+    project_id: int | None = None  # of the first lost request, if its header is readable
+    found: str  # time of discovery, RFC 3339
+    uncertain: bool = False  # the requests may be stored: the ledger cannot tell
+    moved: bool = False  # the entire segment was moved, because these bytes could not be copied
+
+
+class CorruptionStore:
+    """The directory `damaged/`, which all journals share."""
+
+    def __init__(self, files: Files, directory: Path, clock: Callable[[], int]) -> None:
+        self._files = files
+        self._directory = directory
+        self._clock = clock
+
+    def save_copy(self, segment: Segment, damage: Damage, sequences: tuple[Range, ...]) -> bool:
+        """Copy damaged bytes; returns whether all of them were readable. Raises OSError if they cannot be written."""
+        error_flag = ReadErrorFlag()
+        name = self._name(segment.path, f"{segment.first:020d}-{damage.start}")
+        self._files.make_directory(self._directory)
+        with self._files.opened(segment.path) as fd:
+            read = build_reader(self._files, fd, error_flag)
+            pieces = [
+                read(min(_COPY_CHUNK_BYTES, damage.end - offset), offset)
+                for offset in range(damage.start, damage.end, _COPY_CHUNK_BYTES)
+            ]
+        self._write(f"{name}.bytes", pieces)
+        self._write(f"{name}.json", [msgspec.json.encode(self._note(segment.path, damage, sequences))])
+        return not error_flag.is_set
+
+    def move_segment(self, segment: Segment) -> None:
+        """Move an entire segment here instead of deleting it. Raises OSError."""
+        self._files.make_directory(self._directory)
+        name = self._name(segment.path, segment.path.name)
+        note = self._note(segment.path, Damage(0, segment.length, segment.first, segment.last), ())
+        self._write(f"{name}.json", [msgspec.json.encode(msgspec.structs.replace(note, moved=True))])
+        try:
+            self._files.rename(segment.path, self._directory / name)
+        except OSError:  # the next attempt uses another name
+            with contextlib.suppress(OSError):
+                self._files.unlink(self._directory / f"{name}.json")
+            raise
+        with contextlib.suppress(OSError):  # after a crash the segment is in one of the two directories
+            self._files.sync_directory(self._directory)
+
+    def set_aside(self, segment: Path) -> None:
+        """Move a segment here that the journal must not read. Raises OSError. It is moved even if no note can be
+        written, because of a full disk: the journal must be able to start.
+        """
+        self._files.make_directory(self._directory)
+        name = self._name(segment, segment.name)
+        self._files.rename(segment, self._directory / name)
+        for directory in (self._directory, segment.parent):  # before another file gets its name
+            self._files.sync_directory(directory)
+        with contextlib.suppress(OSError):
+            note = self._note(segment, Damage(0, 0, 0, 0), ())
+            self._write(f"{name}.json", [msgspec.json.encode(msgspec.structs.replace(note, moved=True))])
+
+    def note_missing(self, segment: Path, sequences: tuple[Range, ...], *, is_uncertain: bool) -> None:
+        """Write a note of requests of which there are no bytes. `segment`: the first that had them. Raises OSError."""
+        self._files.make_directory(self._directory)
+        note = msgspec.structs.replace(self._note(segment, Damage(0, 0, 0, 0), sequences), uncertain=is_uncertain)
+        self._write(f"{self._name(segment, f'{sequences[0][0]:020d}')}{_MISSING_SUFFIX}", [msgspec.json.encode(note)])
+
+    def take_back(self, journal: str, returned: Sequence[Range]) -> None:
+        """Remove sequences that were put back from the notes of missing ones, and notes without any. Raises OSError."""
+        self._files.make_directory(self._directory)
+        for name in self._files.list_directory(self._directory):
+            path = self._directory / name
+            note = read_json(self._files, path, DamageNote) if name.endswith(_MISSING_SUFFIX) else None
+            if note is None or note.journal != journal:
+                continue
+            rest = RangeSet(note.sequences)
+            for first, last in returned:
+                rest.discard(first, last)
+            if not rest:
+                self._files.unlink(path)
+            elif tuple(rest) != note.sequences:
+                self._write(name, [msgspec.json.encode(msgspec.structs.replace(note, sequences=tuple(rest)))])
+
+    def _name(self, segment: Path, what: str) -> str:
+        return f"{self._clock() // 10**6:013d}-{segment.parent.name}-{what}"
+
+    def _write(self, name: str, pieces: list[bytes]) -> None:
+        self._files.close(write_atomic(self._files, self._directory / name, pieces))
+
+    def _note(self, segment: Path, damage: Damage, sequences: tuple[Range, ...]) -> DamageNote:
+        found = dt.datetime.fromtimestamp(self._clock() / 10**9, dt.UTC)
+        return DamageNote(
+            journal=segment.parent.name,
+            segment=segment.name,
+            start=damage.start,
+            end=damage.end,
+            sequences=sequences,
+            project_id=damage.project_id,
+            found=found.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        )

@@ -1,17 +1,89 @@
-"""Accounts for segments, removes finished ones after a hold period, and checks quota and disk space."""
+"""The space of a journal.
+
+    SpaceQuota   admits requests: by the quota, the share of each project, the free space of the disk
+    Retention    accounts for segments, removes finished ones after a hold period, checks quota and disk space
+    Expiry       deletes old files of `quarantine/` and `damaged/`
+
+The age of a file depends on the wall clock, which may be wrong: one start in the year 2100 must not delete everything.
+So a file is deleted only if it is old at two consecutive checks, an hour apart by the monotonic clock; and a file that
+is dated before 2020 is kept.
+"""
 
 import contextlib
 import math
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from chassis.errors import ServiceUnavailable
+from chassis.limits.fairness import fair_share
+from gateway.journal.storage import quarantine
 from gateway.journal.storage.context import JournalContext
-from gateway.journal.storage.corruption_store import CorruptionStore
-from gateway.journal.storage.expiry import Expiry
+from gateway.journal.storage.files import Files
 from gateway.journal.storage.ledger import Ledger
+from gateway.journal.storage.quarantine import NOTE_SUFFIX, CorruptionStore
+from gateway.journal.storage.scanning import read_header
 from gateway.journal.storage.segment_set import SegmentSet
 from gateway.journal.storage.segments import Segment
+
+CHECK_INTERVAL_S: Final = 3600.0
+_MS_PER_DAY: Final = 86_400_000
+_EARLIEST_MS: Final = 1_577_836_800_000  # 2020
+
+
+class Expiry:
+    """Expires files in the directories that the journals in `root` share. `days` 0: no file expires."""
+
+    def __init__(
+        self, files: Files, root: Path, days: int, clock: Callable[[], int], monotonic: Callable[[], float]
+    ) -> None:
+        self._files = files
+        self._directories = [root / quarantine.QUARANTINE_DIRECTORY, root / quarantine.DAMAGED_DIRECTORY]
+        self._days = days
+        self._clock = clock
+        self._monotonic = monotonic
+        self._last_check = monotonic()
+        self._old_at_last_check: frozenset[Path] = frozenset()  # at least an hour ago
+
+    def tick(self) -> None:
+        """Called about once a second; checks once an hour. Raises OSError; the next attempt is an hour later."""
+        now = self._monotonic()
+        if not self._days or now - self._last_check < CHECK_INTERVAL_S:
+            return
+        self._last_check = now
+        old = frozenset(path for directory in self._directories for path in self._list_old(directory))
+        due, self._old_at_last_check = sorted(old & self._old_at_last_check), old
+        for path in due:
+            self._files.unlink(path)
+
+    def _list_old(self, directory: Path) -> Sequence[Path]:
+        cutoff_ms = self._clock() // 10**6 - self._days * _MS_PER_DAY
+        paths = [
+            directory / name
+            for name in self._files.list_existing(directory)
+            if _name_timestamp_ms(name, cutoff_ms) < cutoff_ms
+        ]
+        return [path for path in paths if _EARLIEST_MS <= self._stored_at_ms(path) < cutoff_ms]
+
+    def _stored_at_ms(self, path: Path) -> int:
+        """When a file was stored. The name of a file in quarantine has the time of its batch, which may have been begun
+        long before, or quarantined and requeued; so the header of its segment counts. Raises OSError.
+        """
+        name_ms = _name_timestamp_ms(path.name, 0)
+        if path.parent.name != quarantine.QUARANTINE_DIRECTORY:
+            return name_ms
+        try:
+            header = read_header(self._files, path.with_name(path.name.removesuffix(NOTE_SUFFIX)))
+        except FileNotFoundError:
+            return name_ms
+        return name_ms if header is None else header.created_ns // 10**6
+
+
+def _name_timestamp_ms(name: str, unknown: int) -> int:
+    digits = name.partition("-")[0]
+    return int(digits) if digits.isdigit() else unknown
+
 
 SPACE_CHECK_INTERVAL_S: Final = 1.0  # between two checks of the free disk space
 MIN_SEGMENT_BYTES: Final = 64 * 2**10
@@ -192,3 +264,66 @@ class Retention:
 def _age(segment: Segment, now: float) -> float:
     """Seconds since a segment was finished; -1 if it is not."""
     return -1.0 if segment.finished_at is None else now - segment.finished_at
+
+
+JOURNAL_FULL: Final = "The journal is full; retry later."
+PROJECT_SHARE_EXCEEDED: Final = "The project's share of the journal is full; retry later."
+DISK_NEARLY_FULL: Final = "The journal's disk is nearly full; retry later."
+SHARE_FACTOR: Final = 8
+
+
+class SpaceQuota:
+    """Limits what is not stored yet to `max_bytes`; 0: no limit but the disk. A project that has data in the journal
+    may have SHARE_FACTOR times what is left free (`fair_share`): a single project gets eight ninths, two get eight
+    seventeenths each, so further projects are not refused because of them. Used on the event loop.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._queued_bytes = 0  # reserved, not written yet
+        self._bytes_by_project: Counter[int] = Counter()  # including queued ones; no entries of 0
+
+    def reserve(self, project_id: int, size: int, charged_bytes: int, *, is_disk_low: bool) -> None:
+        """Reserve `size` bytes for a request. `charged_bytes`: of unfinished segments. Raises ServiceUnavailable."""
+        if is_disk_low:
+            raise ServiceUnavailable(DISK_NEARLY_FULL)
+        if self._max_bytes:
+            free = self._free_bytes(charged_bytes)
+            if size > free:
+                raise ServiceUnavailable(JOURNAL_FULL)
+            if size > fair_share(free, self._bytes_by_project[project_id], SHARE_FACTOR):
+                raise ServiceUnavailable(PROJECT_SHARE_EXCEEDED)
+        self._queued_bytes += size
+        self._bytes_by_project[project_id] += size
+
+    def available_bytes(self, charged_bytes: int) -> tuple[float, float]:
+        """Bytes that may still be accepted: of the project that has most in the journal, and of the one that has least.
+
+        `math.inf` without a quota.
+        """
+        if not self._max_bytes:
+            return math.inf, math.inf
+        free = max(self._free_bytes(charged_bytes), 0)
+        used = self._bytes_by_project.values()
+        return (
+            fair_share(free, max(used, default=0), SHARE_FACTOR),
+            fair_share(free, min(used, default=0), SHARE_FACTOR),
+        )
+
+    def dequeue(self, size: int) -> None:
+        """Remove `size` bytes from the queued ones: they are written, and charged from now on, or refused."""
+        self._queued_bytes -= size
+
+    def release(self, sizes: Mapping[int, int]) -> None:
+        """Subtract bytes by project that are finished or refused."""
+        self._bytes_by_project.subtract(sizes)
+        for project_id in sizes:
+            if not self._bytes_by_project[project_id]:
+                del self._bytes_by_project[project_id]
+
+    def restore(self, sizes: Mapping[int, int]) -> None:
+        """Add bytes by project that an earlier process left."""
+        self._bytes_by_project.update(sizes)
+
+    def _free_bytes(self, charged_bytes: int) -> int:
+        return self._max_bytes - charged_bytes - self._queued_bytes

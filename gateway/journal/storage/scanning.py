@@ -1,17 +1,24 @@
-"""Scans a file for frames, and for invalid bytes between them.
+"""Reads files of a journal: pages, frames and the invalid bytes between them, the index of a segment.
 
-    JournalFrame    an intact frame
-    InvalidRange    bytes that are not a frame: damage, or the end of a file that was being written when the process
-                    stopped. `docs/journal.md` calls it a gap
+    build_reader       page by page where the disk fails: unreadable pages are zeros, which are never a frame
+    scan               `JournalFrame`: an intact frame. `InvalidRange`: bytes that are not a frame: damage, or the end
+                       of a file that was being written when the process stopped. `docs/journal.md` calls it a gap
+    frames_and_damage  the same as frames and `Damage`: the sequences that are missing
+    index_segment      offsets of a segment's requests, their policies, and damage
 
 Where a frame is expected and missing, the scan searches every multiple of 8 for the next one. A candidate must have a
 valid checksum, which is seeded with the salt of the file: no bytes inside a request pass for a frame.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+import errno
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
 
-from gateway.journal.format.frames import (
+import msgspec
+
+from gateway.journal import format as fmt
+from gateway.journal.format import (
     FRAME_HEADER_BYTES,
     FRAME_MAGIC,
     POLICY,
@@ -22,6 +29,10 @@ from gateway.journal.format.frames import (
     read_frame_header,
 )
 from gateway.journal.interface import Range
+from gateway.journal.storage.files import Files
+from gateway.journal.storage.segments import BlockIndex, Segment
+
+T = TypeVar("T")
 
 WINDOW_BYTES: Final = 2**20  # bytes per read
 _ALIGNMENT: Final = 8
@@ -198,3 +209,137 @@ def _build_damage(gaps: list[InvalidRange], frame: JournalFrame, expected: int) 
 
 def _intact_headers(gaps: Sequence[InvalidRange]) -> tuple[FrameHeader, ...]:
     return tuple(gap.header for gap in gaps if gap.header is not None)
+
+
+# Read errors of a device, or of a file system with checksums.
+_READ_ERRNOS: Final = frozenset({errno.EIO, errno.EBADMSG, errno.EUCLEAN})
+
+
+class ReadErrorFlag:
+    """Set when a page was unreadable."""
+
+    def __init__(self) -> None:
+        self.is_set = False
+
+
+def build_reader(files: Files, fd: int, error_flag: ReadErrorFlag | None = None) -> ReadAt:
+    """A function that reads from a file. Unreadable pages (`_READ_ERRNOS`) are zeros and set `error_flag`; it raises
+    other OSErrors.
+    """
+
+    def read(size: int, offset: int) -> bytes:
+        try:
+            return _read_full(files, fd, size, offset)
+        except OSError as error:
+            if error.errno not in _READ_ERRNOS:
+                raise
+        if error_flag is not None:
+            error_flag.is_set = True
+        return _read_by_page(files, fd, size, offset)
+
+    return read
+
+
+def load_file_header(files: Files, fd: int) -> fmt.FileHeader | None:
+    """The header of a file of any version; None if it is damaged."""
+    return fmt.read_file_header(build_reader(files, fd)(fmt.PAGE, 0))
+
+
+def read_header(files: Files, path: Path) -> fmt.FileHeader | None:
+    """The same by path. Raises FileNotFoundError, OSError."""
+    with files.opened(path) as fd:
+        return load_file_header(files, fd)
+
+
+def read_json(files: Files, path: Path, kind: type[T]) -> T | None:
+    """The content of a JSON file; None if it does not exist or is invalid. Raises OSError."""
+    try:
+        with files.opened(path) as fd:
+            return msgspec.json.decode(build_reader(files, fd)(files.size(fd), 0), type=kind)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return None
+
+
+def _read_full(files: Files, fd: int, size: int, offset: int) -> bytes:
+    """Exactly `size` bytes, fewer only at the end of the file."""
+    pieces = []
+    while size and (piece := files.read(fd, size, offset)):
+        pieces.append(piece)
+        size -= len(piece)
+        offset += len(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _read_by_page(files: Files, fd: int, size: int, offset: int) -> bytes:
+    pieces = []
+    end = min(offset + size, files.size(fd))
+    while offset < end:
+        part = min(fmt.align_to_page(offset + 1), end) - offset
+        try:
+            pieces.append(_read_full(files, fd, part, offset))
+        except OSError:
+            pieces.append(bytes(part))
+        offset += part
+    return b"".join(pieces)
+
+
+CooperativeSteps = Generator[None, None, T]  # work that may be suspended after each step; a step reads about 1 MiB
+
+
+class IndexResult(NamedTuple):
+    """The result of reading a segment."""
+
+    segment: Segment  # described by its frames alone
+    last_synced: int  # requests up to this one were on disk once, because a later group exists
+    damages: Sequence[Damage]
+    unreadable: bool  # the disk failed to read a part of it
+    beyond: int = 0  # intact requests above the limit: another segment has their sequences too
+
+
+def index_segment(files: Files, segment: Segment, length: int | None, limit: int) -> CooperativeSteps[IndexResult]:
+    """Read the first `length` bytes of a segment, or all of it. The length of the result is the end of its last frame,
+    rounded up to a page.
+
+    Requests with sequences above `limit` are only counted: they belong to another segment. Raises OSError.
+    """
+    found = Segment(segment.path, segment.first, segment.seed)
+    found.block_index = BlockIndex()
+    damages: list[Damage] = []
+    error_flag = ReadErrorFlag()
+    with files.opened(segment.path) as fd:
+        end = min(files.size(fd), length or fmt.MAX_SEQUENCE)
+        stepped = synced = beyond = 0
+        for part in frames_and_damage(
+            build_reader(files, fd, error_flag), segment.seed, fmt.PAGE, end, segment.first - 1
+        ):
+            if isinstance(part, Damage):
+                damages.append(part)
+                continue
+            _index_frame(found, found.block_index, part, limit)
+            synced = part.header.group - 1
+            beyond += part.header.kind == fmt.REQUEST and part.header.sequence > limit
+            if part.end - stepped >= WINDOW_BYTES:
+                stepped = part.end
+                yield
+    found.length = min(fmt.align_to_page(found.length), max(end, fmt.PAGE))
+    return IndexResult(found, synced, damages, error_flag.is_set, beyond)
+
+
+def _index_frame(segment: Segment, blocks: BlockIndex, frame: JournalFrame, limit: int) -> None:
+    head = frame.header
+    segment.length = frame.end
+    if head.kind == fmt.REQUEST and head.sequence <= limit:
+        slow = bool(head.flags & fmt.FLAG_SLOW)
+        segment.add(blocks, head.sequence, frame.offset, head, head.size, slow=slow)
+    elif head.kind == fmt.POLICY and (policy := fmt.read_policy(bytes(frame.payload))) is not None:
+        segment.policies[head.policy_id] = policy
+
+
+def run_to_completion(steps: CooperativeSteps[T]) -> T:
+    """Run all steps; returns the result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result

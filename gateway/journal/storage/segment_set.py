@@ -6,22 +6,23 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-import structlog
-
-from gateway.journal.format import frames as fmt
-from gateway.journal.format.ledger_records import SkipRecord
-from gateway.journal.format.ranges import RangeSet
-from gateway.journal.interface import Batch, DamagedRequests, Entry, Range
-from gateway.journal.metrics import JournalMetrics
-from gateway.journal.storage.block_index import FRESH, SLOW, BlockIndex, SegmentBlock
-from gateway.journal.storage.corruption_store import CorruptionStore
-from gateway.journal.storage.directory_lock import LOCK_FILE
-from gateway.journal.storage.files import Files
+from gateway.journal import format as fmt
+from gateway.journal.format import SkipRecord
+from gateway.journal.interface import Batch, DamagedRequests, Entry, Range, RangeSet
+from gateway.journal.storage.context import JournalContext
+from gateway.journal.storage.directories import LOCK_FILE
 from gateway.journal.storage.ledger import Ledger
-from gateway.journal.storage.page_reader import build_reader
-from gateway.journal.storage.scanning import Damage, JournalFrame, frames_and_damage
-from gateway.journal.storage.segment_index import CooperativeSteps, IndexResult, blocks_from, index_segment
-from gateway.journal.storage.segments import Segment
+from gateway.journal.storage.quarantine import CorruptionStore
+from gateway.journal.storage.scanning import (
+    CooperativeSteps,
+    Damage,
+    IndexResult,
+    JournalFrame,
+    build_reader,
+    frames_and_damage,
+    index_segment,
+)
+from gateway.journal.storage.segments import FRESH, SLOW, BlockIndex, Segment, SegmentBlock
 from proto.otlp.policy import Policy
 
 ANY_LANE: Final = FRESH | SLOW
@@ -38,20 +39,11 @@ UNCERTAIN_END: Final = (
 class SegmentSet:
     """All segments of a journal, including the one that is being written."""
 
-    def __init__(
-        self,
-        files: Files,
-        ledger: Ledger,
-        corruption_store: CorruptionStore,
-        metrics: JournalMetrics,
-        log: structlog.stdlib.BoundLogger,
-    ) -> None:
+    def __init__(self, context: JournalContext, ledger: Ledger, corruption_store: CorruptionStore) -> None:
         self.segments: list[Segment] = []
-        self._files = files
+        self._files, self._metrics, self._log = context.files, context.metrics, context.log
         self._ledger = ledger
         self._corruption_store = corruption_store
-        self._metrics = metrics
-        self._log = log
         self._unreported: deque[DamagedRequests] = deque()
         self._deleted: list[Segment] = []
         self._recorded = RangeSet()  # reported sequences: concurrent readers must not report them twice
@@ -287,7 +279,7 @@ class SegmentSet:
 
     def _indexed_blocks(self, segment: Segment, first: int) -> CooperativeSteps[Iterator[SegmentBlock]]:
         yield from self.ensure_indexed(segment)
-        return blocks_from(segment, first)
+        return segment.blocks_from(first)
 
     def _read_block(self, segment: Segment, block: SegmentBlock, wanted: RangeSet) -> CooperativeSteps[list[Entry]]:
         """The `wanted` requests of a block. Those that are missing in two reads are damaged."""

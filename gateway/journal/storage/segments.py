@@ -1,16 +1,82 @@
 """Segments: the files with requests. One is being written, the others are only read."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from gateway.journal.format import frames as fmt
-from gateway.journal.format.ledger_records import SealRecord
+from gateway.journal import format as fmt
+from gateway.journal.format import SealRecord
 from gateway.journal.interface import JournaledRequest
-from gateway.journal.storage.block_index import FRESH, SLOW, BlockIndex
 from gateway.journal.storage.files import Files, write_all, write_atomic
 from proto.otlp.policy import Policy
+
+BLOCK_BYTES: Final = 256 * 2**10
+FRESH: Final = 1
+SLOW: Final = 2
+_SECOND_NS: Final = 10**9
+
+
+class SegmentBlock(NamedTuple):
+    """Requests of a segment that are read together: those with sequences from `first` to `last`, in file order."""
+
+    first: int
+    last: int
+    start: int  # offsets in the segment
+    end: int
+    received_s: int  # receive time of the first of them, seconds since 1970
+    lanes: int  # FRESH, SLOW or both
+    items: int  # accepted items of the requests that were intact when they were indexed
+
+
+class BlockIndex:
+    """The index of one segment. A new block begins after 256 KiB, or with a new second of the receive time."""
+
+    def __init__(self) -> None:
+        self._firsts = array("Q")
+        self._starts = array("Q")
+        self._seconds = array("Q")
+        self._lanes = array("B")
+        self._items = array("Q")
+        self._full_at = -1  # offset at which the next block begins
+        self._second = -1
+
+    def __len__(self) -> int:
+        return len(self._firsts)
+
+    def add(self, sequence: int, offset: int, received_ns: int, items: int, *, slow: bool) -> None:
+        """Add the next request of the segment."""
+        second = received_ns // _SECOND_NS
+        if offset >= self._full_at or second != self._second:
+            self._firsts.append(sequence)
+            self._starts.append(offset)
+            self._seconds.append(second)
+            self._lanes.append(0)
+            self._items.append(0)
+            self._full_at, self._second = offset + BLOCK_BYTES, second
+        self._lanes[-1] |= SLOW if slow else FRESH
+        self._items[-1] += items
+
+    def find(self, sequence: int) -> int:
+        """The number of the block that has a sequence, or would have it."""
+        return max(bisect_right(self._firsts, sequence) - 1, 0)
+
+    def get(self, number: int, last: int, end: int) -> SegmentBlock:
+        """The block with this number. `last`, `end`: of the segment, for its last block."""
+        if number + 1 < len(self._firsts):
+            last, end = self._firsts[number + 1] - 1, self._starts[number + 1]
+        return SegmentBlock(
+            self._firsts[number],
+            last,
+            self._starts[number],
+            end,
+            self._seconds[number],
+            self._lanes[number],
+            self._items[number],
+        )
+
 
 SEGMENT_SUFFIX: Final = ".segment"
 _DECLARATIONS: Final = 2  # groups of a segment that declare a policy
@@ -91,6 +157,22 @@ class Segment:
         if not self.block_index:
             return self.oldest_ns
         return self.block_index.get(self.block_index.find(sequence), self.last, self.length).received_s * 10**9
+
+    def blocks_from(self, first: int) -> Iterator[SegmentBlock]:
+        """The blocks with sequences from `first` on, up to what is the last request when iteration begins.
+
+        Requests may be written between the steps of a reader: the last block grows, and a new one begins behind it. A
+        reader that continued with the new block would miss what the previous one gained meanwhile.
+        """
+        blocks = self.block_index
+        if not blocks:
+            return
+        tail = len(blocks) - 1
+        end = blocks.get(tail, self.last, self.length)
+        for number in range(blocks.find(first), tail + 1):
+            block = end if number == tail else blocks.get(number, self.last, self.length)
+            # Requests missing before the first readable one belong to the first block.
+            yield block if number else block._replace(first=self.first, start=fmt.PAGE)
 
 
 def segment_name(first: int) -> str:

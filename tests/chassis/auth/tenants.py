@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from chassis.db.database import Database
-from control.identity import organization_repository, project_key_repository
-from control.identity.organization_repository import IssuedToken, StoredOrganization, StoredProject
-from control.identity.project_key_repository import IssuedProjectKey
+from control.identity.organizations import organization_store, project_key_store
+from control.identity.organizations.organization_store import IssuedToken, StoredOrganization, StoredProject
+from control.identity.organizations.project_key_store import IssuedProjectKey
 from proto.identity import PrincipalKind, Role, Scope
 
 
@@ -37,14 +37,12 @@ class Tenant:
 
 async def new_tenant(database: Database, slug: str, words: tuple[str, ...] = ()) -> Tenant:
     async with database.write() as connection:
-        organization = await organization_repository.create_organization(connection, slug, slug.title())
-        owner = await organization_repository.create_principal(connection, PrincipalKind.USER, "Owner")
-        await organization_repository.add_membership(connection, organization.id, owner.id, Role.OWNER)
-        token = await organization_repository.create_token(connection, organization.id, owner.id, "all")
-        project = await organization_repository.create_project(connection, organization.id, "web", "Web", words)
-        key = await project_key_repository.create_project_key(
-            connection, organization.id, project.id, "first", owner.id
-        )
+        organization = await organization_store.create_organization(connection, slug, slug.title())
+        owner = await organization_store.create_principal(connection, PrincipalKind.USER, "Owner")
+        await organization_store.add_membership(connection, organization.id, owner.id, Role.OWNER)
+        token = await organization_store.create_token(connection, organization.id, owner.id, "all")
+        project = await organization_store.create_project(connection, organization.id, "web", "Web", words)
+        key = await project_key_store.create_project_key(connection, organization.id, project.id, "first", owner.id)
     return Tenant(organization, project, key, owner.id, token)
 
 
@@ -53,9 +51,7 @@ async def new_member_token(
 ) -> tuple[str, str]:
     """Principal id and token secret of a further member."""
     async with database.write() as connection:
-        member = await organization_repository.create_principal(connection, PrincipalKind.USER, role.title())
-        await organization_repository.add_membership(connection, tenant.organization.id, member.id, role)
-        token = await organization_repository.create_token(
-            connection, tenant.organization.id, member.id, "t", scopes=scopes
-        )
+        member = await organization_store.create_principal(connection, PrincipalKind.USER, role.title())
+        await organization_store.add_membership(connection, tenant.organization.id, member.id, role)
+        token = await organization_store.create_token(connection, tenant.organization.id, member.id, "t", scopes=scopes)
     return member.id, token.secret

@@ -14,7 +14,7 @@ from chassis.auth.model import AuthorizationContext
 from chassis.auth.tables import access_tokens
 from chassis.db.database import Database, to_milliseconds
 from chassis.errors import ApiError, Forbidden, NotFound, ServiceUnavailable, Unauthorized
-from control.identity import organization_repository
+from control.identity.organizations import organization_store
 from proto.identity import ROLE_SCOPES, PrincipalKind, Role, Scope
 from tests.chassis.auth.tenants import Clock, Tenant, new_member_token
 from tests.selection import scaled
@@ -78,8 +78,8 @@ async def test_a_token_is_pinned_to_its_organization_even_when_its_holder_is_in_
     bearer: BearerGuard, acme: Tenant, globex: Tenant, database: Database
 ) -> None:
     async with database.write() as connection:
-        await organization_repository.add_membership(connection, globex.organization.id, acme.owner_id, Role.OWNER)
-        second = await organization_repository.create_token(connection, globex.organization.id, acme.owner_id, "globex")
+        await organization_store.add_membership(connection, globex.organization.id, acme.owner_id, Role.OWNER)
+        second = await organization_store.create_token(connection, globex.organization.id, acme.owner_id, "globex")
     assert await outcome(bearer, acme.token.secret, "globex") == 404
     assert await outcome(bearer, second.secret, "globex") == 200
     assert await outcome(bearer, second.secret, "acme") == 404
@@ -116,12 +116,12 @@ async def test_scopes_are_intersected_with_the_live_role_at_every_request(
     assert await outcome(bearer, token, scope="keys:write") == 200
     assert await outcome(bearer, token, scope="members:read") == 403
     async with database.write() as connection:
-        await organization_repository.set_role(connection, acme.organization.id, principal, Role.VIEWER)
+        await organization_store.set_role(connection, acme.organization.id, principal, Role.VIEWER)
     clock.seconds += 5.0
     assert await outcome(bearer, token, scope="keys:write") == 403
     assert await outcome(bearer, token, scope="projects:read") == 200
     async with database.write() as connection:
-        await organization_repository.set_role(connection, acme.organization.id, principal, Role.ADMIN)
+        await organization_store.set_role(connection, acme.organization.id, principal, Role.ADMIN)
     clock.seconds += 5.0
     assert await outcome(bearer, token, scope="keys:write") == 200
 
@@ -132,8 +132,8 @@ async def test_a_holder_who_left_does_not_see_the_organization(
     principal, token = await new_member_token(database, acme, Role.MEMBER)
     assert await outcome(bearer, token) == 200
     async with database.write() as connection:
-        assert await organization_repository.remove_membership(connection, acme.organization.id, principal)
-        assert not await organization_repository.remove_membership(connection, acme.organization.id, principal)
+        assert await organization_store.remove_membership(connection, acme.organization.id, principal)
+        assert not await organization_store.remove_membership(connection, acme.organization.id, principal)
     clock.seconds += 5.0
     assert await outcome(bearer, token) == 404
 
@@ -150,9 +150,9 @@ async def test_an_ended_token_counts_within_five_seconds_and_here_at_once(
             token_id = await connection.scalar(
                 select(access_tokens.c.id).where(access_tokens.c.principal_id == principal)
             )
-            assert await organization_repository.revoke_token(connection, acme.organization.id, str(token_id))
+            assert await organization_store.revoke_token(connection, acme.organization.id, str(token_id))
         else:
-            await organization_repository.disable_principal(connection, principal)
+            await organization_store.disable_principal(connection, principal)
     clock.seconds += 4.9
     assert await outcome(bearer, token) == 200
     clock.seconds += 0.1
@@ -164,7 +164,7 @@ async def test_a_change_made_in_this_process_counts_at_once(
 ) -> None:
     assert await outcome(bearer, acme.token.secret) == 200
     async with database.write() as connection:
-        await organization_repository.revoke_token(connection, acme.organization.id, acme.token.id)
+        await organization_store.revoke_token(connection, acme.organization.id, acme.token.id)
     bearer.invalidate(acme.organization.id)
     assert await outcome(bearer, acme.token.secret) == 401
 
@@ -185,7 +185,7 @@ async def test_expiry_counts_to_the_moment_also_from_memory(
 ) -> None:
     async with database.write() as connection:
         expires = to_milliseconds(clock.now()) + timedelta(seconds=2)
-        token = await organization_repository.create_token(
+        token = await organization_store.create_token(
             connection, acme.organization.id, acme.owner_id, "brief", expires_at=expires
         )
     assert await outcome(bearer, token.secret) == 200
@@ -207,9 +207,9 @@ async def test_a_token_without_scopes_of_its_own_or_with_none_at_all(
 
 async def test_an_agent_holds_tokens_like_anyone(bearer: BearerGuard, acme: Tenant, database: Database) -> None:
     async with database.write() as connection:
-        agent = await organization_repository.create_principal(connection, PrincipalKind.AGENT, "bot", acme.owner_id)
-        await organization_repository.add_membership(connection, acme.organization.id, agent.id, Role.MEMBER)
-        token = await organization_repository.create_token(connection, acme.organization.id, agent.id, "bot")
+        agent = await organization_store.create_principal(connection, PrincipalKind.AGENT, "bot", acme.owner_id)
+        await organization_store.add_membership(connection, acme.organization.id, agent.id, Role.MEMBER)
+        token = await organization_store.create_token(connection, acme.organization.id, agent.id, "bot")
     assert (await check(bearer, f"Bearer {token.secret}", "acme", None, "projects:read")).principal_id == agent.id
 
 
@@ -254,7 +254,7 @@ async def test_a_new_project_is_seen_once_the_guard_is_told(
 ) -> None:
     assert await outcome(bearer, acme.token.secret, project="api") == 404
     async with database.write() as connection:
-        await organization_repository.create_project(connection, acme.organization.id, "api", "API")
+        await organization_store.create_project(connection, acme.organization.id, "api", "API")
     bearer.invalidate(acme.organization.id)
     assert await outcome(bearer, acme.token.secret, project="api") == 200
 

@@ -13,7 +13,7 @@ from chassis.auth.project_key_guard import ProjectKeyGuard
 from chassis.db.database import Database
 from chassis.errors import ApiError
 from chassis.redis import open_redis
-from control.identity import organization_repository, project_key_repository
+from control.identity.organizations import organization_store, project_key_store
 from proto.identity import hash_secret
 from tests.chassis.auth.tenants import Tenant
 from tests.databases import WAIT_S
@@ -74,14 +74,14 @@ async def test_others_forget_what_one_has_changed(
         for checks in (one, two):
             assert (await outcome(checks, acme.token.secret), await key_works(checks, acme.key.secret)) == (200, True)
         async with database.write() as connection:
-            key_hash = await project_key_repository.revoke_project_key(connection, acme.project.id, acme.key.key.id)
+            key_hash = await project_key_store.revoke_project_key(connection, acme.project.id, acme.key.key.id)
         assert key_hash is not None
         assert await key_works(two, acme.key.secret), "it remembers"
         one.invalidate_key(key_hash)
         assert not await key_works(one, acme.key.secret)
         await until(lambda: negated(key_works(two, acme.key.secret)))
         async with database.write() as connection:
-            await organization_repository.revoke_token(connection, acme.organization.id, acme.token.id)
+            await organization_store.revoke_token(connection, acme.organization.id, acme.token.id)
         assert await outcome(two, acme.token.secret) == 200, "it remembers"
         one.invalidate_bearers(acme.organization.id)
         assert await outcome(one, acme.token.secret) == 401

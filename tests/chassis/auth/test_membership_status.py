@@ -11,7 +11,7 @@ from chassis.auth.bearer import BearerGuard
 from chassis.auth.tables import delegations
 from chassis.db.database import Database
 from chassis.errors import ApiError
-from control.identity import organization_repository
+from control.identity.organizations import organization_store
 from proto.identity import ROLE_SCOPES, PrincipalKind, Role, Scope
 from tests.chassis.auth.tenants import Tenant
 from tests.selection import scaled
@@ -110,11 +110,11 @@ async def populate(
         for one in people:
             kind = PrincipalKind.USER if one.owner is None else PrincipalKind.AGENT
             owner = None if one.owner is None else ids[one.owner]
-            made = await organization_repository.create_principal(connection, kind, "x", owner)
+            made = await organization_store.create_principal(connection, kind, "x", owner)
             ids.append(made.id)
             if one.role is not None:
-                await organization_repository.add_membership(connection, org_id, made.id, one.role)
+                await organization_store.add_membership(connection, org_id, made.id, one.role)
             if one.disabled:
-                await organization_repository.disable_principal(connection, made.id)
-        token = await organization_repository.create_token(connection, org_id, ids[holder], "x", scopes=granted)
+                await organization_store.disable_principal(connection, made.id)
+        token = await organization_store.create_token(connection, org_id, ids[holder], "x", scopes=granted)
     return ids, (token.id, token.secret)

@@ -11,8 +11,8 @@ from chassis.auth.id_generation import new_id, new_project_id
 from chassis.auth.project_key_guard import ProjectKeyGuard
 from chassis.db.database import Database
 from chassis.errors import Conflict
-from control.identity import organization_repository, project_key_repository
-from control.identity.bootstrap import Bootstrap, bootstrap
+from control.identity.organizations import organization_store, project_key_store
+from control.identity.organizations.bootstrap import Bootstrap, bootstrap
 from proto.identity import MAX_PROJECT_ID, PrincipalKind, Role, is_project_key, is_token, parse_dsn
 from tests.chassis.auth.tenants import Tenant
 
@@ -58,29 +58,29 @@ async def test_secrets_that_could_not_be_delivered_are_not_made(database: Databa
 
 
 async def test_slugs_are_unique_where_they_name_something(database: Database, acme: Tenant, globex: Tenant) -> None:
-    with pytest.raises(organization_repository.SlugTaken, match="acme"):
+    with pytest.raises(organization_store.SlugTaken, match="acme"):
         async with database.write() as connection:
-            await organization_repository.create_organization(connection, "acme", "Another")
-    with pytest.raises(organization_repository.SlugTaken, match="web"):
+            await organization_store.create_organization(connection, "acme", "Another")
+    with pytest.raises(organization_store.SlugTaken, match="web"):
         async with database.write() as connection:
-            await organization_repository.create_project(connection, acme.organization.id, "web", "Another")
+            await organization_store.create_project(connection, acme.organization.id, "web", "Another")
     async with database.read() as connection:
-        assert await organization_repository.find_organization(connection, "acme") == acme.organization
-        assert await organization_repository.find_organization(connection, "none") is None
-        assert await organization_repository.find_project(connection, acme.organization.id, "web") == acme.project
-        assert await organization_repository.find_project(connection, globex.organization.id, "web") == globex.project
+        assert await organization_store.find_organization(connection, "acme") == acme.organization
+        assert await organization_store.find_organization(connection, "none") is None
+        assert await organization_store.find_project(connection, acme.organization.id, "web") == acme.project
+        assert await organization_store.find_project(connection, globex.organization.id, "web") == globex.project
 
 
 async def test_slugs_names_and_words_that_are_none_are_refused(database: Database, acme: Tenant) -> None:
     for slug, name in (("A", "x"), ("", "x"), ("a" * 65, "x"), ("a", ""), ("a", "x" * 201), ("a", " x")):
         with pytest.raises(ValueError, match=r"a (slug|name) must have 1 to"):
             async with database.write() as connection:
-                await organization_repository.create_organization(connection, slug, name)
+                await organization_store.create_organization(connection, slug, name)
     org = acme.organization.id
     for words in ([""], ["A"], ["a b"], ["a" * 65], ["-a"], ["a\n"], ["a"] * 101):
         with pytest.raises(ValueError, match="at most 100 words"):
             async with database.write() as connection:
-                await organization_repository.change_project(connection, org, "web", sensitive_words=words)
+                await organization_store.change_project(connection, org, "web", sensitive_words=words)
 
 
 async def test_owners_belong_to_agents_and_services_only(database: Database, acme: Tenant) -> None:
@@ -91,27 +91,25 @@ async def test_owners_belong_to_agents_and_services_only(database: Database, acm
     ):
         with pytest.raises(ValueError, match="owner"):
             async with database.write() as connection:
-                await organization_repository.create_principal(connection, kind, "x", owner)
+                await organization_store.create_principal(connection, kind, "x", owner)
 
 
 async def test_a_member_is_added_once(database: Database, acme: Tenant) -> None:
     with pytest.raises(Conflict):
         async with database.write() as connection:
-            await organization_repository.add_membership(connection, acme.organization.id, acme.owner_id, Role.VIEWER)
+            await organization_store.add_membership(connection, acme.organization.id, acme.owner_id, Role.VIEWER)
 
 
 async def test_keys_of_another_project_are_out_of_reach(database: Database, acme: Tenant, globex: Tenant) -> None:
     async with database.write() as connection:
-        assert await project_key_repository.revoke_project_key(connection, globex.project.id, acme.key.key.id) is None
+        assert await project_key_store.revoke_project_key(connection, globex.project.id, acme.key.key.id) is None
         assert (
-            await project_key_repository.enable_project_key(
-                connection, globex.project.id, acme.key.key.id, enabled=False
-            )
+            await project_key_store.enable_project_key(connection, globex.project.id, acme.key.key.id, enabled=False)
             is None
         )
-        assert not await organization_repository.revoke_token(connection, globex.organization.id, acme.token.id)
+        assert not await organization_store.revoke_token(connection, globex.organization.id, acme.token.id)
     async with database.read() as connection:
-        [key] = await project_key_repository.list_project_keys(connection, acme.project.id, None, 10)
+        [key] = await project_key_store.list_project_keys(connection, acme.project.id, None, 10)
     assert (key.enabled, key.revoked_at) == (True, None)
 
 
@@ -119,10 +117,10 @@ async def test_revoking_twice_keeps_the_first_time(database: Database, acme: Ten
     times = []
     for _ in range(2):
         async with database.write() as connection:
-            assert await project_key_repository.revoke_project_key(connection, acme.project.id, acme.key.key.id)
+            assert await project_key_store.revoke_project_key(connection, acme.project.id, acme.key.key.id)
         async with database.read() as connection:
             times.append(
-                (await project_key_repository.list_project_keys(connection, acme.project.id, None, 1))[0].revoked_at
+                (await project_key_store.list_project_keys(connection, acme.project.id, None, 1))[0].revoked_at
             )
     assert times[0] is not None
     assert times[0] == times[1]

@@ -15,7 +15,7 @@ from chassis.auth.project_key_guard import FRESH_S, STALE_S, ProjectKeyGuard
 from chassis.auth.tables import metadata
 from chassis.db.database import Database
 from chassis.errors import BadRequest, Forbidden, RateLimited, ServiceUnavailable, Unauthorized
-from control.identity import organization_repository, project_key_repository
+from control.identity.organizations import organization_store, project_key_store
 from proto.identity import format_dsn, hash_secret
 from tests.chassis.auth.tenants import Clock, Tenant
 
@@ -162,9 +162,9 @@ async def test_a_key_ended_elsewhere_stops_within_five_seconds(
     await keys.check(legacy_key=acme.key.secret)
     async with database.write() as connection:
         if how == "revoked":
-            await project_key_repository.revoke_project_key(connection, acme.project.id, acme.key.key.id)
+            await project_key_store.revoke_project_key(connection, acme.project.id, acme.key.key.id)
         else:
-            await project_key_repository.enable_project_key(connection, acme.project.id, acme.key.key.id, enabled=False)
+            await project_key_store.enable_project_key(connection, acme.project.id, acme.key.key.id, enabled=False)
     clock.seconds += 5.0
     with pytest.raises(Unauthorized):
         await keys.check(legacy_key=acme.key.secret)
@@ -176,9 +176,7 @@ async def test_a_key_ended_here_stops_at_once_and_a_switched_on_one_works_at_onc
     await keys.check(legacy_key=acme.key.secret)
     for enabled in (False, True):
         async with database.write() as connection:
-            key_hash = await project_key_repository.enable_project_key(
-                connection, acme.project.id, acme.key.key.id, enabled
-            )
+            key_hash = await project_key_store.enable_project_key(connection, acme.project.id, acme.key.key.id, enabled)
         assert key_hash == hash_secret(acme.key.secret)
         keys.invalidate(key_hash)
         if enabled:
@@ -245,7 +243,7 @@ async def test_a_database_that_comes_back_is_noticed_and_so_is_what_was_revoked_
     await keys.check(legacy_key=acme.key.secret)
     await database.start()
     async with database.write() as connection:
-        await project_key_repository.revoke_project_key(connection, acme.project.id, acme.key.key.id)
+        await project_key_store.revoke_project_key(connection, acme.project.id, acme.key.key.id)
     clock.seconds += 10
 
     async def refused() -> bool:
@@ -324,7 +322,7 @@ async def test_changed_words_and_exempt_keys_reach_the_guard(
 ) -> None:
     await keys.check(legacy_key=acme.key.secret)
     async with database.write() as connection:
-        await organization_repository.change_project(
+        await organization_store.change_project(
             connection,
             acme.organization.id,
             "web",
@@ -354,8 +352,8 @@ async def test_a_changed_quota_and_rate_reach_the_guard(
     made = await keys.check(legacy_key=acme.key.secret)
     assert (made.monthly_items, made.rate) == (0, None)
     async with database.write() as connection:
-        await organization_repository.set_quota(connection, acme.organization.id, 10**15)
-        digest = await project_key_repository.set_key_rate(connection, acme.organization.id, acme.key.key.id, 25)
+        await organization_store.set_quota(connection, acme.organization.id, 10**15)
+        digest = await project_key_store.set_key_rate(connection, acme.organization.id, acme.key.key.id, 25)
     assert digest == hash_secret(acme.key.secret)
     assert await keys.check(legacy_key=acme.key.secret) == made, "from memory"
     clock.seconds += FRESH_S

@@ -7,7 +7,7 @@ import pytest
 
 from chassis.auth import usage
 from chassis.db.database import Database
-from control.identity import organization_repository, project_key_repository
+from control.identity.organizations import organization_store, project_key_store
 from tests.chassis.auth.tenants import Tenant
 
 MONTH = "2026-11"
@@ -17,10 +17,10 @@ KEY = {"id": "'k'", "org_id": "'o'", "project_id": "1", "name": "'first'", "hint
 
 async def test_an_organization_is_made_with_a_quota_and_may_be_given_another(database: Database, acme: Tenant) -> None:
     async with database.write() as connection:
-        made = await organization_repository.create_organization(connection, "limited", "Limited", 7)
-        assert await organization_repository.find_organization(connection, "limited") == made
-        await organization_repository.set_quota(connection, acme.organization.id, 9)
-        changed = await organization_repository.find_organization(connection, "acme")
+        made = await organization_store.create_organization(connection, "limited", "Limited", 7)
+        assert await organization_store.find_organization(connection, "limited") == made
+        await organization_store.set_quota(connection, acme.organization.id, 9)
+        changed = await organization_store.find_organization(connection, "acme")
     assert (made.monthly_items, acme.organization.monthly_items) == (7, 0)
     assert changed is not None
     assert changed.monthly_items == 9
@@ -31,9 +31,9 @@ async def test_what_is_no_quota_and_no_rate_is_refused(database: Database, acme:
     async with database.write() as connection:
         for number in (-1, 10**15 + 1):
             for refused in (
-                organization_repository.create_organization(connection, "limited", "Limited", number),
-                organization_repository.set_quota(connection, org, number),
-                project_key_repository.set_key_rate(connection, org, key, number),
+                organization_store.create_organization(connection, "limited", "Limited", number),
+                organization_store.set_quota(connection, org, number),
+                project_key_store.set_key_rate(connection, org, key, number),
             ):
                 with pytest.raises(ValueError, match="must be from 0 to"):
                     await refused
@@ -43,15 +43,15 @@ async def test_what_is_no_quota_and_no_rate_is_refused(database: Database, acme:
 async def test_keys_with_a_rate_of_their_own_are_listed(database: Database, acme: Tenant, globex: Tenant) -> None:
     org, key = acme.organization.id, acme.key.key.id
     async with database.write() as connection:
-        assert await project_key_repository.list_keys_with_rate(connection, org, 10) == []
-        assert await project_key_repository.set_key_rate(connection, globex.organization.id, key, 5) is None, (
+        assert await project_key_store.list_keys_with_rate(connection, org, 10) == []
+        assert await project_key_store.set_key_rate(connection, globex.organization.id, key, 5) is None, (
             "of another organization"
         )
         for rate in (5, 0):
-            await project_key_repository.set_key_rate(connection, org, key, rate)
-            assert [one.rate for one in await project_key_repository.list_keys_with_rate(connection, org, 10)] == [rate]
-        await project_key_repository.set_key_rate(connection, org, key, None)
-        assert await project_key_repository.list_keys_with_rate(connection, org, 10) == []
+            await project_key_store.set_key_rate(connection, org, key, rate)
+            assert [one.rate for one in await project_key_store.list_keys_with_rate(connection, org, 10)] == [rate]
+        await project_key_store.set_key_rate(connection, org, key, None)
+        assert await project_key_store.list_keys_with_rate(connection, org, 10) == []
 
 
 @pytest.mark.both_stores
@@ -94,5 +94,5 @@ async def test_of_many_one_is_told_to_count_and_again_when_that_is_long_ago(data
 @pytest.mark.both_stores
 async def test_projects_of_an_organization(database: Database, acme: Tenant, globex: Tenant) -> None:
     async with database.write() as connection:
-        further = await organization_repository.create_project(connection, acme.organization.id, "app", "App")
+        further = await organization_store.create_project(connection, acme.organization.id, "app", "App")
         assert await usage.list_project_ids(connection, acme.organization.id) == sorted((further.id, acme.project.id))

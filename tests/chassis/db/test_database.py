@@ -35,8 +35,8 @@ from chassis.db.database import (
     to_milliseconds,
 )
 from chassis.db.migrations import DatabaseSchemaTooNew, DatabaseSchemaTooOld, check, migrate
-from control.identity import organization_repository, project_key_repository
-from control.identity.bootstrap import bootstrap
+from control.identity.organizations import organization_store, project_key_store
+from control.identity.organizations.bootstrap import bootstrap
 from tests.databases import REVISIONS
 
 pytestmark = pytest.mark.both_stores
@@ -243,14 +243,14 @@ async def slugs(database: Database) -> set[str]:
 async def test_a_block_that_raises_writes_nothing(database: Database) -> None:
     async def fail_after_writing() -> None:
         async with database.write() as connection:
-            await organization_repository.create_organization(connection, "acme", "Acme")
+            await organization_store.create_organization(connection, "acme", "Acme")
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
         await fail_after_writing()
     assert await slugs(database) == set()
     async with database.write() as connection:
-        await organization_repository.create_organization(connection, "acme", "Acme")
+        await organization_store.create_organization(connection, "acme", "Acme")
     assert await slugs(database) == {"acme"}
 
 
@@ -259,7 +259,7 @@ async def test_a_cancelled_block_writes_nothing_and_frees_the_turn(database: Dat
 
     async def hang() -> None:
         async with database.write() as connection:
-            await organization_repository.create_organization(connection, "acme", "Acme")
+            await organization_store.create_organization(connection, "acme", "Acme")
             entered.set()
             await asyncio.Event().wait()
 
@@ -268,13 +268,13 @@ async def test_a_cancelled_block_writes_nothing_and_frees_the_turn(database: Dat
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     async with database.write() as connection:
-        await organization_repository.create_organization(connection, "globex", "Globex")
+        await organization_store.create_organization(connection, "globex", "Globex")
     assert await slugs(database) == {"globex"}
 
 
 async def test_many_writers_that_read_before_they_write_lose_no_update(database: Database) -> None:
     async with database.write() as connection:
-        await organization_repository.create_organization(connection, "acme", "0")
+        await organization_store.create_organization(connection, "acme", "0")
 
     async def increment() -> None:
         async with database.write() as connection:
@@ -297,7 +297,7 @@ async def test_writers_of_two_processes_wait_for_each_other(database: Database, 
     async def create(where: Database, number: int) -> None:
         async with where.write() as connection:
             taken = await connection.scalar(sa.select(sa.func.count()).select_from(organizations))
-            await organization_repository.create_organization(connection, f"o{taken}", str(number))
+            await organization_store.create_organization(connection, f"o{taken}", str(number))
 
     await asyncio.gather(*(create(where, number) for number in range(20) for where in (database, second)))
     assert await slugs(database) == {f"o{number}" for number in range(40)}
@@ -309,7 +309,7 @@ async def test_a_reader_sees_one_snapshot_and_does_not_wait_for_a_writer(databas
     async with database.read() as reader:
         assert await reader.scalar(count) == 0
         async with database.write() as writer:
-            await organization_repository.create_organization(writer, "acme", "Acme")
+            await organization_store.create_organization(writer, "acme", "Acme")
         assert await reader.scalar(count) == 0
     async with database.read() as reader:
         assert await reader.scalar(count) == 1
@@ -319,8 +319,8 @@ async def test_a_slug_goes_to_exactly_one_of_many(database: Database) -> None:
     async def create() -> bool:
         try:
             async with database.write() as connection:
-                await organization_repository.create_organization(connection, "acme", "Acme")
-        except organization_repository.SlugTaken:
+                await organization_store.create_organization(connection, "acme", "Acme")
+        except organization_store.SlugTaken:
             return False
         return True
 
@@ -330,7 +330,7 @@ async def test_a_slug_goes_to_exactly_one_of_many(database: Database) -> None:
 async def test_constraints_hold_and_come_through_as_they_are(database: Database) -> None:
     with pytest.raises(IntegrityError):
         async with database.write() as connection:
-            await project_key_repository.create_project_key(connection, "org_none", 1, "orphan")
+            await project_key_store.create_project_key(connection, "org_none", 1, "orphan")
     with pytest.raises((OperationalError, ProgrammingError), match="nothing"):
         async with database.read() as connection:
             await connection.execute(sa.text("SELECT * FROM nothing"))
@@ -357,7 +357,7 @@ async def test_a_turn_held_elsewhere_is_an_outage_not_a_fault_of_ours(migrated_u
         await database.probe()
     engine.dispose()
     async with database.write() as connection:
-        await organization_repository.create_organization(connection, "acme", "Acme")
+        await organization_store.create_organization(connection, "acme", "Acme")
     await database.close()
 
 
@@ -398,7 +398,7 @@ async def test_closing_waits_for_what_is_under_way_and_refuses_the_rest(database
         async with database.write() as connection:
             entered.set()
             await leave.wait()
-            await organization_repository.create_organization(connection, "acme", "Acme")
+            await organization_store.create_organization(connection, "acme", "Acme")
 
     writing = asyncio.ensure_future(write())
     await entered.wait()

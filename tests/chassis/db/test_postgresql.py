@@ -15,7 +15,7 @@ from chassis.auth.tables import organizations
 from chassis.db import postgresql as driver
 from chassis.db.database import RECOVERED_AFTER_S, Database, DatabaseUnavailable, DatabaseUnusable
 from chassis.db.migrations import check, migrate
-from control.identity import organization_repository
+from control.identity.organizations import organization_store
 from tests.accepting import accepting
 from tests.databases import REVISIONS
 from tests.postgresql import PASSWORD, PostgreSQL, running
@@ -66,7 +66,7 @@ async def started(url: str, pool_size: int = 3, max_wait_s: float = 2.0) -> Asyn
 
 async def make(database: Database, slug: str) -> None:
     async with database.write() as connection:
-        await organization_repository.create_organization(connection, slug, slug.title())
+        await organization_store.create_organization(connection, slug, slug.title())
 
 
 async def slugs(database: Database) -> list[str]:
@@ -97,10 +97,10 @@ async def test_a_server_that_dies_in_a_transaction_is_an_outage_and_nothing_is_h
 ) -> None:
     async def write() -> None:
         async with database.write() as connection:
-            await organization_repository.create_organization(connection, "half", "Half")
+            await organization_store.create_organization(connection, "half", "Half")
             fragile.kill()
             if not at_commit:
-                await organization_repository.create_organization(connection, "other", "Other")
+                await organization_store.create_organization(connection, "other", "Other")
 
     await make(database, "before")
     with pytest.raises(DatabaseUnavailable):
@@ -161,10 +161,10 @@ async def test_a_server_that_falls_silent_in_a_transaction_is_an_outage(
 
     async def write(database: Database) -> None:
         async with database.write() as connection:
-            await organization_repository.create_organization(connection, "half", "Half")
+            await organization_store.create_organization(connection, "half", "Half")
             fragile.pause()
             if not at_commit:
-                await organization_repository.create_organization(connection, "other", "Other")
+                await organization_store.create_organization(connection, "other", "Other")
 
     async with started(url, max_wait_s=0.5) as database:
         try:
@@ -269,7 +269,7 @@ async def test_a_writer_that_falls_silent_loses_its_turn(url: str, monkeypatch: 
 
     async def write(silent: Database, other: Database) -> None:
         async with silent.write() as connection:
-            await organization_repository.create_organization(connection, "silent", "Silent")
+            await organization_store.create_organization(connection, "silent", "Silent")
             await make(other, "other")
 
     async with started(url) as silent, started(url, max_wait_s=DEADLINE_S) as other:

@@ -11,7 +11,7 @@ from chassis.erasures import export, leases, repository
 from chassis.erasures.leases import AcknowledgementMissing, ErasureLease
 from chassis.erasures.repository import NewErasure, StoredErasure, Tombstone
 from chassis.erasures.tables import ErasureKind, ErasureState, erasures
-from control.identity import organization_repository
+from control.identity.organizations import organization_store
 from tests.chassis.auth.tenants import Tenant, new_tenant
 
 pytestmark = pytest.mark.both_stores
@@ -294,9 +294,7 @@ async def test_an_export_has_what_is_in_force(database: Database, acme: Tenant) 
 async def test_retention_of_live_projects_is_listed(database: Database, acme: Tenant) -> None:
     async with database.write() as connection:
         for slug, days in (("short", 7), ("usual", None)):
-            await organization_repository.create_project(
-                connection, acme.organization.id, slug, "x", retention_days=days
-            )
-        found = await organization_repository.find_project(connection, acme.organization.id, "short")
+            await organization_store.create_project(connection, acme.organization.id, slug, "x", retention_days=days)
+        found = await organization_store.find_project(connection, acme.organization.id, "short")
         assert found is not None
         assert await repository.list_retention_days(connection) == {found.id: 7}

@@ -138,6 +138,13 @@ class Reports:
         decode_body(Wish, await request.read())
 
 
+class Paints:
+    @route("GET", "/paints/{colour}", public(), only_errors=(404,))
+    async def show_paint(self, colour: Colour) -> Thing:
+        """Show a paint."""
+        return Thing(colour)
+
+
 class Lost:
     @route("GET", PATH, public())
     async def find(self, where: Unknown) -> None: ...
@@ -160,6 +167,9 @@ def arguments(said: Said) -> Arguments:
     async def book(_request: web.Request, _stack: AsyncExitStack) -> Book:
         return Book()
 
+    async def colour(request: web.Request, _stack: AsyncExitStack) -> Colour:
+        return Colour(request.match_info["colour"])
+
     async def body(request: web.Request, type_: type[Any]) -> Any:
         return await read_json(request, type_, max_bytes=100, timeout_s=5.0)
 
@@ -167,7 +177,11 @@ def arguments(said: Said) -> Arguments:
     return Arguments(
         body,
         lambda request, name: request.match_info[name].upper(),
-        {Said: Argument(note), Book: Argument(book, (shelf,))},
+        {
+            Said: Argument(note),
+            Book: Argument(book, (shelf,)),
+            Colour: Argument(colour, (Parameter("colour", "path", Colour, "A colour."),)),
+        },
     )
 
 
@@ -253,6 +267,16 @@ def test_the_document_says_what_the_signature_says() -> None:
     assert sorted(found["put"]["responses"])[:2] == ["200", "201"]
     assert min(found["delete"]["responses"]) == "204"
     assert [each["name"] for each in found["patch"]["parameters"]][:3] == ["thingId", "shelf", "colour"]
+
+
+async def test_what_a_service_offers_for_a_type_reads_and_describes_a_variable_of_the_path(serve: Serve) -> None:
+    routes = declared_routes(Paints(), THINGS, arguments(Said()))
+    status, _, answer = await (await serve(routes)).request("GET", "/paints/red")
+    assert (status, msgspec.json.decode(answer)) == (200, {"thingName": "red"})
+    (operation,) = (each.operation for each in routes)
+    assert operation is not None
+    assert [(each.name, each.type) for each in operation.parameters] == [("colour", Colour)]
+    assert operation.only_error_statuses == (404,)
 
 
 def test_a_parameter_that_no_service_offers_is_refused_at_the_start() -> None:

@@ -16,7 +16,7 @@ from control.approvals.notifications import LinkBuilder
 from control.approvals.policies.api import Policies
 from control.approvals.requests import ApprovalRequests
 from control.approvals.views import ApprovalViews
-from control.audit.events import Audit
+from control.governance.audit_events import Audit
 from control.http.context import HandlerContext
 from control.http.page_links import PageLinks
 from control.resources import RESOURCES

@@ -9,9 +9,9 @@ from chassis.auth.id_generation import new_id
 from chassis.auth.model import AuthorizationContext
 from chassis.auth.tables import principals
 from chassis.db.database import Database
-from control.approvals.policies.model import DECIDING_ROLES, Effect, RiskClass
-from control.identity import organization_repository
-from control.identity.organization_repository import StoredOrganization
+from control.approvals.policies.rules import DECIDING_ROLES, Effect, RiskClass
+from control.identity.organizations import organization_store
+from control.identity.organizations.organization_store import StoredOrganization
 from control.notify.channels.tables import notification_channels
 from control.notify.deliveries.outbox import DeliveryResult, EnqueueResult
 from proto.identity import ROLE_SCOPES, PrincipalKind, Role, Scope
@@ -133,11 +133,9 @@ async def new_member(
     database: Database, tenant: Tenant, role: Role = Role.MEMBER, scopes: frozenset[Scope] | None = None
 ) -> Member:
     async with database.write() as connection:
-        made = await organization_repository.create_principal(connection, PrincipalKind.USER, role.title())
-        await organization_repository.add_membership(connection, tenant.organization.id, made.id, role)
-        token = await organization_repository.create_token(
-            connection, tenant.organization.id, made.id, "t", scopes=scopes
-        )
+        made = await organization_store.create_principal(connection, PrincipalKind.USER, role.title())
+        await organization_store.add_membership(connection, tenant.organization.id, made.id, role)
+        token = await organization_store.create_token(connection, tenant.organization.id, made.id, "t", scopes=scopes)
     return Member(made.id, token.secret)
 
 
@@ -146,9 +144,9 @@ async def new_machine(
 ) -> Member:
     """An agent or service with a token that acts for nobody."""
     async with database.write() as connection:
-        made = await organization_repository.create_principal(connection, kind, "Bot", owner_id)
-        await organization_repository.add_membership(connection, tenant.organization.id, made.id, role)
-        token = await organization_repository.create_token(connection, tenant.organization.id, made.id, "t")
+        made = await organization_store.create_principal(connection, kind, "Bot", owner_id)
+        await organization_store.add_membership(connection, tenant.organization.id, made.id, role)
+        token = await organization_store.create_token(connection, tenant.organization.id, made.id, "t")
     return Member(made.id, token.secret)
 
 
@@ -160,19 +158,19 @@ async def hand_over(office: Office, machine: Member, owner: Member) -> None:
 
 async def set_role(office: Office, member: Member, role: Role) -> None:
     async with office.checks.database.write() as connection:
-        await organization_repository.set_role(connection, office.acme.organization.id, member.id, role)
+        await organization_store.set_role(connection, office.acme.organization.id, member.id, role)
 
 
 async def remove(office: Office, member: Member) -> None:
     """They leave the organization."""
     async with office.checks.database.write() as connection:
-        await organization_repository.remove_membership(connection, office.acme.organization.id, member.id)
+        await organization_store.remove_membership(connection, office.acme.organization.id, member.id)
 
 
 async def narrow_token(office: Office, holder: Member, *scopes: Scope) -> Member:
     """The same member with another token, which has these scopes alone."""
     async with office.checks.database.write() as connection:
-        made = await organization_repository.create_token(
+        made = await organization_store.create_token(
             connection, office.acme.organization.id, holder.id, "narrow", scopes=frozenset(scopes)
         )
     return Member(holder.id, made.secret)

@@ -31,20 +31,21 @@ from chassis.auth.model import AuthorizationContext
 from chassis.auth.tables import memberships, principals
 from chassis.db.database import Database
 from chassis.errors import ApiError, NotFound
-from control.approvals import repository, vote_rules, voting
-from control.approvals.expiry import ExpiryTask
+from control.approvals import store, voting
+from control.approvals.bodies import NewRequest
 from control.approvals.model import RequestRecord, Status
 from control.approvals.notifications import LinkBuilder
-from control.approvals.policies import repository as policies
-from control.approvals.policies.model import DECIDING_ROLES
-from control.approvals.schemas import NewRequest
-from control.approvals.submission import Submission, submit
+from control.approvals.policies import store as policies
+from control.approvals.policies.rules import DECIDING_ROLES
+from control.approvals.submission import submit
 from control.approvals.tables import approval_requests, approval_votes
+from control.approvals.task import ExpiryTask
 from control.approvals.voting import VoteRequest
 from control.audit.record import Actor, record
 from control.audit.tables import audit_events
 from control.audit.verify import verify_stored
-from control.identity import organization_repository
+from control.identity.organizations import organization_store
+from control.routing.arguments import Transaction
 from proto.identity import PrincipalKind, Role
 from tests.control.approvals.office import POLICY, context
 from tests.selection import scaled
@@ -172,7 +173,7 @@ class Machine(RuleBasedStateMachine):
     async def _begin(self) -> None:
         async with self.database.write() as connection:
             slug = f"org-{next(self.numbers)}"
-            self.org = await organization_repository.create_organization(connection, slug, slug)
+            self.org = await organization_store.create_organization(connection, slug, slug)
             await record(connection, Actor(self.org.id), "organization.create", self.org.id, {}, "r")
             self.everyone = [await self._new(connection, None) for _ in range(4)]
             self.everyone += [await self._new(connection, self.everyone[n]) for n in (0, 0, 1)]
@@ -182,10 +183,8 @@ class Machine(RuleBasedStateMachine):
 
     async def _new(self, connection: Any, owner: Person | None) -> Person:
         kind = PrincipalKind.USER if owner is None else PrincipalKind.AGENT
-        made = await organization_repository.create_principal(
-            connection, kind, "x", None if owner is None else owner.id
-        )
-        await organization_repository.add_membership(connection, self.org.id, made.id, Role.MEMBER)
+        made = await organization_store.create_principal(connection, kind, "x", None if owner is None else owner.id)
+        await organization_store.add_membership(connection, self.org.id, made.id, Role.MEMBER)
         return Person(made.id, kind, owner)
 
     def _policy(self) -> dict[str, Any]:
@@ -216,12 +215,12 @@ class Machine(RuleBasedStateMachine):
     async def _upset(self, database: Database, person: Person, change: Any) -> None:
         async with database.write() as connection:
             if change == "disable":
-                await organization_repository.disable_principal(connection, person.id)
+                await organization_store.disable_principal(connection, person.id)
                 return
             where = (memberships.c.org_id == self.org.id) & (memberships.c.principal_id == person.id)
             await connection.execute(delete(memberships).where(where))
             if change is not None:
-                await organization_repository.add_membership(connection, self.org.id, person.id, change)
+                await organization_store.add_membership(connection, self.org.id, person.id, change)
 
     @rule(agent=st.integers(4, 7), owner=st.integers(0, 3), then=st.lists(st.booleans(), max_size=3), ballots=BALLOTS)
     def hand_over(self, agent: int, owner: int, then: list[bool], ballots: list[tuple[int, bool, bool]]) -> None:
@@ -298,7 +297,7 @@ class Machine(RuleBasedStateMachine):
         try:
             async with self.database.write() as connection:
                 answered = await submit(
-                    connection, Submission(self.reach(by, behalf), body, LinkBuilder().for_org("acme"), "r", self.now)
+                    Transaction(connection, self.reach(by, behalf), "r"), body, LinkBuilder().for_org("acme"), self.now
                 )
         except ApiError as error:
             return error
@@ -343,7 +342,7 @@ class Machine(RuleBasedStateMachine):
         return None if withdraws or (asked.may(voter, behalf) and not own) else 403
 
     def apply(
-        self, asked: Asked, voter: Person, behalf: Person | None, outcome: voting.VoteOutcome, *, approves: bool
+        self, asked: Asked, voter: Person, behalf: Person | None, outcome: voting.CastVote, *, approves: bool
     ) -> None:
         if asked.ended is not None:
             assert (outcome.idempotent, outcome.decided) == (True, False)
@@ -372,7 +371,7 @@ class Machine(RuleBasedStateMachine):
     ) -> Any:
         ballot = VoteRequest(self.reach(voter, behalf), asked.id, "because", "r", self.now)
         outcome, foretold = await self._vote_and_foretell(database, ballot, approves=approves)
-        if isinstance(outcome, voting.VoteOutcome):
+        if isinstance(outcome, voting.CastVote):
             assert outcome.idempotent == (foretold is not None)
         elif not isinstance(outcome, NotFound):
             assert outcome.message == foretold
@@ -380,16 +379,16 @@ class Machine(RuleBasedStateMachine):
 
     async def _vote_and_foretell(
         self, database: Database, ballot: VoteRequest, *, approves: bool
-    ) -> tuple[voting.VoteOutcome | ApiError, str | None]:
+    ) -> tuple[voting.CastVote | ApiError, str | None]:
         """The outcome, and what the rules say of the vote before it is cast."""
         vote, explain = (
-            (voting.approve, vote_rules.explain_approval) if approves else (voting.reject, vote_rules.explain_rejection)
+            (voting.approve, voting.explain_approval) if approves else (voting.reject, voting.explain_rejection)
         )
         foretold = None
         try:
             async with database.write() as connection:
-                request = await repository.get(connection, self.org.id, ballot.request_id)
-                (case,) = await vote_rules.load_cases(connection, ballot.caller, [request])
+                request = await store.get(connection, self.org.id, ballot.request_id)
+                (case,) = await voting.load_cases(connection, ballot.caller, [request])
                 foretold = explain(case, self.now)
                 return await vote(connection, ballot), foretold
         except ApiError as error:
@@ -412,7 +411,7 @@ class Machine(RuleBasedStateMachine):
         outcomes = self.run(self._at_once(asked, votes, upset, meanwhile))
         if upset is not None:
             self.learn_of_upset(self.everyone[upset[0]], upset[1])
-        decided = [one for one in outcomes if isinstance(one, voting.VoteOutcome) and one.decided]
+        decided = [one for one in outcomes if isinstance(one, voting.CastVote) and one.decided]
         assert len(decided) <= (1 if was_open else 0)
         had_ended = asked.ended is not None
         self.run(self._learn(asked, before))
@@ -439,7 +438,7 @@ class Machine(RuleBasedStateMachine):
         """Votes and end as the store has them. Rights count that were there before, or are there now."""
         now = [one.rights for one in self.everyone]
         async with self.database.read() as connection:
-            request = await repository.get(connection, self.org.id, asked.id)
+            request = await store.get(connection, self.org.id, asked.id)
             rows = await connection.execute(select(approval_votes).where(approval_votes.c.request_id == asked.id))
             found = {row.principal_id: row for row in rows}
         known = {one.id: one for one in self.everyone}
@@ -491,7 +490,7 @@ class Machine(RuleBasedStateMachine):
             ended = sorted((await connection.execute(ends)).scalars())
             assert ended == sorted(one.id for one in self.asked if one.ended is not None), "one transition each"
             for asked in self.asked:
-                self._compare(asked, await repository.get(connection, self.org.id, asked.id))
+                self._compare(asked, await store.get(connection, self.org.id, asked.id))
 
     def _compare(self, asked: Asked, request: RequestRecord) -> None:
         waits = Status.PENDING if asked.expires > self.now else Status.EXPIRED

@@ -8,8 +8,8 @@ import pytest
 
 from chassis.auth.tables import delegations
 from chassis.db.database import format_time
-from control.approvals import repository, view_schemas
-from control.identity import organization_repository
+from control.approvals import store, views
+from control.identity.organizations import organization_store
 from proto.identity import PrincipalKind, Role, Scope
 from tests.control.approvals.office import REQUESTS, Member, Office, remove, set_role
 from tests.control.plans import Plans
@@ -89,7 +89,7 @@ async def acting(office: Office, agent: Member, owner: Member) -> Member:
     """The agent with a token that acts for its owner."""
     async with office.checks.database.write() as connection:
         org_id = office.acme.organization.id
-        made = await organization_repository.create_token(connection, org_id, agent.id, "for")
+        made = await organization_store.create_token(connection, org_id, agent.id, "for")
         row = {"token_id": made.id, "org_id": org_id, "subject_id": owner.id, "chain": [agent.id]}
         await connection.execute(delegations.insert().values(row | {"created_at": office.now()}))
     return Member(agent.id, made.secret)
@@ -210,7 +210,7 @@ async def test_agents_are_named_with_those_they_act_for(office: Office) -> None:
 
 
 async def test_the_latest_votes_are_listed(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(view_schemas, "MAX_LISTED_VOTES", 2)
+    monkeypatch.setattr(views, "MAX_LISTED_VOTES", 2)
     await office.policy(minApprovers=4)
     asked, voters = await office.ask(), [await office.member() for _ in range(3)]
     for voter in voters:
@@ -246,7 +246,7 @@ async def test_the_inbox_begins_with_what_expires_first(office: Office) -> None:
     office.clock.seconds += 120
     now = office.now()
     async with office.checks.database.write() as connection:
-        assert await repository.mark_expired(connection, asked[3]["id"], now)
+        assert await store.mark_expired(connection, asked[3]["id"], now)
     ended = {0: "REJECTED", 6: "APPROVED", 10: "APPROVED", 3: "EXPIRED", 5: "EXPIRED"}
     pending = sorted(set(range(12)) - ended.keys(), key=lambda n: (asked[n]["expiresAt"], asked[n]["id"]))
     last = [(asked[n]["id"], ended[n]) for n in sorted(ended, reverse=True)]

@@ -9,7 +9,7 @@ import pytest
 from chassis.auth.bearer import LIMITS
 from chassis.auth.tables import access_tokens
 from chassis.db.database import format_time
-from control.identity import organization_repository
+from control.identity.organizations import organization_store
 from proto.identity import PrincipalKind, Role, Scope
 from tests.control.approvals.office import ASKED, REQUESTS, Member, Office, hand_over, narrow_token, remove, set_role
 
@@ -314,7 +314,7 @@ async def test_requests_of_a_departed_requester_cannot_be_approved(office: Offic
     voter, (disabled, departed) = await office.member(), [await office.member() for _ in range(2)]
     requests = [await office.ask(by) for one in (disabled, departed) for by in (one, await office.machine(one))]
     async with office.checks.database.write() as connection:
-        await organization_repository.disable_principal(connection, disabled.id)
+        await organization_store.disable_principal(connection, disabled.id)
     await remove(office, departed)
     for asked in requests:
         status, answer = await office.vote("approve", asked, voter)
@@ -322,7 +322,7 @@ async def test_requests_of_a_departed_requester_cannot_be_approved(office: Offic
     assert (await office.vote("reject", requests[0], voter))[0] == 200
     async with office.checks.database.write() as connection:  # who comes back in time finds what he asked for
         org_id = office.acme.organization.id
-        await organization_repository.add_membership(connection, org_id, departed.id, Role.MEMBER)
+        await organization_store.add_membership(connection, org_id, departed.id, Role.MEMBER)
     for asked in requests[2:]:
         assert (await office.vote("approve", asked, voter))[0] == 200
 
@@ -337,7 +337,7 @@ async def test_a_right_that_is_lost_is_lost_in_the_transaction_of_the_vote(offic
     await remove(office, gone)
     await set_role(office, demoted, Role.VIEWER)
     async with office.checks.database.write() as connection:
-        await organization_repository.disable_principal(connection, disabled.id)
+        await organization_store.disable_principal(connection, disabled.id)
     assert LIMITS.fresh_s > 1, "they are remembered"
     for voter, expected in ((gone, 404), (demoted, 403), (disabled, 401), (agent, 404)):
         assert [(await office.vote(verb, asked, voter))[0] for verb in ("approve", "reject")] == [expected] * 2

@@ -14,11 +14,12 @@ from aiohttp import ClientPayloadError
 from sqlalchemy import exc
 
 from chassis.db.database import Database, DatabaseUnavailable
-from control.audit import repository
+from control.audit import store
 from control.audit.record import Actor, record
-from control.audit.repository import Wanted
+from control.audit.store import EventFilter
 from control.audit.tables import audit_events, audit_heads
 from control.audit.verify import iter_chains, verify_export, verify_stored
+from control.http.time_input import TimeRange
 from proto.identity import PrincipalKind
 from tests.chassis.auth.tenants import new_tenant
 from tests.control.approvals.office import ASKED, AUDIT, REQUESTS, Office
@@ -144,7 +145,7 @@ async def test_invalid_query_is_400(office: Office) -> None:
 
 
 async def test_export_is_the_complete_and_valid_chain(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repository, "CHUNK_SIZE", 4)
+    monkeypatch.setattr(store, "CHUNK_SIZE", 4)
     assert await exported_lines(office) == []
     await office.policy(name='Ünïcödé 🦊 " \\ / %')
     await fill(office, 10, principal_id="prn_1", kind=PrincipalKind.SERVICE, on_behalf_of="prn_2", act_chain=("prn_1",))
@@ -165,8 +166,8 @@ async def test_export_is_the_complete_and_valid_chain(office: Office, monkeypatc
 
 async def test_interrupted_export_is_detectable(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     await fill(office, 5)
-    monkeypatch.setattr(repository, "CHUNK_SIZE", 2)
-    chunk, calls = repository._read_chunk, 0
+    monkeypatch.setattr(store, "CHUNK_SIZE", 2)
+    chunk, calls = store._read_chunk, 0
 
     async def failing(*arguments: Any) -> Any:
         nonlocal calls
@@ -175,7 +176,7 @@ async def test_interrupted_export_is_detectable(office: Office, monkeypatch: pyt
             raise DatabaseUnavailable
         return await chunk(*arguments)
 
-    monkeypatch.setattr(repository, "_read_chunk", failing)
+    monkeypatch.setattr(store, "_read_chunk", failing)
     with pytest.raises(ClientPayloadError):
         await exported_lines(office)
     calls = 1
@@ -399,13 +400,13 @@ async def test_time_window_is_contiguous_despite_clock_skew(office: Office, monk
         assert not lines or verify_export(lines, {}).first_break is None
 
 
-WANTED: list[tuple[Wanted, str]] = [
-    (Wanted(), "sqlite_autoindex_audit_events_1"),
-    (Wanted(action="test.it"), "ix_audit_events_org_id_action_seq"),
-    (Wanted(action="test."), "ix_audit_events_org_id_action_seq"),
-    (Wanted(object_id="x"), "ix_audit_events_org_id_object_id_seq"),
-    (Wanted(actor_id="x"), "ix_audit_events_org_id_actor_id_seq"),
-    (Wanted(since=datetime(2026, 1, 1, tzinfo=UTC)), "sqlite_autoindex_audit_events_1"),
+WANTED: list[tuple[EventFilter, TimeRange, str]] = [
+    (EventFilter(), TimeRange(), "sqlite_autoindex_audit_events_1"),
+    (EventFilter(action="test.it"), TimeRange(), "ix_audit_events_org_id_action_seq"),
+    (EventFilter(action="test."), TimeRange(), "ix_audit_events_org_id_action_seq"),
+    (EventFilter(object_id="x"), TimeRange(), "ix_audit_events_org_id_object_id_seq"),
+    (EventFilter(actor_principal_id="x"), TimeRange(), "ix_audit_events_org_id_actor_id_seq"),
+    (EventFilter(), TimeRange(since=datetime(2026, 1, 1, tzinfo=UTC)), "sqlite_autoindex_audit_events_1"),
 ]
 
 
@@ -415,10 +416,10 @@ async def test_lists_use_an_index(sqlite: Database) -> None:
     async with sqlite.write() as connection:
         for action in ("test.it", "test.other", "tests.it"):
             await record(connection, Actor(acme.id), action, "x", {}, "r")
-    for wanted, index in WANTED:
+    for filters, window, index in WANTED:
         with Plans(sqlite, "audit_events") as plans:
             async with sqlite.read() as connection:
-                await repository.list_events(connection, acme.id, wanted, None, 10)
+                await store.list_events(connection, acme.id, filters, window, None, 10)
         assert plans.seen[-1].startswith(index), plans.seen
         assert not [one for one in plans.seen if one.startswith("SCAN") or "B-TREE" in one], plans.seen
 

@@ -24,8 +24,8 @@ from urllib.parse import quote, unquote, urlsplit
 import boto3  # type: ignore[import-untyped]
 from lxml import etree
 
-from control.export.config import BlobProvider, BlobstoreConfig
-from control.export.stores.azure import VERSION
+from control.export.destinations.azure import VERSION
+from control.export.model import BlobProvider, BlobstoreConfig
 from tests.e2e.product import Answer, call, eventually
 from tests.ports import free_port
 

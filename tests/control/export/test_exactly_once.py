@@ -20,21 +20,18 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from chassis.db.database import Database
 from control.export import exporter as exporting
-from control.export import parquet, repository, run_repository
-from control.export import scheduler as scheduling
-from control.export.config import BlobstoreConfig
-from control.export.destination import Destination
-from control.export.exporter import Exporter, SinkDisabled
-from control.export.metrics import WarehouseMetrics
-from control.export.model import RunStatus, Sink, SinkKind, Stream
-from control.export.repository import LeaseHeld
-from control.export.scheduler import WarehouseScheduler
-from control.export.stores.opening import open_store
-from control.export.stores.store import ObjectStore, ObjectStoreError, StoredObject
+from control.export import run_store, store
+from control.export import task as scheduling
+from control.export.destination import Destination, open_store
+from control.export.destinations.interfaces import DestinationError, ObjectStore, StoredObject
+from control.export.exporter import Exporter, SinkDisabled, WarehouseMetrics
+from control.export.model import BlobstoreConfig, RunStatus, Sink, SinkKind, Stream
+from control.export.store import LeaseHeld
 from control.export.streams import arrow
 from control.export.streams.reader import Batch, Scope, from_micros
 from control.export.streams.schemas import SCHEMAS
 from control.export.tables import warehouse_sinks
+from control.export.task import WarehouseScheduler
 from control.outbound.egress import EgressError, HttpReply
 from control.secrets.secret_box import KeyFile, SecretBox
 from tests.chassis.auth.tenants import new_tenant
@@ -146,13 +143,13 @@ class _Store:
         world.on_put()
         self._process.step()
         if world.chance.random() < world.faults:
-            raise ObjectStoreError("The store is busy.")
+            raise DestinationError("The store is busy.")
         existing = world.objects.get(key)
         if existing is None:
             world.objects[key] = row_digest, body
         self._process.step()
         if world.chance.random() < world.faults:
-            raise ObjectStoreError("The store was not reached.")  # after it has written
+            raise DestinationError("The store was not reached.")  # after it has written
         return None if existing is None else StoredObject(existing[0], len(existing[1]))
 
 
@@ -241,7 +238,7 @@ async def new_sink(world: World, slug: str = "acme") -> Sink:
 
 async def sink_of(world: World, org_id: str, owner_id: str | None) -> Sink:
     async with world.database.write() as connection:
-        return await repository.create(
+        return await store.create(
             connection,
             world.secret_box,
             org_id=org_id,
@@ -278,9 +275,9 @@ async def test_kills_and_faults_between_any_two_steps(
         try:
             await world.exporter(kill_at=chance.randrange(1, 30)).export(sink.org_id, sink.id, 5)
         except Killed:
-            world.now += repository.LEASE
+            world.now += store.LEASE
     world.faults = 0.0
-    world.now += repository.LEASE
+    world.now += store.LEASE
     for _ in range(100):
         _, (ended,) = await world.exporter().export(sink.org_id, sink.id, 100)
         assert ended.run.status is RunStatus.SUCCEEDED, ended.run.error
@@ -291,8 +288,8 @@ async def test_kills_and_faults_between_any_two_steps(
     missing = {str(number) for number in range(1, last + 1)} - set(exported)
     assert missing <= {str(number) for number in erased}
     async with world.database.read() as connection:
-        (checkpoint,) = (await run_repository.list_checkpoints(connection, sink.id)).values()
-        runs = await run_repository.list_runs(connection, sink.id, 1_000)
+        (checkpoint,) = (await run_store.list_checkpoints(connection, sink.id)).values()
+        runs = await run_store.list_runs(connection, sink.id, 1_000)
     assert checkpoint.rows_exported == len(exported)
     assert checkpoint.intent is None
     assert sum(run.rows for run in runs) == len(exported)
@@ -316,7 +313,7 @@ async def test_an_exporter_that_was_overtaken_changes_nothing(world: World) -> N
     await gate.reached.wait()
     with pytest.raises(LeaseHeld):
         await world.exporter().export(sink.org_id, sink.id, 1)
-    world.now += repository.LEASE
+    world.now += store.LEASE
     world.source.rows[3] = "{}"
     await world.exporter().export(sink.org_id, sink.id, 10)
     gate.opened.set()
@@ -341,10 +338,10 @@ async def test_a_late_put_without_a_condition_replaces_a_batch_by_itself(world: 
             return await super().put(url, body, headers, account=account)
 
     config = structs.replace(COMPLETE, endpoint="https://s3.example.org", path_style=True, conditional_puts=False)
-    store = open_store(config, Pausing(Process(world)), "org")  # type: ignore[arg-type]
-    slow = asyncio.create_task(world.exporter(put=store).export(sink.org_id, sink.id, 1))
+    paused_store = open_store(config, Pausing(Process(world)), "org")  # type: ignore[arg-type]
+    slow = asyncio.create_task(world.exporter(put=paused_store).export(sink.org_id, sink.id, 1))
     await gate.reached.wait()
-    world.now += repository.LEASE
+    world.now += store.LEASE
     if erased:
         del world.source.rows[2]
     world.source.rows[3] = "{}"
@@ -374,7 +371,7 @@ async def test_a_batch_of_which_rows_are_erased_meanwhile_is_one_object(world: W
         with pytest.raises(Killed):
             await world.exporter(put=put).export(sink.org_id, sink.id, 1)
         world.source.rows.pop(2, None)
-        world.now += repository.LEASE
+        world.now += store.LEASE
     world.source.rows = {3: "{}"}
     _, (ended,) = await world.exporter().export(sink.org_id, sink.id, 1)
     assert (ended.run.status, ended.run.rows) == (RunStatus.SUCCEEDED, 1)
@@ -389,7 +386,7 @@ async def test_a_store_that_is_away_for_hours_after_it_has_written_stops_nothing
     class Lost:
         async def put_new(self, key: str, body: bytes, row_digest: str) -> StoredObject | None:
             world.objects.setdefault(key, (row_digest, body))
-            raise ObjectStoreError("The store was not reached.")
+            raise DestinationError("The store was not reached.")
 
     for number in range(24):
         world.source.rows = {1: "{}", 2: f"[{number}]"}
@@ -448,7 +445,7 @@ async def test_a_sink_that_cannot_be_read_delays_no_other(world: World) -> None:
     await scheduler.run_due()
     assert {key.split("/")[0] for key in world.objects} == {well.id}
     async with world.database.read() as connection:
-        assert await repository.find_due(connection, world.now, timedelta(minutes=15)) is None
+        assert await store.find_due(connection, world.now, timedelta(minutes=15)) is None
 
 
 async def test_two_sinks_share_a_bucket_and_a_foreign_object_stops_one(world: World) -> None:
@@ -462,7 +459,7 @@ async def test_two_sinks_share_a_bucket_and_a_foreign_object_stops_one(world: Wo
     world.source.rows[2] = "{}"
     key = next(key for key in world.objects if key.startswith(one.id))
     taken = key.replace("start__000001", "000001__000002")
-    world.objects[taken] = "another", parquet.write(arrow.new_table(SCHEMAS[STREAM], []))
+    world.objects[taken] = "another", arrow.write(arrow.new_table(SCHEMAS[STREAM], []))
     _, (ended,) = await world.exporter().export(one.org_id, one.id, 1)
     assert ended.run.status is RunStatus.FAILED
     assert "another object" in str(ended.run.error)
@@ -479,7 +476,7 @@ async def test_a_sink_that_is_deleted_or_disabled_stops(world: World) -> None:
     class Deleting:
         async def put_new(self, key: str, body: bytes, row_digest: str) -> StoredObject | None:
             async with world.database.write() as connection:
-                await repository.delete(connection, sink.id)
+                await store.delete(connection, sink.id)
             return await _Store(Process(world)).put_new(key, body, row_digest)
 
     _, (ended,) = await world.exporter(put=Deleting()).export(sink.org_id, sink.id, 1)
@@ -488,11 +485,11 @@ async def test_a_sink_that_is_deleted_or_disabled_stops(world: World) -> None:
         await world.exporter().export(sink.org_id, sink.id, 1)
     other = await sink_of(world, sink.org_id, sink.created_by)
     async with world.database.write() as connection:
-        await repository.change(connection, other, name=None, enabled=False, streams=None, now=world.now)
+        await store.change(connection, other, name=None, enabled=False, streams=None, now=world.now)
     with pytest.raises(SinkDisabled):
         await world.exporter().export(other.org_id, other.id, 1)
     async with world.database.read() as connection:
-        assert await repository.find_due(connection, world.now + timedelta(days=1), timedelta(days=2)) is None
+        assert await store.find_due(connection, world.now + timedelta(days=1), timedelta(days=2)) is None
 
 
 async def test_a_clock_that_is_set_back_holds_up_nothing_and_doubles_nothing(world: World) -> None:
@@ -529,9 +526,9 @@ async def test_a_sink_that_is_paused_for_a_day_continues_where_it_was(world: Wor
 
     async def enable(*, enabled: bool) -> None:
         async with world.database.write() as connection:
-            found = await repository.find(connection, world.secret_box, sink.org_id, sink.id)
+            found = await store.find(connection, world.secret_box, sink.org_id, sink.id)
             assert found is not None
-            await repository.change(connection, found, name=None, enabled=enabled, streams=None, now=world.now)
+            await store.change(connection, found, name=None, enabled=enabled, streams=None, now=world.now)
 
     world.source.rows = dict.fromkeys(range(1, 8), "{}")
     await scheduler.run_due()

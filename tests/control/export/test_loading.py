@@ -18,13 +18,12 @@ from joserfc import jwt
 from joserfc.jwk import RSAKey
 from msgspec import structs
 
-from control.export.config import BigQueryConfig, BlobstoreConfig, SnowflakeConfig
-from control.export.loading import bigquery, snowflake
-from control.export.loading.bigquery import BigQuery
-from control.export.loading.loader import ExportedFile, LoadError
-from control.export.loading.snowflake import Snowflake
-from control.export.streams.schema import Column, ColumnType
-from control.export.streams.schemas import INGEST_OUTCOMES
+from control.export.destinations import bigquery, snowflake
+from control.export.destinations.bigquery import BigQuery
+from control.export.destinations.interfaces import DestinationError, ExportedFile
+from control.export.destinations.snowflake import Snowflake
+from control.export.model import BigQueryConfig, BlobstoreConfig, SnowflakeConfig
+from control.export.streams.schemas import INGEST_OUTCOMES, Column, ColumnType
 from control.outbound.egress import Egress
 from control.outbound.egress_policy import EgressPolicy
 from tests.control.outbound.going_out import opened
@@ -131,7 +130,7 @@ async def test_snowflake_copies_each_file_once() -> None:
         loader = Snowflake(snowflake_config(url), egress, "org", "acme/")
         assert await loader.load(file(1)) == TABLE
         fake.lost = 2  # the client repeats a request by itself only if it changes nothing
-        with pytest.raises(LoadError) as failure:
+        with pytest.raises(DestinationError) as failure:
             await loader.load(file(2))
         assert not failure.value.permanent
         fake.lost = 0
@@ -174,7 +173,7 @@ async def test_what_snowflake_refuses() -> None:
         await _fails(Snowflake(snowflake_config(url), egress, "org", ""), "code 002003", permanent=True)
         fake.code = "'; DROP"
         await _fails(Snowflake(snowflake_config(url), egress, "org", ""), "refused the statement:", permanent=True)
-        with pytest.raises(LoadError, match="privateKey"):
+        with pytest.raises(DestinationError, match="privateKey"):
             Snowflake(snowflake_config(url, "no key"), egress, "org", "")
 
 
@@ -287,7 +286,7 @@ async def test_what_bigquery_refuses() -> None:
             await _fails(loader, words, permanent)
         fake.jobs = _EveryJob()
         await _fails(loader, "does not take it again", permanent=True)
-        with pytest.raises(LoadError, match="credentialsJson"):
+        with pytest.raises(DestinationError, match="credentialsJson"):
             BigQuery(bigquery_config(url, "no key"), egress, "org")
 
 
@@ -299,7 +298,7 @@ async def test_an_endpoint_is_no_format() -> None:
 
 
 async def _fails(loader: Any, words: str, permanent: bool, number: int = 1) -> None:
-    with pytest.raises(LoadError) as failure:
+    with pytest.raises(DestinationError) as failure:
         await loader.load(file(number))
     assert words in failure.value.detail
     assert failure.value.permanent is permanent
@@ -309,9 +308,9 @@ async def _fails(loader: Any, words: str, permanent: bool, number: int = 1) -> N
 def test_endpoints_are_urls_of_servers_and_nothing_else() -> None:
     """Nothing in one is a format: of a width it would take as much memory as it says."""
     for endpoint in ("nothing", "https://[::1", "https://h:99999", "https://u:p@h", "https://h/?a=b", "ftp://h"):
-        with pytest.raises(LoadError, match=r"config\.endpoint is not a URL of a server\."):
+        with pytest.raises(DestinationError, match=r"config\.endpoint is not a URL of a server\."):
             Snowflake(snowflake_config(endpoint), Egress(EgressPolicy()), "org", "")
-        with pytest.raises(LoadError, match=r"config\.endpoint is not a URL of a server\."):
+        with pytest.raises(DestinationError, match=r"config\.endpoint is not a URL of a server\."):
             BigQuery(bigquery_config(endpoint), Egress(EgressPolicy()), "org")
 
 

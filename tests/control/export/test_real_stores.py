@@ -13,13 +13,11 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from msgspec import structs
 
-from control.export.config import BlobProvider, BlobstoreConfig, SnowflakeConfig
-from control.export.destination import Destination
-from control.export.loading.snowflake import Snowflake
-from control.export.model import RunStatus, Sink
-from control.export.repository import LEASE
-from control.export.stores.opening import open_store
-from control.export.stores.store import ObjectStore, ObjectStoreError, StoredObject
+from control.export.destination import Destination, open_store
+from control.export.destinations.interfaces import DestinationError, ObjectStore, StoredObject
+from control.export.destinations.snowflake import Snowflake
+from control.export.model import BlobProvider, BlobstoreConfig, RunStatus, Sink, SnowflakeConfig
+from control.export.store import LEASE
 from tests.control.export.real_stores import RealStore, azurite, fakesnow, gcs, minio
 from tests.control.export.test_exactly_once import Killed, World, new_sink
 from tests.control.export.test_exactly_once import world as world  # noqa: PLC0414 (a fixture)
@@ -60,7 +58,7 @@ async def test_a_store_is_read_back_where_it_takes_no_condition(tmp_path: Path) 
                 ({"region": "eu-west-9"}, "region"),
             ):
                 wrong = structs.replace(real_store.config, conditional_puts=False, **change)
-                with pytest.raises(ObjectStoreError, match=words):
+                with pytest.raises(DestinationError, match=words):
                     await open_store(wrong, egress, "org").put_new(KEY, b"x", "d")
         assert real_store.read_all() == {KEY: b"first"}
 
@@ -69,12 +67,12 @@ async def test_what_is_wrong_is_said(real_store: RealStore) -> None:
     config = real_store.config
     nowhere = {"container": "nowhere"} if config.provider is BlobProvider.AZURE else {"bucket": "nowhere"}
     async with opened() as egress:
-        with pytest.raises(ObjectStoreError, match=r"The bucket or container does not exist\."):
+        with pytest.raises(DestinationError, match=r"The bucket or container does not exist\."):
             await open_store(structs.replace(config, **nowhere), egress, "org").put_new(KEY, b"x", "d")
         if config.provider is BlobProvider.GCS:
             return  # the stand-in looks at no signature
         wrong = structs.replace(config, secret_access_key=WRONG, account_key=WRONG)
-        with pytest.raises(ObjectStoreError, match="The signature does not match"):
+        with pytest.raises(DestinationError, match="The signature does not match"):
             await open_store(wrong, egress, "org").put_new(KEY, b"x", "d")
     assert real_store.read_all() == {}
 

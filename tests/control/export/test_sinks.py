@@ -1,12 +1,17 @@
-"""Sinks by their interface: what is refused, and what makes a sink not configured."""
+"""Sinks by their interface: what is refused, and what makes a sink not configured.
+
+What a config may be.
+"""
 
 import asyncio
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
-from control.export import repository
+from control.export import store
+from control.export.model import BlobstoreConfig, SnowflakeConfig
 from tests.control.conftest import Control
 
 SINKS = "/orgs/acme/warehouse/sinks"
@@ -79,7 +84,7 @@ async def test_exports_of_a_sink_wait_for_each_other(control: Control) -> None:
 
 
 async def test_an_organization_has_a_maximum_of_sinks(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repository, "MAX_SINKS", 3)
+    monkeypatch.setattr(store, "MAX_SINKS", 3)
     sink, *_ = [await created(control, "BLOBSTORE", {}) for _ in range(3)]
     body = {"name": "Lake", "kind": "BLOBSTORE"}
     status, answer, _ = await control.call("POST", SINKS, body)
@@ -100,3 +105,28 @@ async def test_a_config_is_never_shown(control: Control) -> None:
     ]
     assert [status for status, *_ in answers] == [400, 200, 200, 200, 200]
     assert "seeded" not in json.dumps([body for _, body, _ in answers])
+
+
+def test_prefixes_that_paths_keep() -> None:
+    for prefix in ("", "a", "a/b/", "/a", "a..b/.c/d.", "..."):
+        assert msgspec.convert({"prefix": prefix}, BlobstoreConfig).prefix == prefix
+
+
+def test_prefixes_that_paths_do_not_keep() -> None:
+    for prefix in (".", "..", "../a", "a/..", "a/./b", "a//b", "a\n", "a b", "a?b", "ä", "a" * 513):
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.convert({"prefix": prefix}, BlobstoreConfig)
+
+
+def test_names_that_would_change_a_url() -> None:
+    for value in ("", "a/b", "a?b", "a#b", "@a", "a:1", "a\n", "a b", ".a", "a" * 256):
+        for name in ("bucket", "container", "region", "account"):
+            with pytest.raises(msgspec.ValidationError):
+                msgspec.convert({name: value}, BlobstoreConfig)
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.convert({"account": value}, SnowflakeConfig)
+
+
+def test_names_that_change_no_url() -> None:
+    names = {"bucket": "my.bucket-1_x", "region": "eu-central-1", "account": "org-account.x", "container": "c1"}
+    assert msgspec.to_builtins(msgspec.convert(names, BlobstoreConfig)) == names

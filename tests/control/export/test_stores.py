@@ -10,9 +10,9 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from msgspec import structs
 
-from control.export.config import BlobProvider, BlobstoreConfig
-from control.export.stores.opening import open_store
-from control.export.stores.store import ObjectStore, ObjectStoreError, StoredObject
+from control.export.destination import open_store
+from control.export.destinations.interfaces import DestinationError, ObjectStore, StoredObject
+from control.export.model import BlobProvider, BlobstoreConfig
 from control.outbound.egress import Egress
 from tests.control.outbound.going_out import opened
 from tests.e2e.object_store import BUCKET, REGION, object_store
@@ -58,10 +58,10 @@ class Server:
     def store(self, config: BlobstoreConfig) -> ObjectStore:
         return open_store(structs.replace(config, endpoint=self.url), self.egress, "org")
 
-    async def failure(self, config: BlobstoreConfig, handler: Handler | None = None) -> ObjectStoreError:
+    async def failure(self, config: BlobstoreConfig, handler: Handler | None = None) -> DestinationError:
         """Of a put."""
         self.handler = handler or self.handler
-        with pytest.raises(ObjectStoreError) as failure:
+        with pytest.raises(DestinationError) as failure:
             await self.store(config).put_new("k", b"body", "d")
         return failure.value
 
@@ -314,7 +314,7 @@ async def test_an_answer_that_is_lost_is_no_success(server: Server) -> None:
 
 
 async def test_another_put_that_goes_on_is_waited_for(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("control.export.stores.s3._PAUSE_S", 0.0)
+    monkeypatch.setattr("control.export.destinations.s3._PAUSE_S", 0.0)
     answers = [409, 409, 200]
 
     async def handler(_request: web.Request) -> web.StreamResponse:
@@ -328,15 +328,15 @@ async def test_another_put_that_goes_on_is_waited_for(server: Server, monkeypatc
 async def test_names_of_hosts() -> None:
     async with opened() as egress:
         named = structs.replace(S3, path_style=False)
-        with pytest.raises(ObjectStoreError, match="not reached"):  # no notation of the guard is passed
+        with pytest.raises(DestinationError, match="not reached"):  # no notation of the guard is passed
             await open_store(structs.replace(named, endpoint="https://10.0.0.1"), egress, "org").put_new("k", b"", "d")
         for address in ("[::ffff:10.0.0.1]", "[fe80::1]:9000"):
             at = structs.replace(S3, endpoint=f"https://{address}")
-            with pytest.raises(ObjectStoreError, match="The address is not allowed"):
+            with pytest.raises(DestinationError, match="The address is not allowed"):
                 await open_store(at, egress, "org").put_new("k", b"", "d")
         for endpoint in ("ftp://x", "https://x:0", "nothing", "https://user@host", "https://host/?a=b", "http://[::1"):
-            with pytest.raises(ObjectStoreError, match="endpoint"):
+            with pytest.raises(DestinationError, match="endpoint"):
                 open_store(structs.replace(S3, endpoint=endpoint), egress, "org")
         broken = structs.replace(AZURE, account_key="not base64!", endpoint="http://127.0.0.1:1")
-        with pytest.raises(ObjectStoreError, match="base64"):
+        with pytest.raises(DestinationError, match="base64"):
             await open_store(broken, egress, "org").put_new("k", b"", "d")

@@ -8,7 +8,7 @@ import pyotp
 import pytest
 
 from chassis.auth.tables import users
-from control.identity import user_repository
+from control.identity.users import user_store
 from tests.control.conftest import Control
 
 PASSWORD = "correct horse battery"
@@ -72,7 +72,7 @@ async def ada(person: NewPerson) -> Person:
 async def verify(control: Control, user_id: str) -> None:
     """The address of an account, without a mail."""
     async with control.checks.database.write() as connection:
-        await user_repository.verify_email(connection, await user_repository.get_user(connection, user_id))
+        await user_store.verify_email(connection, await user_store.get_user(connection, user_id))
 
 
 async def enrol(person: Person, password: str = PASSWORD) -> tuple[pyotp.TOTP, list[str]]:

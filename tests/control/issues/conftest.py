@@ -11,15 +11,15 @@ import sqlalchemy as sa
 from chassis.clickhouse import QueryLimits
 from chassis.clickhouse.storage_order import Position, StoredRow
 from chassis.db.database import Database
-from chassis.issues.tables import issues
-from control.issues import counting, lifecycle, notifications
-from control.issues.counting import Counted, CountedPage
-from control.issues.details import Details
+from chassis.issues import issues
+from control.issues import lifecycle
+from control.issues.counting import counter, notifications
+from control.issues.counting.counter import Counted, CountedPage
+from control.issues.counting.notifications import IssueUrls
+from control.issues.counting.occurrences import Details, IssueKey, by_issue
 from control.issues.lifecycle import Resolution
-from control.issues.model import IssueRecord
-from control.issues.notifications import IssueUrls
-from control.issues.occurrences import IssueKey, by_issue
-from control.issues.seen_releases import SeenReleases
+from control.issues.releases.store import SeenReleases
+from control.issues.tables import IssueRecord
 from proto.grouping.fingerprint import FINGERPRINT_VERSION
 from tests.chassis.auth.tenants import Tenant, new_tenant
 
@@ -91,7 +91,7 @@ class Ledger:
         known = {} if details is None else dict.fromkeys(found, details)
         page = CountedPage(found, known, others, self.stored_us, quiet)
         async with self.database.write() as connection:
-            counted = await counting.count(connection, page, SeenReleases(), self.now)
+            counted = await counter.count(connection, page, SeenReleases(), self.now)
             await notifications.announce(connection, counted.announced, IssueUrls("https://api.example"))
         return counted
 

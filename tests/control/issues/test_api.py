@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from yarl import URL
 
-from control.issues.details import Details
+from control.issues.counting.occurrences import Details
 from proto.identity import Role
 from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control
@@ -249,7 +249,7 @@ async def test_changes_are_audited_with_what_they_changed(control: Control) -> N
 
 async def test_a_list_says_what_has_no_issue(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (await control.call("GET", ISSUES))[1]["untracked"] is None
-    monkeypatch.setattr("control.issues.counting.MAX_ISSUES", 0)
+    monkeypatch.setattr("control.issues.counting.counter.MAX_ISSUES", 0)
     ledger = Ledger(control.checks.database, control.acme)
     await ledger.occur(1, times=4)
     time = ledger.now.strftime("%Y-%m-%dT%H:%M:%S.000Z")

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from chassis.auth.tables import metadata
 from chassis.db.database import Database, DatabaseUnavailable
-from control.identity import user_repository
+from control.identity.users import user_store
 from control.secrets import keyring_watch
 from control.secrets.keyring_watch import KeyringWatcher
 from control.secrets.secret_box import KeyFile, KeyRingMissing, SecretBox
@@ -21,9 +21,9 @@ def keeper(database: Database, path: Path) -> tuple[KeyFile, KeyringWatcher]:
 
 async def seal_something(database: Database, sealer: SecretBox) -> None:
     async with database.write() as connection:
-        user = await user_repository.create_user(connection, "ada@example.org", "Ada", "hash", home_org_id=None)
+        user = await user_store.create_user(connection, "ada@example.org", "Ada", "hash", home_org_id=None)
         sealed = sealer.encrypt(b"totp", table="users", row=user.id, org="", column="totp_secret")
-        await user_repository.enroll_factor(connection, user.id, sealed)
+        await user_store.enroll_factor(connection, user.id, sealed)
 
 
 async def test_it_is_drawn_once_and_then_read(database: Database, tmp_path: Path) -> None:

@@ -7,8 +7,14 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from control.code.messages import ParsedMessage, merge_of, read_commit, read_proposal
-from control.issues.markup import PLACEHOLDER, strip_code_and_quotes
+from control.code.messages import (
+    PLACEHOLDER,
+    ParsedMessage,
+    merge_of,
+    read_commit,
+    read_proposal,
+    strip_code_and_quotes,
+)
 from control.issues.references import MAX_REFERENCES
 
 _TARGET: Final = re.compile(r"#[1-9][0-9]{0,17}|[0-9a-f]{7,64}")

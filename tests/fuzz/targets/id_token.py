@@ -15,11 +15,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from joserfc.jwk import KeySet, OKPKey
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from control.identity.sso.oidc.exchange import decode_token_response
-from control.identity.sso.oidc.id_token import IdToken, verify_id_token
-from control.identity.sso.oidc.key_set import MAX_KEYS, MAX_RSA_BITS, MIN_RSA_BITS, decode_key_set
-from control.identity.sso.oidc.metadata import decode_metadata
-from control.identity.sso.oidc.userinfo import decode_userinfo
+from control.identity.sso.oidc.code_flow import decode_token_response, decode_userinfo
+from control.identity.sso.oidc.id_token import (
+    MAX_KEYS,
+    MAX_RSA_BITS,
+    MIN_RSA_BITS,
+    IdToken,
+    decode_key_set,
+    verify_id_token,
+)
+from control.identity.sso.oidc.provider import decode_metadata
 from control.identity.sso.refusal import MAX_DETAIL_LENGTH, LoginRefused
 from control.outbound.egress import HttpReply
 from tests.control.identity.sso.oidc_tokens import CLIENT_ID, ISSUER, NONCE, NOW, NOW_S, b64, signature

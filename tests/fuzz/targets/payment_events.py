@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from control.governance.billing.events import MAX_PRICES, MAX_TIME, PaymentEvent, parse_event
-from control.governance.billing.history import MAX_SUBSCRIPTIONS, History, Outcome, add_event, find_outcome
+from control.governance.billing.history import MAX_SUBSCRIPTIONS, CurrentSubscription, History, add_event, find_current
 from control.inbound.webhooks.platform import PayloadError
 from control.plans import MAX_PRICE_LENGTH, Plans
 
@@ -47,7 +47,7 @@ def check_bounds(event: PaymentEvent) -> None:
             assert all(len(price) <= MAX_PRICE_LENGTH for price in state.prices)
 
 
-def outcome_of(events: list[PaymentEvent]) -> Outcome | None:
+def outcome_of(events: list[PaymentEvent]) -> CurrentSubscription | None:
     histories: dict[str, History] = {}
     for event in events:
         if event.change is not None and event.subscription_id is not None:
@@ -55,4 +55,4 @@ def outcome_of(events: list[PaymentEvent]) -> Outcome | None:
             stored = msgspec.json.decode(msgspec.json.encode(histories))
             assert msgspec.convert(stored, dict[str, History]) == histories
     assert len(histories) <= MAX_SUBSCRIPTIONS
-    return find_outcome(histories, PLANS)
+    return find_current(histories, PLANS)

@@ -5,7 +5,7 @@ The parser runs in Node.js, in a process of its own.
 
 from functools import cache
 
-from control.identity.sso import return_path
+from control.identity.sso.login import return_path
 from tests.control.identity.sso.url_standard import UrlStandard
 
 

@@ -15,11 +15,10 @@ from sqlalchemy.dialects import postgresql
 from chassis.auth.tables import metadata
 from chassis.http.cursor import CursorSigner
 from control.identity.directory.tables import scim_group_members, scim_groups, scim_user_emails, scim_users
-from control.identity.scim.errors import ScimError
-from control.identity.scim.filters import compile_filter
-from control.identity.scim.library_errors import MAX_DETAIL_LENGTH
-from control.identity.scim.listing import order_page, parse_query
-from control.identity.scim.models import Group, ScimResource, ScimUser
+from control.identity.scim.messages import ScimError
+from control.identity.scim.protocol.filters import compile_filter
+from control.identity.scim.protocol.library import MAX_DETAIL_LENGTH, Group, ScimResource, ScimUser
+from control.identity.scim.protocol.listing import order_page, parse_query
 
 ORG: Final = "org_00000000000000000000000000"
 _CURSORS: Final = CursorSigner(bytes(32))

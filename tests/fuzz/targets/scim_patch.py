@@ -12,17 +12,15 @@ from typing import Any, Final
 
 from scim2_models import Context, PatchOp
 
-from control.identity.directory.group_repository import ProvisionedGroup
-from control.identity.scim.errors import ScimError
-from control.identity.scim.groups import READ_ONLY as READ_ONLY_OF_GROUP
-from control.identity.scim.groups import group_to_patch, patched_group
-from control.identity.scim.library_errors import MAX_DETAIL_LENGTH, translated
-from control.identity.scim.listing import decode_object
-from control.identity.scim.members import MemberChange, split
-from control.identity.scim.models import TOLERANT, ScimUser
-from control.identity.scim.patch import PATCH_SCHEMA, is_path, operations_of
-from control.identity.scim.users import READ_ONLY as READ_ONLY_OF_USER
-from control.identity.scim.users import patched_user
+from control.identity.directory.group_store import ProvisionedGroup
+from control.identity.scim.messages import PATCH_SCHEMA, ScimError, decode_object
+from control.identity.scim.protocol.groups import READ_ONLY as READ_ONLY_OF_GROUP
+from control.identity.scim.protocol.groups import group_to_patch, patched_group
+from control.identity.scim.protocol.library import MAX_DETAIL_LENGTH, TOLERANT, ScimUser, translated
+from control.identity.scim.protocol.members import MemberChange, split
+from control.identity.scim.protocol.patch import is_path, operations_of
+from control.identity.scim.protocol.users import READ_ONLY as READ_ONLY_OF_USER
+from control.identity.scim.protocol.users import patched_user
 from tests.fuzz.targets.scim_mutation import Mutate, changed
 from tests.fuzz.targets.scim_users import check_description
 

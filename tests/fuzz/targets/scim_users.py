@@ -10,13 +10,10 @@ import sqlalchemy as sa
 from scim2_models import Context
 
 from control.identity.directory.tables import scim_user_emails, scim_users
-from control.identity.organization_repository import validate_name
-from control.identity.scim.errors import ScimError
-from control.identity.scim.library_errors import MAX_DETAIL_LENGTH
-from control.identity.scim.listing import decode_object
-from control.identity.scim.models import ScimUser
-from control.identity.scim.provisioning import MAX_DOCUMENT_BYTES, MAX_EMAILS, describe
-from control.identity.scim.users import parse_user
+from control.identity.organizations.rules import validate_name
+from control.identity.scim.messages import ScimError, decode_object
+from control.identity.scim.protocol.library import MAX_DETAIL_LENGTH, ScimUser
+from control.identity.scim.protocol.users import MAX_DOCUMENT_BYTES, MAX_EMAILS, describe, parse_user
 from proto.identity import EMAIL_PATTERN, MAX_EMAIL_LENGTH, normalize_email
 from tests.fuzz.targets.scim_mutation import Mutate, changed
 

@@ -12,22 +12,22 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from chassis.changes.tables import MAX_NAME_LENGTH, change_events
-from control.code.changes.repository import MAX_AHEAD
-from control.code.commit_repository import MAX_FILES, NewCommit
-from control.code.release_schemas import MAX_REPORTED_MESSAGE
-from control.inbound.integrations.model import IntegrationKind
+from chassis.changes import MAX_NAME_LENGTH, change_events
+from control.code.changes import MAX_AHEAD
+from control.code.commits import MAX_FILES, NewCommit
+from control.code.proposals.store import ProposalReport
+from control.code.releases.bodies import MAX_REPORTED_MESSAGE
+from control.inbound.integrations.tables import IntegrationKind
+from control.inbound.webhooks.api import SOURCES
 from control.inbound.webhooks.forges.events import (
+    MAX_COMMITS,
     CommitsPushed,
     Content,
     Deployed,
     HookDeleted,
-    ProposalChanged,
     ReleasePublished,
     TicketChanged,
 )
-from control.inbound.webhooks.forges.fields import MAX_COMMITS
-from control.inbound.webhooks.forges.sources import SCM_SOURCES
 from control.inbound.webhooks.platform import PayloadError
 from control.issues.references import MAX_TEXT
 from control.issues.releases.tables import commits, proposals, releases
@@ -62,7 +62,7 @@ def check(data: bytes) -> None:
         return
     kind, event = KINDS[data[0] % len(KINDS)], EVENTS[data[1] % len(EVENTS)]
     try:
-        parsed = SCM_SOURCES[kind].platform.parse(event, data[2:], RECEIVED_AT)
+        parsed = SOURCES[kind].platform.parse(event, data[2:], RECEIVED_AT)
     except PayloadError as error:
         assert len(str(error)) < 400
         assert str(error).isprintable()
@@ -83,7 +83,7 @@ def _check_content(content: Content) -> None:
             assert len({one.key for one in content.commits}) == len(content.commits)
             for one in content.commits:
                 _check_commit(one)
-        case ProposalChanged(report):
+        case ProposalReport() as report:
             for name in ("repository", "number", "title", "head_ref", "head_sha", "merge_sha", "author_name", "url"):
                 _check_text(getattr(report, name), proposals.c[name])
             assert report.title

@@ -9,10 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
-from proto.source_maps.compact_map import CompactMap, OriginalPosition
+from proto.source_maps.compact_map import CompactMap, InvalidSourceMap, OriginalPosition
 from proto.source_maps.frame_rewriting import resolve_stack_trace
 from proto.source_maps.parsing import read_source_map, source_path
-from proto.source_maps.vlq import InvalidSourceMap
 
 MAX_SENTENCE: Final = 400
 _ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"

@@ -18,18 +18,17 @@ from typing import Any, Final
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from chassis.changes.tables import MAX_DEDUPE_KEY_LENGTH, MAX_DETAIL_LENGTH, MAX_TITLE_LENGTH
+from chassis.changes import MAX_DEDUPE_KEY_LENGTH, MAX_DETAIL_LENGTH, MAX_TITLE_LENGTH
 from control.code.issue_links.addresses import ExternalItem
-from control.inbound.integrations.model import Hook, Integration, IntegrationConfig, IntegrationKind
-from control.inbound.integrations.tables import MAX_EVENT_LENGTH
+from control.inbound.integrations.tables import MAX_EVENT_LENGTH, Hook, Integration, IntegrationConfig, IntegrationKind
+from control.inbound.webhooks.api import SOURCES
 from control.inbound.webhooks.platform import PayloadError
 from control.inbound.webhooks.trackers.events import MAX_AHEAD, ChangeReport, IssueReport, TrackerEvent
-from control.inbound.webhooks.trackers.sources import TRACKER_SOURCES
 from control.issues.tables import MAX_EXTERNAL_ID_LENGTH, MAX_LINK_TITLE_LENGTH, MAX_SYSTEM_LENGTH
 from proto.identity import MAX_URL_LENGTH, UNPRINTABLE
 from tests.fuzz.targets.scim_mutation import Mutate, changed
 
-KINDS: Final = tuple(TRACKER_SOURCES)
+KINDS: Final = tuple(kind for kind in SOURCES if not kind.is_source_control)
 NOW: Final = datetime(2026, 11, 20, tzinfo=UTC)
 SIGNS: Final = "whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0ISE="
 NEVER_SIGNS: Final = "whsec_bmV2ZXJuZXZlcm5ldmVybmV2ZXJuZXZlcm5ldmVyISE="
@@ -76,15 +75,13 @@ def check_headers(kind: IntegrationKind, head: str, body: bytes) -> None:
     lines = head.split("\n")
     names = (_SIGNATURES[kind], "webhook-id", "webhook-timestamp", "webhook-signature")
     headers = CIMultiDict((names[number % len(names)], line) for number, line in enumerate(lines))
-    assert not TRACKER_SOURCES[kind].platform.verify(
-        CIMultiDictProxy(headers), body, hook(kind, NEVER_SIGNS), NOW.timestamp()
-    )
-    key = TRACKER_SOURCES[kind].platform.delivery_id(CIMultiDictProxy(headers))
+    assert not SOURCES[kind].platform.verify(CIMultiDictProxy(headers), body, hook(kind, NEVER_SIGNS), NOW.timestamp())
+    key = SOURCES[kind].platform.delivery_id(CIMultiDictProxy(headers))
     assert key is None or (0 < len(key) <= 128 and key.isascii() and key.isprintable())
 
 
 def check_body(kind: IntegrationKind, body: bytes) -> None:
-    platform = TRACKER_SOURCES[kind].platform
+    platform = SOURCES[kind].platform
     key = base64.b64decode(SIGNS.removeprefix("whsec_")) if kind is IntegrationKind.GENERIC else SIGNS.encode()
     digest = hmac.new(key, body, hashlib.sha256).hexdigest()
     headers = CIMultiDictProxy(CIMultiDict({_SIGNATURES[kind]: _PREFIXES.get(kind, "sha256=") + digest}))

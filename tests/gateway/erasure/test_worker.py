@@ -18,15 +18,13 @@ from chassis.erasures import leases, repository
 from chassis.erasures.repository import NewErasure, StoredErasure
 from chassis.erasures.tables import ErasureKind, ErasureState
 from gateway.erasure import worker as worker_module
-from gateway.erasure.deleted_projects import DeletedProjects
-from gateway.erasure.derived import DerivedRows
 from gateway.erasure.journals import MARGIN_NS, JournalErasure
-from gateway.erasure.retention import ProjectRetention
-from gateway.erasure.telemetry import ALL_TABLES, TelemetryErasure
+from gateway.erasure.projects import DeletedProjects, ProjectRetention
+from gateway.erasure.telemetry import ALL_TABLES, DerivedRows, TelemetryErasure
 from gateway.erasure.worker import ErasureWorker
-from gateway.inserts.blocks import build_insert_blocks
-from gateway.inserts.insert_block import InsertBlock
-from gateway.journal.format import frames
+from gateway.inserts.blocks import InsertBlock, build_insert_blocks
+from gateway.inserts.pending_requests import PendingRequest
+from gateway.journal import format as fmt
 from gateway.journal.storage.quarantine import QUARANTINE_DIRECTORY
 from gateway.journal.storage.segments import SEGMENT_SUFFIX
 from proto.otlp.codec import decode
@@ -52,13 +50,6 @@ def of_user(user: str) -> Filters:
 
 
 OF_A = of_user("a")
-
-
-class Request:
-    """What `build_insert_blocks` takes."""
-
-    def __init__(self, decoded: DecodedPayload) -> None:
-        self.decoded, self.wire_bytes = decoded, 100
 
 
 class Erasing:
@@ -99,7 +90,7 @@ class Erasing:
         """What the retention of projects deletes is gone."""
         log = structlog.get_logger()
         await ProjectRetention(self.database, self.telemetry, self.deleted_projects, log, self.clock).run()
-        while await self.telemetry.running(ALL_TABLES):
+        while await self.telemetry.unfinished_mutations(ALL_TABLES):
             await asyncio.sleep(0.05)
 
     async def _no_sleep(self, _seconds: float) -> None:
@@ -151,7 +142,8 @@ class Erasing:
 
 
 def blocks(batch_id: int, *requests: DecodedPayload) -> Sequence[InsertBlock]:
-    return build_insert_blocks([Request(one) for one in requests], batch_id, NOW_NS // 10**6)
+    pending = [PendingRequest(1, decoded, decoded.accepted, 100, NOW_NS) for decoded in requests]
+    return build_insert_blocks(pending, batch_id, NOW_NS // 10**6)
 
 
 def is_completed(erasure: StoredErasure) -> bool:
@@ -318,7 +310,7 @@ async def test_a_journal_with_older_segments_is_waited_for(erasing: Erasing) -> 
     journal = erasing.journals / "0"
     journal.mkdir(parents=True)
     segment = journal / f"{1:020d}{SEGMENT_SUFFIX}"
-    segment.write_bytes(frames.pack_file_header(frames.FileHeader(frames.SEGMENT, 1, NOW_NS, b"s" * 8)))
+    segment.write_bytes(fmt.pack_file_header(fmt.FileHeader(fmt.SEGMENT, 1, NOW_NS, b"s" * 8)))
     await erasing.worker.poll()  # registers it
     erasure = await erasing.request(ErasureKind.PROJECT)
     waiting = await erasing.poll_until(erasure, lambda found: "release older requests" in (found.message or ""))
@@ -330,8 +322,8 @@ async def test_a_journal_with_older_segments_is_waited_for(erasing: Erasing) -> 
     retries = [one.retry_at for one in (waiting, late) if one.retry_at is not None]
     pauses = [round((retry - at).total_seconds()) for retry, at in zip(retries, (began, erasing.now()), strict=True)]
     assert pauses == [worker_module.RETRY_S, worker_module.MAX_RETRY_S], "the longer it waits, the less often it counts"
-    later = frames.FileHeader(frames.SEGMENT, 1, NOW_NS + 2 * MARGIN_NS, b"s" * 8)
-    segment.write_bytes(frames.pack_file_header(later))
+    later = fmt.FileHeader(fmt.SEGMENT, 1, NOW_NS + 2 * MARGIN_NS, b"s" * 8)
+    segment.write_bytes(fmt.pack_file_header(later))
     await erasing.poll_until(erasure, is_completed)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from chassis.clickhouse import ClickHouse
 from chassis.runtime.settings import ChassisSettings
-from gateway.grpc import health
+from gateway.grpc import server
 from tests.gateway.conftest import RecordingStore, Rows, StartGateway
 from tests.gateway.grpc.conftest import HEALTH, LOGS, METRICS, TRACES, Client, Connect
 from tests.gateway.otlp import log, logs, read_logs, read_traces, span, traces
@@ -104,7 +104,7 @@ async def test_other_methods_are_unimplemented(client: Client) -> None:
 
 async def test_the_health_service_says_what_readyz_says(connect: Connect) -> None:
     client = await connect(RecordingStore())
-    assert (await client.call(HEALTH, b"", ())).response == health.SERVING == b"\x08\x01"
+    assert (await client.call(HEALTH, b"", ())).response == server.SERVING == b"\x08\x01"
     assert (await client.gateway.request("GET", "/readyz")).status == 200
 
 

@@ -11,9 +11,9 @@ import pytest
 from grpc import StatusCode
 
 from benchmarks.gateway.grpc_load import header_block
-from gateway.grpc import receiving
-from gateway.grpc.options import MAX_METADATA_BYTES, MAX_STREAMS
-from gateway.grpc.receiving import TOO_SLOW
+from gateway.grpc import service
+from gateway.grpc.connections import MAX_METADATA_BYTES, MAX_STREAMS
+from gateway.grpc.service import TOO_SLOW
 from tests.gateway.conftest import RecordingStore, eventually
 from tests.gateway.grpc.conftest import HEALTH, TRACES, Connect
 from tests.gateway.grpc.frames import (
@@ -90,7 +90,7 @@ async def test_a_message_that_does_not_come_or_does_not_end_ends_the_call(connec
 async def test_slow_messages_are_charged_as_the_largest_and_the_next_ones_refused(
     connect: Connect, open_wire: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(receiving, "GRACE_S", 0.01)
+    monkeypatch.setattr(service, "GRACE_S", 0.01)
     client = await connect(RecordingStore(), max_wire_bytes=64 * MIB, max_inflight_bytes=200 * MIB)
     wire = await open_wire(client)
     for stream in (1, 3, 5):
@@ -158,7 +158,7 @@ async def test_a_connection_has_so_many_calls_at_most(
     connect: Connect, open_wire: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a client begins beyond them is refused by a reset."""
-    monkeypatch.setattr(receiving, "GRACE_S", 3_600)  # else the memory budget ends some of them
+    monkeypatch.setattr(service, "GRACE_S", 3_600)  # else the memory budget ends some of them
     client = await connect(RecordingStore())
     wire = await open_wire(client)
     await wire.until(SETTINGS)

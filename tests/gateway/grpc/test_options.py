@@ -9,10 +9,8 @@ import pytest
 
 from chassis.errors import StartupError
 from chassis.runtime.settings import ChassisSettings
-from gateway.grpc.call import GrpcCall
-from gateway.grpc.core_socket import CoreSocket, peer_address
-from gateway.grpc.options import server_options
-from gateway.grpc.receiving import message_encoding
+from gateway.grpc.connections import CoreSocket, peer_address, server_options
+from gateway.grpc.service import GrpcCall, message_encoding
 from gateway.settings import GatewaySettings
 from tests.gateway.otlp import log, logs, span, traces
 

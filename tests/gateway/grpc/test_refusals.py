@@ -11,9 +11,9 @@ from grpc import StatusCode
 
 from chassis.auth.guards import AuthGuards
 from chassis.clickhouse import StoreUnavailable
-from control.identity import organization_repository
+from control.identity.organizations import organization_store
 from gateway.admission.concurrency import ConcurrencyLimiter
-from gateway.export.decoding import Decoder
+from gateway.export import Decoder
 from proto.otlp.protobuf_writer import bytes_field
 from tests.gateway.conftest import RecordingStore
 from tests.gateway.grpc.conftest import LOGS, TRACES, Client, Connect, Metadata
@@ -120,9 +120,9 @@ async def test_over_its_rate_a_key_gets_the_time_until_the_next_permit(connect: 
 
 async def test_a_used_up_quota_gets_the_rest_of_the_month(connect: Connect, checks: AuthGuards) -> None:
     async with checks.database.write() as connection:
-        organization = await organization_repository.find_organization(connection, "acme")
+        organization = await organization_store.find_organization(connection, "acme")
         assert organization is not None
-        await organization_repository.set_quota(connection, organization.id, 2)
+        await organization_store.set_quota(connection, organization.id, 2)
     client = await connect(RecordingStore())
     too_many = await client.call(TRACES, traces(*[span(1)] * 3))
     assert "2 items remain, fewer than the 3 of the request." in too_many.message

@@ -23,12 +23,12 @@ def soon_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def soon_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is tried again is tried again at once."""
-    monkeypatch.setattr("gateway.inserts.insert_retry.CONFIRM_S", 0.01)
-    monkeypatch.setattr("gateway.inserts.deferred_retry.PAUSE_S", 0.05)
-    monkeypatch.setattr("gateway.ingest.journal_reader.RETRY_S", 0.05)
+    monkeypatch.setattr("gateway.inserts.retries.CONFIRM_S", 0.01)
+    monkeypatch.setattr("gateway.inserts.retries.PAUSE_S", 0.05)
+    monkeypatch.setattr("gateway.inserts.pending_requests.RETRY_S", 0.05)
     monkeypatch.setattr("gateway.ingest.recovery.RETRY_S", 0.05)
-    monkeypatch.setattr("gateway.ingest.batch_writer.RECORD_RETRY_S", 0.01)
-    monkeypatch.setattr("gateway.inserts.insert_breaker.OUTAGE_S", 0.0)
+    monkeypatch.setattr("gateway.inserts.retries.RECORD_RETRY_S", 0.01)
+    monkeypatch.setattr("gateway.inserts.store_state.OUTAGE_S", 0.0)
 
 
 @pytest.fixture

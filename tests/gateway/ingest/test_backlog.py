@@ -15,14 +15,12 @@ from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
-from gateway.ingest.backlog import LaneBacklog
-from gateway.ingest.batch_writer import BatchWriter
-from gateway.ingest.journal_reader import JournalReader
-from gateway.ingest.pending_requests import DecodeResult, PendingRequest, sequence_ranges
-from gateway.inserts.insert_context import InsertContext
-from gateway.inserts.lane import LaneLimits
+from gateway.ingest.journaled import LaneBacklog
+from gateway.ingest.lanes import LaneLimits
+from gateway.inserts.batch_writer import BatchWriter
+from gateway.inserts.pending_requests import DecodeResult, JournalReader, PendingRequest, sequence_ranges
 from gateway.journal import Batch, Entry, JournalLike
-from gateway.journal.storage.block_index import FRESH
+from gateway.journal.storage.segments import FRESH
 from gateway.metrics import Metrics
 from proto.otlp.codec import decode
 from proto.otlp.policy import Policy
@@ -41,7 +39,6 @@ class Turns:
     """Senders, and what a belt is given: it plays the journal, its reader and the writer of batches."""
 
     durable = True
-    log = structlog.get_logger()
     metrics = Metrics(CollectorRegistry())
 
     def __init__(self, seed: int) -> None:
@@ -55,9 +52,10 @@ class Turns:
             cast(JournalLike, self),
             cast(JournalReader, self),
             cast(BatchWriter, self),
-            cast(InsertContext, self),
             LIMITS,
-            max_bytes=self._random.choice([1, 3, 10]) * DECODED[1].nbytes,
+            self._random.choice([1, 3, 10]) * DECODED[1].nbytes,
+            self.metrics,
+            structlog.get_logger(),
             slow=False,
         )
 
@@ -154,10 +152,10 @@ def _queued(sequence: int, project: int) -> PendingRequest:
 
 @pytest.mark.sized
 async def test_what_is_on_disk_is_written_once_in_whatever_order_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.journal.storage.block_index.BLOCK_BYTES", 8 * 1024)
-    monkeypatch.setattr("gateway.ingest.backlog.READ_BYTES", 30_000)
-    monkeypatch.setattr("gateway.ingest.backlog.RETRY_S", 0.0)
-    monkeypatch.setattr("gateway.ingest.backlog.CHECK_INTERVAL_S", 0.001)
+    monkeypatch.setattr("gateway.journal.storage.segments.BLOCK_BYTES", 8 * 1024)
+    monkeypatch.setattr("gateway.ingest.journaled.READ_BYTES", 30_000)
+    monkeypatch.setattr("gateway.ingest.journaled.RETRY_S", 0.0)
+    monkeypatch.setattr("gateway.ingest.journaled.CHECK_INTERVAL_S", 0.001)
     for seed in range(scaled(20, 1000)):
         turns = Turns(seed)
         with capture_logs():

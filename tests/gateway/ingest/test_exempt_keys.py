@@ -8,9 +8,9 @@ import sqlalchemy as sa
 from chassis.auth.guards import AuthGuards
 from chassis.auth.tables import projects
 from chassis.clickhouse import ClickHouse
-from control.identity import organization_repository
-from gateway.ingest import pending_requests
-from gateway.ingest.pending_requests import PendingRequest
+from control.identity.organizations import organization_store
+from gateway.inserts import pending_requests
+from gateway.inserts.pending_requests import PendingRequest
 from gateway.journal import Entry
 from tests.gateway.conftest import Gateway, RecordingStore, Rows
 from tests.gateway.ingest.rig import AWAY, Start, all_stored
@@ -27,7 +27,7 @@ def exempt(checks: AuthGuards) -> Exempt:
     async def exempt(*keys: str) -> None:
         async with checks.database.write() as connection:
             org_id = await connection.scalar(sa.select(projects.c.org_id).where(projects.c.slug == "shop"))
-            project = await organization_repository.change_project(connection, str(org_id), "shop", exempt_keys=keys)
+            project = await organization_store.change_project(connection, str(org_id), "shop", exempt_keys=keys)
         assert project is not None
         checks.project_keys.invalidate_project(project.id)  # as the control service does
 

@@ -16,12 +16,12 @@ import pytest
 
 from chassis.clickhouse import ClickHouse, StoreRejected, StoreUnavailable
 from chassis.errors import ServiceUnavailable
-from gateway.ingest.backlog import LaneBacklog
-from gateway.ingest.pending_requests import DecodeResult, PendingRequest, decode_entries
-from gateway.inserts.lane import Lane, LaneLimits
+from gateway.ingest.journaled import LaneBacklog
+from gateway.ingest.lanes import Lane, LaneLimits
+from gateway.inserts.pending_requests import DecodeResult, PendingRequest, decode_entries
 from gateway.journal import Batch, Entry, Journal
-from gateway.journal.format.frames import PAGE
-from gateway.journal.storage.files import RealFiles
+from gateway.journal.format import PAGE
+from gateway.journal.storage.files import Files
 from proto.otlp.codec import decode
 from proto.otlp.policy import Policy
 from tests.gateway.conftest import Insert, RecordingStore, Rows, eventually, holding
@@ -76,14 +76,14 @@ async def test_what_comes_while_the_journal_is_read_on_is_stored(start: Start, m
     """While its thread reads, requests queue up for it; what they are written as, between two steps of the reader, ends
     one block and begins the next.
     """
-    read = RealFiles.read
+    read = Files.read
 
-    def slowly(files: RealFiles, fd: int, size: int, offset: int) -> bytes:
+    def slowly(files: Files, fd: int, size: int, offset: int) -> bytes:
         time.sleep(0.005)
         return read(files, fd, size, offset)
 
-    monkeypatch.setattr(RealFiles, "read", slowly)
-    monkeypatch.setattr("gateway.journal.storage.block_index.BLOCK_BYTES", PAGE + PAGE // 8)
+    monkeypatch.setattr(Files, "read", slowly)
+    monkeypatch.setattr("gateway.journal.storage.segments.BLOCK_BYTES", PAGE + PAGE // 8)
     gateway = await start(RecordingStore(), pending_bytes=1)
 
     async def send(first: int) -> None:
@@ -106,7 +106,7 @@ async def test_what_a_lane_has_forgotten_is_noticed_and_stored(
             put(belt, sequence, *rest)
 
     monkeypatch.setattr(LaneBacklog, "put", forget)
-    monkeypatch.setattr("gateway.ingest.backlog.CHECK_INTERVAL_S", 0.02)
+    monkeypatch.setattr("gateway.ingest.journaled.CHECK_INTERVAL_S", 0.02)
     gateway = await start(RecordingStore(), slow_linger_s=0.0)
     for number in (1, 2, 3):
         await acknowledged(gateway, number, start_ns=NOW_NS - days_ago * DAY_NS)
@@ -212,7 +212,7 @@ async def test_missing_rows_are_reinserted_once_under_a_new_token(start: Start, 
 
 
 async def test_a_restarted_clickhouse_is_checked(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.inserts.restart_detector.INTERVAL_S", 0.02)
+    monkeypatch.setattr("gateway.inserts.store_state.RESTART_CHECK_S", 0.02)
     store = Losing()
     gateway = await start(store)
     await acknowledged_and_stored(gateway, 1)
@@ -248,8 +248,8 @@ async def test_journals_without_a_process_are_adopted(
     """More than one at once, though what they held is kept for a while after it is stored. Those of the mode `journal`
     are stored by a gateway in another mode as well.
     """
-    monkeypatch.setattr("gateway.ingest.orphans.SCAN_INTERVAL_S", 0.05)
-    monkeypatch.setattr("gateway.ingest.orphans.POLL_INTERVAL_S", 0.02)
+    monkeypatch.setattr("gateway.ingest.wiring.SCAN_INTERVAL_S", 0.05)
+    monkeypatch.setattr("gateway.ingest.wiring.POLL_INTERVAL_S", 0.02)
     first = await start(RecordingStore(away=AWAY), "elsewhere")
     await acknowledged(first, 1, 2)
     await first.stop()
@@ -299,8 +299,8 @@ async def test_what_is_left_is_decoded_little_by_little(start: Start, monkeypatc
         sizes.append([request.decoded.nbytes for request in read.good])
         return read
 
-    monkeypatch.setattr("gateway.ingest.journal_reader.decode_entries", watched)
-    monkeypatch.setattr("gateway.ingest.backlog.DECODED_BYTES", 40_000)
+    monkeypatch.setattr("gateway.inserts.pending_requests.decode_entries", watched)
+    monkeypatch.setattr("gateway.ingest.journaled.DECODED_BYTES", 40_000)
     store = RecordingStore(away=AWAY)
     gateway = await start(store, pending_bytes=100_000)
     for number in range(1, 61):
@@ -312,7 +312,7 @@ async def test_what_is_left_is_decoded_little_by_little(start: Start, monkeypatc
 
 
 async def test_a_quarantine_that_fails_is_retried(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.ingest.batch_writer.RECORD_TRIES", 1)
+    monkeypatch.setattr("gateway.inserts.retries.RECORD_TRIES", 1)
     set_aside, failures = Journal.quarantine, [1, 2, 3, 4, 5]
 
     async def failing(journal: Journal, batch: Batch, reason: str) -> int:
@@ -332,7 +332,7 @@ async def test_a_quarantine_that_fails_is_retried(start: Start, monkeypatch: pyt
 async def test_a_block_that_is_too_large_for_clickhouse_is_made_smaller(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.inserts.insert_retry.MAX_FAILURES", 2)
+    monkeypatch.setattr("gateway.inserts.retries.MAX_FAILURES", 2)
     too_large = StoreUnavailable("memory limit exceeded", 241)
     store = RecordingStore(
         refuse=lambda insert: too_large if insert.table == "spans" and len(insert.body) > 3_000 else None

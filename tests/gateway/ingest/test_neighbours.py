@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from chassis.clickhouse import ClickHouse
-from gateway.ingest.pending_requests import DecodeResult, decode_large_entry
+from gateway.inserts.pending_requests import DecodeResult, decode_large_entry
 from gateway.journal import Entry
 from proto.otlp import codec
 from proto.otlp.policy import Policy
@@ -151,7 +151,7 @@ async def test_large_json_is_decoded_again_one_at_a_time(
         decoding.remove(entry.sequence)
         return read
 
-    monkeypatch.setattr("gateway.ingest.journal_reader.decode_large_entry", watched)
+    monkeypatch.setattr("gateway.inserts.pending_requests.decode_large_entry", watched)
     second = await start(RecordingStore(), crash("image"), recovery_batches=4)
     await all_stored(second, 1)
     go_on.set()

@@ -9,8 +9,8 @@ import pytest
 from chassis.clickhouse import ClickHouse, StoreRejected
 from gateway.ingest import snapshots
 from gateway.ingest.snapshots import IngestSnapshot, SnapshotFailed
-from gateway.journal.storage.files import RealFiles
-from gateway.journal.storage.snapshot import lock_quarantine
+from gateway.journal.storage.directories import lock_quarantine
+from gateway.journal.storage.files import Files
 from tests.gateway.conftest import RecordingStore, Rows, eventually, holding
 from tests.gateway.ingest.rig import AWAY, Start, acknowledged, all_stored, stored
 
@@ -104,7 +104,7 @@ async def test_inserts_do_not_wait_for_a_disk_that_hangs_or_a_caller_that_fails(
 async def test_it_has_the_journals_of_earlier_processes(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.ingest.orphans.SCAN_INTERVAL_S", 0.05)
+    monkeypatch.setattr("gateway.ingest.wiring.SCAN_INTERVAL_S", 0.05)
     earlier = await start(RecordingStore(away=AWAY), "elsewhere")
     await acknowledged(earlier, 1, 2)
     await earlier.stop()
@@ -128,10 +128,10 @@ async def test_it_has_the_quarantine_and_waits_for_a_requeue(
     gateway = await start(store)
     await acknowledged(gateway, 1)
     await eventually(lambda: gateway.metric("quarantined_items_total") == 1)
-    lock = lock_quarantine(RealFiles(), tmp_path / "journal")
+    lock = lock_quarantine(Files(), tmp_path / "journal")
     with pytest.raises(SnapshotFailed, match="requeueing"):
         await gateway.snapshots.take(nothing)
-    RealFiles().close(lock)
+    Files().close(lock)
     snapshot = await gateway.snapshots.take(nothing)
     names = {path.name for path in (snapshot.directory / "quarantine").iterdir()}
     assert names == {path.name for path in (tmp_path / "journal" / "quarantine").iterdir()} - {"lock"}

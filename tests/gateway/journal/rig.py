@@ -9,14 +9,13 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from gateway.journal import Batch, DamagedRequests, Entry, JournaledRequest, JournalLimits, JournalMetrics, Range
+from gateway.journal import format as fmt
 from gateway.journal.core import JournalCore
-from gateway.journal.format import frames as fmt
 from gateway.journal.startup import open_journal
 from gateway.journal.storage.context import JournalContext
-from gateway.journal.storage.directory_lock import lock_journal
+from gateway.journal.storage.directories import lock_journal
 from gateway.journal.storage.files import Files
-from gateway.journal.storage.scanning import JournalFrame, scan
-from gateway.journal.storage.segment_index import run_to_completion
+from gateway.journal.storage.scanning import JournalFrame, run_to_completion, scan
 from proto.otlp.policy import Policy
 from tests.gateway.journal.disk import Disk
 

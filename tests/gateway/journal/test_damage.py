@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from gateway.journal import Batch, DamagedRequests, Range
-from gateway.journal.format import frames as fmt
-from gateway.journal.storage.corruption_store import DamageNote
+from gateway.journal import format as fmt
+from gateway.journal.inspection import list_damaged
+from gateway.journal.storage.quarantine import DamageNote
 from gateway.journal.storage.scanning import JournalFrame, scan
-from gateway.journal.tools.inspection import list_damaged
 from proto.otlp.policy import Policy
 from tests.gateway.journal.disk import Disk, PowerLoss
 from tests.gateway.journal.rig import ROOT, SEGMENT, Rig, ledger

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from gateway.journal import Batch, DamagedRequests
+from gateway.journal.inspection import list_damaged
 from gateway.journal.storage.scanning import has_nonzero
-from gateway.journal.tools.inspection import list_damaged
 from proto.otlp.policy import Signal
 from tests.gateway.journal.disk import PAGE, Disk
 from tests.gateway.journal.rig import ROOT, SEGMENT, Rig

@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.journal import Batch
-from gateway.journal.storage.expiry import CHECK_INTERVAL_S, Expiry
-from gateway.journal.storage.segment_index import run_to_completion
-from gateway.journal.tools.inspection import list_quarantined
-from gateway.journal.tools.requeue import requeue
+from gateway.journal.inspection import list_quarantined
+from gateway.journal.requeue import requeue
+from gateway.journal.storage.retention import CHECK_INTERVAL_S, Expiry
+from gateway.journal.storage.scanning import run_to_completion
 from tests.gateway.journal.disk import Disk
 from tests.gateway.journal.rig import EPOCH_S, NO_LIMITS, ROOT, SEGMENT, Rig
 

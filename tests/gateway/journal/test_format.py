@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.journal import Batch, JournaledRequest
-from gateway.journal.format import frames as fmt
-from gateway.journal.format.ledger_records import begin_record, finish_record
+from gateway.journal import format as fmt
+from gateway.journal.format import begin_record, finish_record
 from gateway.journal.storage.batch_state import BatchState
 from gateway.journal.storage.ledger import encode_ledger
 from gateway.journal.storage.scanning import Damage, JournalFrame, frames_and_damage

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.journal import Batch
-from gateway.journal.tools.inspection import inspect, list_damaged
+from gateway.journal.inspection import inspect, list_damaged
 from tests.gateway.journal.disk import Disk
 from tests.gateway.journal.rig import FIRST, NO_LIMITS, ROOT, SEGMENT, Rig, segments
 from tests.gateway.journal.running import journal_at, request, until

@@ -23,17 +23,17 @@ from gateway.journal import (
     RecoveredState,
     find_orphans,
 )
-from gateway.journal.format import frames as fmt
-from gateway.journal.storage.block_index import BLOCK_BYTES
-from gateway.journal.storage.files import RealFiles
-from gateway.journal.storage.segment_index import run_to_completion
+from gateway.journal import format as fmt
+from gateway.journal.storage.files import Files
+from gateway.journal.storage.scanning import run_to_completion
+from gateway.journal.storage.segments import BLOCK_BYTES
 from tests.gateway.journal.disk import Disk
 from tests.gateway.journal.rig import ALL, NO_LIMITS, RecordingLog, Rig
 from tests.gateway.journal.running import LIMITS, journal_at, opened, request, until
 from tests.gateway.journal.test_format import DEFLATED, EMPTY, GOLDEN, LOGS, TRACES
 
 
-class HeldFiles(RealFiles):
+class HeldFiles(Files):
     """Syncs wait until they are let go."""
 
     def __init__(self) -> None:

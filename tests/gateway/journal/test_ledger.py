@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from gateway.journal import Batch
-from gateway.journal.format.ledger_records import (
+from gateway.journal.format import (
     BeginRecord,
     FinishRecord,
     Record,

@@ -12,8 +12,8 @@ from chassis.errors import ServiceUnavailable
 from gateway.journal import (
     Batch,
 )
+from gateway.journal import format as fmt
 from gateway.journal.core import DiskFull
-from gateway.journal.format import frames as fmt
 from gateway.journal.storage.retention import Retention
 from gateway.journal.storage.segments import Segment
 from proto.otlp.policy import Policy

@@ -4,8 +4,8 @@ import contextlib
 
 import pytest
 
+from gateway.journal.inspection import list_damaged
 from gateway.journal.storage.segments import segment_name
-from gateway.journal.tools.inspection import list_damaged
 from tests.gateway.journal.disk import Disk, PowerLoss
 from tests.gateway.journal.rig import FIRST, ROOT, Rig, segments
 from tests.gateway.journal.three_segments import (

@@ -8,18 +8,18 @@ import pytest
 
 from chassis.errors import StartupError
 from gateway.journal import Batch, DamagedRequests
-from gateway.journal.format import frames as fmt
-from gateway.journal.storage.corruption_store import DamageNote
-from gateway.journal.storage.missing_segments import (
+from gateway.journal import format as fmt
+from gateway.journal.inspection import list_damaged
+from gateway.journal.storage.consistency import (
     MISSING,
     MISSING_AT_THE_END,
     SKIPPED_NUMBERS,
     UNCERTAIN,
     UNREADABLE_END,
 )
+from gateway.journal.storage.quarantine import DamageNote
 from gateway.journal.storage.segment_set import OVERLAP, UNCERTAIN_END
 from gateway.journal.storage.segments import segment_name
-from gateway.journal.tools.inspection import list_damaged
 from tests.gateway.journal.disk import Disk, File
 from tests.gateway.journal.rig import FIRST, ROOT, Rig, ledger, segments
 from tests.gateway.journal.three_segments import (

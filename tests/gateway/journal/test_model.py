@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from gateway.journal import Batch, Entry, JournaledRequest
-from gateway.journal.storage.block_index import FRESH, SLOW
-from gateway.journal.storage.missing_segments import MISSING, MISSING_AT_THE_END, UNCERTAIN
+from gateway.journal.storage.consistency import MISSING, MISSING_AT_THE_END, UNCERTAIN
 from gateway.journal.storage.quarantine import read_quarantine_file
-from gateway.journal.storage.segment_index import run_to_completion
+from gateway.journal.storage.scanning import run_to_completion
+from gateway.journal.storage.segments import FRESH, SLOW
 from proto.otlp.policy import Policy
 from tests.gateway.journal.disk import PAGE, Disk, PowerLoss
 from tests.gateway.journal.rig import ALL, FIRST, OPERATIONS_THAT_FAIL, ROOT, Rig, lost_with, ranges

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from gateway.journal import Batch, JournalLocked, find_orphans
-from gateway.journal.storage.files import RealFiles
+from gateway.journal.inspection import inspect, list_quarantined, verify
+from gateway.journal.requeue import requeue
+from gateway.journal.storage.files import Files
 from gateway.journal.storage.quarantine import QuarantineNote
-from gateway.journal.storage.segment_index import run_to_completion
-from gateway.journal.tools.inspection import inspect, list_quarantined, requeue, verify
-from gateway.journal.tools.requeue import requeue as requeue_on
+from gateway.journal.storage.scanning import run_to_completion
 from tests.gateway.journal.disk import Disk, PowerLoss
 from tests.gateway.journal.rig import EPOCH_S, FIRST, ROOT, SEGMENT, Rig
 
@@ -19,7 +19,7 @@ MADE_MS = EPOCH_S * 1000
 SKIP = frozenset({("spans", 19_675), ("logs", 19_676)})
 
 
-def rig_with(files: Disk | RealFiles, batches: Sequence[Batch], root: Path = ROOT) -> Rig:
+def rig_with(files: Files, batches: Sequence[Batch], root: Path = ROOT) -> Rig:
     """A journal that had eight requests, of which these batches were set aside."""
     rig = Rig(files, root)
     journal = rig.start()
@@ -60,7 +60,7 @@ def test_a_quarantined_request_is_finished_and_reported_without_a_byte_of_it(dis
 def test_a_whole_batch_comes_back_under_its_id_in_a_journal_of_its_own(disk: Disk) -> None:
     batch = Batch(77, MADE_MS, ((2, 3), (6, 6)), SKIP)
     rig = rig_with(disk, [batch])
-    done = requeue_on(disk, ROOT, None, rig.clock)
+    done = requeue(disk, ROOT, None, rig.clock)
     assert (done.journal, done.requests, done.unreadable) == (ROOT / "1", 3, [])
     assert names(disk) == []
     adopted = Rig(disk)
@@ -78,7 +78,7 @@ def test_parts_of_a_batch_come_back_as_batches_of_their_own(disk: Disk) -> None:
     """Under the old tokens the second part would be taken for a repetition of the first."""
     rig = rig_with(disk, [Batch(77, MADE_MS, ((2, 3),), SKIP)])
     for number, name in enumerate(names(disk), 1):
-        done = requeue_on(disk, ROOT, [name], rig.clock)
+        done = requeue(disk, ROOT, [name], rig.clock)
         assert (done.journal, done.requests) == (ROOT / str(number), 1)
     adopted = [Rig(disk), Rig(disk)]
     for number, other in enumerate(adopted, 1):
@@ -92,10 +92,10 @@ def test_what_cannot_be_read_stays(disk: Disk) -> None:
     rig = rig_with(disk, [Batch(77, MADE_MS, ((2, 3),)), Batch(78, MADE_MS, ((4, 4),))])
     bad, good, other = names(disk)
     disk.flip(ROOT / "quarantine" / bad, (len(disk.files[ROOT / "quarantine" / bad].content()) - 20) * 8)
-    done = requeue_on(disk, ROOT, [bad, good, other, "nothing.segment"], rig.clock)
+    done = requeue(disk, ROOT, [bad, good, other, "nothing.segment"], rig.clock)
     assert (done.requests, done.unreadable) == (2, [bad, "nothing.segment"])
     assert names(disk) == [bad]
-    assert requeue_on(disk, ROOT, None, rig.clock) == (None, 0, [bad])
+    assert requeue(disk, ROOT, None, rig.clock) == (None, 0, [bad])
 
 
 def test_wherever_power_is_lost_a_request_is_put_back_once() -> None:
@@ -111,7 +111,7 @@ def _put_back_with_power_for(operations: int) -> bool:
     rig = rig_with(disk, [Batch(77, MADE_MS, ((2, 3),)), Batch(78, MADE_MS, ((5, 5),))])
     disk.stop_at = operations
     try:
-        requeue_on(disk, ROOT, None, rig.clock)
+        requeue(disk, ROOT, None, rig.clock)
     except PowerLoss:
         done = False
     else:
@@ -174,13 +174,13 @@ def test_a_quarantine_that_cannot_be_written_finishes_nothing(disk: Disk) -> Non
 
 
 def test_on_real_files_all_of_it_works_too(tmp_path: Path) -> None:
-    rig = rig_with(RealFiles(), [Batch(77, MADE_MS, ((2, 3),))], tmp_path)
+    rig = rig_with(Files(), [Batch(77, MADE_MS, ((2, 3),))], tmp_path)
     rig.journal.commit([rig.request(b"after")])
     own, *others = inspect(tmp_path)
     assert (own.taken, own.clean, own.batches, own.held, others) == (True, False, [], 0, [])
     assert [report.requests for report in verify(tmp_path)] == [9]
     rig.journal.close()
-    assert requeue(tmp_path, None, rig.clock()).requests == 2
+    assert requeue(Files(), tmp_path, None, rig.clock).requests == 2
     own, new = inspect(tmp_path)
     assert (own.segments[0].requests, own.segments[0].unfinished, own.segments[0].items) == (9, 7, 805)
     assert [(batch.batch, batch.requests) for batch in new.batches] == [(77, 2)]
@@ -189,11 +189,11 @@ def test_on_real_files_all_of_it_works_too(tmp_path: Path) -> None:
         (2, 200, [2, 3]),
     ]
     assert find_orphans(tmp_path) == [tmp_path / "1"]
-    lock = RealFiles().lock(tmp_path / "quarantine" / "lock")
+    lock = Files().lock(tmp_path / "quarantine" / "lock")
     with pytest.raises(JournalLocked):
-        requeue(tmp_path, None, rig.clock())
+        requeue(Files(), tmp_path, None, rig.clock)
     assert lock is not None
-    RealFiles().close(lock)
+    Files().close(lock)
 
 
 def test_inspection_reports_damage(disk: Disk) -> None:

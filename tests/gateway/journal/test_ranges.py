@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.journal.format.ranges import RangeSet
+from gateway.journal.interface import RangeSet
 
 LAST = 40
 RANGE = st.tuples(st.integers(0, LAST), st.integers(0, LAST))

@@ -8,8 +8,8 @@ import pytest
 
 from chassis.errors import ServiceUnavailable
 from gateway.journal import Batch, JournalLocked
-from gateway.journal.storage.files import RealFiles
-from gateway.journal.storage.snapshot import JournalSnapshot, link_closed_journal, link_shared, list_shared
+from gateway.journal.storage.directories import JournalSnapshot, link_closed_journal, link_shared, list_shared
+from gateway.journal.storage.files import Files
 from tests.gateway.journal.running import LIMITS, journal_at, opened, request, until
 
 
@@ -96,8 +96,8 @@ async def test_a_journal_that_nobody_has_open_is_linked_whole(tmp_path: Path) ->
     async with opened(journal):
         await journal.append(request(b"kept"))
         with pytest.raises(JournalLocked):
-            link_closed_journal(RealFiles(), journal.directory, tmp_path / "refused")
-    lengths = link_closed_journal(RealFiles(), tmp_path / "a" / "0", tmp_path / "links")
+            link_closed_journal(Files(), journal.directory, tmp_path / "refused")
+    lengths = link_closed_journal(Files(), tmp_path / "a" / "0", tmp_path / "links")
     assert "lock" not in lengths
     copy = journal_at(copied(JournalSnapshot(0, lengths), tmp_path / "links", tmp_path / "b" / "0"))
     async with opened(copy):
@@ -105,13 +105,13 @@ async def test_a_journal_that_nobody_has_open_is_linked_whole(tmp_path: Path) ->
 
 
 def test_quarantine_and_damage_are_linked_as_far_as_they_are_there(tmp_path: Path) -> None:
-    assert list_shared(RealFiles(), tmp_path) == []
+    assert list_shared(Files(), tmp_path) == []
     for name in ("quarantine/a.segment", "quarantine/a.segment.json", "damaged/b.bytes", "quarantine/c.segment.tmp"):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(name)
-    listed = list_shared(RealFiles(), tmp_path)
+    listed = list_shared(Files(), tmp_path)
     (tmp_path / "damaged" / "b.bytes").unlink()  # it has expired meanwhile
-    link_shared(RealFiles(), listed, tmp_path / "links")
+    link_shared(Files(), listed, tmp_path / "links")
     found = sorted(str(path.relative_to(tmp_path / "links")) for path in (tmp_path / "links").rglob("*.*"))
     assert found == ["quarantine/a.segment", "quarantine/a.segment.json"]

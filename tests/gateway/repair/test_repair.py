@@ -8,9 +8,9 @@ from typing import Any, Final
 import pytest
 
 from chassis.clickhouse import ClickHouse, QueryLimits
-from gateway import error_occurrences
-from gateway.error_occurrences import occurrence_blocks
-from gateway.repair import days
+from gateway.inserts import blocks
+from gateway.inserts.blocks import occurrence_blocks
+from gateway.repair import days, derivation
 from gateway.repair.days import DayStillWritten, Repair
 from proto.grouping.fingerprint import FINGERPRINT_VERSION, fingerprint
 from proto.otlp.codec import NamedKeySet, build_blocks, decode, new_named_keys
@@ -130,7 +130,7 @@ async def test_after_a_repair_the_tables_hold_what_the_batches_brought(
     brought = await contents(store)
     assert min(map(len, brought)) > 50
     await lose(store)
-    monkeypatch.setattr(days, "CHUNK_ROWS", 100)  # some hundred spans of DAY are of one project, in five minutes
+    monkeypatch.setattr(derivation, "CHUNK_ROWS", 100)  # some hundred spans of DAY are of one project, in five minutes
     monkeypatch.setattr(days, "CHUNK_BYTES", 20_000)
     for day in DAYS:
         changes = await repair(store).repair_day(day)
@@ -177,8 +177,8 @@ async def test_occurrences_that_differ_only_in_their_fingerprint_stay_as_they_ar
     """Those of an earlier release have fingerprints by its rules, and followers would count them again."""
     places = "SELECT stored_time, batch_id, row, fingerprint, fingerprint_version FROM error_occurrences ORDER BY ALL"
     with monkeypatch.context() as earlier:
-        earlier.setattr(error_occurrences, "fingerprint", lambda *texts: fingerprint(*texts)[::-1])
-        earlier.setattr(error_occurrences, "FINGERPRINT_VERSION", 1)
+        earlier.setattr(blocks, "fingerprint", lambda *texts: fingerprint(*texts)[::-1])
+        earlier.setattr(blocks, "FINGERPRINT_VERSION", 1)
         await insert(store, raising(), 1)
     await insert(store, raising(), 2)
     before = await read(store, places)

@@ -9,10 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from proto.source_maps.compact_map import CompactMap, OriginalPosition
+from proto.source_maps.compact_map import CompactMap, InvalidSourceMap, OriginalPosition
 from proto.source_maps.frame_rewriting import resolve_stack_trace
 from proto.source_maps.parsing import PLACE_CHARS, read_source_map
-from proto.source_maps.vlq import InvalidSourceMap
 from sluice.source_map_files import find_scripts, upload_body
 from tests.programs import program
 from tests.source_maps import RESOLVED, build_shop

@@ -5,9 +5,8 @@ import json
 import pytest
 
 from proto.source_maps.compact_map import CompactMap, StoredMap
-from proto.source_maps.declarations import find_declarations
 from proto.source_maps.frame_rewriting import MAX_LINES, resolve_stack_trace, url_path
-from proto.source_maps.parsing import read_source_map
+from proto.source_maps.parsing import find_declarations, read_source_map
 
 # `t` is declared at column 9 of the first line, and once more at column 40 of it, under other names.
 DOCUMENT = {

@@ -5,7 +5,7 @@ import tracemalloc
 import pytest
 
 from proto.grouping.fingerprint import fingerprint, forget
-from proto.stack_traces.memo import Memo
+from proto.stack_traces.frames import Memo
 
 KEPT_BYTES = 54 * 2**20  # of all together
 

@@ -8,7 +8,7 @@ import pytest
 
 from chassis.auth.id_generation import new_id
 from chassis.auth.tables import organizations, projects
-from chassis.changes.tables import change_events
+from chassis.changes import change_events
 from chassis.clickhouse import ClickHouse
 from chassis.db.database import Database
 from query.settings import QuerySettings

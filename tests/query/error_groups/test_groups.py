@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from chassis.clickhouse import ClickHouse, QueryLimits, QueryTooLarge
 from chassis.clickhouse.target import open_client, parse_url
 from chassis.http.cursor import CursorSigner
+from chassis.limits.fairness import Requester
 from query import sql
 from query.error_groups.listing import error_page, fetch, plan
-from query.fair_semaphore import Requester
 from query.metrics import QueryMetrics
 from query.read_store import ReadStores
 from query.rows import ERRORS

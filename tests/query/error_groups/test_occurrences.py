@@ -10,7 +10,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from chassis.clickhouse import ClickHouse
-from gateway.error_occurrences import occurrence_blocks
+from gateway.inserts.blocks import occurrence_blocks
 from proto.otlp import codec
 from proto.otlp.policy import Policy, Signal
 from proto.storage.tables import ERROR_OCCURRENCES

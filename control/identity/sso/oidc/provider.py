@@ -1,4 +1,4 @@
-"""The documents that providers publish, cached: metadata and key sets.
+"""The documents that providers publish, cached: metadata (OpenID Connect Discovery 1.0, section 3) and key sets.
 
 A document is cached per issuer, for all organizations that use it: it comes from the issuer's own address. What goes
 wrong stays with the organization for which it was fetched, because slow names of one must not fail the logins of
@@ -11,14 +11,83 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Generic, TypeVar
+from typing import Annotated, Any, Final, Generic, TypeVar
 
+import msgspec
 from joserfc.jwk import KeySet
 
-from control.identity.sso.oidc.key_set import decode_key_set, has_key
-from control.identity.sso.oidc.metadata import ProviderMetadata, decode_metadata, metadata_url
-from control.identity.sso.refusal import LoginRefused
+from control.identity.sso.oidc.id_token import decode_key_set, has_key
+from control.identity.sso.refusal import LoginRefused, decode_document
 from control.outbound.egress import Egress, EgressError
+from control.outbound.egress_policy import parse_url
+
+WELL_KNOWN: Final = "/.well-known/openid-configuration"
+DEFAULT_AUTH_METHODS: Final = ("client_secret_basic",)  # OpenID Connect Discovery 1.0, section 3
+_ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint")
+_MAX_AUTH_METHODS: Final = 32
+_MAX_WORD_LENGTH: Final = 100  # characters of an authentication method
+
+
+_Word = Annotated[str, msgspec.Meta(max_length=_MAX_WORD_LENGTH)]
+_AuthMethods = Annotated[tuple[_Word, ...], msgspec.Meta(max_length=_MAX_AUTH_METHODS)]
+
+
+class ProviderMetadata(msgspec.Struct, frozen=True):
+    """What a login needs of the metadata; other members are ignored. Every endpoint is an https URL without user name,
+    password or fragment.
+    """
+
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+    jwks_uri: str
+    userinfo_endpoint: str | None = None
+    authorization_response_iss_parameter_supported: bool = False  # RFC 9207, section 3
+    token_endpoint_auth_methods_supported: _AuthMethods | None = DEFAULT_AUTH_METHODS
+
+
+def parse_issuer(text: str) -> str:
+    """An issuer identifier, as it is: an https URL without query and fragment (OpenID Connect Core 1.0, section 2).
+    Raises ValueError with a sentence for the user.
+    """
+    parse_url(text, allow_http=False)
+    if "?" in text or "#" in text:
+        raise ValueError("Must not contain a query or a fragment.")
+    return text
+
+
+def metadata_url(issuer: str) -> str:
+    """Where the metadata of the issuer is (OpenID Connect Discovery 1.0, section 4.1). Raises LoginRefused."""
+    try:
+        return parse_issuer(issuer).removesuffix("/") + WELL_KNOWN
+    except ValueError as error:
+        raise LoginRefused("issuer_invalid", f"{error} It is {issuer}") from error
+
+
+def decode_metadata(body: bytes, issuer: str) -> ProviderMetadata:
+    """The metadata in a response, which must be that of `issuer`. Raises LoginRefused."""
+    document = decode_document(body, ProviderMetadata, "provider_metadata_invalid")
+    if document.issuer != issuer:
+        raise LoginRefused("provider_issuer_mismatch", f"Expected {issuer}, got {document.issuer}")
+    found = {name: getattr(document, name) for name in _ENDPOINTS}
+    normal = {name: _endpoint(name, text) for name, text in found.items() if text is not None}
+    methods = document.token_endpoint_auth_methods_supported
+    return msgspec.structs.replace(
+        document,
+        **normal,
+        token_endpoint_auth_methods_supported=DEFAULT_AUTH_METHODS if methods is None else methods,
+    )
+
+
+def _endpoint(name: str, text: str) -> str:
+    """The URL in its normal form: with an ASCII host and what must be escaped escaped. Raises LoginRefused."""
+    try:
+        if "#" in text:
+            raise ValueError("Must not contain a fragment.")
+        return str(parse_url(text, allow_http=False))
+    except ValueError as error:
+        raise LoginRefused("provider_metadata_invalid", f"{name}: {error}") from error
+
 
 FRESH_S: Final = 600.0  # how long a document is cached
 FAILURE_S: Final = 5.0  # how long a failure is, per organization

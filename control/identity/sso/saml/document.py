@@ -1,4 +1,5 @@
-"""From the form field `SAMLResponse` to a tree of bounded size in which every ID and every name is unambiguous.
+"""From the form field `SAMLResponse` to a tree of bounded size in which every ID and every name is unambiguous, and its
+elements have one reading: exactly one child, the whole text, times in UTC.
 
 The size is checked before decoding, and everything that XML can do besides elements, attributes and text is refused
 before parsing: document types and so entities, processing instructions, comments, encodings other than UTF-8. No
@@ -11,13 +12,82 @@ import binascii
 import codecs
 import re
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
 from lxml import etree
 
 from control.identity.sso.refusal import LoginRefused
-from control.identity.sso.saml.namespaces import DS, SAML, SAMLP, XENC
+
+SAML: Final = "urn:oasis:names:tc:SAML:2.0:assertion"
+SAMLP: Final = "urn:oasis:names:tc:SAML:2.0:protocol"
+METADATA: Final = "urn:oasis:names:tc:SAML:2.0:metadata"
+DS: Final = "http://www.w3.org/2000/09/xmldsig#"
+XENC: Final = "http://www.w3.org/2001/04/xmlenc#"
+XSI: Final = "http://www.w3.org/2001/XMLSchema-instance"
+EXCLUSIVE_C14N: Final = "http://www.w3.org/2001/10/xml-exc-c14n#"
+
+VERSION: Final = "2.0"
+HTTP_POST: Final = "urn:oasis:names:tc:SAML:2.0:bindings:HTTP-POST"
+STATUS_SUCCESS: Final = "urn:oasis:names:tc:SAML:2.0:status:Success"
+BEARER: Final = "urn:oasis:names:tc:SAML:2.0:cm:bearer"
+
+FORMAT_UNSPECIFIED: Final = "urn:oasis:names:tc:SAML:1.1:nameid-format:unspecified"
+FORMAT_EMAIL: Final = "urn:oasis:names:tc:SAML:1.1:nameid-format:emailAddress"
+FORMAT_PERSISTENT: Final = "urn:oasis:names:tc:SAML:2.0:nameid-format:persistent"
+FORMAT_TRANSIENT: Final = "urn:oasis:names:tc:SAML:2.0:nameid-format:transient"
+FORMAT_ENTITY: Final = "urn:oasis:names:tc:SAML:2.0:nameid-format:entity"
+
+
+# UTC alone (saml-core 1.3.3). Providers send up to nine digits of a second.
+_INSTANT: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,9}))?Z")
+_WORD: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_WHITE_SPACE: Final = " \t\r\n"  # of XML
+_QUOTED_LENGTH: Final = 80  # characters of what came, in a message
+
+
+def instant_of(element: etree._Element, name: str) -> datetime | None:
+    """An attribute in UTC, None if it is absent. Digits beyond microseconds are cut. Raises LoginRefused."""
+    text = element.get(name)
+    if text is None:
+        return None
+    found = _INSTANT.fullmatch(text)
+    try:
+        if found is None:
+            raise ValueError("another form")
+        return datetime.fromisoformat(found[1]).replace(microsecond=int((found[2] or "")[:6].ljust(6, "0")), tzinfo=UTC)
+    except ValueError as error:
+        raise LoginRefused("instant_format", f"{name} is {quote(text)}, not a time in UTC.") from error
+
+
+def only_child(parent: etree._Element, name: str, namespace: str = SAML) -> etree._Element:
+    """The one child of the name. Raises LoginRefused for none or several."""
+    children = parent.findall(f"{{{namespace}}}{name}")
+    if len(children) != 1:
+        reason = _WORD.sub("_", name).lower() + "_count"
+        raise LoginRefused(reason, f"{etree.QName(parent).localname} has {len(children)} elements {name}.")
+    return children[0]
+
+
+def text_of(element: etree._Element) -> str:
+    """The whole text. Raises LoginRefused for an element with child elements: readers differ in what its text is."""
+    if len(element):
+        raise LoginRefused("text_with_elements", f"{etree.QName(element).localname} has child elements.")
+    return element.text or ""
+
+
+def trimmed_text_of(element: etree._Element) -> str:
+    """The whole text without the white space around it, which providers that indent their documents add. Raises
+    LoginRefused as `text_of`.
+    """
+    return text_of(element).strip(_WHITE_SPACE)
+
+
+def quote(text: str) -> str:
+    """For messages: what came, without control characters, cut."""
+    return repr(text[:_QUOTED_LENGTH])
+
 
 MAX_BYTES: Final = 256 * 1024  # of the decoded response
 _MAX_ENCODED: Final = 4 * -(-MAX_BYTES // 3)  # characters of base64

@@ -12,10 +12,8 @@ from typing import Final
 from lxml import etree
 
 from control.identity.sso.refusal import LoginRefused
-from control.identity.sso.saml import document
 from control.identity.sso.saml.certificates import MAX_CERTIFICATES, IdpCertificate
-from control.identity.sso.saml.elements import instant_of, only_child, quote, text_of, trimmed_text_of
-from control.identity.sso.saml.namespaces import (
+from control.identity.sso.saml.document import (
     BEARER,
     FORMAT_ENTITY,
     FORMAT_TRANSIENT,
@@ -25,6 +23,13 @@ from control.identity.sso.saml.namespaces import (
     STATUS_SUCCESS,
     VERSION,
     XSI,
+    decode,
+    instant_of,
+    only_child,
+    parse,
+    quote,
+    text_of,
+    trimmed_text_of,
 )
 from control.identity.sso.saml.signature import SIGNATURE, find_signature, is_id, verify_signature
 
@@ -82,7 +87,7 @@ def verify_response(encoded: str, expected: ExpectedResponse) -> Assertion:
     """The assertion of a response, from the form field `SAMLResponse`. Raises LoginRefused for anything but a response
     of the expected provider to the expected request, signed with one of the keys, and valid now.
     """
-    root = document.parse(document.decode(encoded))
+    root = parse(decode(encoded))
     _check_status(root)
     response, assertion = _verify_signatures(root, _find_assertion(root), expected.certificates)
     _check_issuers(response, assertion, expected.idp_entity_id)

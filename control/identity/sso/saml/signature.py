@@ -25,8 +25,7 @@ from signxml.verifier import SignatureConfiguration, VerifyResult, XMLVerifier
 
 from control.identity.sso.refusal import LoginRefused
 from control.identity.sso.saml.certificates import IdpCertificate, IdpKey
-from control.identity.sso.saml.elements import quote
-from control.identity.sso.saml.namespaces import DS, EXCLUSIVE_C14N
+from control.identity.sso.saml.document import DS, EXCLUSIVE_C14N, quote
 
 SIGNATURE: Final = f"{{{DS}}}Signature"
 MAX_ID_LENGTH: Final = 256

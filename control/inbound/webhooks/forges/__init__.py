@@ -1,12 +1,11 @@
 """Platforms of source control: how they sign, what their events say, and what these do.
 
-    events                     what events say, the same for all platforms
-    fields                     texts, names and times of payloads, brought into the bounds of the columns
-    github, gitlab, bitbucket, gitea
-                               one platform each; `pull_requests` has the payloads that GitHub and Gitea share
-    apply                      what an event does, in the transaction of its delivery
-    sources, handlers          `POST /webhooks/scm/{provider}`
+    events                  what events say, the same for all platforms, and how their fields are brought into the
+                            bounds of the columns
+    github, gitea, gitlab, bitbucket, bitbucket_data_center
+                            one platform each; Gitea sends most of what GitHub sends
+    effects                 what an event does, in one transaction with its result
 
-Headers are not signed, but for the id and the time of GitLab's. So what a delivery is comes from its body, and a header
-that names another event is refused: else a body sent again under another name would do something else, or nothing.
+Headers are not signed, except for the id and the time of GitLab's. So the body says what an event is, and a header that
+names another event is refused: a body that is sent again under another name would do something else, or nothing.
 """

@@ -1,10 +1,9 @@
-"""Bitbucket, Cloud and Data Center, whose payloads have nothing in common.
+"""Bitbucket: Cloud, and Data Center, whose payloads have nothing in common (`bitbucket_data_center`).
 
-https://support.atlassian.com/bitbucket-cloud/docs/event-payloads/,
-https://confluence.atlassian.com/bitbucketserver/event-payload-938025882.html
+https://support.atlassian.com/bitbucket-cloud/docs/event-payloads/
 
 Neither lists the files of commits, nor names the default branch in a push: `main` and `master` count as such, unless
-the payload says otherwise. Data Center lists commits from 8.0 on.
+the payload says otherwise.
 """
 
 import re
@@ -16,41 +15,44 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from control.code.commit_repository import NewCommit
-from control.code.proposal_repository import ProposalReport
-from control.inbound.integrations.model import Hook
-from control.inbound.webhooks.forges import fields
-from control.inbound.webhooks.forges.events import CommitsPushed, Content, ProposalChanged, ScmEvent, TicketChanged
-from control.inbound.webhooks.forges.fields import MAX_COMMITS, Number, Time
-from control.inbound.webhooks.forges.pull_requests import ABSENT, has, link_items
-from control.inbound.webhooks.platform import Headers, PayloadError, decode, header
+from control.code.commits import NewCommit
+from control.code.proposals.store import ProposalReport
+from control.inbound.integrations.tables import Hook
+from control.inbound.webhooks.forges.bitbucket_data_center import (
+    DEFAULT_BRANCHES,
+    PULL_REQUESTS,
+    STATES,
+    data_center_contents,
+    new_proposal,
+)
+from control.inbound.webhooks.forges.events import (
+    ABSENT,
+    MAX_COMMITS,
+    CommitsPushed,
+    Content,
+    Number,
+    ScmEvent,
+    TicketChanged,
+    Time,
+    has,
+    link_items,
+    new_commit,
+    parse_time,
+    push_time,
+    read_event_name,
+    repository_name,
+    require_event,
+)
+from control.inbound.webhooks.platform import Headers, Platform, clean_line, clean_url, decode, header
 from control.inbound.webhooks.signatures import verify_body
-from control.issues.references import MAX_TEXT
-from control.issues.releases.tables import MAX_REF_LENGTH, MAX_TITLE_LENGTH, ProposalState
 from control.issues.tables import MAX_LINK_TITLE_LENGTH, LinkState
-from proto.identity import MAX_NAME_LENGTH
 
 SYSTEM: Final = "bitbucket"
-DEFAULT_BRANCHES: Final = ("main", "master")
 _RAW_AUTHOR: Final = re.compile(r"([^<>]{0,200})<([^<>]{0,254})>\s*")
 _CLOUD_PULL_REQUESTS: Final = frozenset(
     {f"pullrequest:{one}" for one in ("created", "updated", "fulfilled", "rejected")}
 )
 _CLOUD_ISSUES: Final = frozenset({"issue:created", "issue:updated"})
-_PULL_REQUESTS: Final = frozenset(
-    {
-        f"pr:{one}"
-        for one in ("opened", "modified", "from_ref_updated", "to_ref_updated", "merged", "declined", "deleted")
-    }
-)
-_STATES: Final[Mapping[str, ProposalState]] = MappingProxyType(
-    {
-        "OPEN": ProposalState.OPEN,
-        "MERGED": ProposalState.MERGED,
-        "DECLINED": ProposalState.CLOSED,
-        "SUPERSEDED": ProposalState.CLOSED,
-    }
-)
 _FIXED: Final = frozenset({"resolved", "closed"})
 _TICKET_STATES: Final[Mapping[str, LinkState]] = MappingProxyType(
     {
@@ -163,90 +165,7 @@ class _IssueEvent(msgspec.Struct, frozen=True):
     issue: _Issue
 
 
-class _DcProject(msgspec.Struct, frozen=True):
-    key: str
-
-
-class _DcRepository(msgspec.Struct, frozen=True):
-    slug: str
-    project: _DcProject
-
-    @property
-    def name(self) -> str:
-        return fields.repository(f"{self.project.key}/{self.slug}")
-
-
-class _DcUser(msgspec.Struct, frozen=True, rename="camel"):
-    name: str | None = None
-    display_name: str | None = None
-    email_address: str | None = None
-
-
-class _DcCommit(msgspec.Struct, frozen=True, rename="camel"):
-    id: str
-    message: str | None = None
-    author: _DcUser | None = None
-    author_timestamp: Time = None
-
-
-class _DcRef(msgspec.Struct, frozen=True, rename="camel"):
-    display_id: str
-    type: str | None = None
-
-
-class _DcChange(msgspec.Struct, frozen=True):
-    ref: _DcRef
-    type: str | None = None
-
-
-class _DcPush(msgspec.Struct, frozen=True):
-    repository: _DcRepository
-    changes: list[_DcChange]
-    commits: list[_DcCommit] | None = None
-    date: Time = None
-
-
-class _DcEnd(msgspec.Struct, frozen=True, rename="camel"):
-    repository: _DcRepository
-    display_id: str | None = None
-    latest_commit: str | None = None
-
-
-class _DcMergeCommit(msgspec.Struct, frozen=True):
-    id: str | None = None
-
-
-class _DcProperties(msgspec.Struct, frozen=True, rename="camel"):
-    merge_commit: _DcMergeCommit | None = None
-
-
-class _DcParticipant(msgspec.Struct, frozen=True):
-    user: _DcUser | None = None
-
-
-class _DcLinks(msgspec.Struct, frozen=True):
-    self: list[_Link] = []
-
-
-class _DcPullRequest(msgspec.Struct, frozen=True, rename="camel"):
-    id: Number
-    title: str
-    state: str
-    from_ref: _DcEnd
-    to_ref: _DcEnd
-    updated_date: Time
-    created_date: Time = None
-    description: str | None = None
-    author: _DcParticipant | None = None
-    properties: _DcProperties | None = None
-    links: _DcLinks | None = None
-
-
-class _DcPullRequestEvent(msgspec.Struct, frozen=True, rename="camel"):
-    pull_request: _DcPullRequest
-
-
-class Bitbucket:
+class Bitbucket(Platform[ScmEvent]):
     """The platform."""
 
     def hook_id(self, headers: Headers) -> str | None:
@@ -257,20 +176,16 @@ class Bitbucket:
         """The signature of the body."""
         return verify_body(hook.secrets, body, header(headers, "X-Hub-Signature"), prefix="sha256=")
 
-    def delivery_id(self, headers: Headers) -> str | None:  # noqa: ARG002 (it is not signed)
-        """None: the header is not signed."""
-        return None
-
     def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (Cloud's body has no name)
         """The name in the header."""
-        return fields.event_name(headers, "X-Event-Key")
+        return read_event_name(headers, "X-Event-Key")
 
     def parse(self, event: str, body: bytes, received_at: datetime) -> ScmEvent:
         """What the event says."""
         envelope = decode(_Envelope, body, event)
         if envelope.event_key is not None:
-            fields.require(fits=envelope.event_key == event, event=event)
-            return ScmEvent(event, _data_center(event, body, received_at))
+            require_event(fits=envelope.event_key == event, event=event)
+            return ScmEvent(event, data_center_contents(event, body, received_at))
         return ScmEvent(event, _cloud(envelope, event, body, received_at))
 
 
@@ -279,7 +194,7 @@ def _cloud(envelope: _Envelope, event: str, body: bytes, received_at: datetime) 
     is_pull_request, is_issue = has(envelope.pullrequest) and not is_comment, has(envelope.issue) and not is_comment
     fits = has(envelope.push) == (event == "repo:push")
     fits &= is_pull_request == (event in _CLOUD_PULL_REQUESTS) and is_issue == (event in _CLOUD_ISSUES)
-    fields.require(fits=fits and event != "repo:refs_changed" and event not in _PULL_REQUESTS, event=event)
+    require_event(fits=fits and event != "repo:refs_changed" and event not in PULL_REQUESTS, event=event)
     if is_pull_request:
         return _pull_request(decode(_PullRequestEvent, body, event))
     if is_issue:
@@ -289,7 +204,7 @@ def _cloud(envelope: _Envelope, event: str, body: bytes, received_at: datetime) 
 
 def _push(body: _Push, received_at: datetime) -> tuple[CommitsPushed, ...]:
     """Bitbucket lists the newest 5 commits of each change, newest first, and says whether there are more."""
-    name = fields.repository(body.repository.full_name)
+    name = repository_name(body.repository.full_name)
     found: dict[bool, dict[str, NewCommit]] = {True: {}, False: {}}
     truncated: set[bool] = set()
     for change in body.push.changes:
@@ -302,7 +217,7 @@ def _push(body: _Push, received_at: datetime) -> tuple[CommitsPushed, ...]:
         for one in reversed(given):
             commit = _commit(name, one)
             found[is_default][commit.sha] = commit
-    at = fields.pushed_at(None, received_at)
+    at = push_time(None, received_at)
     pushed = []
     for is_default, of_branch in found.items():
         kept = tuple(of_branch.values())[-MAX_COMMITS:]
@@ -318,7 +233,7 @@ def _is_default(branch: str | None, named: _Branch | None) -> bool:
 def _commit(name: str, one: _Commit) -> NewCommit:
     author = one.author or _Author()
     match = _RAW_AUTHOR.fullmatch(author.raw or "")
-    return fields.commit(
+    return new_commit(
         name,
         one.hash,
         one.message,
@@ -329,16 +244,16 @@ def _commit(name: str, one: _Commit) -> NewCommit:
     )
 
 
-def _pull_request(body: _PullRequestEvent) -> tuple[ProposalChanged, ...]:
+def _pull_request(body: _PullRequestEvent) -> tuple[ProposalReport, ...]:
     one = body.pullrequest
-    state = _STATES.get(one.state)
+    state = STATES.get(one.state)
     source, destination = one.source or _End(), one.destination or _End()
     main, branch = body.repository.mainbranch, destination.branch
     is_named = main is not None and main.name and branch is not None
-    return _proposal(
+    return new_proposal(
         state,
         one.updated_on,
-        repository=fields.repository(body.repository.full_name),
+        repository=repository_name(body.repository.full_name),
         number=one.id,
         title=one.title,
         text=one.description,
@@ -354,110 +269,18 @@ def _pull_request(body: _PullRequestEvent) -> tuple[ProposalChanged, ...]:
 
 def _ticket(body: _IssueEvent) -> tuple[TicketChanged, ...]:
     one = body.issue
-    state, changed_at = _TICKET_STATES.get(one.state or ""), fields.time(one.updated_on)
+    state, changed_at = _TICKET_STATES.get(one.state or ""), parse_time(one.updated_on)
     if state is None or changed_at is None:
         return ()
-    name = f"{fields.repository(body.repository.full_name)}#{one.id}"
+    name = f"{repository_name(body.repository.full_name)}#{one.id}"
     ticket = TicketChanged(
-        items=link_items(SYSTEM, name, fields.url(_href(one.links))),
-        title=fields.line(one.title, MAX_LINK_TITLE_LENGTH),
+        items=link_items(SYSTEM, name, clean_url(_href(one.links))),
+        title=clean_line(one.title, MAX_LINK_TITLE_LENGTH),
         state=state,
         changed_at=changed_at,
         is_fixed=one.state in _FIXED,
     )
     return (ticket,)
-
-
-def _data_center(event: str, body: bytes, received_at: datetime) -> tuple[Content, ...]:
-    if event == "repo:refs_changed":
-        return _dc_push(decode(_DcPush, body, event), received_at)
-    if event in _PULL_REQUESTS:
-        return _dc_pull_request(decode(_DcPullRequestEvent, body, event), event)
-    return ()
-
-
-def _dc_push(body: _DcPush, received_at: datetime) -> tuple[CommitsPushed, ...]:
-    """The commits of a push, newest first; where it changes several branches, nobody says of which they are."""
-    given = (body.commits or [])[:MAX_COMMITS]
-    changed = [change for change in body.changes if change.ref.type == "BRANCH" and change.type != "DELETE"]
-    branches = [change.ref.display_id for change in changed]
-    not_listed = None if body.commits is None else len(body.commits) - len(given)
-    if not branches or not (given or not_listed is None):
-        return ()
-    found: dict[str, NewCommit] = {}
-    for one in reversed(given):
-        author = one.author or _DcUser()
-        commit = fields.commit(
-            body.repository.name,
-            one.id,
-            one.message,
-            author_name=author.display_name or author.name,
-            author_email=author.email_address,
-            authored_at=one.author_timestamp,
-            address=None,
-        )
-        found[commit.sha] = commit
-    is_default = all(branch in DEFAULT_BRANCHES for branch in branches)
-    at = fields.pushed_at(fields.time(body.date), received_at) if is_default else None
-    return (CommitsPushed(tuple(found.values()), at, not_listed),)
-
-
-def _dc_pull_request(body: _DcPullRequestEvent, event: str) -> tuple[ProposalChanged, ...]:
-    one = body.pull_request
-    merge = None if one.properties is None else one.properties.merge_commit
-    user = None if one.author is None else one.author.user
-    return _proposal(
-        ProposalState.CLOSED if event == "pr:deleted" else _STATES.get(one.state),
-        one.updated_date,
-        repository=one.to_ref.repository.name,
-        number=one.id,
-        title=one.title,
-        text=one.description,
-        head_ref=one.from_ref.display_id,
-        head_sha=one.from_ref.latest_commit,
-        merge_sha=None if merge is None else merge.id,
-        author_name=None if user is None else user.display_name or user.name,
-        url=one.links.self[0].href if one.links is not None and one.links.self else None,
-        opened_on=one.created_date,
-        targets_default_branch=True,
-    )
-
-
-def _proposal(
-    state: ProposalState | None,
-    updated_on: Time,
-    *,
-    repository: str,
-    number: int,
-    title: str,
-    text: str | None,
-    head_ref: str | None,
-    head_sha: str | None,
-    merge_sha: str | None,
-    author_name: str | None,
-    url: str | None,
-    opened_on: Time,
-    targets_default_branch: bool,
-) -> tuple[ProposalChanged, ...]:
-    changed_at = fields.time(updated_on)
-    if state is None or changed_at is None:
-        raise PayloadError("The pull request has no state, or does not say when it was changed.")
-    report = ProposalReport(
-        repository=repository,
-        number=str(number),
-        title=fields.line(title, MAX_TITLE_LENGTH) or f"#{number}",
-        state=state,
-        changed_at=changed_at,
-        text=fields.lines(text or "", MAX_TEXT),
-        head_ref=fields.line(head_ref, MAX_REF_LENGTH),
-        head_sha=fields.sha(head_sha),
-        merge_sha=fields.sha(merge_sha) if state is ProposalState.MERGED else None,
-        author_name=fields.line(author_name, MAX_NAME_LENGTH),
-        url=fields.url(url),
-        opened_at=fields.time(opened_on),
-        targets_default_branch=targets_default_branch,
-    )
-    return (ProposalChanged(report),)
 
 
 def _href(links: _Links | None) -> str | None:

@@ -9,11 +9,10 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from control.inbound.integrations.model import Hook
-from control.inbound.webhooks.forges import fields, pull_requests
-from control.inbound.webhooks.forges.events import Content, ScmEvent
-from control.inbound.webhooks.forges.pull_requests import ABSENT, has
-from control.inbound.webhooks.platform import Headers, decode, header
+from control.inbound.integrations.tables import Hook
+from control.inbound.webhooks.forges.events import ABSENT, ScmEvent, has, read_event_name, require_event
+from control.inbound.webhooks.forges.github import common_contents
+from control.inbound.webhooks.platform import Headers, Platform, decode, header
 from control.inbound.webhooks.signatures import verify_body
 
 _HANDLED: Final = ("push", "pull_request", "release", "issues")
@@ -31,49 +30,32 @@ class _Envelope(msgspec.Struct, frozen=True):
     release: Raw = ABSENT
 
 
-class Gitea:
+class Gitea(Platform[ScmEvent]):
     """The platform. `vendors`: in the names of its headers, the one that counts first."""
 
     def __init__(self, system: str, vendors: tuple[str, ...]) -> None:
         self._system = system
         self._vendors = vendors
 
-    def hook_id(self, headers: Headers) -> str | None:  # noqa: ARG002 (there is none)
-        """None: no header names the webhook."""
-        return None
-
     def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:  # noqa: ARG002 (no time is signed)
         """The signature of the body, in the first of its headers that is there: another does not rescue it."""
         return verify_body(hook.secrets, body, header(headers, self._header(headers, "Signature")))
 
-    def delivery_id(self, headers: Headers) -> str | None:  # noqa: ARG002 (it is not signed)
-        """None: the header is not signed."""
-        return None
-
     def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (the body has no name)
         """The name in the header."""
-        return fields.event_name(headers, self._header(headers, "Event"))
+        return read_event_name(headers, self._header(headers, "Event"))
 
     def parse(self, event: str, body: bytes, received_at: datetime) -> ScmEvent:
         """What the event says."""
         kind = _kind(decode(_Envelope, body, event))
-        fields.require(fits=event.startswith(kind) if kind is not None else event not in _HANDLED, event=event)
-        return ScmEvent(event, () if kind is None else self._contents(kind, body, received_at))
+        require_event(fits=event.startswith(kind) if kind is not None else event not in _HANDLED, event=event)
+        return ScmEvent(
+            event, () if kind is None else common_contents(kind, body, received_at, self._system, newest_first=True)
+        )
 
     def _header(self, headers: Headers, name: str) -> str:
         names = [f"X-{vendor}-{name}" for vendor in self._vendors]
         return next((one for one in names if one in headers), names[0])
-
-    def _contents(self, kind: str, body: bytes, received_at: datetime) -> tuple[Content, ...]:
-        match kind:
-            case "push":
-                return pull_requests.push(decode(pull_requests.Push, body, kind), received_at, newest_first=True)
-            case "pull_request":
-                return pull_requests.proposal(decode(pull_requests.PullRequestEvent, body, kind))
-            case "release":
-                return pull_requests.release(decode(pull_requests.ReleaseEvent, body, kind), received_at)
-            case _:
-                return pull_requests.ticket(decode(pull_requests.IssueEvent, body, kind), self._system)
 
 
 GITEA: Final = Gitea("gitea", ("Gitea",))

@@ -13,29 +13,36 @@ from typing import Final
 
 import msgspec
 
-from chassis.changes.tables import MAX_NAME_LENGTH
-from control.code.commit_repository import NewCommit
-from control.code.proposal_repository import ProposalReport
-from control.inbound.integrations.model import Hook
-from control.inbound.webhooks.forges import fields
+from chassis.changes import MAX_NAME_LENGTH
+from control.code.proposals.store import ProposalReport
+from control.inbound.integrations.tables import Hook
 from control.inbound.webhooks.forges.events import (
+    BRANCH,
+    MAX_COMMITS,
+    CommitAuthor,
+    CommitPayload,
     CommitsPushed,
     Content,
     Deployed,
-    ProposalChanged,
+    Number,
     ReleasePublished,
     ScmEvent,
     TicketChanged,
-)
-from control.inbound.webhooks.forges.fields import MAX_COMMITS, Number, Time
-from control.inbound.webhooks.forges.pull_requests import (
-    BRANCH,
-    CommitAuthor,
+    Time,
+    clean_text,
+    count_not_listed,
     link_items,
+    listed_commit,
+    parse_sha,
+    parse_time,
+    push_time,
+    read_event_name,
     release_report,
+    repository_name,
+    require_event,
     require_version,
 )
-from control.inbound.webhooks.platform import Headers, PayloadError, decode, header
+from control.inbound.webhooks.platform import Headers, PayloadError, Platform, clean_line, clean_url, decode, header
 from control.inbound.webhooks.signatures import verify_standard, verify_token
 from control.issues.references import MAX_TEXT
 from control.issues.releases.tables import MAX_REF_LENGTH, MAX_TITLE_LENGTH, ProposalState
@@ -83,21 +90,10 @@ class _Project(msgspec.Struct, frozen=True):
     web_url: str | None = None
 
 
-class _Commit(msgspec.Struct, frozen=True):
-    id: str
-    message: str | None = None
-    timestamp: Time = None
-    url: str | None = None
-    author: CommitAuthor | None = None
-    added: list[str] | None = None
-    modified: list[str] | None = None
-    removed: list[str] | None = None
-
-
 class _Push(msgspec.Struct, frozen=True):
     ref: str
     project: _Project
-    commits: list[_Commit] | None
+    commits: list[CommitPayload] | None
     total_commits_count: Number | None = None
 
 
@@ -162,7 +158,7 @@ class _DeploymentEvent(msgspec.Struct, frozen=True):
     ref: str | None = None
 
 
-class GitLab:
+class GitLab(Platform[ScmEvent]):
     """The platform."""
 
     def hook_id(self, headers: Headers) -> str | None:
@@ -192,7 +188,7 @@ class GitLab:
 
     def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (the name in the header is GitLab's)
         """The name in the header."""
-        return fields.event_name(headers, "X-Gitlab-Event")
+        return read_event_name(headers, "X-Gitlab-Event")
 
     def parse(self, event: str, body: bytes, received_at: datetime) -> ScmEvent:
         """What the event says."""
@@ -200,7 +196,7 @@ class GitLab:
         kind = envelope.object_kind or envelope.event_name or ""
         names = _HEADERS.get(kind)
         fits = event == _SYSTEM_HOOK or (event in names if names is not None else event not in _KNOWN_HEADERS)
-        fields.require(fits=fits, event=event)
+        require_event(fits=fits, event=event)
         return ScmEvent(event, _contents(kind, event, body, received_at))
 
 
@@ -237,68 +233,54 @@ def _contents(kind: str, event: str, body: bytes, received_at: datetime) -> tupl
 def _push(body: _Push, received_at: datetime) -> tuple[CommitsPushed, ...]:
     """GitLab lists the newest 20 commits, oldest first."""
     given = (body.commits or [])[-MAX_COMMITS:]
-    not_listed = fields.not_listed(body.total_commits_count, body.commits or [], given)
+    not_listed = count_not_listed(body.total_commits_count, body.commits or [], given)
     if not (given or not_listed) or not body.ref.startswith(BRANCH):
         return ()
-    name = fields.repository(body.project.path_with_namespace)
-    found = {one.sha: one for one in (_commit(name, each) for each in given)}
+    name = repository_name(body.project.path_with_namespace)
+    found = {one.sha: one for one in (listed_commit(name, each) for each in given)}
     is_default = body.ref.removeprefix(BRANCH) == body.project.default_branch
-    at = fields.pushed_at(None, received_at) if is_default else None
+    at = push_time(None, received_at) if is_default else None
     return (CommitsPushed(tuple(found.values()), at, not_listed),)
 
 
-def _commit(name: str, one: _Commit) -> NewCommit:
-    author = one.author or CommitAuthor()
-    return fields.commit(
-        name,
-        one.id,
-        one.message,
-        author_name=author.name,
-        author_email=author.email,
-        authored_at=one.timestamp,
-        address=one.url,
-        paths=fields.files(one.added, one.modified, one.removed),
-    )
-
-
-def _merge_request(body: _MergeRequestEvent) -> tuple[ProposalChanged, ...]:
+def _merge_request(body: _MergeRequestEvent) -> tuple[ProposalReport, ...]:
     one = body.object_attributes
-    state, changed_at = _PROPOSAL_STATES.get(one.state), fields.time(one.updated_at)
+    state, changed_at = _PROPOSAL_STATES.get(one.state), parse_time(one.updated_at)
     if one.action not in _MERGE_REQUEST_ACTIONS or state is None:
         return ()
     if changed_at is None:
         raise PayloadError("The merge request does not say when it was changed.")
     last = one.last_commit or _LastCommit()
     default = body.project.default_branch
-    merge_sha = fields.sha(one.merge_commit_sha) or fields.sha(one.squash_commit_sha) or fields.sha(last.id)
+    merge_sha = parse_sha(one.merge_commit_sha) or parse_sha(one.squash_commit_sha) or parse_sha(last.id)
     report = ProposalReport(
-        repository=fields.repository(body.project.path_with_namespace),
+        repository=repository_name(body.project.path_with_namespace),
         number=str(one.iid),
-        title=fields.line(one.title, MAX_TITLE_LENGTH) or f"!{one.iid}",
+        title=clean_line(one.title, MAX_TITLE_LENGTH) or f"!{one.iid}",
         state=state,
         changed_at=changed_at,
-        text=fields.lines(one.description or "", MAX_TEXT),
-        head_ref=fields.line(one.source_branch, MAX_REF_LENGTH),
-        head_sha=fields.sha(last.id),
+        text=clean_text(one.description or "", MAX_TEXT),
+        head_ref=clean_line(one.source_branch, MAX_REF_LENGTH),
+        head_sha=parse_sha(last.id),
         merge_sha=merge_sha if state is ProposalState.MERGED else None,
-        author_name=fields.line(None if last.author is None else last.author.name, MAX_NAME_LENGTH),
-        url=fields.url(one.url),
-        opened_at=fields.time(one.created_at),
+        author_name=clean_line(None if last.author is None else last.author.name, MAX_NAME_LENGTH),
+        url=clean_url(one.url),
+        opened_at=parse_time(one.created_at),
         targets_default_branch=None in (one.target_branch, default) or one.target_branch == default,
     )
-    return (ProposalChanged(report),)
+    return (report,)
 
 
 def _ticket(body: _TicketEvent) -> tuple[TicketChanged, ...]:
     one = body.object_attributes
-    state, changed_at = _TICKET_STATES.get(one.state or ""), fields.time(one.updated_at)
+    state, changed_at = _TICKET_STATES.get(one.state or ""), parse_time(one.updated_at)
     if body.project is None or one.action not in _TICKET_ACTIONS or state is None or changed_at is None:
         return ()
-    name = f"{fields.repository(body.project.path_with_namespace)}#{one.iid}"
-    address = None if body.project.web_url is None else fields.url(f"{body.project.web_url}/-/issues/{one.iid}")
+    name = f"{repository_name(body.project.path_with_namespace)}#{one.iid}"
+    address = None if body.project.web_url is None else clean_url(f"{body.project.web_url}/-/issues/{one.iid}")
     ticket = TicketChanged(
-        items=link_items(SYSTEM, name, address, fields.url(one.url)),
-        title=fields.line(one.title, MAX_LINK_TITLE_LENGTH),
+        items=link_items(SYSTEM, name, address, clean_url(one.url)),
+        title=clean_line(one.title, MAX_LINK_TITLE_LENGTH),
         state=state,
         changed_at=changed_at,
         is_reopened=one.action == "reopen",
@@ -309,23 +291,23 @@ def _ticket(body: _TicketEvent) -> tuple[TicketChanged, ...]:
 def _release(body: _ReleaseEvent, received_at: datetime) -> tuple[ReleasePublished, ...]:
     if body.action not in (None, "create"):
         return ()
-    report = release_report(require_version(body.tag), fields.url(body.url), fields.time(body.released_at), received_at)
-    return (ReleasePublished(fields.repository(body.project.path_with_namespace), report),)
+    report = release_report(require_version(body.tag), clean_url(body.url), parse_time(body.released_at), received_at)
+    return (ReleasePublished(repository_name(body.project.path_with_namespace), report),)
 
 
 def _deployment(body: _DeploymentEvent, received_at: datetime) -> tuple[Deployed, ...]:
-    at = fields.time(body.status_changed_at)
+    at = parse_time(body.status_changed_at)
     if body.status != "success":
         return ()
     if at is None:
         raise PayloadError("The deployment does not say when it succeeded.")
     deployed = Deployed(
-        repository=fields.repository(body.project.path_with_namespace),
+        repository=repository_name(body.project.path_with_namespace),
         id=str(body.deployment_id),
         at=min(at, received_at),
-        environment=fields.line(body.environment, MAX_NAME_LENGTH),
-        ref=fields.line(body.ref, MAX_REF_LENGTH),
-        sha=fields.sha((body.commit_url or "").rpartition("/")[2]) or fields.sha(body.short_sha),
-        url=fields.url(body.environment_external_url or None) or fields.url(body.deployable_url),
+        environment=clean_line(body.environment, MAX_NAME_LENGTH),
+        ref=clean_line(body.ref, MAX_REF_LENGTH),
+        sha=parse_sha((body.commit_url or "").rpartition("/")[2]) or parse_sha(body.short_sha),
+        url=clean_url(body.environment_external_url or None) or clean_url(body.deployable_url),
     )
     return (deployed,)

@@ -3,29 +3,24 @@
 Texts of a platform are cut to what the database stores; what a person configured is refused if it does not fit.
 """
 
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 
 from msgspec import Meta
 
-from chassis.changes.tables import ChangeKind
+from chassis.changes import ChangeKind
 from chassis.db.database import to_milliseconds
-from control.code.changes.repository import MAX_AGE
+from control.code.changes import MAX_AGE
 from control.code.issue_links.addresses import ExternalItem
-from control.http.text_types import URL_PATTERN
 from control.inbound.integrations.tables import MAX_EVENT_LENGTH
 from control.inbound.webhooks.platform import PayloadError
 from control.issues.references import References
 from control.issues.tables import LinkState
-from proto.identity import MAX_URL_LENGTH, UNPRINTABLE
 
 MAX_AHEAD: Final = timedelta(hours=1)  # of a platform's clock: a time far ahead would outdate every later report
 MAX_MILLISECONDS: Final = 253_402_300_799_000  # the year 9999
 _MAX_TIME_LENGTH: Final = 40
-_UNPRINTABLE: Final = re.compile(rf"[{UNPRINTABLE}\s\ud800-\udfff]+")
-_URL: Final = re.compile(URL_PATTERN)
 
 EventName = Annotated[str, Meta(min_length=1, max_length=MAX_EVENT_LENGTH, pattern=r"^[A-Za-z0-9_:.-]+(?!\n)$")]
 Milliseconds = Annotated[int, Meta(ge=0, le=MAX_MILLISECONDS)]
@@ -93,19 +88,6 @@ class TrackerEvent:
 
     name: str
     report: TicketReport | IssueReport | LinkCreated | LinkDeleted | ChangeReport | None
-
-
-def clean_line(text: str | None, max_length: int) -> str | None:
-    """A platform's text as one printable line of at most so many characters; None if nothing is left."""
-    if text is None:
-        return None
-    line = _UNPRINTABLE.sub(" ", text[: 4 * max_length]).strip()
-    return line[:max_length].strip() or None
-
-
-def clean_url(url: str | None) -> str | None:
-    """A platform's address; None for one that no link may have."""
-    return url if url is not None and len(url) <= MAX_URL_LENGTH and _URL.match(url) is not None else None
 
 
 def parse_time(text: str, received_at: datetime) -> datetime:

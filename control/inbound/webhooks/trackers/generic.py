@@ -12,18 +12,17 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from chassis.changes.tables import (
+from chassis.changes import (
     MAX_DETAIL_LENGTH,
     MAX_NAME_LENGTH,
     MAX_TITLE_LENGTH,
     ChangeKind,
 )
 from control.code.issue_links.addresses import ExternalItem, identify_named
-from control.http.field_types import Slug
-from control.http.text_types import Url, line, lines
+from control.http.field_types import Slug, Url, line, lines
 from control.http.time_input import TimeInput
-from control.inbound.integrations.model import Hook
-from control.inbound.webhooks.platform import Headers, PayloadError, decode, header
+from control.inbound.integrations.tables import Hook
+from control.inbound.webhooks.platform import Headers, PayloadError, Platform, decode, header
 from control.inbound.webhooks.signatures import verify_body, verify_standard
 from control.inbound.webhooks.trackers.events import (
     ChangeReport,
@@ -36,9 +35,14 @@ from control.inbound.webhooks.trackers.events import (
     check_change_time,
     parse_time,
 )
-from control.issues.model import is_issue_id
 from control.issues.references import MAX_SHORT_ID_LENGTH, References, parse_short_id
-from control.issues.tables import MAX_EXTERNAL_ID_LENGTH, MAX_LINK_TITLE_LENGTH, MAX_SYSTEM_LENGTH, LinkState
+from control.issues.tables import (
+    MAX_EXTERNAL_ID_LENGTH,
+    MAX_LINK_TITLE_LENGTH,
+    MAX_SYSTEM_LENGTH,
+    LinkState,
+    is_issue_id,
+)
 from control.notify.channels.config import secret_bytes
 
 SYSTEM: Final = "generic"
@@ -85,11 +89,8 @@ class _Body(msgspec.Struct):
     change: _Change | None = None
 
 
-class Generic:
-    """How generic deliveries are signed and named, and what they say."""
-
-    def hook_id(self, headers: Headers) -> None:
-        """The path names the integration."""
+class Generic(Platform[TrackerEvent]):
+    """How generic events are signed and named, and what they say."""
 
     def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:
         """Whether the body is signed, within the window if a time is signed."""
@@ -108,9 +109,8 @@ class Generic:
             return message_id
         return hashlib.sha256(message_id.encode("utf-8", "surrogateescape")).hexdigest()
 
-    def event_name(self, headers: Headers, body: bytes) -> str:
+    def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (the body names it)
         """Raises PayloadError."""
-        del headers
         return decode(_Named, body, SYSTEM).event
 
     def parse(self, event: str, body: bytes, received_at: datetime) -> TrackerEvent:

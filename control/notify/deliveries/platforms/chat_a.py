@@ -15,8 +15,8 @@ import msgspec
 from msgspec import UNSET
 
 from control.notify.channels.config import ChatAConfig, Kind
-from control.notify.deliveries.outcome import AttemptOutcome, from_reply
 from control.notify.deliveries.platforms.outgoing_message import HttpRequest, OutgoingMessage, one_line, truncate
+from control.notify.deliveries.rules import AttemptResult, from_reply
 from control.notify.message import Fact, Message
 from control.outbound.egress import HttpReply
 
@@ -68,20 +68,20 @@ def build_request(config: ChatAConfig, outgoing: OutgoingMessage, api_url: str) 
     return HttpRequest(api_url + POST_MESSAGE, msgspec.json.encode(body), headers)
 
 
-def interpret_reply(config: ChatAConfig, reply: HttpReply, now: datetime) -> AttemptOutcome:
+def interpret_reply(config: ChatAConfig, reply: HttpReply, now: datetime) -> AttemptResult:
     """A bot always gets a 200; the body has the result."""
-    outcome = from_reply(reply, now)
-    if not outcome.ok or config.webhook_url is not UNSET:
-        return outcome
+    result = from_reply(reply, now)
+    if not result.ok or config.webhook_url is not UNSET:
+        return result
     try:
         response = msgspec.json.decode(reply.body, type=_BotResponse)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return AttemptOutcome(False, "The platform's response is not valid.")
+        return AttemptResult(False, "The platform's response is not valid.")
     if response.ok:
-        return outcome
+        return result
     if response.error in _TRANSIENT_ERRORS:
-        return AttemptOutcome(False, "The platform is temporarily unavailable.")
-    return AttemptOutcome(
+        return AttemptResult(False, "The platform is temporarily unavailable.")
+    return AttemptResult(
         False, _ERROR_DETAILS.get(response.error, "The platform rejected the message."), permanent=True
     )
 
@@ -110,7 +110,7 @@ def card(message: Message) -> dict[str, Any]:
 
 
 def approve_button(request_id: str) -> dict[str, Any]:
-    """A button whose press comes back as an action with this id and value (`control.inbound.chat.chat_a`)."""
+    """A button whose press comes back as an action with this id and value (`control.inbound.chat.api`)."""
     label = {"type": "plain_text", "text": "Approve"}
     return {"type": "button", "text": label, "style": "primary", "action_id": APPROVE_ACTION, "value": request_id}
 

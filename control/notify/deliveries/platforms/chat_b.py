@@ -13,8 +13,8 @@ import msgspec
 
 from chassis.db.database import format_time
 from control.notify.channels.config import ChatBConfig, Kind
-from control.notify.deliveries.outcome import AttemptOutcome, clamp_wait, from_reply
 from control.notify.deliveries.platforms.outgoing_message import HttpRequest, OutgoingMessage, one_line, truncate
+from control.notify.deliveries.rules import AttemptResult, clamp_wait, from_reply
 from control.notify.message import Message, Severity
 from control.outbound.egress import HttpReply
 
@@ -59,17 +59,17 @@ def build_request(config: ChatBConfig, outgoing: OutgoingMessage) -> HttpRequest
     return HttpRequest(config.webhook_url, msgspec.json.encode(body), {"Content-Type": "application/json"})
 
 
-def interpret_reply(_config: ChatBConfig, reply: HttpReply, now: datetime) -> AttemptOutcome:
+def interpret_reply(_config: ChatBConfig, reply: HttpReply, now: datetime) -> AttemptResult:
     """The body of a 429 has a more exact wait than its header."""
-    outcome = from_reply(reply, now)
+    result = from_reply(reply, now)
     if reply.status != _TOO_MANY_REQUESTS:
-        return outcome
+        return result
     try:
         wait = msgspec.json.decode(reply.body, type=_RateLimitBody).retry_after
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return outcome
+        return result
     seconds = clamp_wait(wait) if math.isfinite(wait) else None
-    return AttemptOutcome(False, outcome.detail, retry_after_s=seconds)
+    return AttemptResult(False, result.detail, retry_after_s=seconds)
 
 
 def embed(message: Message) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def embed(message: Message) -> dict[str, Any]:
 
 
 def approve_button(request_id: str) -> dict[str, Any]:
-    """A button whose press comes back as an interaction with this id (`control.inbound.chat.chat_b`)."""
+    """A button whose press comes back as an interaction with this id (`control.inbound.chat.api`)."""
     return {"type": _BUTTON, "style": _SUCCESS, "label": "Approve", "custom_id": APPROVE_PREFIX + request_id}
 
 

@@ -1,11 +1,15 @@
 """E-mail: plain text and HTML, in one message to all recipients of the channel, sent by the operator's SMTP server.
 
 `Message-ID` contains the id of the delivery, the same in every attempt; all messages of a subject form a thread. A
-retry goes only to recipients that the server deferred (`recipients`).
+retry goes only to recipients that the server deferred. Addresses are secrets of the channel, so marks of the recipients
+are stored instead; an address has another mark in each delivery.
 """
 
+import hashlib
 import html
 import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from email import message_from_bytes
 from email.errors import MessageError
 from email.message import EmailMessage
@@ -15,13 +19,67 @@ from typing import Final
 import aiosmtplib
 
 from control.notify.channels.config import EmailConfig
-from control.notify.deliveries.outcome import AttemptOutcome
 from control.notify.deliveries.platforms.outgoing_message import OutgoingMessage, one_line, truncate
-from control.notify.deliveries.platforms.recipients import MIN_PERMANENT_CODE, Recipients
+from control.notify.deliveries.rules import AttemptResult
 from control.notify.message import Message
 from control.outbound.egress import Egress, EgressError
-from control.outbound.mail_server import MailServer
-from control.outbound.smtp import MAIL_POLICY, submit
+from control.outbound.smtp import MAIL_POLICY, MailServer, submit
+
+MIN_PERMANENT_CODE: Final = 500  # SMTP codes from here on are permanent
+_MARK_LENGTH: Final = 16  # characters; the marks of 20 recipients, with their signs, fit `deliveries.taken`
+
+
+@dataclass(frozen=True, slots=True)
+class Recipients:
+    """`addresses` in the order of the config; `codes`: SMTP codes of the recipients refused in the last attempt."""
+
+    delivery_id: str
+    addresses: Sequence[str]
+    delivered: frozenset[str] = frozenset()
+    refused: frozenset[str] = frozenset()
+    codes: tuple[int, ...] = ()
+
+    @classmethod
+    def restore(cls, delivery_id: str, addresses: Sequence[str], recipient_progress: str) -> "Recipients":
+        """Restore from an earlier result's `recipient_progress`; marks of others than `addresses` are ignored."""
+        marks = set(recipient_progress.split())
+        delivered = frozenset(one for one in addresses if "+" + _mark(delivery_id, one) in marks)
+        refused = frozenset(one for one in addresses if "-" + _mark(delivery_id, one) in marks)
+        return cls(delivery_id, addresses, delivered, refused)
+
+    @property
+    def pending(self) -> list[str]:
+        """Recipients that have neither received it nor been refused for good."""
+        return [one for one in self.addresses if one not in self.delivered | self.refused]
+
+    def with_results(self, codes: Mapping[str, int]) -> "Recipients":
+        """After an attempt for the pending recipients, of which `codes` were refused."""
+        delivered = self.delivered | frozenset(one for one in self.pending if one not in codes)
+        refused = self.refused | frozenset(one for one, code in codes.items() if code >= MIN_PERMANENT_CODE)
+        return replace(self, delivered=delivered, refused=refused, codes=tuple(codes.values()))
+
+    def result(self) -> AttemptResult:
+        """The result of all attempts so far."""
+        code = f" (SMTP {min(self.codes)})" if self.codes else ""
+        some = f"Delivered to {len(self.delivered)} of {len(self.addresses)} recipients"
+        if self.pending:
+            detail = f"{some}; the others are retried{code}." if self.delivered else self._refusal_detail(code)
+            return AttemptResult(False, detail, recipient_progress=self._marks())
+        if not self.delivered:
+            return AttemptResult(False, self._refusal_detail(code), permanent=True, recipient_progress=self._marks())
+        return AttemptResult(True, "Delivered." if not self.refused else f"{some}.", recipient_progress=self._marks())
+
+    def _refusal_detail(self, code: str) -> str:
+        return f"The mail server rejected every recipient{code}."
+
+    def _marks(self) -> str:
+        signs = {one: "+" if one in self.delivered else "-" for one in self.delivered | self.refused}
+        return " ".join(sign + _mark(self.delivery_id, one) for one, sign in sorted(signs.items()))
+
+
+def _mark(delivery_id: str, address: str) -> str:
+    return hashlib.sha256(f"{delivery_id}\0{address}".encode()).hexdigest()[:_MARK_LENGTH]
+
 
 MAX_SUBJECT: Final = 200
 MAX_TEXT: Final = 20_000
@@ -31,7 +89,7 @@ _EXPECTED_HEADERS: Final = sorted((*_OWN_HEADERS, "Content-Type", "MIME-Version"
 
 async def send(
     config: EmailConfig, outgoing: OutgoingMessage, egress: Egress, server: MailServer | None
-) -> AttemptOutcome:
+) -> AttemptResult:
     """Send through the guarded egress. A 5yz for a recipient or the message is permanent, a 4yz is not. All other
     errors of the mail server concern its operator, and are no fault of the channel.
     """
@@ -39,18 +97,18 @@ async def send(
         return _service_fault("No SMTP server is configured.")
     recipients = Recipients.restore(outgoing.id, config.to, outgoing.recipient_progress)
     if not recipients.pending:
-        return recipients.outcome()
+        return recipients.result()
     try:
         mail = to_bytes(compose(config, outgoing, server.sender))
     except ValueError:
-        return AttemptOutcome(False, "The message cannot be encoded as e-mail.", permanent=True)
+        return AttemptResult(False, "The message cannot be encoded as e-mail.", permanent=True)
     try:
         refused = await submit(mail, recipients.pending, egress, server)
     except EgressError as failure:
         return _service_fault(f"The mail server is unreachable: {failure.detail}")
     except (aiosmtplib.SMTPException, OSError) as error:  # OSError includes TimeoutError
-        return _failure_outcome(error)
-    return recipients.with_results(refused).outcome()
+        return _failure_result(error)
+    return recipients.with_results(refused).result()
 
 
 def compose(config: EmailConfig, outgoing: OutgoingMessage, sender: str) -> EmailMessage:
@@ -119,13 +177,13 @@ def html_body(message: Message) -> str:
     )
 
 
-def _failure_outcome(error: Exception) -> AttemptOutcome:
+def _failure_result(error: Exception) -> AttemptResult:
     """Shows SMTP codes, but no text of the server."""
     if isinstance(error, aiosmtplib.SMTPResponseException) and error.code > 0:
         permanent = error.code >= MIN_PERMANENT_CODE
         detail = f"The mail server reported a {'permanent' if permanent else 'temporary'} error (SMTP {error.code})."
         if isinstance(error, aiosmtplib.SMTPDataError):
-            return AttemptOutcome(False, detail, permanent=permanent)
+            return AttemptResult(False, detail, permanent=permanent)
         return _service_fault(detail)  # the connection, the password, the sender
     if isinstance(error, ssl.SSLCertVerificationError) or isinstance(error.__cause__, ssl.SSLCertVerificationError):
         return _service_fault("The certificate of the mail server is not valid.")
@@ -139,6 +197,6 @@ def _failure_outcome(error: Exception) -> AttemptOutcome:
     return _service_fault("The connection to the mail server was lost.")
 
 
-def _service_fault(detail: str) -> AttemptOutcome:
+def _service_fault(detail: str) -> AttemptResult:
     """A fault that the operator has to fix."""
-    return AttemptOutcome(False, detail, service_fault=True)
+    return AttemptResult(False, detail, service_fault=True)

@@ -12,7 +12,7 @@ _ELLIPSIS: Final = "…"
 @dataclass(frozen=True, slots=True)
 class OutgoingMessage:
     """A message to send: the id of its delivery (the same in every attempt), when it was created, the current time, the
-    marks of recipients that need no further attempt (`AttemptOutcome.recipient_progress`), and its organization.
+    marks of recipients that need no further attempt (`AttemptResult.recipient_progress`), and its organization.
     """
 
     id: str

@@ -9,11 +9,11 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from control.notify.channels.config import Config, EmailConfig, Kind
-from control.notify.deliveries.outcome import AttemptOutcome, from_failure, from_reply
 from control.notify.deliveries.platforms import chat_a, chat_b, email, pager, teams, webhook
 from control.notify.deliveries.platforms.outgoing_message import HttpRequest, OutgoingMessage
+from control.notify.deliveries.rules import AttemptResult, from_failure, from_reply
 from control.outbound.egress import Egress, EgressError, HttpReply
-from control.outbound.mail_server import MailServer
+from control.outbound.smtp import MailServer
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,25 +29,25 @@ class Transports:
 
 class _HttpPlatform(NamedTuple):
     build_request: Callable[[Any, OutgoingMessage, Transports], HttpRequest]
-    interpret_reply: Callable[[Any, HttpReply, datetime], AttemptOutcome]
+    interpret_reply: Callable[[Any, HttpReply, datetime], AttemptResult]
 
 
-async def send(kind: Kind, config: Config, outgoing: OutgoingMessage, transports: Transports) -> AttemptOutcome:
+async def send(kind: Kind, config: Config, outgoing: OutgoingMessage, transports: Transports) -> AttemptResult:
     """Make one attempt. It ends within the limits of `control.outbound.egress` and raises nothing for errors of the
     receiver.
     """
     if isinstance(config, EmailConfig):
         return await email.send(config, outgoing, transports.mail_egress, transports.mail)
-    outcome = await _post(_HTTP_PLATFORMS[kind], config, outgoing, transports)
-    if kind is Kind.PAGER and outgoing.message.passing and outcome.ok:
+    result = await _post(_HTTP_PLATFORMS[kind], config, outgoing, transports)
+    if kind is Kind.PAGER and outgoing.message.passing and result.ok:
         resolved = msgspec.structs.replace(outgoing.message, resolved=True)
         return await _post(_HTTP_PLATFORMS[kind], config, replace(outgoing, message=resolved), transports)
-    return outcome
+    return result
 
 
 async def _post(
     platform: _HttpPlatform, config: Config, outgoing: OutgoingMessage, transports: Transports
-) -> AttemptOutcome:
+) -> AttemptResult:
     http_request = platform.build_request(config, outgoing, transports)
     try:
         reply = await transports.egress.post(
@@ -58,7 +58,7 @@ async def _post(
     return platform.interpret_reply(config, reply, datetime.now(UTC))
 
 
-def _interpret_status(_config: Any, reply: HttpReply, now: datetime) -> AttemptOutcome:
+def _interpret_status(_config: Any, reply: HttpReply, now: datetime) -> AttemptResult:
     return from_reply(reply, now)
 
 

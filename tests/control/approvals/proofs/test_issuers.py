@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from control.approvals.proofs.intake import Intake
-from control.approvals.proofs.issuer_repository import MAX_ACTIVE_KEYS
-from control.approvals.proofs.submitted import SubmittedBundle
+from control.approvals.proofs.issuers import MAX_ACTIVE_KEYS
+from control.approvals.proofs.references import SubmittedBundle
 from proto.proofs import dsse
 from tests.control.approvals.proofs.made import BUNDLES, ISSUER, ISSUERS, KEY, bundle, get, register, signed, submit
 from tests.control.conftest import Control

@@ -6,9 +6,9 @@ import pytest
 from yarl import URL
 
 from chassis.auth.id_generation import new_id
-from control.code.issue_links import repository
+from control.code.issue_links import store
 from control.code.issue_links.addresses import ExternalItem, identify
-from control.code.issue_links.repository import find_by_external_id
+from control.code.issue_links.store import find_by_external_id
 from proto.identity import Role, Scope
 from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control
@@ -109,7 +109,7 @@ async def test_invalid_links_are_refused(control: Control) -> None:
 
 
 async def test_an_issue_has_so_many_links(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repository, "MAX_LINKS", 2)
+    monkeypatch.setattr(store, "MAX_LINKS", 2)
     issue = await new_issue(control, 1)
     statuses = [(await control.call("POST", links(issue), {"url": f"https://x.example/{n}"}))[0] for n in range(3)]
     assert statuses == [201, 201, 409]

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from chassis.db.database import Database
 from chassis.source_maps.resolver import LOOK_UP_S, REFRESH_S, RETRY_S, SourceMaps
-from chassis.source_maps.tables import source_maps
+from chassis.source_maps.store import source_maps
 from tests.control.code.source_maps.uploaded import MAPS, MINIFIED, RELEASE, SHOWN, document, upload
 from tests.control.conftest import Control
 

@@ -14,8 +14,8 @@ from structlog.testing import capture_logs
 
 from chassis.auth.tables import projects
 from chassis.http.body import read_body
-from chassis.source_maps.tables import source_maps
-from control.code.source_maps import parser_process, repository
+from chassis.source_maps.store import source_maps
+from control.code.source_maps import parser_process, store
 from tests.control.code.source_maps.uploaded import MAPS, RELEASE, digest_of, document, upload
 from tests.control.conftest import Control
 from tests.control.governance.erasures.conftest import purge
@@ -198,7 +198,7 @@ async def test_a_release_that_is_too_large_alone_is_refused(control: Control) ->
 
 @here
 async def test_a_release_that_alone_has_too_many_is_refused(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repository, "MAX_MAPS", 2)
+    monkeypatch.setattr(store, "MAX_MAPS", 2)
     for name in ("a", "b"):
         assert (await upload(control, document(), url=f"/{name}.js"))[0] == 201
     before = await listed(control)
@@ -274,7 +274,7 @@ async def test_a_slow_client_loses_its_place_to_one_that_waits(
     one_place: None, control: Control, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("control.code.source_maps.api.MAX_WAIT_S", 5.0)  # less than a stalled body may take
-    monkeypatch.setattr("control.code.source_maps.places.MAX_PAUSE_S", 0.05)
+    monkeypatch.setattr("control.code.source_maps.api.MAX_PAUSE_S", 0.05)
     began, slow_path = asyncio.Event(), MAPS.replace("acme", "globex")
 
     async def stalled() -> AsyncIterator[bytes]:

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from chassis.clickhouse import ClickHouse, StoreUnavailable
-from control.code.suspects import candidates
-from control.code.suspects.candidates import SuspectedIssue
-from control.code.suspects.stack_trace import StackTrace, read_stack_trace
+from control.code.suspects import api
+from control.code.suspects.api import StackTrace, read_stack_trace
 from control.settings import ControlSettings
 from tests.chassis.auth.tenants import Tenant
 from tests.control.conftest import Control, serving
@@ -152,12 +151,12 @@ async def test_what_was_left_out_is_said(
     control: Control, monkeypatch: pytest.MonkeyPatch, stack_traces: Answering
 ) -> None:
     stack_traces.replies = [TRACE] * 3
-    monkeypatch.setattr(candidates, "MAX_COMMITS", 2)
+    monkeypatch.setattr(api, "MAX_COMMITS", 2)
     issue = await occurred(control)
     await report(control, "1.1.0", *(commit(name, name, "shop/cart.py") for name in "abc"))
     answer = await suspects(control, issue)
     assert (answer["complete"], sorted(hashes(answer))) == (False, ["a", "b"])
-    monkeypatch.setattr(candidates, "MAX_CHARACTERS", 20)
+    monkeypatch.setattr(api, "MAX_CHARACTERS", 20)
     answer = await suspects(control, issue)
     assert (answer["complete"], hashes(answer)) == (False, ["a"])
 
@@ -165,20 +164,20 @@ async def test_what_was_left_out_is_said(
 async def test_the_stack_trace_is_that_of_the_first_occurrence(clickhouse: ClickHouse) -> None:
     """Else that of the latest: the first may be erased, or older than the retention."""
     first = NOW - timedelta(hours=5)
-    issue = SuspectedIssue(7, (FINGERPRINT, OLD), first, NOW, None)
-    assert await read_stack_trace(clickhouse, issue) is None
+    issue = 7, (FINGERPRINT, OLD), first, NOW
+    assert await read_stack_trace(clickhouse, *issue) is None
     await store(
         clickhouse, (NOW, "latest"), (NOW - timedelta(minutes=1), "before"), (NOW + timedelta(seconds=1), "after")
     )
-    assert await read_stack_trace(clickhouse, issue) == StackTrace("latest", "")
+    assert await read_stack_trace(clickhouse, *issue) == StackTrace("latest", "")
     await store(
         clickhouse, (first, ""), (first + timedelta(seconds=1), "first"), (first + timedelta(hours=2), "middle")
     )
     await store(clickhouse, (first, "foreign"), project=8)
     await store(clickhouse, (first, "other"), fingerprint=bytes(16))
-    assert await read_stack_trace(clickhouse, issue) == StackTrace("first", "")
+    assert await read_stack_trace(clickhouse, *issue) == StackTrace("first", "")
     await store(clickhouse, (first, "by the rules before an upgrade"), fingerprint=OLD)
-    assert await read_stack_trace(clickhouse, issue) == StackTrace("by the rules before an upgrade", "")
+    assert await read_stack_trace(clickhouse, *issue) == StackTrace("by the rules before an upgrade", "")
 
 
 async def store(

@@ -13,13 +13,13 @@ from control.governance.billing.history import (
     GRANTING,
     MAX_EVENTS,
     MAX_SUBSCRIPTIONS,
+    CurrentSubscription,
     EventKind,
     History,
-    Outcome,
     SubscriptionEvent,
     SubscriptionState,
     add_event,
-    find_outcome,
+    find_current,
     has_unknown_price,
 )
 from control.plans import Plan, Plans
@@ -32,24 +32,24 @@ PLANS: Final = Plans.parse(
 AT: Final = 1_790_000_000
 
 
-def outcome_of(events: list[dict[str, Any]], plans: Plans = PLANS) -> Outcome | None:
+def current_of(events: list[dict[str, Any]], plans: Plans = PLANS) -> CurrentSubscription | None:
     histories: dict[str, History] = {}
     for one in events:
         parsed = parse_event(encode(one))
         if parsed.change is None or parsed.subscription_id is None:
             raise AssertionError(one)
         histories = add_event(histories, parsed.subscription_id, parsed.change, plans)
-    return find_outcome(histories, plans)
+    return find_current(histories, plans)
 
 
 def plan_of(events: list[dict[str, Any]], plans: Plans = PLANS) -> Plan | None:
-    """Of events that have an outcome."""
-    found = outcome_of(events, plans)
+    """Of events that give a plan."""
+    found = current_of(events, plans)
     assert found is not None
     return found.plan
 
 
-def expected(processor: Processor) -> Outcome | None:
+def expected(processor: Processor) -> CurrentSubscription | None:
     """By the subscriptions as the processor has them in the end, and what was granted before."""
     granting, ended = [], []
     for name, one in processor.subscriptions.items():
@@ -59,11 +59,11 @@ def expected(processor: Processor) -> Outcome | None:
             plan = PLANS.find([one["items"]["data"][0]["price"]["id"]])
             if plan is None:
                 raise AssertionError
-            granting.append((plan.rank, mine[-1]["created"], name, Outcome(name, one["status"], plan, end)))
+            granting.append((plan.rank, mine[-1]["created"], name, CurrentSubscription(name, one["status"], plan, end)))
         elif one["status"] in ENDED:
-            ended.append((True, mine[-1]["created"], name, Outcome(None, one["status"], PLANS.free, end)))
+            ended.append((True, mine[-1]["created"], name, CurrentSubscription(None, one["status"], PLANS.free, end)))
         else:
-            ended.append((False, mine[-1]["created"], name, Outcome(name, one["status"], None, end)))
+            ended.append((False, mine[-1]["created"], name, CurrentSubscription(name, one["status"], None, end)))
     return max(granting)[-1] if granting else max(ended)[-1] if ended else None
 
 
@@ -78,8 +78,8 @@ def test_the_last_state_of_the_processor_prevails_whatever_the_order(seed: int, 
         return
     delivered = [*events, *random.choices(events, k=len(events) // 2)]
     random.shuffle(delivered)
-    assert outcome_of(delivered) == expected(processor)
-    assert outcome_of(events) == expected(processor)
+    assert current_of(delivered) == expected(processor)
+    assert current_of(events) == expected(processor)
 
 
 def updated(name: str, at: int, previous: dict[str, Any], **after: Any) -> dict[str, Any]:
@@ -101,22 +101,24 @@ def test_within_a_second_the_path_decides() -> None:
         [paid, upgrade, created],
         [paid, created, upgrade],
     ):
-        assert outcome_of(order) == Outcome("sub_1", "active", Plan("Business", 50_000), 1_792_000_000)
+        assert current_of(order) == CurrentSubscription("sub_1", "active", Plan("Business", 50_000), 1_792_000_000)
     back = updated("evt_0", AT, {"items": {"data": subscription(prices=[price("price_business")])["items"]["data"]}})
-    team = Outcome("sub_1", "active", Plan("Team", 1_000), 1_792_000_000)
-    assert outcome_of([back, created, upgrade, paid]) == team
+    team = CurrentSubscription("sub_1", "active", Plan("Team", 1_000), 1_792_000_000)
+    assert current_of([back, created, upgrade, paid]) == team
     # Alone, what is left and come back to in a second is known by what held before it.
     before = event("customer.subscription.created", subscription(), at=AT - 5, name="evt_7")
-    assert outcome_of([before, upgrade, back]) == team
-    assert outcome_of([back, upgrade, before]) == team
-    assert outcome_of([upgrade, back]) == Outcome("sub_1", "active", Plan("Business", 50_000), 1_792_000_000)
+    assert current_of([before, upgrade, back]) == team
+    assert current_of([back, upgrade, before]) == team
+    assert current_of([upgrade, back]) == CurrentSubscription(
+        "sub_1", "active", Plan("Business", 50_000), 1_792_000_000
+    )
 
 
 def test_what_has_ended_in_a_second_does_not_begin_again() -> None:
     deleted = event("customer.subscription.deleted", subscription(status="canceled"), at=AT, name="evt_1")
     paid = updated("evt_2", AT, {"status": "past_due"})
     for order in ([deleted, paid], [paid, deleted]):
-        assert outcome_of(order) == Outcome(None, "canceled", Plan("Free", 10), 1_792_000_000)
+        assert current_of(order) == CurrentSubscription(None, "canceled", Plan("Free", 10), 1_792_000_000)
 
 
 @pytest.mark.parametrize("is_basil", [True, False])
@@ -154,7 +156,7 @@ def test_the_status_that_an_invoice_says() -> None:
             histories: dict[str, History] = {}
             for name, one in arrived:
                 histories = add_event(histories, name, one, PLANS)
-            found = find_outcome(histories, PLANS)
+            found = find_current(histories, PLANS)
             assert found is not None
             assert (found.status, found.plan) == (status, Plan("Team", 1_000))
 
@@ -166,7 +168,7 @@ def test_an_unknown_price_changes_nothing() -> None:
     ended = event("customer.subscription.deleted", of_other, at=AT + 9, name="evt_3")
     for order in ([known, unknown], [unknown, known], [known, ended]):  # the last one is of another product
         assert plan_of(order) == Plan("Team", 1_000)
-    assert outcome_of([unknown]) is None
+    assert current_of([unknown]) is None
     state = SubscriptionState("active", ("price_other",))
     assert has_unknown_price(History((SubscriptionEvent(AT, "evt_1", EventKind.SEEN, state),)), PLANS)
 
@@ -178,9 +180,9 @@ def test_which_plan_it_is() -> None:
     active = updated("evt_1", AT, {})
     for status in ("canceled", "unpaid", "incomplete_expired", "paused"):
         ended = updated("evt_2", AT + 1, {}, status=status)
-        found = outcome_of([active, ended])
+        found = current_of([active, ended])
         assert found is not None
-        assert (found.subscription_id, found.plan) == (None, Plan("Free", 10))
+        assert (found.id, found.plan) == (None, Plan("Free", 10))
         assert plan_of([active, ended], Plans(PLANS.by_price)) == Plan("Team", 1_000)
     prices = [price("price_addon"), price("price_x", "business"), price("price_team")]
     assert plan_of([updated("evt_1", AT, {}, prices=prices)]) == Plan("Business", 50_000)

@@ -11,11 +11,11 @@ import sqlalchemy as sa
 
 from chassis.auth.tables import organizations
 from control.audit.tables import audit_events
-from control.governance.billing import repository
+from control.governance.billing import store
 from control.governance.billing.history import MAX_SUBSCRIPTIONS
 from control.governance.billing.tables import subscriptions
-from control.identity import organization_repository
-from control.inbound.webhooks.tables import platform_events
+from control.identity.organizations import organization_store
+from control.inbound.webhooks.platform_events import platform_events
 from control.plans import Plans
 from control.settings import ControlSettings
 from proto.identity import Role
@@ -31,7 +31,7 @@ from tests.control.governance.billing.processor import (
     signature,
     subscription,
 )
-from tests.control.governance.billing.test_history import outcome_of
+from tests.control.governance.billing.test_history import current_of
 from tests.selection import scaled
 
 PATH: Final = "/webhooks/payments"
@@ -53,7 +53,7 @@ END: Final = "2026-10-14T17:46:40.000Z"  # of the period of `subscription`
 
 async def link(control: Control, customer: str = "cus_1") -> None:
     async with control.checks.database.write() as connection:
-        await repository.link(connection, control.acme.organization.id, customer)
+        await store.link(connection, control.acme.organization.id, customer)
 
 
 async def send(control: Control, body: bytes, **headers: str) -> tuple[int, Any]:
@@ -226,8 +226,8 @@ async def test_the_last_state_prevails_in_any_order_over_http(control: Control) 
             one["data"]["object"]["customer"] = customer
         events = processor.events[:16]
         async with control.checks.database.write() as connection:
-            await repository.unlink(connection, control.acme.organization.id)
-            await organization_repository.set_quota(connection, control.acme.organization.id, 777)
+            await store.unlink(connection, control.acme.organization.id)
+            await organization_store.set_quota(connection, control.acme.organization.id, 777)
         await link(control, customer)
         delivered = [*events, *random.choices(events, k=6)]
         random.shuffle(delivered)
@@ -235,12 +235,12 @@ async def test_the_last_state_prevails_in_any_order_over_http(control: Control) 
         for one in delivered:
             assert await deliver(control, one) == receipt(one, duplicate=one["id"] in seen)
             seen.add(one["id"])
-        outcome = outcome_of(events, plans)
-        if outcome is None:
+        current = current_of(events, plans)
+        if current is None:
             raise AssertionError
         found = await stored(control)
-        items = None if outcome.plan is None else outcome.plan.monthly_items
-        expected = outcome.status, outcome.subscription_id, items
+        items = None if current.plan is None else current.plan.monthly_items
+        expected = current.status, current.id, items
         assert (found["status"], found["subscription_id"], found["monthly_items"]) == expected
         assert await quota(control) == (777 if items is None else items)
 
@@ -356,7 +356,7 @@ async def test_a_quota_of_the_operator_stays_until_the_plan_changes(control: Con
     await link(control)
     await deliver(control, event(CREATED, subscription(), at=AT, name="evt_1"))
     async with control.checks.database.write() as connection:
-        await organization_repository.set_quota(connection, control.acme.organization.id, 2_000)
+        await organization_store.set_quota(connection, control.acme.organization.id, 2_000)
     await deliver(control, event(UPDATED, subscription(period_end=1_794_000_000), at=AT + 1, name="evt_2"))
     assert await quota(control) == 2_000
     await deliver(control, event(UPDATED, subscription(prices=[price("price_business")]), at=AT + 2, name="evt_3"))

@@ -7,11 +7,11 @@ import sqlalchemy as sa
 
 from chassis.auth.tables import organizations, projects
 from chassis.errors import Unauthorized
-from control.approvals.expiry import ExpiryTask
 from control.approvals.notifications import LinkBuilder
 from control.approvals.tables import approval_requests
+from control.approvals.task import ExpiryTask
 from control.audit.tables import audit_events
-from control.identity import invitation_repository
+from control.identity.members import invitations
 from tests.control.conftest import Control
 from tests.control.identity.conftest import NewPerson
 
@@ -49,7 +49,7 @@ async def test_tokens_sessions_and_invitations_go_by_it(control: Control, person
     assert (await ada.login())[0] == 403
     async with control.checks.database.read() as connection:
         secret = invitation["inviteToken"]
-        assert await invitation_repository.find_open(connection, secret, datetime.now(UTC)) is None
+        assert await invitations.find_open_invitation(connection, secret, datetime.now(UTC)) is None
 
 
 async def test_projects_go_by_it(control: Control) -> None:

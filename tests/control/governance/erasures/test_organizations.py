@@ -22,19 +22,14 @@ from control.audit.record import Actor, ChainSealed, record
 from control.audit.tables import audit_events
 from control.audit.verify import iter_chains, verify_stored
 from control.governance.erasures.deletion import delete_organization
-from control.identity import organization_repository
-from control.identity.bootstrap import bootstrap
-from control.identity.organization_repository import SlugTaken, StoredOrganization
-from control.identity.sso import (
-    connection_repository,
-    domain_repository,
-    identity_repository,
-    login_repository,
-    settings_repository,
-)
-from control.identity.sso.browser import new_secret
-from control.identity.sso.login_repository import NewLogin, StoredCode
-from control.identity.sso.settings_repository import StoredSettings
+from control.identity.organizations import organization_store
+from control.identity.organizations.bootstrap import bootstrap
+from control.identity.organizations.organization_store import SlugTaken, StoredOrganization
+from control.identity.sso import connection_store, domains, identities, options
+from control.identity.sso.login import login_store
+from control.identity.sso.login.browser import new_secret
+from control.identity.sso.login.login_store import StoredCode
+from control.identity.sso.options import SsoSettings
 from control.identity.sso.tables import Protocol
 from proto.identity import PrincipalKind, Role
 from tests.chassis.auth.tenants import new_member_token
@@ -121,21 +116,23 @@ async def sign_on(control: Control, zebedee: Person) -> None:
     """A row in each table of single sign-on."""
     org_id, now = control.acme.organization.id, datetime.now(UTC)
     async with control.checks.database.write() as connection:
-        new = connection_repository.new_connection(org_id, Protocol.SAML, now)
+        new = connection_store.new_connection(org_id, Protocol.SAML, now)
         new = replace(new, idp_entity_id="https://quuxley.example.com", role_mapping={"waldo": "MEMBER"})
-        provider = (await connection_repository.store(connection, None, new, now)).id
-        await settings_repository.save(connection, org_id, StoredSettings(break_glass_id=zebedee.id), now)
-        await domain_repository.add(connection, org_id, "plugh.example.com", now)
-        identity = await identity_repository.create(
+        provider = (await connection_store.store(connection, None, new, now)).id
+        await options.save_options(connection, org_id, SsoSettings(break_glass_principal_id=zebedee.id), now)
+        await domains.add_domain(connection, org_id, "plugh.example.com", now)
+        identity_id = await identities.create_identity(
             connection, provider, org_id, "xyzzy", zebedee.id, zebedee.email, now
         )
-        login = NewLogin(provider, org_id, new_secret(), new_secret(), "", "/fnord", zebedee.id, "192.0.2.1")
-        await login_repository.begin(connection, login, now)
-        await login_repository.use_assertion(connection, provider, org_id, "_1", now)
-        code = StoredCode(provider, identity.id, org_id, zebedee.id, ("fed",), provisioned=False, next="/waldo",
+        await login_store.begin(
+            connection, provider, org_id, now, state=new_secret(), binding=new_secret(), address="192.0.2.1",
+            relay_state="/fnord", link_principal_id=zebedee.id,
+        )  # fmt: skip
+        await login_store.use_assertion(connection, provider, org_id, "_1", now)
+        code = StoredCode(provider, identity_id, org_id, zebedee.id, ("fed",), provisioned=False, next="/waldo",
                           session_expires_at=None)  # fmt: skip
-        await login_repository.issue_code(connection, new_secret(), code, now)
-        await login_repository.request_link(connection, new_secret(), org_id, zebedee.id, "ses_1", now)
+        await login_store.issue_code(connection, new_secret(), code, now)
+        await login_store.request_link(connection, new_secret(), org_id, zebedee.id, "ses_1", now)
 
 
 async def deleted(control: Control) -> str:
@@ -336,11 +333,11 @@ async def test_its_slug_is_not_given_again(control: Control) -> None:
     for _ in range(2):
         with pytest.raises(SlugTaken):
             async with control.checks.database.write() as connection:
-                await organization_repository.create_organization(connection, "acme", "Anew")
+                await organization_store.create_organization(connection, "acme", "Anew")
         await purge(control.checks.database)
     async with control.checks.database.write() as connection:
-        assert await organization_repository.find_organization(connection, "acme") is None
-        await organization_repository.create_organization(connection, "acme-2", "Anew")
+        assert await organization_store.find_organization(connection, "acme") is None
+        await organization_store.create_organization(connection, "acme-2", "Anew")
 
 
 async def test_the_last_organization_can_be_deleted(control: Control) -> None:

@@ -15,8 +15,7 @@ from chassis.errors import ServiceUnavailable, Unauthorized
 from control.approvals.policies.tables import approval_policies
 from control.audit.record import Actor
 from control.governance.erasures.deletion import delete_project
-from control.notify.channels.delivery_tables import deliveries, delivery_messages
-from control.notify.channels.tables import notification_channels
+from control.notify.channels.tables import deliveries, delivery_messages, notification_channels
 from proto.identity import PrincipalKind, Role
 from tests.chassis.auth.tenants import new_member_token
 from tests.control.approvals.office import new_machine

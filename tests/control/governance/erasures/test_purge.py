@@ -16,7 +16,7 @@ from control.audit.record import Actor
 from control.governance.erasures.deletion import delete_project
 from control.governance.erasures.housekeeping import ErasureHousekeeping
 from control.governance.erasures.purge import COMPACTION_SHARE, Purger
-from control.identity import organization_repository, project_key_repository
+from control.identity.organizations import organization_store, project_key_store
 from tests.chassis.auth.tenants import Clock, Tenant, new_tenant
 from tests.control.governance.erasures.conftest import erase_telemetry
 
@@ -30,9 +30,9 @@ async def deleted(database: Database, acme: Tenant, slug: str, keys: int = 1) ->
     """A project that is created and deleted."""
     org_id, now = acme.organization.id, datetime.now(UTC)
     async with database.write() as connection:
-        project = await organization_repository.create_project(connection, org_id, slug, "x")
+        project = await organization_store.create_project(connection, org_id, slug, "x")
         for _ in range(keys):
-            await project_key_repository.create_project_key(connection, org_id, project.id, "x")
+            await project_key_store.create_project_key(connection, org_id, project.id, "x")
         return await delete_project(connection, Actor(org_id), project.id, slug, "r", now)
 
 

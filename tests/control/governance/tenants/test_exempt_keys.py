@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from control.identity.exempt_keys import validate_exempt_keys
+from control.identity.organizations.rules import validate_exempt_keys
 from tests.control.conftest import Control
 
 WEB = "/orgs/acme/projects/web"

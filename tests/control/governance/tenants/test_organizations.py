@@ -3,7 +3,7 @@
 import pytest
 
 from chassis.auth import usage
-from control.identity import organization_repository
+from control.identity.organizations import organization_store
 from tests.control.conftest import Control
 
 
@@ -15,7 +15,7 @@ async def test_organization_can_be_read_and_renamed(control: Control) -> None:
     assert (shown["slug"], shown["name"], shown["monthlyItems"], shown["usedItems"]) == ("acme", "Acme", 0, 0)
     month = shown["createdAt"][:7]  # of now: the tenant was made a moment ago
     async with control.checks.database.write() as connection:
-        await organization_repository.set_quota(connection, shown["id"], 100)
+        await organization_store.set_quota(connection, shown["id"], 100)
         await usage.add_usage(connection, month, shown["id"], 7)
     status, changed, _ = await control.call("PATCH", "/orgs/acme", {"name": "Acme Inc."})
     assert (status, changed) == (200, shown | {"name": "Acme Inc.", "monthlyItems": 100, "usedItems": 7})

@@ -8,7 +8,7 @@ import pytest
 from chassis.errors import Unauthorized
 from chassis.runtime.settings import ChassisSettings
 from control.governance.tenants import project_keys
-from control.identity import project_key_repository
+from control.identity.organizations import project_key_store
 from control.settings import ControlSettings
 from proto.identity import is_project_key, parse_dsn
 from tests.chassis.auth.tenants import Tenant
@@ -74,7 +74,7 @@ async def test_rate_above_the_default_is_set_by_the_operator_only(control: Contr
     for rate in (1, ChassisSettings().otlp_rate):
         assert (await control.call("PATCH", one, {"rate": rate}))[0] == 200
     async with control.checks.database.write() as connection:
-        await project_key_repository.set_key_rate(
+        await project_key_store.set_key_rate(
             connection, control.acme.organization.id, control.acme.key.key.id, 10_000_000
         )
     status, key, _ = await control.call("PATCH", one, {"name": "Web"})

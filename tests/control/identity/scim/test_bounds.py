@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from control.identity.scim import patch, provisioning, users
+from control.identity.scim.protocol import patch, users
 from tests.control.identity.scim.conftest import PATCH, Directory
 
 PHONES: list[dict[str, Any]] = [{"value": str(number)} for number in range(100)]
@@ -56,7 +56,7 @@ async def test_filters_over_the_members_of_a_big_group_are_refused(
 
 async def test_the_values_of_a_user_are_bounded(directory: Directory) -> None:
     ada = await directory.user("ada@example.com")
-    many = {"userName": "ada@example.com", "phoneNumbers": [{}] * provisioning.MAX_VALUES}
+    many = {"userName": "ada@example.com", "phoneNumbers": [{}] * users.MAX_VALUES}
     added = {"op": "add", "path": "phoneNumbers", "value": [{"value": str(number)} for number in range(990)]}
     for method, path, body in (
         ("POST", "/Users", many),

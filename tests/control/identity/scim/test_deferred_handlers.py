@@ -6,8 +6,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from control.identity.scim import handlers
-from control.identity.scim.deferred_handlers import DeferredHandlers
+from control.identity.scim.protocol import handlers
+from control.identity.scim.routes import DeferredHandlers
 
 
 async def test_concurrent_first_requests_get_the_same_handlers(monkeypatch: pytest.MonkeyPatch) -> None:

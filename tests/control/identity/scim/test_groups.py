@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from control.identity import organization_repository
-from control.identity.scim import patch
+from control.identity.organizations import organization_store
+from control.identity.scim.protocol import patch
 from tests.control.conftest import Control
 from tests.control.identity.scim.conftest import GROUP, Directory, map_roles
 
@@ -240,7 +240,7 @@ async def test_the_last_administrator_stays_one(control: Control, directory: Dir
     admins = await directory.group("admins", user)
     await map_roles(control, {"admins": "ADMIN"})
     async with control.checks.database.write() as connection:
-        await organization_repository.revoke_token(connection, control.acme.organization.id, control.acme.token.id)
+        await organization_store.revoke_token(connection, control.acme.organization.id, control.acme.token.id)
     status, _ = await directory.patch(admins, {"op": "remove", "path": "members"})
     assert status == 200
     for status, body in (

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from control.identity.scim.errors import ScimError
-from control.identity.scim.patch import is_path, operations_of, require_no_paths
+from control.identity.scim.messages import ScimError
+from control.identity.scim.protocol.patch import is_path, operations_of, require_no_paths
 from tests.control.identity.scim.conftest import ENTERPRISE, GROUP, USER, Directory, map_roles
 
 WORK = 'emails[type eq "work"]'

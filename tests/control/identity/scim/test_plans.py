@@ -14,8 +14,8 @@ from chassis.auth.id_generation import new_id
 from chassis.db.database import Database
 from chassis.http.cursor import CursorSigner
 from control.identity.directory.tables import scim_group_members, scim_groups, scim_user_emails, scim_users
-from control.identity.scim.listing import parse_query, select_page
-from control.identity.scim.models import Group, ScimResource, ScimUser
+from control.identity.scim.protocol.library import Group, ScimResource, ScimUser
+from control.identity.scim.protocol.listing import parse_query, select_page
 from tests.chassis.auth.tenants import new_tenant
 
 USERS: Final = 3_000

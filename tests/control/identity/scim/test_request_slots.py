@@ -40,6 +40,22 @@ async def test_an_organization_has_a_few_slots_and_others_have_their_own() -> No
         pass
 
 
+async def test_without_a_queue_a_request_beyond_the_slots_is_refused_and_slots_are_given_back() -> None:
+    slots = RequestSlots("The provider is slow.", 2, max_waiting=0, retry_after_s=5)
+    async with slots.taken("acme"), slots.taken("acme"):
+        with pytest.raises(RateLimited) as raised:
+            async with slots.taken("acme"):
+                pass
+        assert (raised.value.message, raised.value.retry_after) == ("The provider is slow.", 5)
+        async with slots.taken("globex"):
+            pass
+    with pytest.raises(asyncio.CancelledError):
+        async with slots.taken("acme"):
+            raise asyncio.CancelledError
+    async with slots.taken("acme"), slots.taken("acme"):
+        pass
+
+
 async def test_requests_beyond_the_queue_are_told_to_come_again(directory: Directory) -> None:
     number = 3 * (MAX_RUNNING + MAX_WAITING)
     answers = await asyncio.gather(*[directory.call("GET", "/Users") for _ in range(number)])

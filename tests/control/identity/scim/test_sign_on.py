@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from control.identity import organization_repository
+from control.identity.organizations import organization_store
 from proto.identity import Role
 from tests.control.conftest import Control
 from tests.control.identity.conftest import verify
@@ -138,7 +138,7 @@ async def test_the_directory_does_not_choose_who_logs_in_as_a_member_of_others(
     member = (await directory.members())["ada@example.com"]
     await verify(control, member["principalId"])
     async with control.checks.database.write() as connection:
-        await organization_repository.add_membership(
+        await organization_store.add_membership(
             connection, control.globex.organization.id, member["principalId"], Role.MEMBER
         )
     taken = {"userName": "eve", "externalId": "eve-1", "displayName": "Eve", "emails": [{"value": "eve@example.com"}]}

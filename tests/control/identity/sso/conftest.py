@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from lxml import etree
 
-from control.identity.sso.browser import REFUSED
+from control.identity.sso.login.browser import REFUSED
 from tests.control.conftest import Control
 from tests.control.identity.conftest import person  # noqa: F401  # a fixture
 from tests.control.identity.sso import saml_idp

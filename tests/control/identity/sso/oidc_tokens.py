@@ -10,7 +10,7 @@ from typing import Any, Final
 from joserfc.jwk import ECKey, JWKRegistry, Key, OKPKey, RSAKey
 from joserfc.jws import JWSRegistry
 
-from control.identity.sso.oidc.key_set import ALGORITHMS
+from control.identity.sso.oidc.id_token import ALGORITHMS
 
 ISSUER: Final = "https://idp.example.com"
 CLIENT_ID: Final = "sluice"

@@ -24,7 +24,7 @@ from signxml.algorithms import CanonicalizationMethod, DigestAlgorithm, Signatur
 from signxml.signer import SignatureReference, XMLSigner
 
 from control.identity.sso.saml.certificates import IdpCertificate, parse_certificate
-from control.identity.sso.saml.namespaces import DS, EXCLUSIVE_C14N, SAML, SAMLP, XSI
+from control.identity.sso.saml.document import DS, EXCLUSIVE_C14N, SAML, SAMLP, XSI
 from control.identity.sso.saml.response import ExpectedResponse
 
 NOW: Final = datetime(2026, 11, 20, 15, 0, tzinfo=UTC)

@@ -22,7 +22,7 @@ def show(hash_: str = "#code=abc", **responses: tuple[int, str]) -> Any:
     """What the page shows and asks, with these responses of the server to `handoff` and `organizations`."""
     paths = {"handoff": "handoff", "organizations": "../auth/organizations"}
     given = {
-        "html": resources.files("control.identity.sso").joinpath("complete.html").read_text(encoding="utf-8"),
+        "html": resources.files("control.identity.sso.login").joinpath("complete.html").read_text(encoding="utf-8"),
         "responses": {paths[name]: {"status": status, "body": body} for name, (status, body) in responses.items()},
         "hash": hash_,
     }

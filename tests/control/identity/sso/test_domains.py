@@ -57,7 +57,7 @@ async def test_what_is_no_domain_is_named(control: Control) -> None:
 
 
 async def test_an_organization_has_so_many(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("control.identity.sso.domain_repository.MAX_DOMAINS", 2)
+    monkeypatch.setattr("control.identity.sso.domains.MAX_DOMAINS", 2)
     for number in range(3):
         status, _, _ = await control.call("POST", DOMAINS, {"domain": f"d{number}.example.com"})
         assert status == (201 if number < 2 else 409)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from control.identity.enforcement import REQUIRED
+from control.identity.users.session_store import SSO_REQUIRED
 from tests.control.conftest import Control
 from tests.control.identity.conftest import PASSWORD, NewPerson, Person, enrol
 from tests.control.identity.sso.conftest import SamlProvider, audit
@@ -38,14 +38,14 @@ async def test_no_password_reaches_an_organization_that_requires_single_sign_on(
     assert (await bob.call("GET", "/auth/user"))[0] == 401
     assert (await control.call("POST", "/auth/refresh", {"refreshToken": bob.refresh}))[0] == 401
     status, body, _ = await bob.login()
-    assert (status, body["error"]["message"]) == (403, REQUIRED)
+    assert (status, body["error"]["message"]) == (403, SSO_REQUIRED)
     assert (await bob.login(orgSlug="acme"))[0] == 403
     status, body, _ = await control.call(
         "POST",
         "/auth/invitations/accept",
         {"inviteToken": invitation["inviteToken"], "name": "Dan", "password": PASSWORD},
     )
-    assert (status, body["error"]["message"]) == (403, REQUIRED)
+    assert (status, body["error"]["message"]) == (403, SSO_REQUIRED)
     token = login["tokens"]["accessToken"]
     assert (await control.call("GET", "/orgs/acme/projects", token=token))[0] == 200
     assert (await elsewhere.login())[0] == 200

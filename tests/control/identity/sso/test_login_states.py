@@ -1,5 +1,7 @@
 """What a login was begun for, and until when: its connection, its ten minutes, the minute of its code, and what changes
 meanwhile.
+
+What the routes of single sign-on answer whatever fails, and to whom.
 """
 
 from datetime import UTC, datetime
@@ -7,11 +9,15 @@ from typing import Any, Final
 
 import pytest
 import sqlalchemy as sa
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
 
 from chassis.auth.tables import principals, sessions
+from chassis.errors import ApiError, PayloadTooLarge, ServiceUnavailable, Unimplemented, UnsupportedMediaType
 from chassis.limits.limiter import LimitClass
 from chassis.limits.rate_limits import RateLimits
-from control.identity.sso import connection_repository
+from control.identity.sso import connection_store
+from control.identity.sso.login.browser import only_specified_statuses
 from control.identity.sso.tables import sso_connections, sso_handoff_codes, sso_logins
 from tests.control.conftest import Control
 from tests.control.identity.sso.conftest import Browser, SamlProvider, audit, begun_at, refusals, refused
@@ -65,14 +71,14 @@ CHANGES: Final[tuple[dict[str, Any], ...]] = ({"enabled": False}, {"idp_entity_i
 
 def changing(monkeypatch: pytest.MonkeyPatch, control: Control, statement: sa.Executable) -> None:
     """The connection changes as soon as it was read."""
-    find_enabled = connection_repository.find_enabled
+    find_by_slug = connection_store.find_by_slug
 
     async def found_before(*arguments: Any) -> Any:
-        found = await find_enabled(*arguments)
+        found = await find_by_slug(*arguments)
         await control.execute(statement)
         return found
 
-    monkeypatch.setattr(connection_repository, "find_enabled", found_before)
+    monkeypatch.setattr(connection_store, "find_by_slug", found_before)
 
 
 @pytest.mark.both_stores
@@ -148,3 +154,23 @@ async def test_a_browser_on_its_way_logs_in(saml: SamlProvider, browser: Browser
         begun = begun_at(started["Location"])
         form = {"SAMLResponse": saml.response(begun), "RelayState": begun.query["RelayState"]}
         assert (await browser.call("POST", "/sso/saml/acme/acs", headers=headers, data=form))[0] == 303, site
+
+
+async def test_browsers_get_no_other_statuses_than_specified() -> None:
+    """A client that is slow is no failure of ours."""
+    errors: dict[ApiError, int] = {
+        ServiceUnavailable("The body was not received in time.", close=True): 400,
+        Unimplemented("The only supported Transfer-Encoding is chunked.", close=True): 400,
+        PayloadTooLarge("The body is larger than 1 bytes."): 400,
+        UnsupportedMediaType("The body must be a form or JSON.", close=True): 400,
+        ServiceUnavailable("The database is unavailable."): 500,
+    }
+    for error, status in errors.items():
+
+        @only_specified_statuses
+        async def failing(_request: web.Request, error: ApiError = error) -> web.StreamResponse:
+            raise error
+
+        with pytest.raises(ApiError) as raised:
+            await failing(make_mocked_request("POST", "/sso/saml/acme/acs"))
+        assert (raised.value.status, raised.value.close) == (status, error.close)

@@ -8,9 +8,8 @@ from urllib.parse import unquote_plus
 
 import pytest
 
-from control.identity.sso.oidc.exchange import TokenResponse, exchange_code
-from control.identity.sso.oidc.metadata import ProviderMetadata
-from control.identity.sso.oidc.userinfo import fetch_userinfo
+from control.identity.sso.oidc.code_flow import TokenResponse, exchange_code, fetch_userinfo
+from control.identity.sso.oidc.provider import ProviderMetadata
 from control.identity.sso.refusal import LoginRefused
 from control.outbound.egress import MAX_BODY_BYTES, Egress
 from control.outbound.egress_policy import EgressPolicy

@@ -12,8 +12,14 @@ import pytest
 from joserfc.jwk import ECKey
 from joserfc.jws import JWSRegistry
 
-from control.identity.sso.oidc.id_token import MAX_LENGTH, IdToken, UnknownKey, verify_id_token
-from control.identity.sso.oidc.key_set import ALGORITHMS, decode_key_set
+from control.identity.sso.oidc.id_token import (
+    ALGORITHMS,
+    MAX_LENGTH,
+    IdToken,
+    UnknownKey,
+    decode_key_set,
+    verify_id_token,
+)
 from control.identity.sso.refusal import LoginRefused
 from tests.control.identity.sso.oidc_tokens import (
     CLAIMS,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from control.identity.sso.oidc.key_set import MAX_KEYS, decode_key_set, has_key
+from control.identity.sso.oidc.id_token import MAX_KEYS, decode_key_set, has_key
 from control.identity.sso.refusal import LoginRefused
 from tests.control.identity.sso.oidc_tokens import jwk, key_set, private_key
 

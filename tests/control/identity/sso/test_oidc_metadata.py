@@ -1,15 +1,15 @@
 """Provider metadata: what is believed of it, and the authorization request that is made of it."""
 
 import json
-from dataclasses import replace
 from itertools import product
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
+from msgspec.structs import replace
 
-from control.identity.sso.oidc.authorization import authorization_url, check_response_issuer, code_challenge
-from control.identity.sso.oidc.metadata import ProviderMetadata, decode_metadata, metadata_url, parse_issuer
+from control.identity.sso.oidc.code_flow import authorization_url, check_response_issuer, code_challenge
+from control.identity.sso.oidc.provider import ProviderMetadata, decode_metadata, metadata_url, parse_issuer
 from control.identity.sso.refusal import LoginRefused
 
 ISSUER = "https://idp.example.com"

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from control.identity.sso.oidc import provider
-from control.identity.sso.oidc.metadata import WELL_KNOWN, ProviderMetadata
-from control.identity.sso.oidc.provider import FAILURE_S, FRESH_S, REFETCH_S, Providers
+from control.identity.sso.oidc.provider import FAILURE_S, FRESH_S, REFETCH_S, WELL_KNOWN, ProviderMetadata, Providers
 from control.identity.sso.refusal import LoginRefused
 from control.outbound.egress import MAX_BODY_BYTES, Egress
 from control.outbound.egress_policy import EgressPolicy

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
-from control.identity.sso.login_slots import MAX_WAITING
+from control.identity.sso.login.responses import MAX_AT_PROVIDER
 from control.identity.sso.refusal import LoginRefused
 from control.outbound.egress import Egress
 from control.outbound.egress_policy import EgressPolicy
@@ -140,7 +140,7 @@ async def test_userinfo_of_another_subject_is_refused(
     async def of_eve(*_: object, **__: object) -> dict[str, Any]:
         return {"sub": "eve", "email": "ada@example.com", "email_verified": True}
 
-    monkeypatch.setattr("control.identity.sso.callback.fetch_userinfo", of_eve)
+    monkeypatch.setattr("control.identity.sso.login.responses.fetch_userinfo", of_eve)
     assert refused(await complete(browser, await returned(provider, browser, "ada")))
     assert await refusals(control) == ["userinfo_subject_mismatch"]
 
@@ -183,8 +183,8 @@ async def test_a_login_that_has_to_wait_for_its_turn_may_try_again(
         raise LoginRefused("provider_unavailable", "slow")
 
     with monkeypatch.context() as slow:
-        slow.setattr("control.identity.sso.callback.Callback._complete", slowly)
-        waiting = [asyncio.create_task(complete(browser, url)) for _ in range(MAX_WAITING)]
+        slow.setattr("control.identity.sso.login.responses.ProviderResponses._complete_oidc", slowly)
+        waiting = [asyncio.create_task(complete(browser, url)) for _ in range(MAX_AT_PROVIDER)]
         for _ in waiting:
             await entered.acquire()
         status, body, headers = await complete(browser, url)

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from control.identity.sso import return_path
+from control.identity.sso.login import return_path
 from tests.control.identity.sso.url_standard import EXAMPLES, UrlStandard
 from tests.selection import scaled
 

@@ -19,8 +19,18 @@ from signxml.verifier import VerifyResult, XMLVerifier
 
 from control.identity.sso.refusal import LoginRefused
 from control.identity.sso.saml import signature
-from control.identity.sso.saml.document import MAX_ATTRIBUTES, MAX_BYTES, MAX_DEPTH, MAX_ELEMENTS, MAX_NAMESPACES
-from control.identity.sso.saml.namespaces import DS, EXCLUSIVE_C14N, SAML, SAMLP, XENC
+from control.identity.sso.saml.document import (
+    DS,
+    EXCLUSIVE_C14N,
+    MAX_ATTRIBUTES,
+    MAX_BYTES,
+    MAX_DEPTH,
+    MAX_ELEMENTS,
+    MAX_NAMESPACES,
+    SAML,
+    SAMLP,
+    XENC,
+)
 from control.identity.sso.saml.response import verify_response
 from tests.control.identity.sso.saml_idp import (
     EXCLUSIVE,

@@ -10,12 +10,13 @@ import pytest
 import sqlalchemy as sa
 
 from chassis.auth.tables import memberships, principals, sessions, users
-from control.identity.sso.browser import MAX_LOGINS
+from control.identity.sso.login.browser import MAX_LOGINS
 from control.identity.sso.tables import sso_handoff_codes, sso_identities, sso_logins
 from proto.identity import Role
 from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control
 from tests.control.identity.conftest import NewPerson, enrol
+from tests.control.identity.login.test_sessions import count_lookups
 from tests.control.identity.sso import saml_idp
 from tests.control.identity.sso.conftest import (
     PUBLIC,
@@ -29,7 +30,6 @@ from tests.control.identity.sso.conftest import (
     refusals,
     refused,
 )
-from tests.control.identity.test_cache_invalidation import count_lookups
 
 OWNER_KEYS: Final = {"id", "email", "name"}
 

@@ -8,9 +8,8 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from lxml import etree
 
-from control.identity.sso.saml.authn_request import new_request_id, redirect_url
-from control.identity.sso.saml.metadata import build_metadata
-from control.identity.sso.saml.namespaces import METADATA, SAML, SAMLP
+from control.identity.sso.saml.document import METADATA, SAML, SAMLP
+from control.identity.sso.saml.service_provider import build_metadata, new_request_id, redirect_url
 from tests.control.identity.sso.saml_idp import ACS, SP
 
 INSTANT = datetime(2026, 11, 20, 15, 0, 30, 999_999, tzinfo=UTC)

@@ -10,8 +10,8 @@ from tests.control.receiver import Receiver
 @pytest.fixture
 def control_settings(monkeypatch: pytest.MonkeyPatch, receiver: Receiver) -> ControlSettings:
     """Both platforms are configured, and the API of chat-b is the receiver."""
-    monkeypatch.setattr("control.inbound.chat.routes.API_URL", receiver.url("/api"))
-    monkeypatch.setattr("control.inbound.chat.updater.POLL_S", 0.02)
+    monkeypatch.setattr("control.inbound.routes.API_URL", receiver.url("/api"))
+    monkeypatch.setattr("control.inbound.chat.update_queue.POLL_S", 0.02)
     return SETTINGS
 
 

@@ -17,9 +17,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from chassis.auth.id_generation import new_id
 from chassis.db.database import Database
 from control.audit.tables import audit_events
-from control.identity.chat_links import repository as link_repository
-from control.identity.chat_links.model import ChatUser, StoredChatLink
-from control.identity.chat_links.tables import ChatPlatform
+from control.identity import chat_links as link_repository
+from control.identity.chat_links import ChatPlatform, ChatUser, StoredChatLink
 from control.settings import ControlSettings
 from proto.identity import Role
 from tests.chassis.auth.tenants import Tenant

@@ -10,13 +10,11 @@ import sqlalchemy as sa
 from aiohttp import web
 
 from control.approvals.tables import approval_votes
-from control.identity.chat_links.tables import ChatPlatform, chat_links
+from control.identity.chat_links import ChatPlatform, chat_links
 from control.inbound.chat import update_queue
-from control.inbound.chat.metrics import ChatMetrics
-from control.inbound.chat.tables import chat_updates
-from control.inbound.chat.updater import ChatUpdater
-from control.inbound.webhooks.tables import platform_events
-from control.notify.channels.delivery_tables import delivery_messages
+from control.inbound.chat.update_queue import ChatMetrics, ChatUpdater, chat_updates
+from control.inbound.webhooks.platform_events import platform_events
+from control.notify.channels.tables import delivery_messages
 from control.outbound.egress import Egress
 from control.secrets.secret_box import KeyFile, SecretBox
 from tests.control.conftest import Control
@@ -130,7 +128,7 @@ async def test_a_press_on_a_decided_request_shows_the_outcome(chat: Chat, receiv
 async def test_the_message_of_chat_b_is_replaced_in_the_answer_and_loses_its_button_after_it(
     chat: Chat, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("control.inbound.chat.chat_b._UPDATE_DELAY", timedelta())
+    monkeypatch.setattr("control.inbound.chat.api._UPDATE_DELAY", timedelta())
     await channel(chat, receiver, "chat-b")
     ada, bob = await chat.member(), await chat.member()
     for member, user in ((ada, "1"), (bob, "2")):
@@ -170,7 +168,7 @@ async def test_a_repeated_press_changes_and_sends_nothing_twice(chat: Chat, rece
 async def test_updates_are_sent_again_until_they_arrive_or_expire(
     chat: Chat, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("control.inbound.chat.updater.RETRY_DELAYS", (timedelta(),))
+    monkeypatch.setattr("control.inbound.chat.update_queue.RETRY_DELAYS", (timedelta(),))
     await chat.linked(await chat.member())
 
     async def counted(outcome: str) -> float:

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from control.approvals.tables import approval_requests, approval_votes
-from control.identity.chat_links.tables import ChatPlatform
+from control.identity.chat_links import ChatPlatform
 from control.inbound.chat.commands import HELP, NO_ISSUE, NO_PROJECT, NO_REASON, NO_REQUEST
 from control.inbound.chat.replies import CHAT_A_MARKUP, CHAT_B_MARKUP
 from proto.identity import Role

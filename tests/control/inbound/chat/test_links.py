@@ -7,9 +7,8 @@ import pytest
 import sqlalchemy as sa
 
 from chassis.auth.tables import organizations, principals, sessions, users
-from control.identity.chat_links import repository as link_repository
-from control.identity.chat_links.repository import normalize_code
-from control.identity.chat_links.tables import chat_link_codes, chat_links
+from control.identity import chat_links as link_repository
+from control.identity.chat_links import chat_link_codes, chat_links, normalize_code
 from control.inbound.chat.actor import (
     LINK_FIRST,
     NO_CODE,

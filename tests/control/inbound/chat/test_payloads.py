@@ -9,10 +9,10 @@ import pytest
 
 from chassis.runtime.settings_loader import SettingsError
 from control.inbound.chat.actor import LINK_FIRST, NO_CODE
-from control.inbound.chat.chat_b import NOT_OURS
+from control.inbound.chat.api import NOT_OURS
 from control.inbound.chat.replies import CHAT_B_MARKUP
-from control.inbound.chat.tables import chat_updates
-from control.inbound.webhooks.tables import platform_events
+from control.inbound.chat.update_queue import chat_updates
+from control.inbound.webhooks.platform_events import platform_events
 from control.settings import ControlSettings
 from tests.control.conftest import Control
 from tests.control.inbound.chat.platforms import (

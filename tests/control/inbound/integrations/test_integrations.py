@@ -8,9 +8,9 @@ import sqlalchemy as sa
 from structlog.testing import capture_logs
 
 from chassis.auth.tables import metadata
-from control.inbound.integrations import repository
+from control.inbound.integrations import store
 from control.inbound.integrations.tables import inbound_deliveries, integrations
-from control.inbound.webhooks import hooks as hooks_module
+from control.inbound.webhooks import receiver as hooks_module
 from tests.control.conftest import Control
 from tests.control.inbound.webhooks.trackers.sent import linear_issue, new_integration, send
 from tests.control.issues.releases.stored import new_project
@@ -106,7 +106,7 @@ async def test_invalid_integrations_are_refused(control: Control, monkeypatch: p
         status, answer, _ = await control.call(method, where, body)
         assert (status, [each["path"] for each in answer["error"]["details"]]) == (400, [f"body.{field}"]), body
         assert "a good secret" not in str(answer)
-    monkeypatch.setattr(repository, "MAX_INTEGRATIONS", 2)
+    monkeypatch.setattr(store, "MAX_INTEGRATIONS", 2)
     status, answer, _ = await control.call("POST", EVERY, good)
     assert (status, answer["error"]["code"]) == (409, "conflict")
 

@@ -8,7 +8,7 @@ import pytest
 from control.settings import ControlSettings
 from tests.chassis.auth.tenants import Tenant
 from tests.control.conftest import serving
-from tests.control.inbound.webhooks.forges.deliveries import Scm
+from tests.control.inbound.webhooks.forges.sending import Scm
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import sqlalchemy as sa
 
 from chassis.auth.id_generation import new_id
 from control.inbound.integrations.tables import inbound_deliveries
-from control.inbound.webhooks import housekeeping
-from control.inbound.webhooks.housekeeping import WebhookHousekeeping
-from control.inbound.webhooks.tables import platform_events
+from control.inbound.webhooks import task
+from control.inbound.webhooks.platform_events import platform_events
+from control.inbound.webhooks.task import WebhookHousekeeping
 from tests.control.conftest import Control
 from tests.control.inbound.webhooks.trackers.sent import new_integration
 
@@ -30,7 +30,7 @@ async def insert(control: Control, rows: list[dict[str, Any]]) -> None:
 
 
 async def test_what_is_old_is_deleted(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(housekeeping, "BATCH", 2)
+    monkeypatch.setattr(task, "BATCH", 2)
     made, org_id = await new_integration(control, "generic"), control.acme.organization.id
     ages = {"new": timedelta(hours=23), "day": timedelta(hours=25), "month": timedelta(days=29)}
     ages |= {f"old{number}": timedelta(days=31) for number in range(5)}
@@ -50,9 +50,9 @@ async def test_what_is_old_is_deleted(control: Control, monkeypatch: pytest.Monk
 
 
 async def test_an_integration_keeps_so_many_deliveries(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(housekeeping, "BATCH", 2)
-    monkeypatch.setattr(housekeeping, "MAX_DELIVERIES", 6)
-    monkeypatch.setattr(housekeeping, "MAX_BODIES", 3)
+    monkeypatch.setattr(task, "BATCH", 2)
+    monkeypatch.setattr(task, "MAX_EVENTS", 6)
+    monkeypatch.setattr(task, "MAX_BODIES", 3)
     busy, other = [await new_integration(control, "generic") for _ in range(2)]
     org_id = control.acme.organization.id
     ids = sorted(new_id("ind") for _ in range(13))
@@ -67,8 +67,8 @@ async def test_an_integration_keeps_so_many_deliveries(control: Control, monkeyp
 
 async def test_an_organization_keeps_so_many_bytes_of_bodies(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
     """The newest of all its integrations."""
-    monkeypatch.setattr(housekeeping, "BATCH", 2)
-    monkeypatch.setattr(housekeeping, "MAX_BODY_BYTES", 250)
+    monkeypatch.setattr(task, "BATCH", 2)
+    monkeypatch.setattr(task, "MAX_BODY_BYTES", 250)
     one, other = [await new_integration(control, "generic") for _ in range(2)]
     acme, globex = control.acme.organization.id, control.globex.organization.id
     ids = sorted(new_id("ind") for _ in range(10))

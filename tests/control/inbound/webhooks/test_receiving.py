@@ -17,11 +17,10 @@ import sqlalchemy as sa
 from chassis.auth.tables import organizations
 from chassis.db.database import to_milliseconds
 from control.code.pushes import PushReport, report_plain_pushes, report_push
-from control.inbound.integrations import repository
-from control.inbound.integrations.model import IntegrationKind
-from control.inbound.integrations.tables import inbound_deliveries
-from control.inbound.webhooks import endpoint
-from control.inbound.webhooks.forges import apply
+from control.inbound.integrations import store
+from control.inbound.integrations.tables import IntegrationKind, inbound_deliveries
+from control.inbound.webhooks import api
+from control.inbound.webhooks.forges import effects
 from control.inbound.webhooks.forges.events import ScmEvent
 from control.inbound.webhooks.forges.github import GitHub
 from control.inbound.webhooks.receiver import UNCOUNTED_BYTES, WebhookReceiver
@@ -30,7 +29,7 @@ from control.settings import ControlSettings
 from tests.chassis.auth.tenants import Tenant
 from tests.control.conftest import serving
 from tests.control.inbound.webhooks.forges import payloads
-from tests.control.inbound.webhooks.forges.deliveries import SECRET, Scm, encoded, hex_of, result
+from tests.control.inbound.webhooks.forges.sending import SECRET, Scm, encoded, hex_of, result
 
 Serve = Callable[..., AbstractAsyncContextManager[Scm]]
 GITHUB = IntegrationKind.GITHUB
@@ -177,7 +176,7 @@ async def test_a_large_body_is_parsed_beside_other_requests(scm: Scm, monkeypatc
         return parse(self, event, body, received_at)
 
     monkeypatch.setattr(GitHub, "parse", slow_parse)
-    monkeypatch.setattr(endpoint, "MAX_WAITING_BYTES", 2**21)
+    monkeypatch.setattr(api, "MAX_WAITING_BYTES", 2**21)
     integration = await scm.integrate(GITHUB)
     large = asyncio.create_task(scm.send(integration, "ping", {"zen": "x" * 2**20}))
     await asyncio.to_thread(started.wait, 5)
@@ -243,8 +242,8 @@ async def test_what_fails_leaves_nothing_and_is_applied_when_it_is_sent_again(
         return reported
 
     one = await scm.integrate(GITHUB)
-    monkeypatch.setattr(apply, "report_push", poisoned)
-    monkeypatch.setattr(apply, "report_plain_pushes", poisoned_together)
+    monkeypatch.setattr(effects, "report_push", poisoned)
+    monkeypatch.setattr(effects, "report_plain_pushes", poisoned_together)
     sent = [push(1), push(2, "poison"), push(3), push(4, "broken statement"), push(5), {"ref": 1, "commits": []}]
     with caplog.at_level(logging.CRITICAL):
         answers = await asyncio.gather(*(scm.send(one, "push", body) for body in sent))
@@ -259,8 +258,8 @@ async def test_what_fails_leaves_nothing_and_is_applied_when_it_is_sent_again(
         "The delivery could not be processed.",
         "The body is not that of the event push: Expected `string`, got `integer` - at `$.ref`.",
     }
-    monkeypatch.setattr(apply, "report_push", report_push)
-    monkeypatch.setattr(apply, "report_plain_pushes", report_plain_pushes)
+    monkeypatch.setattr(effects, "report_push", report_push)
+    monkeypatch.setattr(effects, "report_plain_pushes", report_plain_pushes)
     for body in (sent[1], sent[3], sent[1]):
         assert await scm.accepted(one, "push", body) == result("push", commitsUpserted=1)
     assert (await scm.send(one, "push", sent[5]))[0] == 400
@@ -275,23 +274,23 @@ async def test_a_changed_integration_counts_at_once(scm: Scm) -> None:
     now = to_milliseconds(datetime.now(UTC))
     async with scm.control.checks.database.write() as connection:
         box = scm.secret_box
-        one = await repository.rotate(connection, box, one, "the next of this test", previous_until=None, now=now)
+        one = await store.rotate_secret(connection, box, one, "the next of this test", previous_until=None, now=now)
     assert (await scm.send(one, "push", push(2)))[0] == 401
     assert (await scm.send(one, "push", push(2), secret="the next of this test"))[0] == 200
     until = now.replace(year=now.year + 1)
     async with scm.control.checks.database.write() as connection:
-        one = await repository.rotate(connection, box, one, "the third of this test", previous_until=until, now=now)
+        one = await store.rotate_secret(connection, box, one, "the third of this test", previous_until=until, now=now)
     for number, secret in enumerate(("the next of this test", "the third of this test"), 3):
         assert (await scm.send(one, "push", push(number), secret=secret))[0] == 200
     assert (await scm.send(one, "push", push(5)))[0] == 401
     async with scm.control.checks.database.write() as connection:
-        one = await repository.change(connection, one, now=now, enabled=False)
+        one = await store.change_integration(connection, one, now=now, enabled=False)
     assert (await scm.send(one, "push", push(6), secret="the third of this test"))[0] == 404
     async with scm.control.checks.database.write() as connection:
-        one = await repository.change(connection, one, now=now, enabled=True)
+        one = await store.change_integration(connection, one, now=now, enabled=True)
     assert (await scm.send(one, "push", push(6), secret="the third of this test"))[0] == 200
     async with scm.control.checks.database.write() as connection:
-        await repository.delete(connection, one)
+        await store.delete_integration(connection, one)
     assert (await scm.send(one, "push", push(7), secret="the third of this test"))[0] == 404
     assert len(await scm.rows(sa.select(commits.c.id))) == 5
     assert await deliveries(scm) == []

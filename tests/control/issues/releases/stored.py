@@ -7,8 +7,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from chassis.auth.id_generation import new_id
-from chassis.issues.tables import issue_fingerprints, issues
-from control.identity import organization_repository
+from chassis.issues import issue_fingerprints, issues
+from control.identity.organizations import organization_store
 from control.issues.tables import issue_activity
 from proto.grouping.fingerprint import FINGERPRINT_VERSION
 from tests.chassis.auth.tenants import Tenant
@@ -47,7 +47,7 @@ async def new_issue(control: Control, number: int, tenant: Tenant | None = None,
 async def new_project(control: Control, slug: str) -> int:
     """A further project of acme."""
     async with control.checks.database.write() as connection:
-        made = await organization_repository.create_project(connection, control.acme.organization.id, slug, slug)
+        made = await organization_store.create_project(connection, control.acme.organization.id, slug, slug)
     return made.id
 
 

@@ -9,8 +9,8 @@ import pytest
 import sqlalchemy as sa
 
 from chassis.auth.id_generation import new_id
-from chassis.issues.tables import issues
-from control.code import fixes
+from chassis.issues import issues
+from control.code.fixes import updates
 from tests.control.conftest import Control
 from tests.control.issues.releases.stored import commit, new_issue, new_project, report
 from tests.control.plans import Plans
@@ -73,7 +73,7 @@ async def test_a_report_with_very_many_references_takes_few_statements(
     """Those of the newest commits count."""
     await new_issues(control, 300)
     messages = ["Fixes " + ", ".join(f"WEB-{n * 50 + k + 1}" for k in range(50)) for n in range(6)]
-    monkeypatch.setattr(fixes, "MAX_REPORT_REFERENCES", 270)
+    monkeypatch.setattr(updates, "MAX_REPORT_REFERENCES", 270)
     reported = [commit(f"{n:08x}a", messages[n % 6]) for n in range(100)]
     with counted(control) as seen:
         answer = await report(control, "1.0.0", *reported)
@@ -89,7 +89,7 @@ async def test_a_report_with_very_many_references_takes_few_statements(
 async def test_very_long_messages_are_searched_in_part(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the newest commits; and references that are repeated count each time."""
     await new_issues(control, 3)
-    monkeypatch.setattr(fixes, "MAX_REPORT_TEXT", 2_000)
+    monkeypatch.setattr(updates, "MAX_REPORT_TEXT", 2_000)
     long = "Fixes WEB-1" + ", WEB-1" * 60 + ", WEB-2"
     reported = [commit("a", long), commit("b", "x" * 1_000), commit("c", "y" * 1_000), commit("d", "Fixes WEB-3")]
     assert (await report(control, "1.0.0", *reported))["issuesResolved"] == ["WEB-1"]

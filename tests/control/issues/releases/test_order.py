@@ -9,10 +9,9 @@ import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from control.issues.releases import repository
-from control.issues.releases.latest import latest_of
-from control.issues.releases.order import ReleaseOrder, load_order
-from control.issues.releases.repository import note_seen, settle_next_release
+from control.issues.releases import store
+from control.issues.releases.order import ReleaseOrder, latest_of, load_order
+from control.issues.releases.store import note_seen, settle_next_release
 from control.issues.releases.tables import release_projects, releases
 from tests.control.conftest import Control
 from tests.control.issues.releases.stored import NOW, issue, new_issue, new_project, report
@@ -151,7 +150,7 @@ async def test_a_reported_time_of_release_orders_it_for_good(control: Control) -
 @pytest.mark.both_stores
 async def test_only_so_many_releases_of_telemetry_are_kept(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
     """A service may name another one in each span. Those that are reported are always kept."""
-    monkeypatch.setattr(repository, "MAX_SEEN_RELEASES", 3)
+    monkeypatch.setattr(store, "MAX_SEEN_RELEASES", 3)
     times = {f"r{n}": NOW + timedelta(minutes=n) for n in range(5)}
     assert await seen(control, times) == ["r2", "r3", "r4"]
     assert await seen(control, times) == [], "the earlier ones have no room"

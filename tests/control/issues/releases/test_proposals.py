@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from control.code import proposal_repository
+from control.code.proposals import store
 from tests.control.conftest import Control
 from tests.control.issues.releases.stored import activity, commit, issue, new_issue, new_project, report
 
@@ -101,7 +101,7 @@ async def test_invalid_reports_are_refused(control: Control) -> None:
 
 @pytest.mark.both_stores
 async def test_the_oldest_proposals_make_room(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proposal_repository, "MAX_PROPOSALS", 2)
+    monkeypatch.setattr(store, "MAX_PROPOSALS", 2)
     await new_issue(control, 1)
     for number in "123":
         await put(control, number, issues=["WEB-1"])

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from control.code import commit_repository, release_repository
-from control.issues.lifecycle import reopen
+from control.code import commits
+from control.code.releases import store
+from control.issues.lifecycle import find_merged, set_unresolved
 from tests.control.conftest import Control
 from tests.control.issues.releases.stored import NOW, activity, commit, issue, new_issue, new_project, report
 
@@ -159,7 +160,9 @@ async def test_a_fix_resolves_once(control: Control) -> None:
     fix = commit("a", "Fixes WEB-1")
     assert (await report(control, "1.0.0", fix))["issuesResolved"] == ["WEB-1"]
     async with control.checks.database.write() as connection:
-        assert await reopen(connection, one, now=datetime.now(UTC), by=None)
+        resolved = await find_merged(connection, one)
+        assert resolved
+        await set_unresolved(connection, resolved, now=datetime.now(UTC), by=None)
     assert (await report(control, "1.0.0", fix))["issuesResolved"] == []
     assert (await report(control, "1.1.0", fix, commit("b", "More")))["issuesResolved"] == []
     assert (await report(control, "1.2.0", commit("c", "Now. Fixes WEB-1")))["issuesResolved"] == ["WEB-1"]
@@ -256,9 +259,9 @@ async def test_odd_texts_are_stored_as_they_are(control: Control) -> None:
 @pytest.mark.both_stores
 async def test_the_number_of_everything_is_bounded(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest make room; a release that is too large is refused as a whole."""
-    monkeypatch.setattr(release_repository, "MAX_RELEASES", 2)
-    monkeypatch.setattr(commit_repository, "MAX_COMMITS", 3)
-    monkeypatch.setattr("control.code.release_reports.MAX_RELEASE_COMMITS", 2)
+    monkeypatch.setattr(store, "MAX_RELEASES", 2)
+    monkeypatch.setattr(commits, "MAX_COMMITS", 3)
+    monkeypatch.setattr("control.code.releases.store.MAX_RELEASE_COMMITS", 2)
     await new_issue(control, 1)
     for number in range(4):
         await report(control, f"1.{number}.0", commit(f"a{number}", "Fixes WEB-1"))

@@ -6,8 +6,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from control.issues.releases.order import ReleaseOrder
-from control.issues.releases.versions import parse_version
+from control.issues.releases.order import ReleaseOrder, parse_version
 from tests.control.issues.releases.stored import NOW
 
 # The first is the earlier one, whenever each was seen.

@@ -1,11 +1,18 @@
-"""Notification channels over HTTP: every field, bound, status and null of specification 2.2 and 4.4."""
+"""Notification channels over HTTP: every field, bound, status and null of specification 2.2 and 4.4.
 
+What an operator permits of the URLs in configs.
+"""
+
+import ipaddress
 import re
 from typing import Any
 
+import msgspec
 import pytest
 
-from control.notify.channels.config import Kind
+from chassis.http.validation import Issues
+from control.notify.channels.config import ChannelRules, Kind, read_config
+from control.outbound.egress_policy import EgressPolicy
 from proto.identity import Role
 from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control
@@ -234,7 +241,7 @@ async def test_organization_channels_require_an_administrator(control: Control) 
 async def test_an_organization_has_a_limited_number_of_channels(
     control: Control, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("control.notify.channels.repository.MAX_CHANNELS", 2)
+    monkeypatch.setattr("control.notify.channels.store.MAX_CHANNELS", 2)
     first = await create(control)
     await create(control)
     status, body, _ = await control.call("POST", CHANNELS, new())
@@ -255,3 +262,26 @@ async def test_changes_are_in_the_audit_without_secrets(control: Control) -> Non
     )
     assert "whsec" not in str(page)
     assert "example.org/hook" not in str(page)
+
+
+INSIDE = EgressPolicy((ipaddress.ip_network("10.0.0.0/8"),), frozenset({443}))
+
+
+FORBIDDEN_URLS: list[tuple[EgressPolicy, str, str | None]] = [
+    (EgressPolicy(ports=frozenset({443})), "https://example.org:8443/", "Must use port 443."),
+    (EgressPolicy(ports=frozenset({443, 8_443})), "https://example.org:22/", "Must use port 443 or 8443."),
+    (EgressPolicy(ports=frozenset({443, 8_443})), "https://example.org:8443/", None),
+    (INSIDE, "https://example.org:8443/", None),  # the name may lead there
+    (INSIDE, "https://10.1.2.3:8443/", None),
+    (INSIDE, "https://11.1.2.3/", None),
+    (INSIDE, "https://172.16.0.1/", "Must be a public address."),
+]
+
+
+def test_urls_that_the_egress_policy_forbids_are_rejected() -> None:
+    for policy, url, message in FORBIDDEN_URLS:
+        issues, sent = Issues(), msgspec.json.encode({"url": url, "secret": SECRET})
+        config = read_config(Kind.WEBHOOK, sent, ChannelRules(policy), issues)
+        assert (config is None) is (message is not None), url
+        found = [(one.path, one.code, one.message) for one in issues]
+        assert found == ([] if message is None else [("body.config.url", "not_allowed", message)]), url

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from control.notify.channels.delivery_tables import State, deliveries
+from control.notify.channels.tables import State, deliveries
 from control.notify.deliveries.outbox import AllChannels, ChannelIds, enqueue
 from control.notify.message import Message
 from control.settings import ControlSettings

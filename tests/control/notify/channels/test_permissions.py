@@ -2,10 +2,10 @@
 
 import pytest
 
-from control.identity import organization_repository
+from control.identity.organizations import organization_store
 from control.notify.deliveries.outbox import ChannelIds
-from control.notify.deliveries.repository import MAX_CONCURRENT_TESTS
 from control.notify.deliveries.sender import TEST_SLOTS
+from control.notify.deliveries.store import MAX_CONCURRENT_TESTS
 from proto.identity import Role, Scope
 from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control
@@ -55,7 +55,7 @@ async def test_a_former_administrator_cannot_change_organization_channels(contro
 
     async def demote() -> None:  # by another process, of which this one has not heard
         async with control.checks.database.write() as connection:
-            await organization_repository.set_role(connection, control.acme.organization.id, holder, Role.MEMBER)
+            await organization_store.set_role(connection, control.acme.organization.id, holder, Role.MEMBER)
 
     assert await sent_slowly(control, token, ("PATCH", path, {"name": "Mine"}), demote) == 403
     assert (await control.call("GET", CHANNELS))[1]["data"][0]["name"] != "Mine"

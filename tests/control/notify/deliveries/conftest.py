@@ -1,26 +1,28 @@
 """A sender over a store of its own, with a receiver within its reach."""
 
 import ipaddress
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from chassis.db.database import Database, to_milliseconds
-from control.notify.channels import repository as channels
+from control.notify.channels import store as channels
 from control.notify.channels.config import Kind, WebhookConfig
-from control.notify.channels.delivery_tables import State
-from control.notify.channels.repository import Channel
-from control.notify.deliveries import repository, views
+from control.notify.channels.store import Channel
+from control.notify.channels.tables import State, deliveries
+from control.notify.deliveries import store
+from control.notify.deliveries.api import DELIVERIES
 from control.notify.deliveries.leases import ClaimedDelivery, ConcurrencyLimits, claim_due
 from control.notify.deliveries.outbox import AllChannels, ChannelIds, EnqueueResult, enqueue
-from control.notify.deliveries.outcome import AttemptOutcome
 from control.notify.deliveries.platforms.transports import Transports
-from control.notify.deliveries.repository import WORKER_DELAY
+from control.notify.deliveries.rules import AttemptResult
 from control.notify.deliveries.sender import DeliveryMetrics, Sender
-from control.notify.deliveries.views import DeliveryFilter, DeliveryView
+from control.notify.deliveries.store import WORKER_DELAY
 from control.notify.message import Message
 from control.outbound.egress import Egress
 from control.outbound.egress_policy import EgressPolicy
@@ -31,7 +33,7 @@ from tests.databases import WAIT_S
 
 POLICY = EgressPolicy((ipaddress.ip_network("127.0.0.0/8"),), allow_http=True)
 ALL = ConcurrencyLimits(channel=100, failing=1, organization=100)
-FAILED, OK = AttemptOutcome(False, "No."), AttemptOutcome(True, "Yes.")
+FAILED, OK = AttemptResult(False, "No."), AttemptResult(True, "Yes.")
 MESSAGE = Message(type="approval.requested", subject="apr_1", title="Approve it?")
 
 
@@ -94,23 +96,20 @@ class Post:
         async with self.database.write() as connection:
             return await claim_due(connection, self.clock(), limit=limit, concurrency=places)
 
-    async def settle(self, claimed: ClaimedDelivery, outcome: AttemptOutcome) -> repository.OutcomeResult | None:
+    async def settle(self, claimed: ClaimedDelivery, outcome: AttemptResult) -> store.WrittenResult | None:
         async with self.database.write() as connection:
-            return await repository.write_outcome(connection, claimed, outcome, self.clock(), 0.5)
+            return await store.write_result(connection, claimed, outcome, self.clock(), 0.5)
 
-    async def listed(self, state: State | None = None) -> list[DeliveryView]:
+    async def listed(self, state: State | None = None) -> Sequence[sa.Row[Any]]:
         """Oldest first."""
+        listed = DELIVERIES.rows.where(deliveries.c.org_id == self.tenant.organization.id).order_by(deliveries.c.id)
+        if state is not None:
+            listed = listed.where(deliveries.c.state == state.value)
         async with self.database.read() as connection:
-            found = await views.list_deliveries(
-                connection,
-                self.tenant.organization.id,
-                DeliveryFilter(state=state),
-                None,
-                20_000,
-            )
-        return found[::-1]
+            rows: Sequence[sa.Row[Any]] = (await connection.execute(listed)).all()
+        return rows
 
-    async def one(self) -> DeliveryView:
+    async def one(self) -> sa.Row[Any]:
         (found,) = await self.listed()
         return found
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from chassis.db.database import Database
-from control.notify.deliveries import outcome
+from control.notify.deliveries import rules
 from control.notify.deliveries.platforms.transports import Transports
 from control.notify.deliveries.sender import DeliveryMetrics, Sender
 from control.notify.deliveries.worker import Worker
@@ -20,7 +20,7 @@ PAUSE_S = 0.05  # after an attempt that was interrupted
 
 
 async def main(url: str, ring: Path) -> None:
-    vars(outcome)["PAUSES_S"] = (PAUSE_S,) * len(outcome.RETRY_DELAYS_S)
+    vars(rules)["PAUSES_S"] = (PAUSE_S,) * len(rules.RETRY_DELAYS_S)
     database = Database(url)
     await database.start()
     egress = Egress(EgressPolicy((ipaddress.ip_network("127.0.0.0/8"),), allow_http=True))

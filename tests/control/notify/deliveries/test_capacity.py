@@ -8,27 +8,27 @@ import pytest
 import sqlalchemy as sa
 
 from chassis.errors import RateLimited
-from control.notify.channels.delivery_tables import deliveries, delivery_messages
-from control.notify.deliveries import capacity, repository
+from control.notify.channels.tables import deliveries, delivery_messages
+from control.notify.deliveries import store
 from control.notify.deliveries.outbox import AllChannels, ChannelIds, EnqueueResult, enqueue
-from control.notify.deliveries.outcome import AttemptOutcome
+from control.notify.deliveries.rules import AttemptResult
 from tests.chassis.auth.tenants import new_tenant
 from tests.control.notify.deliveries.conftest import MESSAGE, OK, Post
 
-REFUSED = AttemptOutcome(False, "Never.", permanent=True)
+REFUSED = AttemptResult(False, "Never.", permanent=True)
 OTHER = msgspec.structs.replace(MESSAGE, subject="another")
 
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capacity, "MAX_DELIVERIES", 6)
+    monkeypatch.setattr(store, "MAX_DELIVERIES", 6)
 
 
 async def three_channels(post: Post) -> list[str]:
     return [(await post.channel()).id for _ in range(3)]
 
 
-async def end_all(post: Post, outcome: AttemptOutcome) -> list[str]:
+async def end_all(post: Post, outcome: AttemptResult) -> list[str]:
     post.past_head_start()
     claimed = await post.claim()
     for one in claimed:
@@ -80,10 +80,10 @@ async def test_a_test_counts_towards_the_delivery_limit(post: Post) -> None:
         await post.queue()
     async with post.database.write() as connection:
         with pytest.raises(RateLimited, match="wait"):
-            await repository.insert_single(connection, channel, MESSAGE, post.clock())
+            await store.insert_single(connection, channel, MESSAGE, post.clock())
     (oldest, *_) = await end_all(post, OK)
     async with post.database.write() as connection:
-        made = await repository.insert_single(connection, channel, MESSAGE, post.clock())
+        made = await store.insert_single(connection, channel, MESSAGE, post.clock())
     listed = {one.id for one in await post.listed()}
     assert (len(listed), made.id in listed, oldest in listed) == (6, True, False)
 
@@ -96,7 +96,7 @@ async def test_other_organizations_are_not_touched(post: Post) -> None:
     for _ in range(2):
         await post.queue()
     async with post.database.write() as connection:
-        assert await capacity.ensure_capacity(connection, other.organization.id, 100) == 6
+        assert await store.ensure_capacity(connection, other.organization.id, 100) == 6
         assert await enqueue(connection, other.organization.id, AllChannels(), MESSAGE) == []
     assert len(await post.listed()) == 6
 
@@ -105,7 +105,7 @@ async def test_other_organizations_are_not_touched(post: Post) -> None:
 async def test_a_message_is_stored_once_and_as_long_as_a_delivery_names_it(post: Post) -> None:
     async def deleted(which: sa.ColumnElement[bool]) -> int:
         async with post.database.write() as connection:
-            return await capacity.delete_deliveries(connection, sa.select(deliveries.c.id).where(which))
+            return await store.delete_deliveries(connection, sa.select(deliveries.c.id).where(which))
 
     await post.queue()
     assert await stored(post) == [], "it goes nowhere"
@@ -117,10 +117,10 @@ async def test_a_message_is_stored_once_and_as_long_as_a_delivery_names_it(post:
     assert await deleted(deliveries.c.id != kept.delivery_id) == 3
     assert await deleted(deliveries.c.id == "dlv_x") == 0
     assert [json.loads(one)["title"] for one in await stored(post)] == [MESSAGE.title]
-    assert (await post.one()).title == MESSAGE.title
+    assert json.loads((await post.one()).message)["title"] == MESSAGE.title
     await end_all(post, OK)
     async with post.database.write() as connection:
-        assert await repository.purge_ended(connection, post.clock() + timedelta(1)) == 1
+        assert await store.purge_ended(connection, post.clock() + timedelta(1)) == 1
     assert await stored(post) == []
 
 

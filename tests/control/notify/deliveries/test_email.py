@@ -1,4 +1,7 @@
-"""E-mail through a real server (aiosmtpd), in clear, with STARTTLS, with TLS from the start, and when it will not."""
+"""E-mail through a real server (aiosmtpd), in clear, with STARTTLS, with TLS from the start, and when it will not.
+
+Mails as they are written, whatever people typed, and what a mail server is.
+"""
 
 import asyncio
 import ipaddress
@@ -7,25 +10,29 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from email import message_from_bytes
 from email.policy import default
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiosmtpd.smtp import AuthResult
+from hypothesis import given, settings
+from msgspec import structs
 
 from control.notify.channels.config import MAX_RECIPIENTS, EmailConfig
-from control.notify.channels.delivery_tables import MAX_TAKEN_LENGTH
-from control.notify.deliveries.outcome import AttemptOutcome
-from control.notify.deliveries.platforms.email import send
-from control.notify.deliveries.platforms.outgoing_message import OutgoingMessage
-from control.notify.deliveries.platforms.recipients import Recipients
+from control.notify.channels.tables import MAX_TAKEN_LENGTH
+from control.notify.deliveries.platforms import email
+from control.notify.deliveries.platforms.email import Recipients, send
+from control.notify.deliveries.platforms.outgoing_message import OutgoingMessage, one_line
+from control.notify.deliveries.rules import AttemptResult
 from control.notify.message import Message
 from control.outbound.egress import Egress
 from control.outbound.egress_policy import EgressPolicy
-from control.outbound.mail_server import MailServer
+from control.outbound.smtp import MailServer
 from tests.accepting import accepting
 from tests.certificates import self_signed, server_context
 from tests.control.mail import Office, serving
+from tests.control.notify.deliveries.samples import ASK, encoded_word, messages, told
 
 CONFIG = EmailConfig(["ada@example.org", "bob@example.org"])
 TOLD = OutgoingMessage(
@@ -34,9 +41,9 @@ TOLD = OutgoingMessage(
 LOOPBACK = EgressPolicy((ipaddress.ip_network("127.0.0.0/8"),))
 
 
-def operators(detail: str) -> AttemptOutcome:
+def operators(detail: str) -> AttemptResult:
     """A fault that the operator has to see to: it counts against no channel, and is never for good."""
-    return AttemptOutcome(False, detail, service_fault=True)
+    return AttemptResult(False, detail, service_fault=True)
 
 
 def signed_in(_server: object, _session: object, _envelope: object, _mechanism: str, data: Any) -> AuthResult:
@@ -49,7 +56,7 @@ async def sent(
     policy: EgressPolicy = LOOPBACK,
     trusted: Path | None = None,
     taken: str = "",
-) -> AttemptOutcome:
+) -> AttemptResult:
     tls = None if trusted is None else ssl.create_default_context(cafile=trusted)
     server = MailServer.parse(url.format(port=port), "sluice@example.org")
     return await send(CONFIG, replace(TOLD, recipient_progress=taken), Egress(policy, tls=tls), server)
@@ -152,13 +159,13 @@ async def test_only_deferred_recipients_are_retried() -> None:
 
 def test_recipient_marks_fit_their_column_and_drop_former_recipients() -> None:
     addresses = [f"{number}@example.org" for number in range(MAX_RECIPIENTS)]
-    outcome = Recipients("dlv_1", addresses).with_results(dict.fromkeys(addresses[1:], 550)).outcome()
+    outcome = Recipients("dlv_1", addresses).with_results(dict.fromkeys(addresses[1:], 550)).result()
     assert len(outcome.recipient_progress) <= MAX_TAKEN_LENGTH
     assert Recipients.restore("dlv_1", addresses, outcome.recipient_progress).pending == []
     assert Recipients.restore("dlv_2", addresses, outcome.recipient_progress).pending == addresses
     other = Recipients.restore("dlv_1", [addresses[0], "new@example.org"], outcome.recipient_progress)
     assert other.pending == ["new@example.org"]
-    assert len(other.with_results({}).outcome().recipient_progress.split()) == 2
+    assert len(other.with_results({}).result().recipient_progress.split()) == 2
 
 
 async def test_what_the_operator_has_to_see_to(monkeypatch: pytest.MonkeyPatch, unused_tcp_port: int) -> None:
@@ -177,3 +184,90 @@ async def test_what_the_operator_has_to_see_to(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr("control.outbound.smtp.TOTAL_TIMEOUT_S", 0.3)
     async with serving(Office(hangs=True)) as port:
         assert await sent(port) == operators("The mail server did not respond in time.")
+
+
+MAIL = EmailConfig(["ada@example.org", "bob@example.org"])
+
+
+class Links(HTMLParser):
+    """Tags and links of an HTML text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.links: list[str | None] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.links += [value for name, value in attrs if name == "href"]
+
+
+def parsed(message: Message) -> Any:
+    made = email.compose(MAIL, told(message), "sluice@example.org")
+    return message_from_bytes(email.to_bytes(made), policy=default)
+
+
+@settings(max_examples=50)
+@given(messages)
+def test_mail_is_well_formed_whatever_people_typed(message: Message) -> None:
+    mail = parsed(message)
+    assert mail["To"] == "ada@example.org, bob@example.org"
+    assert mail["From"] == "Sluice <sluice@example.org>"
+    assert mail["Message-ID"] == "<dlv_1@example.org>"
+    assert len(mail["Subject"]) <= 200
+    assert sorted({name.lower() for name in mail}) == sorted(
+        ["from", "to", "subject", "date", "message-id", "references", "auto-submitted", "content-type", "mime-version"]
+    )
+    plain, rich = mail.iter_parts()
+    assert (plain.get_content_type(), rich.get_content_type()) == ("text/plain", "text/html")
+    html = Links()
+    html.feed(rich.get_content())
+    assert html.tags <= {"html", "body", "h1", "p", "table", "tr", "td", "a"}
+    assert html.links == ([] if message.link is None else [message.link])
+
+
+def test_encoded_words_in_a_subject_are_broken() -> None:
+    for mark in ("=?", "==??", "=\0?", "=\r\n?"):
+        words = encoded_word("\r\nBcc: eve@example.com\r\n\r\n<h1>").replace("=?", mark)
+        made = email.compose(MAIL, told(structs.replace(ASK, title=words)), "sluice@example.org")
+        assert "=?" not in made["Subject"]
+        assert b"eve@" not in email.to_bytes(made)
+        assert parsed(structs.replace(ASK, title=words))["Subject"] == one_line(words).replace("=?", "= ?")
+
+
+def test_mail_with_unexpected_headers_is_not_sent() -> None:
+    for name in ("Bcc", "X-A", "Auto-Submitted"):
+        made = email.compose(MAIL, told(ASK), "sluice@example.org")
+        made[name] = "eve@example.com"
+        with pytest.raises(ValueError, match="headers"):
+            email.to_bytes(made)
+
+
+def test_mail_shows_the_request() -> None:
+    plain, _ = parsed(ASK).iter_parts()
+    assert plain.get_content().replace("\r\n", "\n") == (
+        "Approve release.rollback of checkout?\n\n"
+        "Errors rose <b>after</b> *v42* & <@U1> said so\n\n"
+        "Requested by: deploy-bot\n"
+        "Risk:         HIGH\n\n"
+        "Decide: https://sluice.example.org/a\n"
+    )
+
+
+def test_a_mail_server_is_a_url() -> None:
+    for url, server in (
+        ("smtp://mail.example.org", ("mail.example.org", 587, False, None, None)),
+        ("smtp://mail.example.org:25/", ("mail.example.org", 25, False, None, None)),
+        ("smtps://a%40b:p%2Fq@mail.example.org", ("mail.example.org", 465, True, "a@b", "p/q")),
+    ):
+        found = MailServer.parse(url, "sluice@example.org")
+        assert (found.host, found.port, found.implicit_tls, found.user, found.password) == server
+        assert "p/q" not in repr(found)
+
+
+def test_an_invalid_smtp_url_is_not_quoted() -> None:
+    wrong = "mail http://mail smtp:// smtp://h:0x smtp://h:99999 smtp://h/path smtp://h?a=b smtp://u:secret#x@h"
+    for url in wrong.split():
+        with pytest.raises(ValueError, match="must be smtp://") as raised:
+            MailServer.parse(url, "sluice@example.org")
+        assert "secret" not in str(raised.value)

@@ -10,10 +10,10 @@ import pytest
 import sqlalchemy as sa
 from aiohttp import web
 
-from control.notify.channels.delivery_tables import State, deliveries
-from control.notify.deliveries import repository
-from control.notify.deliveries.outcome import MAX_ATTEMPTS
-from control.notify.deliveries.repository import WORKER_DELAY
+from control.notify.channels.tables import State, deliveries
+from control.notify.deliveries import store
+from control.notify.deliveries.rules import MAX_ATTEMPTS
+from control.notify.deliveries.store import WORKER_DELAY
 from tests.control.notify.deliveries.conftest import MESSAGE, Post
 from tests.control.receiver import Receiver
 from tests.forks import Command
@@ -53,7 +53,7 @@ async def test_a_killed_process_loses_nothing(
     made = [await post.channel(receiver.url(f"/{number}")) for number in range(CHANNELS)]
     post.clock.pass_by(-WORKER_DELAY.total_seconds())
     async with post.database.write() as connection:
-        ids = {id_ for _ in range(EACH) for id_ in await repository.insert(connection, made, MESSAGE, post.clock())}
+        ids = {id_ for _ in range(EACH) for id_ in await store.insert(connection, made, MESSAGE, post.clock())}
     drawn = random.Random(6)  # the points of time differ from run to run all the same
     for _ in range(ROUNDS):
         process = await started(migrated_url, tmp_path / "sealing.keys")

@@ -3,17 +3,17 @@ over.
 """
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 from msgspec import structs
 
 from chassis.errors import Conflict, RateLimited
-from control.notify.channels import repository as channels
-from control.notify.channels.delivery_tables import State
-from control.notify.channels.repository import Channel
-from control.notify.channels.tables import notification_channels
-from control.notify.deliveries import repository, views
+from control.notify.channels import store as channels
+from control.notify.channels.store import Channel
+from control.notify.channels.tables import State, notification_channels
+from control.notify.deliveries import api, store
 from control.notify.deliveries.leases import (
     INTERRUPTED,
     LEASE,
@@ -23,8 +23,8 @@ from control.notify.deliveries.leases import (
     requeue_expired,
 )
 from control.notify.deliveries.outbox import ChannelIds, enqueue
-from control.notify.deliveries.outcome import MAX_ATTEMPTS, RETRY_DELAYS_S, AttemptOutcome
-from control.notify.deliveries.repository import MAX_CONCURRENT_TESTS, TEST_RETRY_AFTER_S, WORKER_DELAY, OutcomeResult
+from control.notify.deliveries.rules import MAX_ATTEMPTS, RETRY_DELAYS_S, AttemptResult
+from control.notify.deliveries.store import MAX_CONCURRENT_TESTS, TEST_RETRY_AFTER_S, WORKER_DELAY, WrittenResult
 from control.notify.message import Message
 from tests.chassis.auth.tenants import new_tenant
 from tests.control.notify.deliveries.conftest import FAILED, MESSAGE, OK, Post
@@ -52,12 +52,12 @@ async def queued(post: Post, message: Message = MESSAGE, *, until_s: float | Non
             connection, post.tenant.organization.id, channel_ids=None, project_id=None
         )
         if message.resolved:
-            await repository.resolve_subject(connection, post.tenant.organization.id, message.subject, post.clock())
-        ids = await repository.insert(connection, found, message, post.clock() - WORKER_DELAY, until)
+            await store.resolve_subject(connection, post.tenant.organization.id, message.subject, post.clock())
+        ids = await store.insert(connection, found, message, post.clock() - WORKER_DELAY, until)
     return ids[0]
 
 
-async def by_id(post: Post) -> dict[str, views.DeliveryView]:
+async def by_id(post: Post) -> dict[str, sa.Row[Any]]:
     return {one.id: one for one in await post.listed()}
 
 
@@ -75,7 +75,7 @@ async def test_a_delivery_with_an_expired_lease_is_sent_again_under_its_id(post:
     (again,) = await post.claim()
     assert (again.id, again.attempts, again.claims) == (lost.id, 0, 2)
     assert await post.settle(lost, OK) is None  # the late one changes nothing
-    assert await post.settle(again, OK) == OutcomeResult(State.DONE)
+    assert await post.settle(again, OK) == WrittenResult(State.DONE)
 
 
 async def test_an_interrupted_attempt_waits_as_long_as_the_one_before_it_and_is_not_counted(post: Post) -> None:
@@ -105,15 +105,15 @@ async def test_an_outcome_from_before_a_redelivery_is_ignored(post: Post) -> Non
     await reaped(post)
     post.clock.pass_by(RETRY_DELAYS_S[0])
     (later,) = await post.claim()
-    await post.settle(later, AttemptOutcome(False, "Never.", permanent=True))
+    await post.settle(later, AttemptResult(False, "Never.", permanent=True))
     async with post.database.write() as connection:
-        await views.redeliver(connection, await post.one())
+        await store.reset(connection, (await post.one()).id)
     post.clock.pass_by(3_600)
     (again,) = await post.claim()
     assert (again.attempts, again.claims) == (0, 3)
     assert await post.settle(early, OK) is None
     assert await post.settle(later, OK) is None
-    assert await post.settle(again, OK) == OutcomeResult(State.DONE)
+    assert await post.settle(again, OK) == WrittenResult(State.DONE)
 
 
 async def test_delivered_recipients_are_stored_and_reset_the_failing_period(post: Post) -> None:
@@ -122,9 +122,9 @@ async def test_delivered_recipients_are_stored_and_reset_the_failing_period(post
     since = []
     for outcome in (
         FAILED,
-        AttemptOutcome(False, "Some.", recipient_progress="+a"),
+        AttemptResult(False, "Some.", recipient_progress="+a"),
         FAILED,
-        AttemptOutcome(False, "Still some.", recipient_progress="+a"),
+        AttemptResult(False, "Still some.", recipient_progress="+a"),
     ):
         (claimed,) = await post.claim()
         await post.settle(claimed, outcome)
@@ -137,7 +137,7 @@ async def test_delivered_recipients_are_stored_and_reset_the_failing_period(post
     assert claimed.taken == "+a"
     await post.settle(claimed, OK)
     async with post.database.write() as connection:
-        await views.redeliver(connection, await post.one())
+        await store.reset(connection, (await post.one()).id)
     post.clock.pass_by(3_600)
     assert [one.taken for one in await post.claim()] == [None]
 
@@ -148,10 +148,10 @@ async def test_an_interrupted_attempt_to_a_disabled_channel_is_cancelled_and_a_t
     await post.claim()
     async with post.database.write() as connection:
         await channels.change(connection, post.sealer, channel, enabled=False)
-        await repository.insert_single(connection, channel, MESSAGE, post.clock())
+        await store.insert_single(connection, channel, MESSAGE, post.clock())
     await reaped(post)
     found = await by_id(post)
-    assert found.pop(first).state is State.CANCELLED
+    assert found.pop(first).state == State.CANCELLED
     assert [(one.state, one.attempts) for one in found.values()] == [(State.DEAD, 0)]
 
 
@@ -160,10 +160,10 @@ async def test_concurrent_tests_of_an_organization_are_limited(post: Post) -> No
     other = await foreign(post)
     async with post.database.write() as connection:
         for _ in range(MAX_CONCURRENT_TESTS):
-            await repository.insert_single(connection, channel, MESSAGE, post.clock())
-        await repository.insert_single(connection, other, MESSAGE, post.clock())
+            await store.insert_single(connection, channel, MESSAGE, post.clock())
+        await store.insert_single(connection, other, MESSAGE, post.clock())
         with pytest.raises(RateLimited) as refused:
-            await repository.insert_single(connection, channel, MESSAGE, post.clock())
+            await store.insert_single(connection, channel, MESSAGE, post.clock())
     assert refused.value.retry_after == TEST_RETRY_AFTER_S
 
 
@@ -174,7 +174,7 @@ async def test_organizations_take_turns_and_have_a_limit(post: Post) -> None:
     other, places = await foreign(post), ConcurrencyLimits(organization=3)
     post.clock.pass_by(60)  # it comes much later, and is not last
     async with post.database.write() as connection:
-        await repository.insert(connection, [other] * 2, MESSAGE, post.clock() - WORKER_DELAY)
+        await store.insert(connection, [other] * 2, MESSAGE, post.clock() - WORKER_DELAY)
     claimed = await post.claim(limit=4)
     assert [one.org_id == other.org_id for one in claimed] == [False, True, False, True]
     assert [one.org_id for one in await post.claim(places=places)] == [post.tenant.organization.id]
@@ -186,7 +186,7 @@ async def test_immediate_sending_respects_the_concurrency_limits(post: Post) -> 
     async with post.database.write() as connection:
         where = notification_channels.c.id == failing.id
         await connection.execute(notification_channels.update().where(where).values(failing_since=post.clock()))
-        ids = await repository.insert(connection, [well] * 4 + [failing] * 4, MESSAGE, post.clock())
+        ids = await store.insert(connection, [well] * 4 + [failing] * 4, MESSAGE, post.clock())
         places = ConcurrencyLimits(channel=2, organization=3)
         claimed = await claim_by_id(connection, ids, post.clock(), concurrency=places)
         assert sorted(one.channel_id for one in claimed) == sorted([well.id, well.id, failing.id])
@@ -222,7 +222,7 @@ async def test_an_outcome_waits_for_announcements_in_flight(post: Post) -> None:
             await reaped(post)
         else:
             await post.settle(asked, outcome)
-        assert (await by_id(post))[asked.id].state is (State.DONE if outcome is OK else State.CANCELLED)
+        assert (await by_id(post))[asked.id].state == (State.DONE if outcome is OK else State.CANCELLED)
         (told,) = await post.claim()
         assert (told.channel_id, told.message.resolved) == (asked.channel_id, True)
         await post.settle(told, OK)
@@ -250,21 +250,21 @@ async def test_expired_messages_are_not_sent(post: Post) -> None:
     await queued(post, until_s=10)
     (claimed,) = await post.claim()
     post.clock.pass_by(10)
-    assert await post.settle(claimed, FAILED) == OutcomeResult(State.CANCELLED), "an attempt that fails is the last"
+    assert await post.settle(claimed, FAILED) == WrittenResult(State.CANCELLED), "an attempt that fails is the last"
 
 
 async def test_obsolete_messages_are_not_redelivered(post: Post) -> None:
     channel = await post.channel()
     await queued(post, until_s=3_600)
     (claimed,) = await post.claim()
-    await post.settle(claimed, AttemptOutcome(False, "Never.", permanent=True))
+    await post.settle(claimed, AttemptResult(False, "Never.", permanent=True))
     async with post.database.write() as connection:
-        await views.require_redeliverable(connection, await post.one())
+        await api.require_redeliverable(connection, await post.one())
         nobody = ChannelIds(["chn_" + "0" * 26])
         await enqueue(connection, channel.org_id, nobody, ENDED)  # and yet it is over
     async with post.database.write() as connection:
         with pytest.raises(Conflict, match="is obsolete"):
-            await views.require_redeliverable(connection, await post.one())
+            await api.require_redeliverable(connection, await post.one())
 
 
 async def test_other_subjects_and_organizations_are_not_affected(post: Post) -> None:
@@ -272,8 +272,8 @@ async def test_other_subjects_and_organizations_are_not_affected(post: Post) -> 
     await queued(post, Message(type=MESSAGE.type, subject="apr_2", title="?"), until_s=3_600)
     other = await foreign(post)
     async with post.database.write() as connection:
-        await repository.insert(connection, [other], MESSAGE, post.clock() - WORKER_DELAY)
-        await repository.resolve_subject(connection, post.tenant.organization.id, MESSAGE.subject, post.clock())
+        await store.insert(connection, [other], MESSAGE, post.clock() - WORKER_DELAY)
+        await store.resolve_subject(connection, post.tenant.organization.id, MESSAGE.subject, post.clock())
     assert len(await post.claim()) == 2
 
 

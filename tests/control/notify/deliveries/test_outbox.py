@@ -8,10 +8,10 @@ import pytest
 import sqlalchemy as sa
 from aiohttp import web
 
-from control.notify.channels.delivery_tables import State, deliveries
+from control.notify.channels.tables import State, deliveries
 from control.notify.deliveries.leases import ConcurrencyLimits
 from control.notify.deliveries.outbox import AllChannels, ChannelIds, DeliveryResult, EnqueueResult, enqueue
-from control.notify.deliveries.outcome import RETRY_DELAYS_S, AttemptOutcome
+from control.notify.deliveries.rules import RETRY_DELAYS_S, AttemptResult
 from tests.chassis.auth.tenants import new_tenant
 from tests.control.notify.deliveries.conftest import FAILED, MESSAGE, OK, Post
 from tests.control.receiver import Receiver
@@ -132,13 +132,13 @@ async def test_an_outcome_may_say_when_the_next_attempt_is_or_that_there_is_none
     await post.queue()
     post.past_head_start()
     (claimed,) = await post.claim()
-    await post.settle(claimed, AttemptOutcome(False, "Busy.", retry_after_s=600))
+    await post.settle(claimed, AttemptResult(False, "Busy.", retry_after_s=600))
     one = await post.one()
     assert one.next_at is not None
     assert ((one.next_at - post.clock()).total_seconds(), one.retry_after_s) == (600, 600)
     post.clock.pass_by(600)
     (claimed,) = await post.claim()
-    await post.settle(claimed, AttemptOutcome(False, "Never.", permanent=True))
+    await post.settle(claimed, AttemptResult(False, "Never.", permanent=True))
     one = await post.one()
     assert (one.state, one.attempts, one.permanent) == (State.DEAD, 2, True)
 

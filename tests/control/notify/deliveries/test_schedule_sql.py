@@ -11,12 +11,10 @@ import pytest
 from aiohttp import web
 
 from chassis.auth.id_generation import new_id
-from control.notify.channels.delivery_tables import State, deliveries, delivery_messages
-from control.notify.channels.tables import notification_channels
-from control.notify.deliveries.leases import LEASE, ConcurrencyLimits, claim_by_id, has_work
+from control.notify.channels.tables import State, deliveries, delivery_messages, notification_channels
+from control.notify.deliveries.leases import DUE, LEASE, ConcurrencyLimits, claim_by_id, has_work
 from control.notify.deliveries.outbox import ChannelIds
-from control.notify.deliveries.repository import WORKER_DELAY
-from control.notify.deliveries.schedule_sql import DUE
+from control.notify.deliveries.store import WORKER_DELAY
 from control.notify.deliveries.worker import Worker
 from tests.chassis.auth.tenants import new_tenant
 from tests.control.notify.deliveries.conftest import Post

@@ -3,26 +3,25 @@
 import pytest
 import sqlalchemy as sa
 
-from control.notify.channels import repository as channels
+from control.notify.channels import store as channels
 from control.notify.channels.config import WebhookConfig
-from control.notify.channels.delivery_tables import State
-from control.notify.channels.repository import Channel
-from control.notify.channels.tables import notification_channels
-from control.notify.deliveries import repository
+from control.notify.channels.store import Channel
+from control.notify.channels.tables import State, notification_channels
+from control.notify.deliveries import store
 from control.notify.deliveries.leases import claim_by_id
 from control.notify.deliveries.outbox import ChannelIds
-from control.notify.deliveries.outcome import AttemptOutcome
+from control.notify.deliveries.rules import AttemptResult
 from tests.control.notify.deliveries.conftest import ALL, FAILED, MESSAGE, OK, Post
 from tests.control.receiver import SECRET, Receiver
 
 
-async def attempted(post: Post, channel: Channel, days: float, outcome: AttemptOutcome) -> None:
+async def attempted(post: Post, channel: Channel, days: float, outcome: AttemptResult) -> None:
     """A delivery, so much later."""
     post.clock.pass_by(days * 86_400)
     async with post.database.write() as connection:
-        (id_,) = await repository.insert(connection, [channel], MESSAGE, post.clock())
+        (id_,) = await store.insert(connection, [channel], MESSAGE, post.clock())
         (claimed,) = await claim_by_id(connection, [id_], post.clock(), concurrency=ALL)
-    await post.sender._outcome_writer.record(claimed, outcome)
+    await post.sender._result_writer.record(claimed, outcome)
 
 
 async def test_disabling_a_channel_cancels_its_waiting_deliveries(post: Post) -> None:
@@ -39,7 +38,7 @@ async def test_disabling_a_channel_cancels_its_waiting_deliveries(post: Post) ->
                 await channels.delete(connection, channel)
         found = {one.id: one for one in await post.listed()}
         assert (found[waiting].state, found[waiting].detail) == (State.CANCELLED, f"The channel was {how}.")
-        cancelled = repository.OutcomeResult(State.CANCELLED)
+        cancelled = store.WrittenResult(State.CANCELLED)
         assert (claimed.id, await post.settle(claimed, FAILED)) == (first[0].delivery_id, cancelled)  # no further one
 
 
@@ -68,9 +67,9 @@ async def test_another_config_is_another_receiver(post: Post) -> None:
     assert [(row.failing_since, row.off_reason) for row in rows] == [(post.clock(), "failing"), (None, None)]
 
 
-OURS, THEIRS = AttemptOutcome(False, "Ours.", service_fault=True), AttemptOutcome(False, "Theirs.")
+OURS, THEIRS = AttemptResult(False, "Ours.", service_fault=True), AttemptResult(False, "Theirs.")
 # Days after the one before, what became of the attempt, and whether the channel is enabled then.
-STORIES: list[list[tuple[float, AttemptOutcome, bool]]] = [
+STORIES: list[list[tuple[float, AttemptResult, bool]]] = [
     # Five days of failures without a success
     [(0, FAILED, True), (2, FAILED, True), (2, FAILED, True), (0.9, OK, True),
      (1, FAILED, True), (2, FAILED, True), (2, FAILED, True), (0.9, FAILED, True), (0.1, FAILED, False)],
@@ -95,10 +94,10 @@ async def test_five_days_of_failures_without_a_success_disable_a_channel(post: P
             assert await connection.scalar(reason) == (None if enabled else "failing")
 
 
-async def record_test(post: Post, channel: Channel, outcome: AttemptOutcome) -> None:
+async def record_test(post: Post, channel: Channel, outcome: AttemptResult) -> None:
     async with post.database.write() as connection:
-        claimed = await repository.insert_single(connection, channel, MESSAGE, post.clock())
-    await post.sender._outcome_writer.record(claimed, outcome)
+        claimed = await store.insert_single(connection, channel, MESSAGE, post.clock())
+    await post.sender._result_writer.record(claimed, outcome)
 
 
 async def test_a_successful_test_resets_the_failing_period(post: Post) -> None:
@@ -124,7 +123,7 @@ async def test_a_410_disables_the_channel(post: Post, receiver: Receiver) -> Non
     channel = await post.channel(receiver.url())
     await post.sender.send_now(await post.queue())
     assert (await post.found(channel)).enabled is False
-    assert (await post.one()).state is State.DEAD
+    assert (await post.one()).state == State.DEAD
     assert await post.queue() == []
     async with post.database.read() as connection:
         events = (await connection.execute(sa.text("SELECT action, data FROM audit_events"))).all()

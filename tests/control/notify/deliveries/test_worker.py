@@ -13,14 +13,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.db.database import DatabaseUnavailable
 from chassis.errors import ServiceUnavailable
-from control.notify.channels import repository as channels
+from control.notify.channels import store as channels
 from control.notify.channels.config import EmailConfig, Kind
-from control.notify.channels.delivery_tables import State
-from control.notify.channels.tables import notification_channels
-from control.notify.deliveries import repository
+from control.notify.channels.tables import State, notification_channels
+from control.notify.deliveries import store
 from control.notify.deliveries.leases import LEASE, ClaimedDelivery, ConcurrencyLimits
-from control.notify.deliveries.outcome import RETRY_DELAYS_S
-from control.notify.deliveries.repository import WORKER_DELAY
+from control.notify.deliveries.rules import RETRY_DELAYS_S
+from control.notify.deliveries.store import WORKER_DELAY
 from control.notify.deliveries.worker import Worker
 from tests.control.notify.deliveries.conftest import MESSAGE, Post
 from tests.control.receiver import Receiver
@@ -40,7 +39,7 @@ async def test_service_faults_are_counted(post: Post) -> None:
     await post.sender.finish(5)
     assert 90 <= post.sender.metrics.overdue._value.get() < 120
     assert post.sender.metrics.faults.labels("email")._value.get() == 1
-    assert (await post.one()).state is State.READY
+    assert (await post.one()).state == State.READY
     await worker.poll_once()
     assert post.sender.metrics.overdue._value.get() == 0
 
@@ -88,7 +87,7 @@ async def test_a_backlog_of_one_channel_is_sent_without_waiting_for_polls(post: 
     receiver.answers = [slowly]
     channel = await post.channel(receiver.url())
     async with post.database.write() as connection:
-        await repository.insert(connection, [channel] * 30, MESSAGE, post.clock() - WORKER_DELAY)
+        await store.insert(connection, [channel] * 30, MESSAGE, post.clock() - WORKER_DELAY)
     running = Worker(post.sender, poll_s=30).running()
     await anext(running)
     await receiver.until(30, 15)
@@ -98,18 +97,18 @@ async def test_a_backlog_of_one_channel_is_sent_without_waiting_for_polls(post: 
 async def test_deliveries_continue_through_database_outages(
     post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("control.notify.deliveries.outcome_writer.RETRY_S", 0.01)
-    real, failures = repository.write_outcome, iter([True, True, False])
+    monkeypatch.setattr("control.notify.deliveries.sender.RETRY_S", 0.01)
+    real, failures = store.write_result, iter([True, True, False])
 
     async def flaky(*args: object) -> object:
         if next(failures):
             raise DatabaseUnavailable
         return await real(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(repository, "write_outcome", flaky)
+    monkeypatch.setattr(store, "write_result", flaky)
     await post.channel(receiver.url())
     assert (await post.sender.send_now(await post.queue()))[0].delivered is True
-    assert (await post.one()).state is State.DONE
+    assert (await post.one()).state == State.DONE
     assert len(receiver.received) == 1
 
 
@@ -122,11 +121,11 @@ async def test_a_delivery_is_sent_again_if_its_outcome_is_not_written_in_time(
     await post.channel(receiver.url())
     queued = await post.queue()
     with monkeypatch.context() as patched:
-        patched.setattr("control.notify.deliveries.outcome_writer.RETRY_S", 0.01)
-        patched.setattr(post.sender._outcome_writer, "_write_timeout_s", 0.05)
-        patched.setattr(repository, "write_outcome", away)
+        patched.setattr("control.notify.deliveries.sender.RETRY_S", 0.01)
+        patched.setattr(post.sender._result_writer, "_write_timeout_s", 0.05)
+        patched.setattr(store, "write_result", away)
         assert (await post.sender.send_now(queued))[0].delivered is True
-    assert (await post.one()).state is State.SENDING
+    assert (await post.one()).state == State.SENDING
     post.clock.pass_by(LEASE.total_seconds() + 1)
     await Worker(post.sender, poll_s=0.01).poll_once()
     post.clock.pass_by(RETRY_DELAYS_S[0])
@@ -142,19 +141,19 @@ async def test_an_outcome_that_cannot_be_written_does_not_affect_others(
     odd = await post.channel(receiver.url())
     for _ in range(5):
         await post.channel(receiver.url())
-    real = repository.write_outcome
+    real = store.write_result
 
     async def settle_but_one(
         connection: AsyncConnection, claimed: ClaimedDelivery, *rest: Any
-    ) -> repository.OutcomeResult | None:
+    ) -> store.WrittenResult | None:
         if claimed.channel_id == odd.id:
             raise ValueError("odd")
         return await real(connection, claimed, *rest)
 
-    monkeypatch.setattr(repository, "write_outcome", settle_but_one)
+    monkeypatch.setattr(store, "write_result", settle_but_one)
     await post.sender.send_now(await post.queue())
     states = {one.channel_id: one.state for one in await post.listed()}
-    assert states.pop(odd.id) is State.SENDING
+    assert states.pop(odd.id) == State.SENDING
     assert set(states.values()) == {State.DONE}
 
 
@@ -167,7 +166,7 @@ async def test_a_worker_sends_what_waits_and_stops(
     monkeypatch.setattr("control.notify.deliveries.worker.CLEANUP_INTERVAL_S", 0.01)
     worker = Worker(post.sender, retention_days=1, poll_s=0.02)
     monkeypatch.setattr(worker, "poll_once", failing_first(worker.poll_once))
-    monkeypatch.setattr(repository, "purge_ended", failing_first(repository.purge_ended))
+    monkeypatch.setattr(store, "purge_ended", failing_first(store.purge_ended))
     for _ in range(3):
         await post.channel(receiver.url())
     await post.queue()
@@ -225,7 +224,7 @@ async def test_a_hanging_receiver_does_not_delay_others(
     good = [await post.channel(receiver.url()) for _ in range(10)]
     async with post.database.write() as connection:
         for _ in range(12):
-            await repository.insert(connection, [hanging, *good], MESSAGE, post.clock())
+            await store.insert(connection, [hanging, *good], MESSAGE, post.clock())
     post.past_head_start()
     running = Worker(post.sender, poll_s=0.02).running()
     await anext(running)

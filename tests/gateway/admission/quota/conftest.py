@@ -12,11 +12,9 @@ from chassis.auth import usage
 from chassis.auth.guards import AuthGuards
 from chassis.db.database import Database
 from chassis.redis import Redis, open_redis
-from control.identity import organization_repository
-from gateway.admission.quota.accounts import NANOS_PER_SECOND, Account, Accounts, Month
-from gateway.admission.quota.db_sync import DatabaseSync
-from gateway.admission.quota.metrics import QuotaMetrics
-from gateway.admission.quota.redis_sync import RedisSync
+from control.identity.organizations import organization_store
+from gateway.admission.quota import NANOS_PER_SECOND, Account, Accounts, Month
+from gateway.admission.quota_sync import DatabaseSync, QuotaMetrics, RedisSync
 from tests.gateway.conftest import Project, make_projects
 
 NOW_S = 2_110_000_000  # 2036-11-11T07:06:40Z: stores have clocks of their own, and drop what is over by them
@@ -88,7 +86,7 @@ async def database(migrated_url: str) -> AsyncIterator[Database]:
 async def org(database: Database) -> str:
     """An organization."""
     async with database.write() as connection:
-        return (await organization_repository.create_organization(connection, "acme", "Acme")).id
+        return (await organization_store.create_organization(connection, "acme", "Acme")).id
 
 
 def process(database: Any, clock: Clock, redis: Redis | None = None) -> Process:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.admission.quota.accounts import Accounts, Month
+from gateway.admission.quota import Accounts, Month
 from tests.gateway.admission.quota.conftest import MONTH, NEXT_MONTH, NOW_S, Clock
 
 

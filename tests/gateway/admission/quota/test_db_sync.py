@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.db.database import Database, DatabaseUnavailable
-from control.identity import organization_repository
-from gateway.admission.quota import db_sync
-from gateway.admission.quota.db_sync import MAX_WRITE_DELAY_S, UNLIMITED_INTERVAL_S
+from control.identity.organizations import organization_store
+from gateway.admission import quota_sync
+from gateway.admission.quota_sync import MAX_WRITE_DELAY_S, UNLIMITED_INTERVAL_S
 from tests.gateway.admission.quota.conftest import NEXT_MONTH, Shared, month, recorded
 
 
@@ -106,7 +106,7 @@ async def test_a_record_that_is_away_is_told_when_it_is_back(shared: Shared, fla
 async def test_one_that_hangs_holds_up_the_first_request_for_a_moment_and_no_other(
     shared: Shared, flaky: Flaky, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(db_sync, "LOOK_UP_TIMEOUT_S", 0.02)
+    monkeypatch.setattr(quota_sync, "LOOK_UP_TIMEOUT_S", 0.02)
     process = shared.process(over=flaky)
     flaky.hangs = True
     account = process.accounts.get(shared.org)
@@ -172,9 +172,9 @@ async def test_the_end_of_a_month_is_told_in_the_next(shared: Shared) -> None:
 async def test_many_organizations_are_told_in_several_transactions(
     shared: Shared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(db_sync, "ACCOUNTS_PER_TRANSACTION", 3)
+    monkeypatch.setattr(quota_sync, "ACCOUNTS_PER_TRANSACTION", 3)
     async with shared.database.write() as connection:
-        orgs = [(await organization_repository.create_organization(connection, f"o{n}", f"O{n}")).id for n in range(8)]
+        orgs = [(await organization_store.create_organization(connection, f"o{n}", f"O{n}")).id for n in range(8)]
     process = shared.process()
     for items, org in enumerate(orgs, 1):
         process.accept(org, items)

@@ -7,10 +7,10 @@ import pytest
 
 from chassis.clickhouse import ClickHouse, StoreUnavailable
 from chassis.db.database import Database
-from control.identity import organization_repository
-from gateway.admission.quota import recount
-from gateway.admission.quota.recount import RECOUNT_INTERVAL, RECOUNT_LAG_S, Recounter
-from gateway.outcomes import OutcomeCounts, outcome_block
+from control.identity.organizations import organization_store
+from gateway.admission import quota_sync
+from gateway.admission.quota_sync import RECOUNT_INTERVAL, RECOUNT_LAG_S, Recounter
+from gateway.outcomes import OutcomeSums
 from proto.storage.tables import INGEST_OUTCOMES
 from tests.gateway.admission.quota.conftest import NOW_S, Process, Shared, month
 
@@ -26,9 +26,9 @@ def migrated_url(migrated_file: Path, tmp_path: Path) -> str:
 async def projects(database: Database, org: str) -> list[int]:
     """Two of the organization, and one of another."""
     async with database.write() as connection:
-        other = await organization_repository.create_organization(connection, "globex", "Globex")
+        other = await organization_store.create_organization(connection, "globex", "Globex")
         return [
-            (await organization_repository.create_project(connection, owner, slug, slug.title())).id
+            (await organization_store.create_project(connection, owner, slug, slug.title())).id
             for owner, slug in ((org, "shop"), (org, "app"), (other.id, "shop"))
         ]
 
@@ -40,8 +40,10 @@ def telemetry(unexpiring: ClickHouse) -> ClickHouse:
 
 async def store(telemetry: ClickHouse, at_s: float, *counts: tuple[int, str, int]) -> None:
     """Rows of `ingest_outcomes` of one time: project, outcome, items."""
-    rows = [OutcomeCounts(project, "traces", outcome, "", items, 1, 1, {}) for project, outcome, items in counts]
-    block = outcome_block(rows, 1, round(at_s * 1_000))
+    sums = OutcomeSums()
+    for project, outcome, items in counts:
+        sums.add((project, "traces", outcome, ""), items, 1, 1)
+    block = sums.block(1, round(at_s * 1_000))
     await telemetry.insert(block.table, INGEST_OUTCOMES.column_names, block.pieces, token=str(at_s))
 
 
@@ -126,7 +128,7 @@ async def test_a_store_that_is_away_costs_the_count_and_nothing_else(shared: Sha
 async def test_an_organization_of_many_projects_is_counted_in_several_statements(
     shared: Shared, telemetry: ClickHouse, projects: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recount, "PROJECTS_PER_QUERY", 1)
+    monkeypatch.setattr(quota_sync, "PROJECTS_PER_QUERY", 1)
     await store(telemetry, NOW_S - 3_600, (projects[0], "accepted", 10), (projects[1], "accepted", 5))
     one = shared.process()
     one.account(shared.org)

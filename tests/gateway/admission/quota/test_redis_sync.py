@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from chassis.auth.tables import metadata
 from chassis.db.database import Database
 from chassis.redis import open_redis
-from control.identity import organization_repository
-from gateway.admission.quota import redis_sync
+from control.identity.organizations import organization_store
+from gateway.admission import quota_sync
 from tests.gateway.admission.quota.conftest import MONTH, Clock, Connect, Process, Shared, month, process, recorded
 from tests.redis_server import RedisServer
 
@@ -86,7 +86,7 @@ async def test_without_it_the_record_is_told_and_it_is_brought_up_afterwards(
 async def test_many_organizations_are_exchanged_in_several_calls(
     shared: Shared, connect: Connect, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_sync, "ACCOUNTS_PER_CALL", 3)
+    monkeypatch.setattr(quota_sync, "ACCOUNTS_PER_CALL", 3)
     first, second = await two(shared, connect, redis_server)
     orgs = [f"org_{n}" for n in range(8)]
     for items, org in enumerate(orgs, 1):
@@ -125,7 +125,7 @@ def test_nobody_ever_counts_more_than_was_accepted_and_in_the_end_all_count_it(
         async with database.write() as connection:
             for table in reversed(metadata.sorted_tables):
                 await connection.execute(table.delete())
-            org = (await organization_repository.create_organization(connection, "acme", "Acme")).id
+            org = (await organization_store.create_organization(connection, "acme", "Acme")).id
         clock, accepted = Clock(), 0
         processes = [process(database, clock, redis) for _ in range(3)]
         for what, number, items in steps:

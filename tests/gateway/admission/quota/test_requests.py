@@ -8,7 +8,7 @@ import pytest
 
 from chassis.auth.guards import AuthGuards
 from chassis.clickhouse import StoreUnavailable
-from control.identity import organization_repository
+from control.identity.organizations import organization_store
 from gateway.admission import refusal_cache
 from tests.gateway.admission.quota.conftest import NOW_S, Connect, month, recorded
 from tests.gateway.conftest import Answer, Gateway, Project, RecordingStore, StartGateway, eventually
@@ -38,9 +38,9 @@ def limit(checks: AuthGuards, projects: list[Project]) -> Limit:
 
     async def limited(monthly_items: int) -> str:
         async with checks.database.write() as connection:
-            organization = await organization_repository.find_organization(connection, "acme")
+            organization = await organization_store.find_organization(connection, "acme")
             assert organization is not None
-            await organization_repository.set_quota(connection, organization.id, monthly_items)
+            await organization_store.set_quota(connection, organization.id, monthly_items)
         checks.project_keys.invalidate_all()
         return organization.id
 

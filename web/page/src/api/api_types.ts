@@ -5511,7 +5511,7 @@ export interface components {
         };
         /**
          * Stream
-         * @description What is exported; each has a schema of its own (`control.export.streams.schema`).
+         * @description What is exported; each has a schema of its own (`control.export.streams.schemas`).
          * @enum {unknown}
          */
         Stream: "ERROR_ESSENCES" | "INGEST_OUTCOMES" | "ISSUE_ROLLUPS" | "RELEASE_HEALTH_ROLLUPS";

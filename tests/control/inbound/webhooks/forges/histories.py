@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
-from control.inbound.integrations.model import IntegrationKind
+from control.inbound.integrations.tables import IntegrationKind
 from tests.control.inbound.webhooks.forges import payloads
 from tests.control.inbound.webhooks.forges.payloads import rfc
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from chassis.issues.tables import issues
+from chassis.issues import issues
 from control.issues.tables import issue_activity
-from tests.control.inbound.webhooks.forges.deliveries import Scm
 from tests.control.inbound.webhooks.forges.histories import FORGES, Writer
+from tests.control.inbound.webhooks.forges.sending import Scm
 from tests.control.issues.releases.stored import new_issue
 from tests.selection import scaled
 

@@ -7,14 +7,14 @@ from typing import Any, Final
 import pytest
 import sqlalchemy as sa
 
-from chassis.changes.tables import change_events
-from chassis.issues.tables import issues
-from control.inbound.integrations.model import Integration, IntegrationKind
+from chassis.changes import change_events
+from chassis.issues import issues
+from control.inbound.integrations.tables import Integration, IntegrationKind
 from control.issues.releases.tables import commits, proposals
 from control.issues.tables import issue_links
 from tests.control.inbound.webhooks.forges import payloads
-from tests.control.inbound.webhooks.forges.deliveries import Scm
 from tests.control.inbound.webhooks.forges.payloads import full_sha, github_commit
+from tests.control.inbound.webhooks.forges.sending import Scm
 from tests.control.issues.releases.stored import new_issue
 from tests.selection import scaled
 

@@ -9,15 +9,15 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
-from chassis.changes.tables import change_events
-from chassis.issues.tables import issues
+from chassis.changes import change_events
+from chassis.issues import issues
 from control.audit.tables import audit_events
-from control.inbound.integrations.model import IntegrationKind
+from control.inbound.integrations.tables import IntegrationKind
 from control.issues.releases.tables import commits, proposals, releases
 from control.issues.tables import issue_activity, issue_links
 from tests.control.inbound.webhooks.forges import payloads
-from tests.control.inbound.webhooks.forges.deliveries import Scm, result
 from tests.control.inbound.webhooks.forges.payloads import full_sha, github_commit
+from tests.control.inbound.webhooks.forges.sending import Scm, result
 from tests.control.issues.releases.stored import new_issue
 
 EXAMPLES: Final = (

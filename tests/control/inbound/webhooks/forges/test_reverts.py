@@ -9,13 +9,13 @@ import pytest
 import sqlalchemy as sa
 
 from chassis.auth.tables import projects
-from chassis.issues.tables import issues
-from control.code import code_graph
-from control.inbound.integrations.model import Integration, IntegrationKind
+from chassis.issues import issues
+from control.code.fixes import graph
+from control.inbound.integrations.tables import Integration, IntegrationKind
 from tests.control.inbound.webhooks.forges import payloads
-from tests.control.inbound.webhooks.forges.deliveries import Scm
 from tests.control.inbound.webhooks.forges.histories import FORGES
 from tests.control.inbound.webhooks.forges.payloads import github_commit, rfc
+from tests.control.inbound.webhooks.forges.sending import Scm
 from tests.control.issues.releases.stored import activity, new_issue
 from tests.selection import scaled
 
@@ -216,7 +216,7 @@ async def test_an_activity_names_what_has_changed_the_code(scm: Scm) -> None:
 
 
 async def test_the_newest_reverts_of_a_change_count_to_a_bound(scm: Scm, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(code_graph, "MAX_REVERTING", 2)
+    monkeypatch.setattr(graph, "MAX_REVERTING", 2)
     integration = await scm.integrate(IntegrationKind.GITHUB)
     await new_issue(scm.control, 1)
     reverts = [push(n, (f"undo {n}", f"This reverts commit {sha('fix')}.")) for n in (4, 2, 3)]
@@ -237,6 +237,6 @@ async def test_a_chain_of_reverts_is_followed_to_a_bound(scm: Scm, monkeypatch: 
     for number, one in enumerate(chain):
         await tell(scm, integration, one)
         assert await status(scm) == ("unresolved" if number % 2 else "resolved"), number
-    monkeypatch.setattr(code_graph, "MAX_DEPTH", 4)
+    monkeypatch.setattr(graph, "MAX_DEPTH", 4)
     await tell(scm, integration, push(20, ("f", "Fixes WEB-1")))
     assert await status(scm) == "resolved"

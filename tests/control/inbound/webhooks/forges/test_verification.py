@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from control.inbound.integrations.model import IntegrationKind
-from control.inbound.integrations.tables import inbound_deliveries
+from control.inbound.integrations.tables import IntegrationKind, inbound_deliveries
 from control.issues.releases.tables import commits, proposals
 from tests.control.inbound.webhooks.forges import payloads
-from tests.control.inbound.webhooks.forges.deliveries import SECRET, SIGNERS, Scm, encoded, hex_of, result, standard
+from tests.control.inbound.webhooks.forges.sending import SECRET, SIGNERS, Scm, encoded, hex_of, result, standard
 from tests.selection import scaled
 
 PING: dict[str, Any] = {"zen": "Keep it simple"}

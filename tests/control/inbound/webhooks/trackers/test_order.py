@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chassis.auth.tables import projects
-from chassis.changes.tables import change_events
+from chassis.changes import change_events
 from control.settings import ControlSettings
 from tests.chassis.auth.tenants import Tenant
 from tests.control.conftest import Control, serving

@@ -281,7 +281,7 @@ async def test_deleted_projects_are_not_reached(control: Control) -> None:
 async def test_an_issue_with_too_many_links_gets_no_further_one(
     control: Control, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("control.code.issue_links.repository.MAX_LINKS", 1)
+    monkeypatch.setattr("control.code.issue_links.store.MAX_LINKS", 1)
     tracker, one = await new_integration(control, "generic"), await new_issue(control, 1)
     for number, expected in ((1, 200), (2, 400)):
         body = {"event": "link.created", "issue": one, "item": {"url": f"https://desk.example.com/{number}"}}

@@ -1,0 +1,162 @@
+"""Issues as services share them: control keeps them, and explore shows which issue an error belongs to.
+
+Times of occurrences are those of the senders. An issue that was merged keeps its row, which names the issue that counts
+its occurrences since. An upgrade of the rules of grouping gives an error a new fingerprint: the old and the new one
+lead to one issue (docs/adr/041-upgrade-of-grouping.md).
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.tables import metadata, projects
+from chassis.db.database import UtcTime, enum_check, text
+
+FINGERPRINT_BYTES: Final = 16
+MAX_TITLE_LENGTH: Final = 300
+MAX_TYPE_LENGTH: Final = 200
+MAX_CULPRIT_LENGTH: Final = 300
+MAX_SEARCH_LENGTH: Final = 2 * (MAX_TITLE_LENGTH + MAX_CULPRIT_LENGTH)  # folding may make a letter two
+MAX_VERSION_LENGTH: Final = 200  # of a release
+
+_IGNORED_UNTIL: Final = sa.text("ignored_until IS NOT NULL")
+_AFTER_RELEASE: Final = sa.text("resolved_after_release IS NOT NULL")
+_ASSIGNED: Final = sa.text("assignee_id IS NOT NULL")
+_MERGED: Final = sa.text("merged_into IS NOT NULL")
+_UNNUMBERED: Final = sa.text("change_number IS NULL")
+_COUNTING: Final = sa.text("merged_into IS NULL")
+
+
+class IssueStatus(StrEnum):
+    """State of an issue."""
+
+    UNRESOLVED = "unresolved"
+    RESOLVED = "resolved"
+    IGNORED = "ignored"
+
+
+issues: Final = sa.Table(
+    "issues",
+    metadata,
+    sa.Column("id", text(32), primary_key=True),
+    sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("project_id", sa.BigInteger, sa.ForeignKey("projects.id"), nullable=False),
+    sa.Column("number", sa.BigInteger, nullable=False),  # of the project, in order of creation
+    # A fingerprint that leads to the issue: the first one by the current rules, or, until there is one, the fingerprint
+    # that the issue was created for.
+    sa.Column("fingerprint", sa.LargeBinary(FINGERPRINT_BYTES), nullable=False),
+    sa.Column("type", text(MAX_TYPE_LENGTH)),
+    sa.Column("title", text(MAX_TITLE_LENGTH), nullable=False),
+    sa.Column("culprit", text(MAX_CULPRIT_LENGTH)),
+    sa.Column("search_text", text(MAX_SEARCH_LENGTH), nullable=False),  # title and culprit, case-folded
+    sa.Column("status", text(16), nullable=False),
+    # The last status that was not set because of code, and when: `control.code.fixes.rules`. NULL: none was.
+    sa.Column("decided_status", text(16)),
+    sa.Column("decided_at", UtcTime),
+    sa.Column("resolved_at", UtcTime),
+    sa.Column("resolved_in_release", text(MAX_VERSION_LENGTH)),  # fixed in it: occurrences in it or later ones reopen
+    sa.Column("resolved_after_release", text(MAX_VERSION_LENGTH)),  # fixed in the next one: later ones reopen
+    sa.Column("ignored_until", UtcTime),
+    sa.Column("ignored_until_count", sa.BigInteger),  # `count` at which it is reopened
+    sa.Column("assignee_id", text(32), sa.ForeignKey("principals.id")),
+    sa.Column("regressed_at", UtcTime),
+    sa.Column("count", sa.BigInteger, nullable=False),
+    sa.Column("first_seen", UtcTime, nullable=False),
+    sa.Column("last_seen", UtcTime, nullable=False),
+    sa.Column("first_release", text(MAX_VERSION_LENGTH)),  # of the first occurrence
+    sa.Column("last_release", text(MAX_VERSION_LENGTH)),
+    sa.Column("merged_into", text(32)),  # id of an issue; without foreign key, so that rows are deleted in any order
+    # NULL since the last change, however it is made: sinks number changes to export them in order
+    # (`control.export.streams.issue_rollups`).
+    sa.Column("change_number", sa.BigInteger, onupdate=sa.null()),
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("updated_at", UtcTime, nullable=False),
+    enum_check("status", IssueStatus),
+    sa.CheckConstraint("status <> 'resolved' OR resolved_at IS NOT NULL", name="resolved"),
+    sa.UniqueConstraint("project_id", "fingerprint"),
+    sa.UniqueConstraint("project_id", "number"),
+    sa.Index(None, "org_id", "id"),
+    sa.Index(None, "org_id", "change_number"),
+    sa.Index("ix_issues_unnumbered", "org_id", sqlite_where=_UNNUMBERED, postgresql_where=_UNNUMBERED),
+    sa.Index(None, "project_id", "last_seen", "id"),
+    sa.Index(None, "project_id", "first_seen", "id"),
+    sa.Index(None, "project_id", "count", "id"),
+    sa.Index(None, "project_id", "status", "last_seen", "id"),
+    sa.Index(None, "assignee_id", sqlite_where=_ASSIGNED, postgresql_where=_ASSIGNED),
+    sa.Index(None, "merged_into", sqlite_where=_MERGED, postgresql_where=_MERGED),
+    sa.Index(None, "updated_at", sqlite_where=_COUNTING, postgresql_where=_COUNTING),
+    sa.Index(None, "ignored_until", sqlite_where=_IGNORED_UNTIL, postgresql_where=_IGNORED_UNTIL),
+    sa.Index(
+        "ix_issues_resolved_after_release",
+        "project_id",
+        sqlite_where=_AFTER_RELEASE,
+        postgresql_where=_AFTER_RELEASE,
+    ),
+)
+
+issue_fingerprints: Final = sa.Table(
+    "issue_fingerprints",
+    metadata,
+    sa.Column("project_id", sa.BigInteger, sa.ForeignKey("projects.id"), primary_key=True, autoincrement=False),
+    sa.Column("fingerprint", sa.LargeBinary(FINGERPRINT_BYTES), primary_key=True),
+    # Not changed by a merge: the issue may have been merged into the one that counts.
+    sa.Column("issue_id", text(32), sa.ForeignKey("issues.id", ondelete="CASCADE"), nullable=False),
+    # The fingerprint version under which this was last decided. Below the current version: the error has not occurred
+    # since the upgrade, and its fingerprint of the current version is not known.
+    sa.Column("rules_version", sa.SmallInteger, nullable=False),
+    # Storage time of the occurrence that made it known; of those from before an upgrade, the time of the migration. In
+    # microseconds: some time later it is left to itself (`control.issues.counting.regrouping`).
+    sa.Column("since_us", sa.BigInteger, nullable=False),
+    sa.Index(None, "issue_id"),
+    sa.Index(None, "project_id", "rules_version", "since_us"),
+)
+
+
+class IssueState(NamedTuple):
+    """Which issue counts the occurrences of a fingerprint, and its status."""
+
+    id: str
+    short_id: str
+    status: IssueStatus
+
+
+async def read_states(
+    connection: AsyncConnection, project_id: int, fingerprints: Sequence[bytes], now: datetime
+) -> dict[bytes, IssueState]:
+    """The issues of those of the fingerprints that have one."""
+    target, columns = issues.alias(), issue_fingerprints.c
+    found = (
+        sa.select(
+            columns.fingerprint,
+            target.c.id,
+            target.c.number,
+            target.c.status,
+            target.c.ignored_until,
+            projects.c.slug,
+        )
+        .join_from(issue_fingerprints, issues, issues.c.id == columns.issue_id)
+        .join(target, target.c.id == sa.func.coalesce(issues.c.merged_into, issues.c.id))
+        .join(projects, projects.c.id == columns.project_id)
+        .where(columns.project_id == project_id, columns.fingerprint.in_(fingerprints))
+    )
+    return {bytes(row.fingerprint): _state(row, now) for row in await connection.execute(found)}
+
+
+def short_id(project_slug: str, number: int) -> str:
+    """`CHECKOUT-12`, as people and commit messages name an issue."""
+    return f"{project_slug.upper()}-{number}"
+
+
+def status_at(status: str, ignored_until: datetime | None, now: datetime) -> IssueStatus:
+    """The status: an issue that is ignored until a time is unresolved from then on, recorded or not."""
+    if status == IssueStatus.IGNORED and ignored_until is not None and ignored_until <= now:
+        return IssueStatus.UNRESOLVED
+    return IssueStatus(status)
+
+
+def _state(row: Any, now: datetime) -> IssueState:
+    return IssueState(row.id, short_id(row.slug, row.number), status_at(row.status, row.ignored_until, now))

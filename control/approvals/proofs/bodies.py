@@ -1,0 +1,224 @@
+"""Request and response bodies of proof bundles and of the keys of their issuers."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Final, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from control.approvals.proofs.tables import (
+    MAX_ISSUER_LENGTH,
+    MAX_PEM_LENGTH,
+    MAX_REASON_LENGTH,
+    IssuerKey,
+    KeyAlgorithm,
+    KeyStatus,
+)
+from control.http.field_types import Name, Timestamp, line
+from control.http.time_input import TimeInput
+from control.routing.resource import ids, shown_as
+from proto.proofs.bundle import (
+    Builder,
+    ChangeAuthor,
+    HumanApproval,
+    ProofBundle,
+    ResourceDescriptor,
+    Statement,
+    Verification,
+)
+from proto.proofs.dsse import MAX_KEY_ID_LENGTH
+from proto.proofs.primitives import Identifier, ProofTier, ProofVerdict, Sha256Digest
+from proto.proofs.semantics import Finding, Severity
+
+S = TypeVar("S", bound="ProofBundleSummary")
+
+DEFAULT_REASON: Final = "(no reason given)"
+_Errors = Annotated[int, Meta(ge=0, description="Places where the bundle contradicts itself or what is stored here.")]
+_Warnings = Annotated[int, Meta(ge=0, description="Places that a reader should look at twice.")]
+_Pem = Annotated[
+    str,
+    Meta(min_length=1, max_length=MAX_PEM_LENGTH, description="An Ed25519 or ECDSA P-256 key in PEM."),
+]
+
+
+class NewIssuerKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """The public key to register. `keyId` is by default `sha256:` and the digest of the key, `validFrom` now."""
+
+    issuer: Annotated[str, line(MAX_ISSUER_LENGTH)]
+    name: Name
+    public_key: _Pem
+    key_id: Annotated[str, line(MAX_KEY_ID_LENGTH)] | None = None
+    valid_from: TimeInput | None = None
+    valid_until: TimeInput | None = None
+
+
+class IssuerKeyChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Changes to a key; omitted fields stay as they are. `validUntil` null: without end."""
+
+    name: Name | UnsetType = UNSET
+    valid_until: TimeInput | UnsetType | None = UNSET
+
+
+class IssuerKeyRevocation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Why the key is revoked."""
+
+    reason: Annotated[str, line(MAX_REASON_LENGTH)] = DEFAULT_REASON
+
+
+class IssuerKeyBody(msgspec.Struct, frozen=True, rename="camel"):
+    """A public key of an issuer. `status`: whether its signatures count now."""
+
+    id: Annotated[str, Meta(pattern=f"^{ids('pik')}$")]
+    issuer: Annotated[str, Meta(min_length=1, max_length=MAX_ISSUER_LENGTH, description="`issuer.id` of its bundles.")]
+    name: str
+    key_id: str
+    algorithm: KeyAlgorithm
+    public_key: _Pem
+    status: KeyStatus
+    valid_from: Timestamp
+    valid_until: Timestamp | None
+    revoked_at: Timestamp | None
+    revocation_reason: str | None
+    created_by_principal_id: str | None
+    created_at: Timestamp
+
+
+class IssuerKeyList(msgspec.Struct, frozen=True):
+    """All keys of the organization, oldest first. `sluice proof verify --keys` reads this."""
+
+    data: list[IssuerKeyBody]
+
+
+class SignatureCheck(msgspec.Struct, frozen=True, rename="camel"):
+    """Whether a key of the organization has signed the bundle; `verified` false: it is not signed. `keyStatus`: what
+    the key is worth now; a bundle stays verified when its key expires or is revoked later, but a reader should know.
+    """
+
+    verified: bool
+    key_id: str | None
+    issuer_key_id: Annotated[str | None, Meta(description="Its id at `/orgs/{orgSlug}/proof-issuers`.")]
+    key_status: KeyStatus | None
+
+
+class ProofBundleSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A bundle in a list. Bundles that are not signed say so in `signature`."""
+
+    id: Annotated[str, Meta(pattern=f"^{ids('prf')}$")]
+    bundle_id: Identifier
+    received_at: Timestamp
+    submitted_by_principal_id: str | None
+    media_type: str
+    digest: Annotated[Sha256Digest, Meta(description="Of the bytes as received.")]
+    size_bytes: int
+    signature: SignatureCheck
+    issued_at: str
+    issuer: str
+    tier: ProofTier
+    verdict: ProofVerdict
+    billable: bool
+    claim_count: int
+    issue_id: Annotated[str | None, Meta(description="The issue of the project that it is about, if there is one.")]
+    issue_short_id: str
+    title: str
+    run_id: str
+    proposal_id: str
+    commit: str | None
+    error_count: _Errors
+    warning_count: _Warnings
+
+
+class FindingBody(msgspec.Struct, frozen=True):
+    """Something that the shape of a bundle cannot say. `code`: a word for programs."""
+
+    path: str
+    message: str
+    code: str
+
+
+class BundleLinks(msgspec.Struct, frozen=True, rename="camel"):
+    """What the bundle is about: its issue, and the approval requests and traces that it names, which may not exist."""
+
+    issue_id: str | None
+    approval_request_ids: list[str]
+    trace_ids: list[str]
+
+
+class ProofBundleRecord(ProofBundleSummary, frozen=True, kw_only=True, rename="camel"):
+    """A stored bundle, without its claims."""
+
+    errors: list[FindingBody]
+    warnings: list[FindingBody]
+    links: BundleLinks
+
+
+class Attestation(msgspec.Struct, frozen=True, rename="camel"):
+    """The in-toto Statement around a bundle, without the bundle."""
+
+    subject: list[ResourceDescriptor]
+    predicate_type: str
+    builder: Builder
+    attested_at: str
+    author: ChangeAuthor
+    human_approval: HumanApproval
+    verification: Verification
+
+
+class ProofBundleDetail(ProofBundleRecord, frozen=True, kw_only=True, rename="camel"):
+    """A stored bundle, parsed. `attestation` null: it was submitted without a Statement."""
+
+    bundle: ProofBundle
+    attestation: Attestation | None
+
+
+class ValidationResult(msgspec.Struct, frozen=True, rename="camel"):
+    """What submitting the bundle would find. `valid`: its shape and its signature count, and it has no error.
+    `signature` null: it was not looked at, because the body is no envelope or no signature counts.
+    """
+
+    valid: bool
+    signature: SignatureCheck | None
+    errors: list[FindingBody]
+    warnings: list[FindingBody]
+
+
+def issuer_key_body(key: IssuerKey, now: datetime) -> IssuerKeyBody:
+    """The API representation."""
+    return shown_as(IssuerKeyBody, key, status=key.status_at(now), created_by_principal_id=key.created_by)
+
+
+def signature_body(key: IssuerKey | None, now: datetime) -> SignatureCheck:
+    """Whether a bundle is signed, by the key that has signed it."""
+    if key is None:
+        return SignatureCheck(verified=False, key_id=None, issuer_key_id=None, key_status=None)
+    return SignatureCheck(verified=True, key_id=key.key_id, issuer_key_id=key.id, key_status=key.status_at(now))
+
+
+def summary_body(type_: type[S], row: Any, key: IssuerKey | None, now: datetime, **further: Any) -> S:
+    """A row of `proof_bundles` as a summary, or as a record, which has `further` fields. `key`: the signer, if any."""
+    return shown_as(
+        type_,
+        row,
+        submitted_by_principal_id=row.submitted_by,
+        digest=f"sha256:{bytes(row.digest).hex()}",
+        size_bytes=row.size,
+        signature=signature_body(key, now),
+        claim_count=row.claims,
+        error_count=row.errors,
+        warning_count=row.warnings,
+        **further,
+    )
+
+
+def detail_body(record: ProofBundleRecord, bundle: ProofBundle, statement: Statement | None) -> ProofBundleDetail:
+    """A stored bundle, parsed."""
+    attestation = None
+    if statement is not None:
+        around = {"subject": statement.subject, "predicate_type": statement.predicate_type}
+        attestation = shown_as(Attestation, statement.predicate, **around)
+    return shown_as(ProofBundleDetail, record, bundle=bundle, attestation=attestation)
+
+
+def finding_bodies(findings: Sequence[Finding], severity: Severity) -> list[FindingBody]:
+    """Those of one severity."""
+    return [FindingBody(one.path, one.message, one.code) for one in findings if one.severity is severity]

@@ -1,0 +1,285 @@
+"""Change events of an organization, `/orgs/{orgSlug}/changes`: recorded through the API, by reports of releases, and by
+other systems.
+
+`Changes.create_change` reads a body and records it in one transaction (`create_change`), unless an event with its
+deduplication key is there: then it answers with that one. Events older than 400 days are deleted when further ones are
+recorded, and so are the oldest ones of an organization that has the maximum number. Explore shows the events of a time
+range (`chassis.changes`).
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final, NamedTuple
+
+import msgspec
+import sqlalchemy as sa
+from aiohttp import web
+from msgspec import Meta
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.id_generation import new_id
+from chassis.auth.model import AuthorizationContext
+from chassis.changes import (
+    MAX_DEDUPE_KEY_LENGTH,
+    MAX_DETAIL_LENGTH,
+    MAX_NAME_LENGTH,
+    MAX_TITLE_LENGTH,
+    SELECT_CHANGES,
+    ChangeFilter,
+    ChangeKind,
+    ChangePosition,
+    StoredChange,
+    change_events,
+    list_changes,
+)
+from chassis.db.database import format_time, to_milliseconds
+from chassis.http.access import bearer
+from chassis.http.declaration import Created, PageOf, declared_routes, route
+from chassis.http.query import Query
+from chassis.http.query import line as line_filter
+from chassis.http.route import Body, Tag, json_content
+from chassis.http.validation import Issues
+from chassis.http.web import Route
+from control.code.row_limits import RowLimit
+from control.http.context import HandlerContext
+from control.http.field_types import Slug, Timestamp, Url, check_url, line, lines
+from control.http.query_filters import ProjectFilter, require_project_id
+from control.http.time_input import TimeInput, TimeRange, parse_time
+from control.routing.arguments import Transaction, begin, control_arguments
+from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
+from proto.identity import Scope
+
+MAX_CHANGES: Final = 50_000  # of an organization; beyond it the oldest are deleted
+MAX_AGE: Final = timedelta(days=400)
+MAX_AHEAD: Final = timedelta(days=1)  # a change may be planned, and clocks differ
+_PRUNED_AT_ONCE: Final = 1_000
+
+_limit: Final = RowLimit(change_events)
+
+
+RELEASE_KEYS: Final = "release:"  # how dedupe keys of releases begin; callers may not use them
+
+
+@dataclass(frozen=True, slots=True)
+class NewChangeEvent:
+    """A change event to record. `source`: the platform that reports it."""
+
+    kind: ChangeKind
+    title: str
+    at: datetime
+    source: str
+    project_id: int | None = None
+    detail: str | None = None
+    environment: str | None = None
+    release: str | None = None
+    service: str | None = None
+    url: str | None = None
+    dedupe_key: str | None = None
+    created_by: str | None = None
+
+
+class RecordedChange(NamedTuple):
+    """The event, and whether it is new."""
+
+    id: str
+    is_new: bool
+
+
+async def create_change(connection: AsyncConnection, org_id: str, new: NewChangeEvent, now: datetime) -> RecordedChange:
+    """Record an event; or find the one with its deduplication key, which stays as it is."""
+    if new.dedupe_key is not None:
+        same = (change_events.c.org_id == org_id) & (change_events.c.dedupe_key == new.dedupe_key)
+        known = await connection.scalar(sa.select(change_events.c.id).where(same))
+        if known is not None:
+            return RecordedChange(known, is_new=False)
+    await _prune(connection, org_id, now)
+    change_id = new_id("chg")
+    row = {"id": change_id, "org_id": org_id, "created_at": now, **asdict(new)}
+    await connection.execute(change_events.insert().values(row))
+    return RecordedChange(change_id, is_new=True)
+
+
+async def _prune(connection: AsyncConnection, org_id: str, now: datetime) -> None:
+    """Make room for one event: delete those that are too old, then the oldest."""
+    of_org = change_events.c.org_id == org_id
+    oldest_first = sa.select(change_events.c.id).where(of_org).order_by(change_events.c.at, change_events.c.id)
+    outdated = oldest_first.where(change_events.c.at < now - MAX_AGE).limit(_PRUNED_AT_ONCE)
+    await connection.execute(change_events.delete().where(change_events.c.id.in_(outdated)))
+    surplus = await _limit.find_surplus(connection, org_id, 1, MAX_CHANGES, _PRUNED_AT_ONCE)
+    if surplus:
+        oldest = oldest_first.limit(surplus)
+        await connection.execute(change_events.delete().where(change_events.c.id.in_(oldest)))
+
+
+SOURCE: Final = "api"
+TAG: Final = Tag("changes", "Change events: deployments, releases, flags and other changes on a time line.")
+PATH: Final = "/orgs/{orgSlug}/changes"
+_READ: Final = bearer(Scope.RELEASES_READ)
+_WRITE: Final = bearer(Scope.RELEASES_WRITE)
+_Name = Annotated[str, line(MAX_NAME_LENGTH)]
+_Kind = Annotated[ChangeKind, Meta(description="What changed: `flag` is a feature flag.")]
+
+
+class ChangeQuery(Query, frozen=True, rename="camel"):
+    """Which change events a list has."""
+
+    project: ProjectFilter = None
+    kind: Annotated[ChangeKind | None, Meta(description="Only changes of this kind.")] = None
+    environment: Annotated[
+        str | None, line_filter(MAX_NAME_LENGTH), Meta(description="Only changes in this environment.")
+    ] = None
+
+
+class NewChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """The change event to record."""
+
+    kind: _Kind
+    title: Annotated[str, line(MAX_TITLE_LENGTH)]
+    project: Annotated[
+        Slug | None, Meta(description="Must be the slug of its project. Null: it concerns all projects.")
+    ] = None
+    detail: Annotated[str, lines(MAX_DETAIL_LENGTH)] | None = None
+    at: Annotated[
+        TimeInput | None,
+        Meta(description="Must be an RFC 3339 time, at most 400 days ago: when it happened, by default now."),
+    ] = None
+    environment: _Name | None = None
+    release: _Name | None = None
+    service: _Name | None = None
+    url: Url | None = None
+    dedupe_key: Annotated[
+        Annotated[str, line(MAX_DEDUPE_KEY_LENGTH)] | None,
+        Meta(description="Must be one line: a change that is recorded again with the same key is the same event."),
+    ] = None
+
+
+EXAMPLE: Final = {
+    "kind": "flag",
+    "title": "new-checkout: 50 %",
+    "project": "web",
+    "environment": "production",
+    "dedupeKey": "new-checkout-17",
+}
+
+
+class Change(msgspec.Struct, frozen=True, rename="camel"):
+    """A change event. `project` is null for one that concerns all projects; `source`: who reported it."""
+
+    id: Annotated[str, Meta(pattern="^chg_[0-9a-z]{26}$")]
+    kind: _Kind
+    title: Annotated[str, line(MAX_TITLE_LENGTH)]
+    project: Slug | None
+    detail: str | None
+    at: Timestamp
+    environment: str | None
+    release: str | None
+    service: str | None
+    url: str | None
+    source: Annotated[str, Meta(description="`api`, `release`, or the platform that reported it.")]
+    dedupe_key: str | None
+    created_by: str | None
+    created_at: Timestamp
+
+
+def _shown(row: StoredChange, _caller: object = None) -> Change:
+    return shown_as(Change, row, project=row.project_slug)
+
+
+CHANGES: Final = Resource(
+    "changeId",
+    ids("chg"),
+    Scope.RELEASES_READ,
+    change_events.c.id,
+    in_organization(change_events),
+    SELECT_CHANGES,
+    _shown,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Handlers of change events, and their dependencies."""
+
+    context: HandlerContext
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    def routes(self) -> list[Route]:
+        """Every route of this resource."""
+        return declared_routes(self, TAG, control_arguments(self.context))
+
+    @route("GET", PATH, _READ)
+    async def list_changes(
+        self, caller: AuthorizationContext, window: TimeRange, query: ChangeQuery, page: PageReader
+    ) -> PageOf[Change]:
+        """List change events, newest first.
+
+        With `project`, those that concern all projects are listed, too.
+        """
+
+        async def fetch(connection: AsyncConnection, after: str | None, limit: int) -> list[StoredChange]:
+            project_id = await require_project_id(connection, caller.org_id, query.project, "query.project")
+            wanted = ChangeFilter(caller.org_id, window.since, window.until, project_id, query.kind, query.environment)
+            return await list_changes(connection, wanted, _position(after), limit)
+
+        return await page.read(("changes", caller.org_id, window, query), fetch, _shown, _key)
+
+    @route("POST", PATH, _WRITE, body=Body(json_content(NewChange), example=EXAMPLE))
+    async def create_change(self, request: web.Request) -> Created[Change] | Change:
+        """Record a change event.
+
+        200 with the recorded event if there is one with this `dedupeKey`: it stays as it is.
+        """
+        issues, now = Issues(), to_milliseconds(self.now())
+        body = await self.context.read_body(request, NewChange, issues)
+        at = _parse_at(body.at, now, issues)
+        check_url(body.url, "body.url", issues)
+        if body.dedupe_key is not None and body.dedupe_key.startswith(RELEASE_KEYS):
+            issues.add("body.dedupeKey", f"Must not begin with {RELEASE_KEYS}, as those of releases do.", "not_allowed")
+        issues.raise_if_any("The request body is not valid.")
+        async with begin(self.context, request) as transaction:
+            connection, caller = transaction.connection, transaction.caller
+            given = msgspec.structs.asdict(body)
+            project_id = await require_project_id(connection, caller.org_id, given.pop("project"), "body.project")
+            more = {"at": at, "source": SOURCE, "project_id": project_id, "created_by": caller.principal_id}
+            change_id, is_new = await create_change(connection, caller.org_id, NewChangeEvent(**given | more), now)
+            change = await CHANGES.show(connection, caller, change_id)
+            if is_new:
+                await _record(transaction, "change.create", change)
+        return Created(change) if is_new else change
+
+    @route("GET", PATH + "/{changeId}", _READ)
+    async def show_change(self, change_id: str, caller: AuthorizationContext, connection: AsyncConnection) -> Change:
+        """Show a change event."""
+        return await CHANGES.show(connection, caller, change_id)
+
+    @route("DELETE", PATH + "/{changeId}", _WRITE)
+    async def delete_change(self, change_id: str, transaction: Transaction) -> None:
+        """Delete a change event."""
+        change = await CHANGES.show(transaction.connection, transaction.caller, change_id)
+        await CHANGES.delete(transaction.connection, change_id)
+        await _record(transaction, "change.delete", change)
+
+
+def _parse_at(text: str | None, now: datetime, issues: Issues) -> datetime:
+    """When the change happened; faults are recorded."""
+    at = now if text is None else parse_time(text, "body.at", issues)
+    if at is not None and not now - MAX_AGE <= at <= now + MAX_AHEAD:
+        issues.add("body.at", f"Must be at most {MAX_AGE.days} days ago and {MAX_AHEAD.days} day ahead.", "range")
+    return now if at is None else at
+
+
+def _key(change: StoredChange) -> str:
+    return f"{format_time(change.at)} {change.id}"
+
+
+def _position(after: str | None) -> ChangePosition | None:
+    if after is None:
+        return None
+    at, _, change_id = after.partition(" ")
+    return ChangePosition(datetime.fromisoformat(at), change_id)
+
+
+async def _record(transaction: Transaction, action: str, change: Change) -> None:
+    data = {"kind": change.kind, "title": change.title, "project": change.project}
+    await transaction.record(action, change.id, data)

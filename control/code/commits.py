@@ -1,0 +1,266 @@
+"""Commits in the database, by repository and hash. Every function runs in the caller's transaction."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.id_generation import new_id
+from control.code.messages import merge_of
+from control.code.row_limits import RowLimit, delete_rows
+from control.issues.references import IssueIndex, References
+from control.issues.releases.tables import MAX_MESSAGE_LENGTH, code_reverts, commit_issues, commits, release_commits
+from control.issues.store import in_chunks, insert_rows
+
+MAX_COMMITS: Final = 200_000  # of an organization; beyond it those reported first are deleted
+MAX_RELEASE_COMMITS: Final = 5_000
+MAX_FILES: Final = 1_000  # of a commit
+_PRUNED_AT_ONCE: Final = 1_000
+
+_limit: Final = RowLimit(commits)
+
+
+class CommitKey(NamedTuple):
+    """What identifies a commit in an organization."""
+
+    repository: str
+    sha: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewCommit:
+    """A commit as it is reported. `files` None: not reported. `message` may be longer than what is stored of it."""
+
+    repository: str
+    sha: str
+    message: str
+    author_name: str | None = None
+    author_email: str | None = None
+    authored_at: datetime | None = None
+    url: str | None = None
+    files: tuple[str, ...] | None = None
+    files_truncated: bool = False
+
+    @property
+    def key(self) -> CommitKey:
+        return CommitKey(self.repository, self.sha)
+
+
+class DefaultBranchPush(NamedTuple):
+    """A push to the default branch: when, by the platform's clock; its last commit; the proposal that this merges."""
+
+    at: datetime
+    head: str
+    number: str | None = None
+
+    @classmethod
+    def of(cls, pushed: Sequence[NewCommit], at: datetime) -> "DefaultBranchPush":
+        """The push of these commits, oldest first."""
+        merge = merge_of(pushed[-1].message)
+        return cls(at, pushed[-1].sha, merge.number if merge.is_merge else None)
+
+
+class UpsertedCommits(NamedTuple):
+    """Ids of all reported commits, in their order; those that are new; the number of those that are new or had no files
+    before.
+    """
+
+    ids: dict[CommitKey, str]
+    new: frozenset[CommitKey]
+    changed: int
+
+
+async def make_room(connection: AsyncConnection, org_id: str, new: int) -> None:
+    """Delete the commits that were reported first, so that there is room for so many. Before any is looked up."""
+    surplus = await _limit.find_surplus(connection, org_id, new, MAX_COMMITS, _PRUNED_AT_ONCE)
+    if surplus:
+        oldest = sa.select(commits.c.id).where(commits.c.org_id == org_id).order_by(commits.c.id).limit(surplus)
+        references = commit_issues.c.commit_id, release_commits.c.commit_id, code_reverts.c.source_id
+        await delete_rows(connection, oldest, commits.c.id, *references)
+
+
+async def upsert_commits(
+    connection: AsyncConnection,
+    org_id: str,
+    reported: Sequence[NewCommit],
+    now: datetime,
+    arrived_by: DefaultBranchPush | None = None,
+) -> UpsertedCommits:
+    """Store commits that are new, and the files of those that were reported without. Nothing else changes.
+    `arrived_by`: how those that are new reached the default branch.
+    """
+    wanted = {one.key: one for one in reported}
+    await make_room(connection, org_id, len(wanted))
+    known = await find_known(connection, org_id, wanted)
+    new = {key: new_id("cmt") for key in wanted if key not in known}
+    rows = [_row(wanted[key], commit_id, org_id, arrived_by, now) for key, commit_id in new.items()]
+    await insert_rows(connection, commits, rows)
+    completed = [
+        {"of_commit": known[key].id, "paths": list(one.files), "cut": one.files_truncated}
+        for key, one in wanted.items()
+        if key in known and known[key].lacks_files and one.files is not None
+    ]
+    if completed:
+        values: dict[str, Any] = {"files": sa.bindparam("paths"), "files_truncated": sa.bindparam("cut")}
+        update = commits.update().where(commits.c.id == sa.bindparam("of_commit")).values(values)
+        await connection.execute(update, completed)
+    ids = {key: new.get(key) or known[key].id for key in wanted}
+    return UpsertedCommits(ids, frozenset(new), len(rows) + len(completed))
+
+
+async def insert_commits(
+    connection: AsyncConnection,
+    org_id: str,
+    new: Mapping[CommitKey, tuple[NewCommit, DefaultBranchPush | None]],
+    now: datetime,
+) -> None:
+    """Store commits that are not stored yet, each with how it reached the default branch."""
+    rows = [_row(one, new_id("cmt"), org_id, arrived_by, now) for one, arrived_by in new.values()]
+    await insert_rows(connection, commits, rows)
+
+
+async def find_known(
+    connection: AsyncConnection, org_id: str, keys: Iterable[CommitKey]
+) -> dict[CommitKey, sa.Row[Any]]:
+    """Those of the commits that are stored: `id`, `lacks_files`."""
+    found: dict[CommitKey, sa.Row[Any]] = {}
+    pair, lacks_files = sa.tuple_(commits.c.repository, commits.c.sha), commits.c.files.is_(sa.null())
+    columns = (commits.c.repository, commits.c.sha, commits.c.id, lacks_files.label("lacks_files"))
+    for chunk in in_chunks(sorted(set(keys))):
+        by_sha = commits.c.sha.in_(sorted({key.sha for key in chunk}))  # SQLite finds no pairs by an index
+        where = (commits.c.org_id == org_id) & by_sha & pair.in_([tuple(key) for key in chunk])
+        for row in await connection.execute(sa.select(*columns).where(where)):
+            found[CommitKey(row.repository, row.sha)] = row
+    return found
+
+
+async def link_to_release(
+    connection: AsyncConnection, org_id: str, release_id: str, commit_ids: Sequence[str]
+) -> list[str]:
+    """Add commits to a release, newest first, behind those that it has; returns those that are new in it."""
+    position = release_commits.c.position
+    of_release = release_commits.c.release_id == release_id
+    last = await connection.scalar(sa.select(sa.func.max(position)).where(of_release))
+    known: set[str] = set()
+    for chunk in in_chunks(commit_ids):
+        where = of_release & release_commits.c.commit_id.in_(chunk)
+        known |= set((await connection.execute(sa.select(release_commits.c.commit_id).where(where))).scalars())
+    new = [commit_id for commit_id in commit_ids if commit_id not in known]
+    start = 0 if last is None else last + 1
+    rows = [
+        {"release_id": release_id, "commit_id": commit_id, "org_id": org_id, "position": number}
+        for number, commit_id in enumerate(new, start)
+    ]
+    await insert_rows(connection, release_commits, rows)
+    return new
+
+
+async def link_to_issues(
+    connection: AsyncConnection, org_id: str, references: Mapping[str, References], index: IssueIndex
+) -> list[tuple[str, str]]:
+    """Note which issues commits name, by id of the commit; returns the new pairs of commit and issue."""
+    named = {
+        (commit_id, issue.id): issue.project_id for commit_id, one in references.items() for issue in index.resolve(one)
+    }
+    known: set[tuple[str, str]] = set()
+    for chunk in in_chunks(sorted({commit_id for commit_id, _ in named})):
+        pairs = sa.select(commit_issues.c.commit_id, commit_issues.c.issue_id)
+        known |= {
+            (row.commit_id, row.issue_id)
+            for row in await connection.execute(pairs.where(commit_issues.c.commit_id.in_(chunk)))
+        }
+    new = [pair for pair in named if pair not in known]
+    rows = [
+        {"commit_id": commit_id, "issue_id": issue_id, "org_id": org_id, "project_id": named[commit_id, issue_id]}
+        for commit_id, issue_id in new
+    ]
+    await insert_rows(connection, commit_issues, rows)
+    return new
+
+
+async def put_on_default_branch(
+    connection: AsyncConnection, known: Mapping[str, NewCommit], arrived_by: DefaultBranchPush
+) -> list[str]:
+    """Note how commits, by id, reached the default branch: the first push counts, whichever is reported first. Returns
+    those that changed.
+    """
+    columns = (commits.c.id, commits.c.default_branch_at, commits.c.default_branch_head)
+    changed: list[str] = []
+    for chunk in in_chunks(list(known)):
+        rows = (await connection.execute(sa.select(*columns).where(commits.c.id.in_(chunk)))).all()
+        changed += [
+            row.id
+            for row in rows
+            if row.default_branch_at is None
+            or (arrived_by.at, arrived_by.head) < (row.default_branch_at, row.default_branch_head or "")
+        ]
+    if changed:
+        names = ("default_branch_at", "default_branch_head", "proposal_number")
+        update = commits.update().where(commits.c.id == sa.bindparam("of_commit"))
+        rows_changed = [{"of_commit": one} | _default_branch_columns(known[one], arrived_by, "new_") for one in changed]
+        await connection.execute(update.values({name: sa.bindparam(f"new_{name}") for name in names}), rows_changed)
+    return changed
+
+
+async def mark_released(connection: AsyncConnection, commit_ids: Sequence[str], now: datetime) -> None:
+    """Note when a release was first reported with the commits."""
+    for chunk in in_chunks(commit_ids):
+        where = commits.c.id.in_(chunk) & commits.c.released_at.is_(None)
+        await connection.execute(commits.update().where(where).values(released_at=now))
+
+
+async def list_release_commits(
+    connection: AsyncConnection, release_id: str, after: int | None, limit: int
+) -> Sequence[sa.Row[Any]]:
+    """At most `limit` commits of a release with their positions, newest first."""
+    page = (
+        sa.select(release_commits.c.position, commits)
+        .join_from(release_commits, commits, commits.c.id == release_commits.c.commit_id)
+        .where(release_commits.c.release_id == release_id)
+        .order_by(release_commits.c.position)
+        .limit(limit)
+    )
+    if after is not None:
+        page = page.where(release_commits.c.position > after)
+    return (await connection.execute(page)).all()
+
+
+async def count_release_commits(connection: AsyncConnection, release_ids: Iterable[str]) -> dict[str, int]:
+    """The number of commits by release; releases without any are missing."""
+    counts = (
+        sa.select(release_commits.c.release_id, sa.func.count().label("commits"))
+        .where(release_commits.c.release_id.in_(list(release_ids)))
+        .group_by(release_commits.c.release_id)
+    )
+    return {row.release_id: row.commits for row in await connection.execute(counts)}
+
+
+def _row(
+    one: NewCommit, commit_id: str, org_id: str, arrived_by: DefaultBranchPush | None, now: datetime
+) -> dict[str, Any]:
+    return {
+        "id": commit_id,
+        "org_id": org_id,
+        "repository": one.repository,
+        "sha": one.sha,
+        "message": one.message[:MAX_MESSAGE_LENGTH],
+        "author_name": one.author_name,
+        "author_email": one.author_email,
+        "authored_at": one.authored_at,
+        "url": one.url,
+        "files": None if one.files is None else list(one.files),
+        "files_truncated": one.files_truncated,
+        "created_at": now,
+    } | _default_branch_columns(one, arrived_by)
+
+
+def _default_branch_columns(one: NewCommit, arrived_by: DefaultBranchPush | None, prefix: str = "") -> dict[str, Any]:
+    number = merge_of(one.message).number or (None if arrived_by is None else arrived_by.number)
+    return {
+        f"{prefix}default_branch_at": None if arrived_by is None else arrived_by.at,
+        f"{prefix}default_branch_head": None if arrived_by is None else arrived_by.head,
+        f"{prefix}proposal_number": number,
+    }

@@ -1,0 +1,178 @@
+"""Issues that commits and proposals name, found and changed together: a number of statements that does not grow with
+theirs, beyond one for each chunk of them, because a report holds the write transaction.
+
+Every function runs in the caller's transaction.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.tables import projects
+from chassis.db.database import to_milliseconds
+from chassis.issues import IssueStatus, issues
+from control.identity.organizations.organization_store import ResolveOnMerge
+from control.issues.lifecycle import OPEN_STATE, activity_row
+from control.issues.references import IssueIndex, NamedIssue, References, ShortId
+from control.issues.releases.store import find_latest_version
+from control.issues.store import find_by_ids, in_chunks, insert_rows
+from control.issues.tables import ActivityKind, IssueRecord, issue_activity
+
+
+class NamedChange(NamedTuple):
+    """An issue, and what its activity says of why it changes."""
+
+    issue: NamedIssue
+    data: Mapping[str, object]
+
+
+SELECT_NAMED: Final = sa.select(issues.c.id, issues.c.project_id, projects.c.slug, issues.c.number).join_from(
+    issues, projects, projects.c.id == issues.c.project_id
+)
+
+
+def named_issue(row: Any) -> NamedIssue:
+    """A row of SELECT_NAMED."""
+    return NamedIssue(row.id, row.project_id, ShortId(row.slug, row.number))
+
+
+async def find_named(connection: AsyncConnection, org_id: str, references: Iterable[References]) -> IssueIndex:
+    """The issues of the organization that these texts name."""
+    given = list(references)
+    names = sorted({name for one in given for name in one.short_ids})
+    ids = sorted({issue_id for one in given for issue_id in one.issue_ids})
+    project_ids = await _find_projects(connection, org_id, sorted({name.project_slug for name in names}))
+    found: list[NamedIssue] = []
+    conditions: list[sa.ColumnElement[bool]] = [issues.c.id.in_(some) for some in in_chunks(ids)]
+    for slug, of_slug in groupby(names, lambda name: name.project_slug):  # SQLite finds no pairs by an index
+        if slug in project_ids:
+            of_project = issues.c.project_id == project_ids[slug]
+            numbers = [name.number for name in of_slug]
+            conditions += [of_project & issues.c.number.in_(some) for some in in_chunks(numbers)]
+    for where in conditions:
+        rows = SELECT_NAMED.where(issues.c.org_id == org_id, projects.c.deleted_at.is_(None), where)
+        found += [named_issue(row) for row in await connection.execute(rows)]
+    return IssueIndex({one.short_id: one for one in found}, {one.id: one for one in found})
+
+
+async def resolve_all(
+    connection: AsyncConnection,
+    changes: Sequence[NamedChange],
+    *,
+    now: datetime,
+    by: str | None,
+    in_release: str | None = None,
+    decided_at: datetime | None,
+) -> list[ShortId]:
+    """Resolve issues in a release; by default in the one after the latest of their project, or at once, as the project
+    says. Returns those that were not resolved, in their order. `decided_at`: when, if not because of code.
+    """
+    merged = await _load_merged(connection, changes)
+    open_ones = _once(changes, {one: each for one, each in merged.items() if each.status is not IssueStatus.RESOLVED})
+    after: dict[int, str | None] = {}
+    if in_release is None:
+        for project_id in await _find_waiting(connection, {issue.project_id for issue, _ in open_ones}):
+            after[project_id] = await find_latest_version(connection, project_id)
+    rows = []
+    decided = _decided(IssueStatus.RESOLVED, decided_at)
+    for version in sorted({after.get(issue.project_id) for issue, _ in open_ones}, key=lambda one: one or ""):
+        values = {"status": IssueStatus.RESOLVED.value, "resolved_at": to_milliseconds(now)}
+        values |= {"resolved_in_release": in_release, "resolved_after_release": version}
+        of_version = [(issue, change) for issue, change in open_ones if after.get(issue.project_id) == version]
+        await _set(connection, [issue.id for issue, _ in of_version], {**OPEN_STATE, **values, **decided}, now)
+        named = {"inRelease": in_release, "afterRelease": version}
+        releases = {name: value for name, value in named.items() if value is not None}
+        rows += [
+            activity_row(issue, ActivityKind.RESOLVED, now, by, {**releases, **change.data})
+            for issue, change in of_version
+        ]
+    await insert_rows(connection, issue_activity, rows)
+    return list(dict.fromkeys(change.issue.short_id for _, change in open_ones))
+
+
+async def reopen_all(
+    connection: AsyncConnection,
+    changes: Sequence[NamedChange],
+    *,
+    now: datetime,
+    by: str | None,
+    decided_at: datetime | None,
+) -> list[ShortId]:
+    """Open issues again. Returns those that were not open, in their order. `decided_at`: if not because of code."""
+    merged = await _load_merged(connection, changes)
+    closed = {one: each for one, each in merged.items() if each.status_at(now) is not IssueStatus.UNRESOLVED}
+    reopened = _once(changes, closed)
+    values = {**OPEN_STATE, **_decided(IssueStatus.UNRESOLVED, decided_at)}
+    await _set(connection, [issue.id for issue, _ in reopened], values, now)
+    rows = [activity_row(issue, ActivityKind.UNRESOLVED, now, by, change.data) for issue, change in reopened]
+    await insert_rows(connection, issue_activity, rows)
+    return list(dict.fromkeys(change.issue.short_id for _, change in reopened))
+
+
+async def note_all(
+    connection: AsyncConnection, changes: Sequence[NamedChange], kind: ActivityKind, *, now: datetime, by: str | None
+) -> None:
+    """Append an entry to the activity of each issue."""
+    merged = await _load_merged(connection, changes)
+    rows = [
+        activity_row(merged[change.issue.id], kind, now, by, change.data)
+        for change in changes
+        if change.issue.id in merged
+    ]
+    await insert_rows(connection, issue_activity, rows)
+
+
+def _decided(status: IssueStatus, at: datetime | None) -> dict[str, object]:
+    return {} if at is None else {"decided_status": status.value, "decided_at": to_milliseconds(at)}
+
+
+async def _find_projects(connection: AsyncConnection, org_id: str, slugs: Sequence[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for some in in_chunks(slugs):
+        where = (projects.c.org_id == org_id) & projects.c.slug.in_(some) & projects.c.deleted_at.is_(None)
+        rows = await connection.execute(sa.select(projects.c.slug, projects.c.id).where(where))
+        found |= {row.slug: row.id for row in rows}
+    return found
+
+
+async def _find_waiting(connection: AsyncConnection, project_ids: Iterable[int]) -> list[int]:
+    """Those of the projects in which a merge resolves issues in the next release."""
+    found: list[int] = []
+    for some in in_chunks(sorted(project_ids)):
+        waits = projects.c.resolve_on_merge == ResolveOnMerge.NEXT_RELEASE.value
+        found += (await connection.execute(sa.select(projects.c.id).where(projects.c.id.in_(some), waits))).scalars()
+    return sorted(found)
+
+
+async def _load_merged(connection: AsyncConnection, changes: Sequence[NamedChange]) -> dict[str, IssueRecord]:
+    """The issues by id, each as the one into which it was merged."""
+    own = await find_by_ids(connection, sorted({change.issue.id for change in changes}))
+    targets = await find_by_ids(
+        connection, sorted({one.merged_into for one in own.values() if one.merged_into is not None})
+    )
+    merged: dict[str, IssueRecord] = {}
+    for issue_id, issue in own.items():
+        target = issue if issue.merged_into is None else targets.get(issue.merged_into)
+        if target is not None:
+            merged[issue_id] = target
+    return merged
+
+
+def _once(changes: Sequence[NamedChange], merged: Mapping[str, IssueRecord]) -> list[tuple[IssueRecord, NamedChange]]:
+    """The issues among `merged` with the first change of each."""
+    found: dict[str, tuple[IssueRecord, NamedChange]] = {}
+    for change in changes:
+        issue = merged.get(change.issue.id)
+        if issue is not None:
+            found.setdefault(issue.id, (issue, change))
+    return list(found.values())
+
+
+async def _set(connection: AsyncConnection, ids: Sequence[str], values: Mapping[str, Any], now: datetime) -> None:
+    for some in in_chunks(ids):
+        changed = issues.update().where(issues.c.id.in_(some))
+        await connection.execute(changed.values({**values, "updated_at": to_milliseconds(now)}))

@@ -1,0 +1,200 @@
+"""S3, compatible stores, and Google Cloud Storage by its XML interface.
+
+Requests are signed with AWS Signature Version 4; Google Cloud Storage has the same under other names. Sources:
+docs.aws.amazon.com "Create a signed AWS API request"; cloud.google.com/storage/docs/authentication/signatures.
+"""
+
+import asyncio
+import hashlib
+import hmac
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+from urllib.parse import quote
+
+from control.export.destinations import replies
+from control.export.destinations.interfaces import DestinationError, StoredObject
+from control.outbound.egress import Egress, EgressError, HttpReply
+
+UNRESERVED: Final = "-_.~"
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """The names of a signature: its algorithm, the prefix of its headers and of its key, its service and last word."""
+
+    algorithm: str
+    headers: str
+    key: str
+    service: str
+    terminator: str
+
+
+AWS: Final = Scheme("AWS4-HMAC-SHA256", "x-amz-", "AWS4", "s3", "aws4_request")
+GOOGLE: Final = Scheme("GOOG4-HMAC-SHA256", "x-goog-", "GOOG4", "storage", "goog4_request")
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Of an account; `session_token`: of temporary ones."""
+
+    access_key_id: str
+    secret_access_key: str = field(repr=False)
+    session_token: str | None = field(default=None, repr=False)
+
+
+def encode_path(path: str) -> str:
+    """A path as it is signed and sent: every character but slashes and unreserved ones is encoded, once."""
+    return quote(path, safe="/" + UNRESERVED)
+
+
+def sign(
+    scheme: Scheme,
+    credentials: Credentials,
+    region: str,
+    method: str,
+    host: str,
+    path: str,
+    headers: Mapping[str, str],
+    body: bytes,
+    now: datetime,
+) -> dict[str, str]:
+    """The headers to send: those given, lower-case, and the time, the digest of the body and the signature. `path` is
+    encoded; there is no query.
+    """
+    time = now.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+    digest = hashlib.sha256(body).hexdigest()
+    signed = {**headers, f"{scheme.headers}date": time, f"{scheme.headers}content-sha256": digest}
+    if credentials.session_token is not None:
+        signed[f"{scheme.headers}security-token"] = credentials.session_token
+    named = {**signed, "host": host}
+    names = ";".join(sorted(named))
+    lines = "".join(f"{name}:{' '.join(named[name].split())}\n" for name in sorted(named))
+    request = f"{method}\n{path}\n\n{lines}\n{names}\n{digest}"
+    scope = f"{time[:8]}/{region}/{scheme.service}/{scheme.terminator}"
+    to_sign = "\n".join((scheme.algorithm, time, scope, hashlib.sha256(request.encode()).hexdigest()))
+    key = (scheme.key + credentials.secret_access_key).encode()
+    for part in scope.split("/"):
+        key = hmac.digest(key, part.encode(), "sha256")
+    signature = hmac.digest(key, to_sign.encode(), "sha256").hex()
+    signed["authorization"] = (
+        f"{scheme.algorithm} Credential={credentials.access_key_id}/{scope}, SignedHeaders={names}, "
+        f"Signature={signature}"
+    )
+    return signed
+
+
+CONTENT_TYPE: Final = "application/vnd.apache.parquet"
+_CONFLICTS: Final = 5  # answers that another request for the same key is going on
+_PAUSE_S: Final = 0.5
+_EXISTS: Final = (412, 304)  # MinIO answered the second until 2024
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A bucket: the beginning of its URLs, without a slash at the end, and the path of the bucket (empty: the host
+    names it).
+    """
+
+    base_url: str
+    host: str
+    path: str
+
+
+class S3Store:
+    """One bucket. `account` bounds look-ups of names. Not `conditional`: the store takes no condition, so it is asked
+    before a put whether the key exists, and after it what is there (ADR 029 says what that is worth).
+    """
+
+    def __init__(
+        self,
+        egress: Egress,
+        place: Place,
+        credentials: Credentials,
+        region: str,
+        account: str,
+        *,
+        scheme: Scheme = AWS,
+        conditional: bool = True,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._egress = egress
+        self._place = place
+        self._credentials = credentials
+        self._region = region
+        self._account = account
+        self._scheme = scheme
+        self._conditional = conditional
+        self._now = now
+
+    async def put_new(self, key: str, body: bytes, row_digest: str) -> StoredObject | None:
+        """As `ObjectStore` has it."""
+        headers = {"content-type": CONTENT_TYPE, self._digest_header: row_digest}
+        put = self._put_conditionally if self._conditional else self._put_and_read_back
+        return await put(key, body, headers)
+
+    async def _put_conditionally(self, key: str, body: bytes, headers: dict[str, str]) -> StoredObject | None:
+        only_new = {"if-none-match": "*"} if self._scheme is AWS else {"x-goog-if-generation-match": "0"}
+        for attempt in range(_CONFLICTS):
+            reply = await self._send("PUT", key, headers | only_new, body)
+            if 200 <= reply.status < 300:
+                return None
+            if reply.status in _EXISTS:
+                break
+            if reply.status != 409:
+                raise self._failed(reply)
+            await asyncio.sleep(_PAUSE_S * attempt)  # S3: another conditional put of the key goes on
+        found = await self._find(key)
+        if found is None:
+            raise DestinationError(replies.CONTRADICTED)
+        return found
+
+    async def _put_and_read_back(self, key: str, body: bytes, headers: dict[str, str]) -> StoredObject | None:
+        existing = await self._find(key)
+        if existing is not None:
+            return existing
+        reply = await self._send("PUT", key, headers, body)
+        if not 200 <= reply.status < 300:
+            raise self._failed(reply)
+        found = await self._find(key)
+        if found is None:
+            raise DestinationError("The store took an object, and then had no such object.")
+        return None if found.row_digest == headers[self._digest_header] else found
+
+    async def _find(self, key: str) -> StoredObject | None:
+        """The object under a key, if there is one. Raises DestinationError."""
+        reply = await self._send("HEAD", key, {}, b"")
+        if reply.status == 200:
+            size = reply.headers.get("Content-Length", "")
+            return StoredObject(reply.headers.get(self._digest_header, ""), int(size) if size.isdigit() else 0)
+        if reply.status == 404:
+            return None
+        with suppress(DestinationError):  # the answer to HEAD has no body, which would name the cause
+            explained = await self._send("GET", key, {"range": "bytes=0-0"}, b"")
+            reply = explained if explained.status == reply.status else reply
+        raise self._failed(reply)
+
+    def _failed(self, reply: HttpReply) -> DestinationError:
+        has_condition = self._conditional and self._scheme is AWS
+        return replies.failed(reply, region=self._region, has_condition=has_condition)
+
+    @property
+    def _digest_header(self) -> str:
+        return f"{self._scheme.headers}meta-row-digest"
+
+    async def _send(self, method: str, key: str, headers: dict[str, str], body: bytes) -> HttpReply:
+        path = encode_path(f"{self._place.path}/{key}")
+        signed = sign(
+            self._scheme, self._credentials, self._region, method, self._place.host, path, headers, body, self._now()
+        )
+        url = self._place.base_url + path
+        try:
+            if method == "HEAD":
+                return await self._egress.head(url, signed, account=self._account)
+            if method == "GET":
+                return await self._egress.get(url, signed, account=self._account)
+            return await self._egress.put(url, body, signed, account=self._account)
+        except EgressError as error:
+            raise replies.not_reached(error) from error

@@ -1,0 +1,183 @@
+"""`/auth/email/verification`: verify the address of the caller's account with a secret that is mailed to it.
+
+The secret alone is worth nothing: it counts only in a session of the account that asked for it. Otherwise a stranger
+who has created an account with another person's address would only have to make that person open a link. The database
+holds the SHA-256 of the secret.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import msgspec
+from aiohttp import web
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.id_generation import new_email_verification, new_id
+from chassis.auth.model import AuthenticatedCredential
+from chassis.auth.tables import email_verifications
+from chassis.db.database import format_time, to_milliseconds
+from chassis.errors import Conflict
+from chassis.http.access import session
+from chassis.http.declaration import declared_routes, route
+from chassis.http.web import Route
+from control.http.context import HandlerContext
+from control.http.field_types import Timestamp
+from control.identity.account.api import record_change
+from control.identity.bodies import AUTH, Email, NewPassword, SecretInput
+from control.identity.login.authentication import Authenticator
+from control.identity.login.credentials import SessionUser, user_body
+from control.identity.login.throttle import ReauthenticationFailed
+from control.identity.mail import AccountMailer, minute, require_mail_rate
+from control.identity.users import session_store, user_store
+from control.identity.users.user_store import EmailTaken, User
+from control.routing.arguments import SessionTransaction, begin_session, control_arguments
+from proto.identity import EMAIL_VERIFICATION_PREFIX, hash_secret, is_token
+
+LIFETIME: Final = timedelta(minutes=30)
+
+
+PATH: Final = "/auth/email/verification"
+_TAKEN: Final = (
+    "Another account has verified this e-mail address. To use that account in this organization, ask an administrator "
+    "to remove this one and to invite the address again, then accept with existingAccount."
+)
+
+
+class RequestedVerification(msgspec.Struct, frozen=True, rename="camel"):
+    """The address that the secret was mailed to, and until when it is valid."""
+
+    email: Email
+    expires_at: Timestamp
+
+
+class VerificationConfirmation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The secret in the mail, and the password of the account from now on."""
+
+    token: SecretInput
+    password: NewPassword
+
+
+@dataclass(frozen=True, slots=True)
+class EmailVerification:
+    """Handlers of address verification, and their dependencies."""
+
+    context: HandlerContext
+    authenticator: Authenticator
+    mailer: AccountMailer
+
+    def routes(self) -> list[Route]:
+        """Every route of this resource."""
+        return declared_routes(self, AUTH, control_arguments(self.context))
+
+    @route("POST", PATH, session(), status=202, errors=(409,))
+    async def request_email_verification(
+        self, caller: AuthenticatedCredential, request: web.Request
+    ) -> RequestedVerification:
+        """Mail a secret that verifies the address of the account.
+
+        It is valid for 30 minutes, once, in sessions of this account, and replaces an earlier one, also if the mail
+        fails. 409 if the address is verified already, without a mail server (`SLUICE_CONTROL_SMTP_URL`), and if it
+        rejects the mail; 503 if it is unavailable. The response does not depend on other accounts with the same
+        address.
+        """
+        self.mailer.require_server()
+        await require_mail_rate(request, caller.org_id, caller.principal_id)
+        secret, now = new_email_verification(), to_milliseconds(datetime.now(UTC))
+        async with begin_session(self.context, request) as transaction:
+            user = await user_store.get_user(transaction.connection, caller.principal_id)
+            _require_unverified(user)
+            await _store_secret(transaction.connection, user, secret, now)
+            await record_change(transaction, "email_verification.request", {"email": user.email})
+        await _mail(self.mailer, user.email, secret, now, transaction.caller.org_slug)
+        return RequestedVerification(user.email, format_time(now + LIFETIME))
+
+    @route("POST", PATH + "/confirm", session(), errors=(409,))
+    async def confirm_email_verification(
+        self, body: VerificationConfirmation, caller: AuthenticatedCredential, request: web.Request
+    ) -> SessionUser:
+        """Verify the address of the account.
+
+        From then on the account may join other organizations. It gets the password in the request, because whoever
+        accepted its invitation may have set the one before, and its other sessions end. 409 if another account has
+        verified the address first.
+        """
+        user = await self.authenticator.load_user(caller)
+        _require_unverified(user)  # before the password is hashed: this failure does not count
+        async with self.authenticator.throttle.account(request, caller):
+            hashed = await self.authenticator.passwords.hash(body.password, salted_like=user.password_hash)
+            async with begin_session(self.context, request) as transaction:
+                user = await _verify(transaction, body.token, hashed)
+        self.context.guards.invalidate_sessions(caller.principal_id)
+        return user_body(user)
+
+
+async def _store_secret(connection: AsyncConnection, user: User, secret: str, now: datetime) -> None:
+    """Store a secret for the account's address; it replaces the one before."""
+    row = {"principal_id": user.id, "email": user.email, "created_at": now, "expires_at": now + LIFETIME}
+    await connection.execute(email_verifications.delete().where(email_verifications.c.principal_id == user.id))
+    await connection.execute(email_verifications.insert().values(row | {"hash": hash_secret(secret)}))
+
+
+async def _consume(connection: AsyncConnection, user: User, secret: str, now: datetime) -> bool:
+    """Use a secret, once; False unless it was mailed to the present address of this account and has not expired."""
+    if not is_token(secret, EMAIL_VERIFICATION_PREFIX):
+        return False
+    found = (
+        (email_verifications.c.principal_id == user.id)
+        & (email_verifications.c.hash == hash_secret(secret))
+        & (email_verifications.c.email == user.email)
+        & (email_verifications.c.expires_at > now)
+    )
+    return (await connection.execute(email_verifications.delete().where(found))).rowcount == 1
+
+
+async def _verify(transaction: SessionTransaction, secret: str, hashed: str) -> User:
+    """Verify the address of the caller's account, and set its password. Raises ReauthenticationFailed, Conflict."""
+    connection, caller = transaction.connection, transaction.caller
+    user = await user_store.get_user(connection, caller.principal_id)
+    _require_unverified(user)
+    if not await _consume(connection, user, secret, datetime.now(UTC)):
+        raise ReauthenticationFailed("The token is not valid.")
+    try:
+        await user_store.verify_email(connection, user)
+    except EmailTaken:
+        raise Conflict(_TAKEN) from None
+    await user_store.set_password(connection, user.id, hashed)
+    await session_store.end_all(connection, user.id, datetime.now(UTC), except_session_id=caller.token_id)
+    await record_change(transaction, "email_verification.confirm", {"email": user.email})
+    return await user_store.get_user(connection, user.id)
+
+
+async def _mail(mailer: AccountMailer, email: str, secret: str, now: datetime, org_slug: str) -> None:
+    """Mail a secret that verifies the address of an account. Raises Conflict, ServiceUnavailable."""
+    lines = [
+        f"Somebody who is logged in to the organization {org_slug} at {mailer.base_url}",
+        "with this e-mail address asked to verify it. If it was you, use this token there:",
+        "",
+        f"    {secret}",
+        "",
+        *_how_to_verify(mailer, secret, org_slug),
+        "",
+        f"The token is valid until {minute(now + LIFETIME)}, once, and only for the account that asked.",
+        "If it was not you, ignore this mail and do not pass on the token: somebody has created an account with",
+        "your address, which cannot leave that organization without the token.",
+    ]
+    await mailer.send("verification", email, "Verify your e-mail address", lines, now, new_id("emv"))
+
+
+def _how_to_verify(mailer: AccountMailer, secret: str, org_slug: str) -> list[str]:
+    if (link := mailer.pages.verification(org_slug, secret)) is not None:
+        return ["or open", "", f"    {link}"]
+    return [
+        "With the access token of your session, and the password that the account is to have from now on:",
+        "",
+        "    curl -H \"Authorization: Bearer $TOKEN\" -H 'Content-Type: application/json' \\",
+        f"      {mailer.base_url}/auth/email/verification/confirm \\",
+        f"""      -d '{{"token": "{secret}", "password": "YOUR PASSWORD"}}'""",
+    ]
+
+
+def _require_unverified(user: User) -> None:
+    if user.email_verified:
+        raise Conflict("The e-mail address is verified already.")

@@ -1,0 +1,250 @@
+"""What lifts the limit on passwords that are tried at an account from new addresses: a proof of work, or a link that
+`POST /auth/login/link` mails to the account.
+
+Both are signed texts that no store holds. A challenge is for an account and an address, five minutes, once. The secret
+in a link is for an account and the browser that asked for it (a cookie), half an hour. It replaces no password and no
+second factor. Addresses are hashed with the same key.
+"""
+
+import asyncio
+import hashlib
+import re
+import secrets
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final
+
+import msgspec
+import structlog
+from aiohttp import web
+from msgspec import UNSET, Meta, UnsetType
+
+from chassis.db.database import format_time
+from chassis.errors import ApiError, BadRequest, RateLimited
+from chassis.http.access import anonymous
+from chassis.http.cursor import MAX_CURSOR_LENGTH, CursorSigner
+from chassis.http.declaration import declared_routes, route
+from chassis.http.route import ResponseSpec, json_content
+from chassis.http.web import RATE_LIMITS, Route, json_response
+from chassis.limits.limiter import LimitClass
+from control.http.context import HandlerContext
+from control.http.field_types import Timestamp
+from control.identity.bodies import AUTH, Email
+from control.identity.mail import AccountMailer
+from control.identity.users import user_store
+from control.routing.arguments import control_arguments
+from proto.errors import ErrorCode
+from proto.identity import normalize_email
+
+CHALLENGE_LIFETIME: Final = timedelta(minutes=5)
+LINK_LIFETIME: Final = timedelta(minutes=30)
+BITS: Final = 20  # a million hashes on average: a second or two in a browser
+MAX_PROOF_LENGTH: Final = 64
+_NONCE_BYTES: Final = 24  # makes a challenge of 64 characters, one block of SHA-256
+LINK_COOKIE: Final = "__Secure-sluice-login-link"
+_LINK_PATH: Final = "/auth/login"
+_BROWSER_SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}")  # 256 bits in base64url
+MAX_WAITING: Final = 16  # mails of this process that wait; further ones are dropped
+
+log = structlog.get_logger(__name__)
+
+
+class Challenge(msgspec.Struct, frozen=True):
+    """A proof-of-work challenge."""
+
+    challenge: Annotated[str, Meta(max_length=MAX_CURSOR_LENGTH)]
+    bits: int
+
+
+class ChallengeErrorBody(msgspec.Struct, frozen=True, rename="camel"):
+    """Why a login was refused; `details` only if a proof of work helps."""
+
+    code: ErrorCode
+    message: str
+    request_id: str
+    details: Challenge | UnsetType = UNSET
+
+
+class ChallengeError(msgspec.Struct, frozen=True):
+    """The error of a refused login."""
+
+    error: ChallengeErrorBody
+
+
+class ChallengeRequired(RateLimited):
+    """429: too many passwords were tried at this account from new addresses. `details`: the challenge to solve."""
+
+    def __init__(self, challenge: str, retry_after: int) -> None:
+        super().__init__(
+            "Too many failed logins to this account from new addresses. Repeat the request with `challenge` and a "
+            "`proof`: SHA-256 of the challenge followed directly by the proof (UTF-8) must begin with `bits` zero "
+            "bits.",
+            retry_after,
+            challenge={"challenge": challenge, "bits": BITS},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LoginChallenges:
+    """Signs and verifies; stateless otherwise. `email` in any spelling; `address`: as limits count it."""
+
+    signer: CursorSigner
+
+    def new_challenge(self, email: str, address: str) -> str:
+        """A challenge for an attempt to log in."""
+        payload = (secrets.token_bytes(_NONCE_BYTES), _expiry(CHALLENGE_LIFETIME))
+        return self.signer.sign(payload, _binding("challenge", email, address))
+
+    def is_solved(self, challenge: str, proof: str, email: str, address: str) -> bool:
+        """Whether the challenge is ours, for this account and address, not too old, and solved. Says nothing about
+        whether it was used before.
+        """
+        try:
+            _, expiry = self.signer.open(challenge, _binding("challenge", email, address), tuple[bytes, int])
+        except BadRequest:
+            return False
+        digest = hashlib.sha256((challenge + proof).encode("utf-8", "surrogatepass")).digest()
+        return datetime.now(UTC).timestamp() < expiry and int.from_bytes(digest) >> (256 - BITS) == 0
+
+    def new_link_secret(self, email: str, browser: str) -> str:
+        """The secret of a link for the browser that has this secret of its own."""
+        return self.signer.sign((_expiry(LINK_LIFETIME),), _binding("link", email, browser))
+
+    def is_link_secret(self, link_secret: str, email: str, browser: str) -> bool:
+        """Whether the secret was mailed to the address for this browser, not too long ago."""
+        try:
+            (expiry,) = self.signer.open(link_secret, _binding("link", email, browser), tuple[int])
+        except BadRequest:
+            return False
+        return datetime.now(UTC).timestamp() < expiry
+
+    def hash_address(self, principal_id: str, address: str) -> str:
+        """The keyed hash that is stored for an address: without the key, addresses cannot be guessed."""
+        return self.signer.sign((), b"\0".join((b"login address", principal_id.encode(), address.encode())))
+
+
+def _expiry(lifetime: timedelta) -> int:
+    """Seconds since 1970; five bytes of MessagePack until 2106."""
+    return int((datetime.now(UTC) + lifetime).timestamp())
+
+
+def _binding(purpose: str, email: str, holder: str) -> bytes:
+    account = hashlib.sha256(normalize_email(email).encode("utf-8", "surrogatepass")).digest()
+    return b"login " + purpose.encode() + b"\0" + account + holder.encode("utf-8", "surrogatepass")
+
+
+def read_browser_secret(request: web.Request) -> str:
+    """The secret; empty without one."""
+    value = request.cookies.get(LINK_COOKIE, "")
+    return value if _BROWSER_SECRET.fullmatch(value) else ""
+
+
+def browser_secret(request: web.Request) -> str:
+    """The secret that the browser has, so that an earlier link stays good, or else another one."""
+    return read_browser_secret(request) or secrets.token_urlsafe(32)
+
+
+def keep_browser_secret(response: web.StreamResponse, secret: str) -> None:
+    """Put the secret into the cookie, for as long as a link is good."""
+    response.set_cookie(
+        LINK_COOKIE,
+        secret,
+        max_age=int(LINK_LIFETIME.total_seconds()),
+        path=_LINK_PATH,
+        secure=True,
+        httponly=True,
+        samesite="Strict",
+    )
+
+
+class LoginLinkRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The e-mail address of the account."""
+
+    email: Email
+
+
+class RequestedLoginLink(msgspec.Struct, frozen=True, rename="camel"):
+    """When the link expires."""
+
+    expires_at: Timestamp
+
+
+SENT: Final = ResponseSpec("A mail is sent, if there is such an account.", json_content(RequestedLoginLink), 202)
+
+
+@dataclass(frozen=True, slots=True)
+class LoginLink:
+    """The handler, and its dependencies."""
+
+    context: HandlerContext
+    challenges: LoginChallenges
+    mailer: AccountMailer
+    _mails: set[asyncio.Task[None]] = field(default_factory=set, init=False)
+
+    def routes(self) -> list[Route]:
+        """The route of this resource."""
+        return declared_routes(self, AUTH, control_arguments(self.context))
+
+    async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
+        """Ends what is still being sent with the process."""
+        yield
+        for task in list(self._mails):
+            task.cancel()
+        await asyncio.gather(*self._mails, return_exceptions=True)
+
+    @route(
+        "POST", "/auth/login/link", anonymous(), errors=(409,), example={"email": "ada@example.org"}, responses=(SENT,)
+    )
+    async def request_login_link(self, body: LoginLinkRequest, request: web.Request) -> web.StreamResponse:
+        """Mail a link that spares this browser the proof of work.
+
+        For half an hour, attempts of this browser to log in to the account need no `challenge`: its secret is sent as
+        `linkSecret`, with the cookie of this response. It replaces no password and no second factor. The response is
+        the same whether there is such an account or not. 409 without a mail server (`SLUICE_CONTROL_SMTP_URL`).
+        """
+        self.mailer.require_server()
+        limits = request.app[RATE_LIMITS]
+        account = hashlib.sha256(normalize_email(body.email).encode("utf-8", "surrogatepass")).hexdigest()
+        for holder in (f"address {limits.address_key(request)}", f"account {account}"):
+            await limits.take_secondary(request, LimitClass.LOGIN_MAIL, holder)
+        browser = browser_secret(request)
+        self._start_mail(body.email, browser)
+        response = json_response(RequestedLoginLink(format_time(datetime.now(UTC) + LINK_LIFETIME)), status=202)
+        keep_browser_secret(response, browser)
+        return response
+
+    def _start_mail(self, email: str, browser: str) -> None:
+        """Beside the response, whose time must not tell whether there is an account."""
+        if len(self._mails) >= MAX_WAITING:
+            log.warning("login link not sent", error="too_many_waiting", waiting=len(self._mails))
+            return
+        task = asyncio.create_task(self._mail(email, browser))
+        self._mails.add(task)
+        task.add_done_callback(self._mails.discard)
+
+    async def _mail(self, email: str, browser: str) -> None:
+        try:
+            async with self.context.database.read() as connection:
+                accounts = await user_store.list_accounts(connection, email)
+            if any(user.disabled_at is None and user.password_hash is not None for user in accounts):
+                await self._send(accounts[0].email, self.challenges.new_link_secret(email, browser))
+        except ApiError as error:  # no response waits for it, and the mailer has counted it
+            log.warning("login link not sent", error=error.code.value)
+
+    async def _send(self, address: str, secret: str) -> None:
+        link = self.mailer.pages.login_link(secret)
+        how = ["open this link in the same browser:", "", f"    {link}"]
+        if link is None:
+            how = ["send this with the e-mail address and the password, as `linkSecret`:", "", f"    {secret}"]
+        lines = [
+            f"Someone is logging in to {self.mailer.base_url} with this e-mail address.",
+            "Many wrong passwords were entered for it from other places.",
+            f"If this is you, {how[0]}",
+            *how[1:],
+            "",
+            "It is valid for 30 minutes, only in the browser that asked for it. You need your password and your",
+            "second factor as usual. If this is not you, ignore this mail. The link alone is not enough to log in.",
+        ]
+        subject, mail_id = "Log in to Sluice", hashlib.sha256(secret.encode()).hexdigest()[:32]
+        await self.mailer.send("login_link", address, subject, lines, datetime.now(UTC), mail_id)

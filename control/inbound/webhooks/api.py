@@ -1,0 +1,216 @@
+"""`POST /webhooks/scm/{provider}` and `POST /webhooks/integrations/{integrationId}` (specification 4.5)."""
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Annotated, Any, Final
+
+from aiohttp import web
+from msgspec import Meta
+
+from chassis.errors import BadRequest, ServiceUnavailable, Unauthorized
+from chassis.http.access import public
+from chassis.http.route import Body, Operation, Parameter, ResponseSpec, Tag, json_content
+from chassis.http.validation import Issues, check_length
+from chassis.http.web import RATE_LIMITS, Route, json_response
+from chassis.limits.allowance import Allowance
+from chassis.limits.limiter import LimitClass
+from control.inbound.integrations.store import new_event_id, pack_body
+from control.inbound.integrations.tables import SOURCE_CONTROL, Hook, IntegrationKind
+from control.inbound.webhooks.forges.bitbucket import Bitbucket
+from control.inbound.webhooks.forges.effects import ScmResult, record_forge_event, record_plain_pushes
+from control.inbound.webhooks.forges.gitea import FORGEJO, GITEA
+from control.inbound.webhooks.forges.github import GitHub
+from control.inbound.webhooks.forges.gitlab import GitLab
+from control.inbound.webhooks.inbox import HookChanged, Inbox, VerifiedEvent
+from control.inbound.webhooks.metrics import WebhookOutcome
+from control.inbound.webhooks.platform import Headers, PayloadError, WebhookSource
+from control.inbound.webhooks.receiver import Hooks, WebhookReceiver
+from control.inbound.webhooks.trackers.effects import IntegrationResult, record_tracker_event
+from control.inbound.webhooks.trackers.generic import Generic
+from control.inbound.webhooks.trackers.platforms import Jira, Linear, PagerDuty
+from control.secrets.secret_box import SecretBox
+
+_ATTEMPTS: Final = 2  # the second with an integration that was changed meanwhile
+MAX_WAITING_BYTES: Final = 64 * 2**20  # of large bodies
+_MAX_PARSED_AT_ONCE: Final = 256 * 1_024  # bytes; parsing more would keep other requests waiting
+# Of bodies that an organization may store, as they are stored, until housekeeping (`task`) bounds them. An event beyond
+# is recorded all the same, but without its body it cannot be processed again.
+STORED_BURST_BYTES: Final = 64 * 2**20
+STORED_BYTES_PER_S: Final = 256 * 2**10
+MAX_PROVIDER_LENGTH: Final = 32
+MAX_ID_LENGTH: Final = 64
+
+SOURCES: Final[Mapping[IntegrationKind, WebhookSource]] = MappingProxyType(
+    {
+        IntegrationKind.GITHUB: WebhookSource(GitHub(), record_forge_event, record_plain_pushes),
+        IntegrationKind.GITLAB: WebhookSource(GitLab(), record_forge_event, record_plain_pushes),
+        IntegrationKind.BITBUCKET: WebhookSource(Bitbucket(), record_forge_event, record_plain_pushes),
+        IntegrationKind.GITEA: WebhookSource(GITEA, record_forge_event, record_plain_pushes),
+        IntegrationKind.FORGEJO: WebhookSource(FORGEJO, record_forge_event, record_plain_pushes),
+        IntegrationKind.LINEAR: WebhookSource(Linear(), record_tracker_event),
+        IntegrationKind.JIRA: WebhookSource(Jira(), record_tracker_event),
+        IntegrationKind.PAGERDUTY: WebhookSource(PagerDuty(), record_tracker_event),
+        IntegrationKind.GENERIC: WebhookSource(Generic(), record_tracker_event),
+    }
+)
+_PROVIDERS: Final[Mapping[str, IntegrationKind]] = {kind.value: kind for kind in SOURCE_CONTROL}
+
+TAG: Final = Tag("webhooks", "Inbound webhooks: events of other systems, verified by their signatures.")
+RECEIVE_SCM: Final = Operation(
+    "receiveScmWebhook",
+    TAG,
+    (ResponseSpec("What the event did; for a repeated delivery, what it had done.", json_content(ScmResult)),),
+    (
+        Parameter(
+            "provider",
+            "path",
+            Annotated[str, Meta(min_length=1, max_length=MAX_PROVIDER_LENGTH)],
+            "The platform: github, gitlab, bitbucket, gitea or forgejo.",
+            example="github",
+        ),
+        Parameter(
+            "hook",
+            "query",
+            Annotated[str, Meta(min_length=1)],
+            "Id of the integration. Without it, the header counts in which the platform names the webhook.",
+        ),
+    ),
+    body=Body(json_content(dict[str, Any]), "The event, as the platform documents it."),
+    error_statuses=(400, 401, 404, 429),
+)
+RECEIVE_INTEGRATION: Final = Operation(
+    "receiveIntegrationWebhook",
+    TAG,
+    (ResponseSpec("What the event did.", json_content(IntegrationResult)),),
+    (
+        Parameter(
+            "integrationId", "path", Annotated[str, Meta(min_length=1, max_length=MAX_ID_LENGTH)], "The integration."
+        ),
+    ),
+    body=Body(json_content(dict[str, Any]), "As the platform sends it, with its signature in a header."),
+    error_statuses=(400, 401, 404, 413, 429, 503),
+)
+
+
+class IntegrationWebhooks:
+    """Receives what is sent to integrations."""
+
+    def __init__(self, receiver: WebhookReceiver, hooks: Hooks, inbox: Inbox, secret_box: SecretBox) -> None:
+        self._receiver = receiver
+        self._hooks = hooks
+        self._inbox = inbox
+        self._secret_box = secret_box
+        self._parsing = asyncio.Semaphore(1)  # of large bodies: threads share one interpreter
+        self._waiting_bytes = 0  # of those that are parsed, or wait for it
+        self._storable_bytes = Allowance[str](STORED_BURST_BYTES, STORED_BYTES_PER_S)
+
+    def routes(self) -> list[Route]:
+        """Their access is decided by the signature."""
+        scm, integration = "/webhooks/scm/{provider}", "/webhooks/integrations/{integrationId}"
+        return [
+            Route("POST", scm, self.receive_scm_webhook, public(), operation=RECEIVE_SCM),
+            Route("POST", integration, self.receive_integration_webhook, public(), operation=RECEIVE_INTEGRATION),
+        ]
+
+    async def receive_scm_webhook(self, request: web.Request) -> web.StreamResponse:
+        """Receive an event of source control.
+
+        The platform signs the body with the secret of the integration; nothing of it is read before the signature
+        holds. Pushes, pull or merge requests, releases, deployments and tickets have an effect; every other event is
+        answered with zero counts.
+        """
+        provider, issues = request.match_info["provider"], Issues()
+        check_length("path.provider", provider, 1, MAX_PROVIDER_LENGTH, issues)
+        issues.raise_if_any()
+        if provider not in _PROVIDERS:
+            await self._receiver.refuse_unknown(request)
+        return await self._receive(request, _PROVIDERS[provider])
+
+    async def receive_integration_webhook(self, request: web.Request) -> web.StreamResponse:
+        """Receive an event of a tracker.
+
+        Signed as the platform of the integration signs; generic ones as Standard Webhooks, or with `X-Signature-256`.
+        A repeated delivery gets the answer that the first one got. 404 for an integration that is disabled, or of
+        source control, which sends to `/webhooks/scm/{provider}`.
+        """
+        issues = Issues()
+        check_length("path.integrationId", request.match_info["integrationId"], 1, MAX_ID_LENGTH, issues)
+        issues.raise_if_any("The path is not valid.")
+        return await self._receive(request, None)
+
+    async def _receive(self, request: web.Request, provider: IntegrationKind | None) -> web.StreamResponse:
+        """Find the integration, read the body, verify it, parse it, record the event, answer. Raises NotFound,
+        RateLimited, Unauthorized, BadRequest and what reading a body raises.
+        """
+        body: bytes | None = None
+        for _ in range(_ATTEMPTS):
+            hooks = await self._find(request, provider)
+            if not hooks:
+                await self._receiver.refuse_unknown(request, provider or "unknown")
+            kind = hooks[0].integration.kind
+            if body is None:
+                await self._receiver.admit(request, hooks[0].integration.id)
+                body = await self._receiver.read(request)
+            platform, now = SOURCES[kind].platform, time.time()
+            hook = next((one for one in hooks if platform.verify(request.headers, body, one, now)), None)
+            if hook is None:
+                await self._receiver.refuse_unsigned(request, kind, hooks[0].integration.id)
+            await request.app[RATE_LIMITS].take(request, LimitClass.WEBHOOK, hook.integration.id)
+            try:
+                processed = await self._inbox.process(await self._parse(hook, request.headers, body))
+            except HookChanged:
+                self._hooks.forget(hook.integration.id)
+                continue
+            except PayloadError as error:
+                self._receiver.metrics.count(kind, WebhookOutcome.INVALID)
+                raise BadRequest(str(error)) from error
+            except Exception:
+                self._receiver.metrics.count(kind, WebhookOutcome.FAILED)
+                raise
+            self._receiver.metrics.count_processed(kind, duplicate=processed.duplicate)
+            return json_response(processed.answer)
+        raise Unauthorized("The integration has just been changed.")
+
+    async def _find(self, request: web.Request, provider: IntegrationKind | None) -> Sequence[Hook]:
+        """The integrations that a request may be for. `provider`: of source control, else the path names one."""
+        names = [request.match_info["integrationId"]] if provider is None else request.query.getall("hook", [])
+        if provider is not None and not names:
+            hook_id = SOURCES[provider].platform.hook_id(request.headers)
+            return [] if hook_id is None else await self._hooks.by_header(provider, hook_id)
+        hook = await self._hooks.by_id(names[0]) if len(names) == 1 else None
+        if hook is None:
+            return []
+        kind = hook.integration.kind
+        is_wanted = not kind.is_source_control if provider is None else kind is provider
+        return [hook] if is_wanted else []
+
+    async def _parse(self, hook: Hook, headers: Headers, body: bytes) -> VerifiedEvent:
+        """Raises as `_parsed`, and ServiceUnavailable if too much waits to be parsed."""
+        if len(body) <= _MAX_PARSED_AT_ONCE:
+            return self._parsed(hook, headers, body)
+        if self._waiting_bytes + len(body) > MAX_WAITING_BYTES:
+            raise ServiceUnavailable("Too many large webhooks wait to be processed.")
+        self._waiting_bytes += len(body)
+        try:
+            async with self._parsing:
+                return await asyncio.to_thread(self._parsed, hook, headers, body)
+        finally:
+            self._waiting_bytes -= len(body)
+
+    def _parsed(self, hook: Hook, headers: Headers, body: bytes) -> VerifiedEvent:
+        """Raises PayloadError for a body without event: there is nothing to store of it."""
+        org_id, source = hook.integration.org_id, SOURCES[hook.integration.kind]
+        name, event_id = source.platform.event_name(headers, body), new_event_id()
+        key = source.platform.delivery_id(headers) or hashlib.sha256(body).hexdigest()
+        content: Any
+        try:
+            content = source.platform.parse(name, body, datetime.now(UTC))
+        except PayloadError as error:
+            content = error
+        packed = pack_body(self._secret_box, org_id, event_id, body) if self._storable_bytes.has(org_id) else None
+        self._storable_bytes.use(org_id, len(packed or b""))
+        return VerifiedEvent(event_id, hook, key, name, packed, source, content)

@@ -1,0 +1,265 @@
+"""Counts what a page has of errors in their issues, in one transaction.
+
+load_state            the projects that are not deleted, and what they may still create and announce
+regrouping.plan       which issue each fingerprint leads to; after an upgrade of the rules also by its old fingerprint
+regrouping.regroup    issues that have become one are merged, without a notification
+count_known           count, first and last time; what was resolved or ignored is open again (`reopening`)
+create                an issue for each new fingerprint, as far as the quota and MAX_ISSUES go; the rest is untracked
+notifications         for channels that ask for it, as far as the quota goes; the rest is reported in sum
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.issues import IssueStatus, issues
+from control.issues.counting import project_state, regrouping
+from control.issues.counting.occurrences import UNKNOWN, Details, IssueKey, Occurrences
+from control.issues.counting.project_state import ProjectState
+from control.issues.counting.regrouping import Regrouping
+from control.issues.counting.rows import (
+    UPDATE,
+    Reopening,
+    copied_state,
+    new_row,
+    reopening,
+    reopening_data,
+    update_values,
+)
+from control.issues.lifecycle import OPEN_STATE, activity_row
+from control.issues.releases.order import ReleaseOrder, load_order
+from control.issues.releases.store import SeenReleases
+from control.issues.store import insert_rows
+from control.issues.tables import ActivityKind, IssueRecord, issue_activity
+from proto.grouping.fingerprint import FINGERPRINT_VERSION
+
+MAX_ISSUES: Final = 100_000  # of a project
+MAX_ANNOUNCED: Final = 40  # of a page, of all projects: other writers wait for its transaction
+
+
+@dataclass(slots=True)
+class Counted:
+    """What became of a page. `announced`: issues to notify channels of, with ActivityKind CREATED or REGRESSED, and the
+    state of their project. `split` and `merged`: by an upgrade of the rules of grouping.
+    """
+
+    occurrences: int = 0
+    created: int = 0
+    split: int = 0
+    merged: int = 0
+    regressed: int = 0
+    untracked: int = 0
+    withheld: int = 0
+    announced: list[tuple[ProjectState, IssueRecord, ActivityKind]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class CountedPage:
+    """A page to count. `details`: of fingerprints without an issue; `others`: fingerprints by other versions of the
+    rules, as far as they were read; `stored_us`: the storage time of its last row; `is_quiet`: it is
+    history, of which no channel is notified.
+    """
+
+    found: Mapping[IssueKey, Occurrences]
+    details: Mapping[IssueKey, Details]
+    others: Mapping[IssueKey, Sequence[IssueKey]]
+    stored_us: int
+    is_quiet: bool
+
+
+async def count(connection: AsyncConnection, page: CountedPage, releases: SeenReleases, now: datetime) -> Counted:
+    """Count a page. What belongs to deleted projects is skipped."""
+    states = await project_state.load(connection, {project_id for project_id, _ in page.found}, page.stored_us)
+    found = {key: occurred for key, occurred in page.found.items() if key[0] in states}
+    await _note_releases(connection, releases, found, states, now)  # before issues are read: it may change them
+    keys = {*found, *(one for key in found for one in page.others.get(key, ()))}
+    links = await regrouping.find_links(connection, keys)
+    plan = regrouping.plan(in_order_of_creation(found.items()), page.others, links, page.stored_us)
+    known = await regrouping.regroup(connection, plan, {link.issue.id: link.issue for link in links.values()}, now)
+    merged = sum(map(len, plan.merges.values()))
+    counted = Counted(sum(occurred.count for occurred in found.values()), merged=merged)
+    counting = _Counting(connection, page, states, now, counted, await _orders(connection, found, known))
+    counting.reserve_splits(plan)
+    reopened = await counting.count_known(_by_issue(found, plan, known))
+    await counting.create(plan, found, known, reopened)
+    await project_state.store(connection, states.values())
+    return counting.counted
+
+
+async def _note_releases(
+    connection: AsyncConnection,
+    releases: SeenReleases,
+    found: Mapping[IssueKey, Occurrences],
+    states: Mapping[int, ProjectState],
+    now: datetime,
+) -> None:
+    """Note the releases of the page with the earliest time of each."""
+    seen_by_project: dict[int, dict[str, datetime]] = {}
+    for (project_id, _), occurred in found.items():
+        earliest = seen_by_project.setdefault(project_id, {})
+        for release, at in ((occurred.first.release, occurred.first.at), *occurred.latest.items()):
+            if release is not None:
+                earliest[release] = min(earliest.get(release, at), at)
+    for project_id, earliest in seen_by_project.items():
+        if earliest:
+            await releases.note_seen(connection, states[project_id].org_id, project_id, earliest, now)
+
+
+async def _orders(
+    connection: AsyncConnection,
+    found: Mapping[IssueKey, Occurrences],
+    known: Mapping[str, IssueRecord],
+) -> dict[int, ReleaseOrder]:
+    """The order of releases, of the projects that have a resolved issue on the page."""
+    versions: dict[int, set[str]] = {}
+    for issue in known.values():
+        if issue.status is IssueStatus.RESOLVED:
+            named = {issue.resolved_in_release, issue.resolved_after_release}
+            versions.setdefault(issue.project_id, set()).update(one for one in named if one is not None)
+    for (project_id, _), occurred in found.items():
+        if project_id in versions:
+            versions[project_id].update(release for release in occurred.latest if release is not None)
+    return {
+        project_id: await load_order(connection, project_id, sorted(named)) for project_id, named in versions.items()
+    }
+
+
+def _by_issue(
+    found: Mapping[IssueKey, Occurrences], plan: Regrouping, known: Mapping[str, IssueRecord]
+) -> list[tuple[IssueRecord, Occurrences]]:
+    """What occurred, by the issue that exists and counts it."""
+    counted: dict[str, Occurrences] = {}
+    for key, occurred in found.items():
+        issue_id = plan.known.get(key)
+        if issue_id in counted:
+            counted[issue_id].merge(occurred)
+        elif issue_id is not None:
+            counted[issue_id] = occurred.copy()
+    return [(known[issue_id], occurred) for issue_id, occurred in counted.items()]
+
+
+def in_order_of_creation(new: Iterable[tuple[IssueKey, Occurrences]]) -> list[tuple[IssueKey, Occurrences]]:
+    """The earliest errors first: they get an issue if there is not room for all."""
+    return sorted(new, key=lambda one: (one[1].first.at, one[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Counting:
+    connection: AsyncConnection
+    page: CountedPage
+    states: Mapping[int, ProjectState]
+    now: datetime
+    counted: Counted
+    orders: Mapping[int, ReleaseOrder]
+
+    def reserve_splits(self, plan: Regrouping) -> None:
+        """Take the issues that an upgrade splits from others of the quota. Beyond it the error counts in the issue of
+        which it was a part, and is split from it when it occurs again.
+        """
+        for key, source_id in list(plan.split_from.items()):
+            if not self.states[key[0]].may_create(MAX_ISSUES):
+                plan.known |= dict.fromkeys((key, *plan.new.pop(key)), source_id)
+                del plan.split_from[key]
+
+    async def count_known(self, known: Sequence[tuple[IssueRecord, Occurrences]]) -> Collection[str]:
+        """Add to the issues that exist. Returns the ids of those that are open again."""
+        updates, activity, reopened = [], [], set()
+        for issue, occurred in known:
+            total = issue.count + occurred.count
+            update = update_values(issue, occurred, total, self.now)
+            opened = self._reopening(issue, total, occurred)
+            if opened is not None:
+                reopened.add(issue.id)
+                update |= {f"new_{name}": value for name, value in self._reopen(issue, opened).items()}
+                activity.append(activity_row(issue, opened.kind, self.now, None, reopening_data(issue, opened)))
+            updates.append(update)
+        if updates:
+            await self.connection.execute(UPDATE, updates)
+        await insert_rows(self.connection, issue_activity, activity)
+        return reopened
+
+    def _reopening(self, issue: IssueRecord, total: int, occurred: Occurrences) -> Reopening | None:
+        order = self.orders.get(issue.project_id, ReleaseOrder({}))
+        return reopening(issue, total, occurred.latest, order, self.now)
+
+    def _reopen(self, issue: IssueRecord, opened: Reopening) -> dict[str, Any]:
+        """The columns of an issue that is open again."""
+        is_regression = opened.kind is ActivityKind.REGRESSED
+        if is_regression:
+            self.counted.regressed += 1
+            self._announce(issue, ActivityKind.REGRESSED)
+        changed = {**OPEN_STATE, "regressed_at": self.now if is_regression else issue.regressed_at}
+        return {**changed, "decided_status": changed["status"], "decided_at": min(opened.at, self.now)}
+
+    async def create(
+        self,
+        plan: Regrouping,
+        found: Mapping[IssueKey, Occurrences],
+        known: Mapping[str, IssueRecord],
+        reopened: Collection[str],
+    ) -> None:
+        """Create the issues of new fingerprints, the earliest errors first, and store what leads to them."""
+        rows: list[dict[str, Any]] = []
+        activity: list[dict[str, Any]] = []
+        for key, more in plan.new.items():
+            occurred = found[key].copy()
+            for one in more:
+                if one in found:
+                    occurred.merge(found[one])
+            if key in plan.split_from:
+                source = known[plan.split_from[key]]
+                row, entries = self._split(key, occurred, source, is_open=source.id in reopened)
+            elif self.states[key[0]].may_create(MAX_ISSUES):
+                row, entries = self._new(key, occurred)
+            else:
+                self.states[key[0]].leave_untracked(occurred.count, self.now)
+                self.counted.untracked += occurred.count
+                continue
+            rows.append(row)
+            activity += entries
+            plan.links |= dict.fromkeys((key, *more), row["id"])
+        await insert_rows(self.connection, issues, rows)
+        await insert_rows(self.connection, issue_activity, activity)
+        await regrouping.store_links(self.connection, plan, found, self.page.stored_us)
+
+    def _new(self, key: IssueKey, occurred: Occurrences) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """The row of a new issue, and its activity."""
+        details = self.page.details.get(key, UNKNOWN)
+        row = new_row(self.states[key[0]], key[1], occurred, details, self.now)
+        issue = IssueRecord.from_row(row)
+        data = {} if issue.first_release is None else {"release": issue.first_release}
+        self.counted.created += 1
+        self._announce(issue, ActivityKind.CREATED)
+        return row, [activity_row(issue, ActivityKind.CREATED, self.now, None, data)]
+
+    def _split(
+        self, key: IssueKey, occurred: Occurrences, source: IssueRecord, *, is_open: bool
+    ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """The row of an issue that an upgrade has split from another one, with the state of that one, and its activity.
+        Its own occurrences open it again as they would have opened that one. No channel is told that it is new.
+        """
+        details = self.page.details.get(key, UNKNOWN)
+        row = new_row(self.states[key[0]], key[1], occurred, details, self.now)
+        row |= {"assignee_id": source.assignee_id} if is_open else copied_state(source)
+        issue = IssueRecord.from_row(row)
+        data = {"from": source.id, "rulesVersion": FINGERPRINT_VERSION}
+        entries = [activity_row(issue, ActivityKind.SPLIT_FROM, self.now, None, data)]
+        opened = self._reopening(issue, occurred.count, occurred)
+        if opened is not None:
+            row |= self._reopen(issue, opened)
+            entries.append(activity_row(issue, opened.kind, self.now, None, reopening_data(issue, opened)))
+        self.counted.split += 1
+        return row, entries
+
+    def _announce(self, issue: IssueRecord, kind: ActivityKind) -> None:
+        if self.page.is_quiet:
+            return
+        state = self.states[issue.project_id]
+        if len(self.counted.announced) < MAX_ANNOUNCED and state.may_announce(kind):
+            self.counted.announced.append((state, issue, kind))
+        else:
+            state.unannounced += 1
+            self.counted.withheld += 1

@@ -1,0 +1,153 @@
+"""What a project has of issues: the last number, how many issues it may get and how many of them are announced, and
+what was left out. Token buckets in storage time, so that reading the same occurrences again decides the same.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.tables import organizations, projects
+from control.issues.store import insert_rows
+from control.issues.tables import ActivityKind, issue_projects
+
+_US: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """At most `burst` at once, and `per_minute` from then on."""
+
+    burst: int
+    per_minute: float
+
+
+NEW_ISSUES: Final = Rate(1_000, 100.0)
+ANNOUNCEMENTS: Final = Rate(20, 2.0)
+
+
+def refill(left: float, rate: Rate, elapsed_us: int) -> float:
+    """What is left of a quota after a time; a clock that went back adds nothing."""
+    return min(float(rate.burst), left + max(0, elapsed_us) / _US * rate.per_minute / 60)
+
+
+@dataclass(slots=True)
+class ProjectState:
+    """A row of `issue_projects` and the project's names; `store` writes what has changed."""
+
+    project_id: int
+    org_id: str
+    org_slug: str
+    slug: str
+    is_new: bool
+    last_number: int
+    issues: int
+    new_permits: float
+    notify_permits: float
+    regression_permits: float
+    permits_us: int
+    untracked_occurrences: int
+    untracked_since: datetime | None
+    untracked_last: datetime | None
+    unannounced: int
+    summary_at: datetime | None
+
+    def may_create(self, maximum: int) -> bool:
+        """Take one issue of the quota of new issues."""
+        if self.new_permits < 1 or self.issues >= maximum:
+            return False
+        self.new_permits -= 1
+        self.issues += 1
+        return True
+
+    def may_announce(self, kind: ActivityKind) -> bool:
+        """Take one notification of this kind of its quota: a storm of new issues withholds no regression."""
+        name = "regression_permits" if kind is ActivityKind.REGRESSED else "notify_permits"
+        left: float = getattr(self, name)
+        if left < 1:
+            return False
+        setattr(self, name, left - 1)
+        return True
+
+    @property
+    def room(self) -> int:
+        """How many issues may be created now."""
+        return max(0, int(self.new_permits))
+
+    def next_number(self) -> int:
+        """The number of a new issue."""
+        self.last_number += 1
+        return self.last_number
+
+    def leave_untracked(self, occurrences: int, now: datetime) -> None:
+        """Count occurrences that get no issue."""
+        self.untracked_occurrences += occurrences
+        self.untracked_since = self.untracked_since or now
+        self.untracked_last = now
+
+
+async def load(connection: AsyncConnection, project_ids: Collection[int], stored_us: int) -> dict[int, ProjectState]:
+    """The states of the projects that are not deleted, with their quotas as of a storage time."""
+    found = (
+        sa.select(
+            projects.c.id.label("of_project"),
+            projects.c.org_id.label("of_org"),
+            projects.c.slug,
+            organizations.c.slug.label("org_slug"),
+            *issue_projects.c,
+        )
+        .join(organizations, organizations.c.id == projects.c.org_id)
+        .outerjoin(issue_projects, issue_projects.c.project_id == projects.c.id)
+        .where(projects.c.id.in_(project_ids), projects.c.deleted_at.is_(None), organizations.c.deleted_at.is_(None))
+    )
+    rows = (await connection.execute(found)).mappings()
+    return {row["of_project"]: _state(row, stored_us) for row in rows}
+
+
+async def store(connection: AsyncConnection, states: Iterable[ProjectState]) -> None:
+    """Write the states."""
+    new: list[dict[str, Any]] = []
+    old: list[dict[str, Any]] = []
+    for state in states:
+        row = {column.name: getattr(state, column.name) for column in issue_projects.c}
+        (new if state.is_new else old).append(row)
+    await insert_rows(connection, issue_projects, new)
+    if old:
+        statement = issue_projects.update().where(issue_projects.c.project_id == sa.bindparam("of_project"))
+        values: dict[str, Any] = {column.name: sa.bindparam(f"new_{column.name}") for column in issue_projects.c}
+        await connection.execute(
+            statement.values(values),
+            [{"of_project": row["project_id"]} | {f"new_{name}": value for name, value in row.items()} for row in old],
+        )
+
+
+def _state(row: Mapping[Any, Any], stored_us: int) -> ProjectState:
+    names = {"project_id": row["of_project"], "org_id": row["of_org"], "org_slug": row["org_slug"], "slug": row["slug"]}
+    if row["project_id"] is None:
+        return ProjectState(
+            **names,
+            is_new=True,
+            last_number=0,
+            issues=0,
+            new_permits=float(NEW_ISSUES.burst),
+            notify_permits=float(ANNOUNCEMENTS.burst),
+            regression_permits=float(ANNOUNCEMENTS.burst),
+            permits_us=stored_us,
+            untracked_occurrences=0,
+            untracked_since=None,
+            untracked_last=None,
+            unannounced=0,
+            summary_at=None,
+        )
+    elapsed = stored_us - row["permits_us"]
+    kept = {column.name: row[column.name] for column in issue_projects.c}
+    kept |= {
+        "new_permits": refill(row["new_permits"], NEW_ISSUES, elapsed),
+        "notify_permits": refill(row["notify_permits"], ANNOUNCEMENTS, elapsed),
+        "regression_permits": refill(row["regression_permits"], ANNOUNCEMENTS, elapsed),
+        "permits_us": max(stored_us, row["permits_us"]),
+    }
+    return ProjectState(**kept | names, is_new=False)

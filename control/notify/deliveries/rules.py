@@ -1,0 +1,108 @@
+"""The result of an attempt and what follows from it: pure functions of the response, the time and a random number."""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+from control.outbound.egress import EgressError, HttpReply
+
+# Standard Webhooks 1.0.0: the first attempt at once, then after these delays (seconds); 76 hours in total.
+RETRY_DELAYS_S: Final = (5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
+MAX_ATTEMPTS: Final = len(RETRY_DELAYS_S) + 1
+JITTER: Final = 0.2  # of a delay, up or down, so that deliveries that failed together are not retried together
+MAX_RETRY_AFTER_S: Final = 86_400
+DISABLE_AFTER: Final = timedelta(days=5)  # of repeated failures without any success
+MAX_FAILURE_GAP: Final = timedelta(days=2)  # after a longer gap between failures, the failing period starts again
+_GONE: Final = 410
+_TRANSIENT_STATUSES: Final = frozenset({408, 409, 425, 429})  # besides 5xx
+_SECONDS: Final = re.compile(r"[0-9]{1,9}")
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptResult:
+    """`detail` is for people and in our words: it contains no address and nothing of a response body.
+
+    `permanent`: another attempt would fail too. `endpoint_gone`: the receiver wants no further messages, ever.
+    `service_fault`: this service or its operator is at fault, which says nothing about the channel; never permanent.
+    `recipient_progress`: marks of the recipients that need no further attempt, in the platform's format; empty:
+    unchanged.
+    """
+
+    ok: bool
+    detail: str
+    permanent: bool = False
+    retry_after_s: int | None = None
+    endpoint_gone: bool = False
+    service_fault: bool = False
+    recipient_progress: str = ""
+
+
+def from_reply(reply: HttpReply, now: datetime) -> AttemptResult:
+    """The result by HTTP status, unless the platform defines another."""
+    status = reply.status
+    if 200 <= status < 300:
+        return AttemptResult(True, f"Delivered (HTTP {status}).")
+    if 300 <= status < 400:
+        return AttemptResult(
+            False, f"The receiver responded with a redirect, which is not followed (HTTP {status}).", permanent=True
+        )
+    if status in _TRANSIENT_STATUSES or status >= 500:
+        wait = parse_retry_after(reply.headers.get("Retry-After"), now)
+        return AttemptResult(False, f"The receiver is temporarily unavailable (HTTP {status}).", retry_after_s=wait)
+    if status == _GONE:
+        return AttemptResult(False, f"The endpoint is gone (HTTP {status}).", permanent=True, endpoint_gone=True)
+    return AttemptResult(False, f"The receiver rejected the message (HTTP {status}).", permanent=True)
+
+
+def from_failure(failure: EgressError) -> AttemptResult:
+    """The result when there was no response."""
+    return AttemptResult(False, failure.detail, permanent=failure.permanent)
+
+
+def parse_retry_after(text: str | None, now: datetime) -> int | None:
+    """Seconds (1 to 86 400) from a Retry-After header, a number or a date; None if it is missing or malformed."""
+    if text is None or not text.isascii():
+        return None
+    if _SECONDS.fullmatch(text.strip()):
+        return clamp_wait(float(text))
+    try:
+        date = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    aware = date if date.tzinfo else date.replace(tzinfo=UTC)
+    return clamp_wait((aware - now).total_seconds())
+
+
+def clamp_wait(seconds: float) -> int:
+    """A requested wait, rounded up, within 1 to 86 400 seconds. NaN is 1."""
+    bounded = min(max(seconds, 1.0), float(MAX_RETRY_AFTER_S)) if seconds == seconds else 1.0  # noqa: PLR0124
+    return -int(-bounded // 1)
+
+
+def backoff(attempts: int, retry_after_s: int | None, random_value: float) -> timedelta:
+    """The delay after `attempts` attempts; `random_value` from 0 to 1. Never shorter than the receiver's
+    Retry-After.
+    """
+    planned = RETRY_DELAYS_S[min(attempts, len(RETRY_DELAYS_S)) - 1] * (1 + JITTER * (2 * random_value - 1))
+    return timedelta(seconds=max(planned, float(retry_after_s or 0)))
+
+
+def interrupted_backoff(attempts: int) -> timedelta:
+    """The delay before an interrupted attempt is repeated, after `attempts` others: as long as the one before it."""
+    return backoff(max(attempts, 1), None, 0.5)
+
+
+def next_failing_since(since: datetime | None, failed_at: datetime | None, now: datetime) -> datetime:
+    """Since when a channel that fails now has been failing: `since`, if its last failure (`failed_at`) is at most
+    MAX_FAILURE_GAP ago; else now.
+    """
+    if since is None or failed_at is None or now - failed_at > MAX_FAILURE_GAP:
+        return now
+    return since
+
+
+def is_failing_too_long(failing_since: datetime | None, now: datetime) -> bool:
+    """Whether a channel that fails again has to be disabled: it has been failing for DISABLE_AFTER."""
+    return failing_since is not None and now - failing_since >= DISABLE_AFTER

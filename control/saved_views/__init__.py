@@ -1,1 +1,0 @@
-"""Saved views: addresses of the page that people keep under a name, for themselves or for everybody in the project."""

@@ -1,1 +1,0 @@
-"""The journal's file format: pure functions between bytes and values. `docs/journal.md` is normative."""

@@ -1,1 +1,0 @@
-"""Tools for operators: inspection of journals, and requeueing of quarantined requests."""
