@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 from aiohttp import web
 from msgspec import Meta
@@ -12,11 +12,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthorizationContext
 from chassis.http.access import authorization_context, bearer
-from chassis.http.declaration import Argument, Created, declared_routes, route
+from chassis.http.declaration import Argument, Arguments, Created, route
 from chassis.http.query import Query
 from chassis.http.route import Body, Tag, json_content
 from chassis.http.validation import Issues
-from chassis.http.web import Route
 from chassis.limits.limiter import LimitClass
 from chassis.limits.rate_limits import LIMIT_RESULT
 from control.approvals import store, voting
@@ -37,14 +36,13 @@ from control.approvals.notifications import LinkBuilder
 from control.approvals.policies.store import resolve_project_id
 from control.approvals.submission import TooManyOpenRequests, decision_body, submit
 from control.approvals.voting import APPROVE_SCOPES, REJECT_SCOPES, Vote, VoteRequest, require_right_to_reject
-from control.http.context import HandlerContext, path_id
+from control.http.context import path_id
 from control.notify.deliveries.outbox import ImmediateSender
-from control.routing.arguments import begin, control_arguments
+from control.routing.arguments import Handlers, begin, control_arguments
 from proto.identity import Scope
 
 DEFAULT_LIMIT: Final = 50
 MAX_LIMIT: Final = 100
-TAG: Final = Tag("approval-requests", "Request approval of an action; approve or reject requests.")
 PATH: Final = "/orgs/{orgSlug}/approval-requests"
 ONE: Final = PATH + "/{requestId}"
 NEW: Final = {
@@ -66,18 +64,17 @@ class RequestQuery(Query, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class ApprovalRequests:
+class ApprovalRequests(Handlers):
     """Handlers of approval requests, and their dependencies. `link_builder`: for the links in messages."""
 
-    context: HandlerContext
+    TAG: ClassVar = Tag("approval-requests", "Request approval of an action; approve or reject requests.")
     sender: ImmediateSender
     link_builder: LinkBuilder
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
+    def arguments(self) -> Arguments:
         arguments = control_arguments(self.context, {RequestRecord: Argument(self._find)})
-        return declared_routes(self, TAG, replace(arguments, read_body=self._read_new))
+        return replace(arguments, read_body=self._read_new)
 
     @route("GET", PATH, _READ)
     async def list_approval_requests(

@@ -39,15 +39,15 @@ def build_identity_routes(
     authenticator = Authenticator(context.database, throttle, Passwords(), MfaSecrets(secret_box))
     login_link = LoginLink(context, challenges, mailer)
     routes = [
-        *Logins(context, authenticator, issuer).routes(),
+        *Logins(context, issuer, authenticator).routes(),
         *login_link.routes(),
         *Sessions(context, issuer).routes(),
-        *Mfa(context, authenticator, issuer).routes(),
+        *Mfa(context, issuer, authenticator).routes(),
         *Accounts(context, authenticator).routes(),
         *EmailVerification(context, authenticator, mailer).routes(),
         *Members(context).routes(),
         *Invitations(context, mailer).routes(),
-        *Acceptances(context, authenticator, issuer).routes(),
+        *Acceptances(context, issuer, authenticator).routes(),
         *Principals(context).routes(),
         *AccessTokens(context).routes(),
     ]

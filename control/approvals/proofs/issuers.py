@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import sqlalchemy as sa
 from aiohttp import web
@@ -17,10 +17,9 @@ from chassis.auth.model import AuthorizationContext
 from chassis.db.database import format_time, to_milliseconds
 from chassis.errors import Conflict, NotFound
 from chassis.http.access import authorization_context, bearer
-from chassis.http.declaration import Argument, declared_routes, route
+from chassis.http.declaration import Argument, Arguments, route
 from chassis.http.route import Body, Tag, json_content
 from chassis.http.validation import Issues
-from chassis.http.web import Route
 from control.approvals.proofs.bodies import (
     IssuerKeyBody,
     IssuerKeyChange,
@@ -30,9 +29,9 @@ from control.approvals.proofs.bodies import (
     issuer_key_body,
 )
 from control.approvals.proofs.tables import IssuerKey, KeyAlgorithm, KeyStatus, proof_bundles, proof_issuer_keys
-from control.http.context import HandlerContext, path_id
+from control.http.context import path_id
 from control.http.time_input import parse_time
-from control.routing.arguments import Transaction, begin, control_arguments
+from control.routing.arguments import Handlers, Transaction, begin, control_arguments
 from proto.identity import Scope
 from proto.proofs import dsse
 from proto.proofs.dsse import InvalidKey, PublicKey
@@ -85,7 +84,6 @@ _EXAMPLE: Final = {
     "publicKey": "-----BEGIN PUBLIC KEY-----\n"
     "MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n",
 }
-TAG: Final = Tag("proof-issuers", "Issuers of proof bundles: the public keys that their signatures are verified with.")
 PATH: Final = "/orgs/{orgSlug}/proof-issuers"
 ONE: Final = PATH + "/{issuerKeyId}"
 NEW: Final = Body(json_content(NewIssuerKey), example=_EXAMPLE)
@@ -95,18 +93,19 @@ _WRITE: Final = bearer(Scope.KEYS_WRITE)
 
 
 @dataclass(frozen=True, slots=True)
-class ProofIssuers:
+class ProofIssuers(Handlers):
     """Handlers of issuer keys, and their dependencies. A caller who reads proofs may read the keys. Changing them needs
     the scope of keys, which administrators have: a token of a CI job that submits bundles must not decide whose bundles
     count.
     """
 
-    context: HandlerContext
+    TAG: ClassVar = Tag(
+        "proof-issuers", "Issuers of proof bundles: the public keys that their signatures are verified with."
+    )
     now: Callable[[], datetime] = lambda: to_milliseconds(datetime.now(UTC))
 
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        return declared_routes(self, TAG, control_arguments(self.context, {IssuerKey: Argument(self._find)}))
+    def arguments(self) -> Arguments:
+        return control_arguments(self.context, {IssuerKey: Argument(self._find)})
 
     @route("GET", PATH, _READ)
     async def list_proof_issuers(self, caller: AuthorizationContext, connection: AsyncConnection) -> IssuerKeyList:

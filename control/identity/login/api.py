@@ -13,15 +13,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.errors import Unauthorized
 from chassis.http.access import anonymous
-from chassis.http.declaration import declared_routes, route
+from chassis.http.declaration import route
 from chassis.http.route import ResponseSpec, json_content
-from chassis.http.web import RATE_LIMITS, Route, json_response
+from chassis.http.web import RATE_LIMITS, json_response
 from chassis.limits.limiter import LimitClass
-from control.http.context import HandlerContext
-from control.identity.bodies import AUTH, MfaCodeInput, PasswordInput, SecretInput, SessionRequest
+from control.identity.bodies import MfaCodeInput, PasswordInput, SecretInput, SessionRequest
 from control.identity.login.authentication import INVALID_CREDENTIALS, Authenticator, select_organization
 from control.identity.login.challenge import ChallengeError
-from control.identity.login.credentials import SESSION, KeyWithdrawn, SessionIssuer, StartedSession, session_arguments
+from control.identity.login.credentials import SESSION, KeyWithdrawn, SessionHandlers, StartedSession
 from control.identity.login.sessions import is_active_member, record_start
 from control.identity.login.throttle import InvalidCredentials, LoginAttempt
 from control.identity.users import login_store, session_store, user_store
@@ -69,16 +68,10 @@ LOGIN: Final = {"email": "ada@example.org", "password": "correct horse battery"}
 
 
 @dataclass(frozen=True, slots=True)
-class Logins:
+class Logins(SessionHandlers):
     """Handlers of logins, and their dependencies."""
 
-    context: HandlerContext
     authenticator: Authenticator
-    issuer: SessionIssuer
-
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        return declared_routes(self, AUTH, session_arguments(self.context))
 
     @route("POST", "/auth/login", anonymous(), errors=(401, 403), example=LOGIN, responses=(SESSION, CHALLENGED))
     async def login(self, body: Login, request: web.Request) -> web.StreamResponse:

@@ -13,7 +13,7 @@ import secrets
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 import structlog
@@ -24,16 +24,15 @@ from chassis.db.database import format_time
 from chassis.errors import ApiError, BadRequest, RateLimited
 from chassis.http.access import anonymous
 from chassis.http.cursor import MAX_CURSOR_LENGTH, CursorSigner
-from chassis.http.declaration import declared_routes, route
+from chassis.http.declaration import route
 from chassis.http.route import ResponseSpec, json_content
-from chassis.http.web import RATE_LIMITS, Route, json_response
+from chassis.http.web import RATE_LIMITS, json_response
 from chassis.limits.limiter import LimitClass
-from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
 from control.identity.bodies import AUTH, Email
 from control.identity.mail import AccountMailer
 from control.identity.users import user_store
-from control.routing.arguments import control_arguments
+from control.routing.arguments import Handlers
 from proto.errors import ErrorCode
 from proto.identity import normalize_email
 
@@ -174,17 +173,13 @@ SENT: Final = ResponseSpec("A mail is sent, if there is such an account.", json_
 
 
 @dataclass(frozen=True, slots=True)
-class LoginLink:
+class LoginLink(Handlers):
     """The handler, and its dependencies."""
 
-    context: HandlerContext
+    TAG: ClassVar = AUTH
     challenges: LoginChallenges
     mailer: AccountMailer
     _mails: set[asyncio.Task[None]] = field(default_factory=set, init=False)
-
-    def routes(self) -> list[Route]:
-        """The route of this resource."""
-        return declared_routes(self, AUTH, control_arguments(self.context))
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
         """Ends what is still being sent with the process."""

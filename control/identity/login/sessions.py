@@ -1,7 +1,6 @@
 """`/auth/refresh`, `/auth/switch`, `/auth/logout`: how a session continues, also in another organization, and ends."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -11,17 +10,20 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.grants import FEDERATED, SECOND_FACTORS, any_disabled, common_scopes, load_membership_statuses
 from chassis.errors import BadRequest, Forbidden, Issue, MfaRequired, Unauthorized
 from chassis.http.access import anonymous
-from chassis.http.declaration import declared_routes, route
+from chassis.http.declaration import route
 from chassis.http.route import ResponseSpec
-from chassis.http.web import RATE_LIMITS, Route, request_id
+from chassis.http.web import RATE_LIMITS, request_id
 from chassis.limits.limiter import LimitClass
 from control.audit.record import Actor, record
-from control.http.context import HandlerContext
 from control.http.field_types import Slug
-from control.identity.bodies import AUTH, SecretInput, SessionRequest
+from control.identity.bodies import SecretInput, SessionRequest
 from control.identity.login import credentials
 from control.identity.login.authentication import select_organization
-from control.identity.login.credentials import SESSION, SessionIssuer, StartedSession, session_arguments
+from control.identity.login.credentials import (
+    SESSION,
+    SessionHandlers,
+    StartedSession,
+)
 from control.identity.users import session_store, user_store
 from control.identity.users.session_store import IssuedSession, Session
 from proto.identity import PrincipalKind
@@ -44,16 +46,8 @@ class Switch(Refresh, frozen=True, forbid_unknown_fields=True, rename="camel", k
     org_slug: Slug
 
 
-@dataclass(frozen=True, slots=True)
-class Sessions:
+class Sessions(SessionHandlers):
     """Handlers of sessions, and their dependencies."""
-
-    context: HandlerContext
-    issuer: SessionIssuer
-
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        return declared_routes(self, AUTH, session_arguments(self.context))
 
     @route("POST", "/auth/refresh", anonymous(), errors=(401, 403), responses=(SESSION,))
     async def refresh_session(self, body: Refresh, request: web.Request) -> web.StreamResponse:
