@@ -12,11 +12,10 @@ from chassis.runtime.health import OptionalDependency
 from chassis.runtime.memory import trim_task
 from chassis.runtime.settings import ChassisSettings
 from chassis.source_maps.resolver import SourceMaps
-from control.approvals.notifications import LinkBuilder
+from control.approvals.notifications import ExpiryTask, LinkBuilder
 from control.approvals.policies.api import Policies
 from control.approvals.proofs.bundles import build_proof_routes
 from control.approvals.requests import ApprovalRequests
-from control.approvals.task import ExpiryTask
 from control.approvals.views import ApprovalViews
 from control.code.changes import Changes
 from control.code.issue_links.api import IssueLinks
@@ -37,7 +36,7 @@ from control.http.context import HandlerContext
 from control.http.page_links import PageLinks
 from control.identity.mail import AccountMailer, AccountMailMetrics
 from control.identity.routes import build_identity_routes, load_session_issuer
-from control.identity.scim.roles import update_roles
+from control.identity.scim.options import update_roles
 from control.identity.scim.routes import build_scim_routes
 from control.identity.sso.domains import DnsResolver, TxtResolver
 from control.identity.sso.routes import build_sso_routes

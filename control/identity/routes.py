@@ -10,11 +10,10 @@ from control.identity.account.api import Accounts
 from control.identity.account.mfa import Mfa
 from control.identity.account.verification import EmailVerification
 from control.identity.login.acceptance import Acceptances
-from control.identity.login.api import Logins
+from control.identity.login.api import Logins, Sessions
 from control.identity.login.authentication import Authenticator, MfaSecrets
 from control.identity.login.challenge import LoginChallenges, LoginLink
 from control.identity.login.credentials import SessionIssuer
-from control.identity.login.sessions import Sessions
 from control.identity.login.throttle import LoginThrottle
 from control.identity.mail import AccountMailer
 from control.identity.members.api import Members, Principals

@@ -61,7 +61,7 @@ CHANGES: Final[dict[str, tuple[str, str, object]]] = {
 
 # What opens a write transaction itself: anonymous requests, which have no rights to lose, and background work.
 BY_THEMSELVES: Final = {
-    "control/approvals/task.py",
+    "control/approvals/notifications.py",
     "control/audit/erasing.py",
     "control/export/exporter.py",
     "control/export/streams/issue_rollups.py",
@@ -79,9 +79,9 @@ BY_THEMSELVES: Final = {
     "control/identity/sso/login/callback.py",
     "control/identity/sso/login/completion.py",
     "control/identity/sso/login/handoff.py",
-    "control/identity/sso/task.py",
+    "control/identity/sso/routes.py",
     "control/identity/sso/login/start.py",
-    "control/identity/login/sessions.py",
+    "control/identity/login/api.py",
     "control/inbound/chat/actor.py",
     "control/inbound/chat/update_queue.py",
     "control/inbound/webhooks/task.py",

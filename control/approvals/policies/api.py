@@ -32,7 +32,7 @@ from control.approvals.policies.rules import (
     required_approvals,
 )
 from control.approvals.policies.store import check_deciders, check_machines, resolve_project_id
-from control.approvals.policies.tables import MAX_TARGET_TYPE_LENGTH, approval_policies
+from control.approvals.tables import MAX_TARGET_TYPE_LENGTH, approval_policies
 from control.http.context import path_id
 from control.http.field_types import Name, Slug, Timestamp
 from control.routing.arguments import Handlers, Transaction, control_arguments

@@ -15,7 +15,7 @@ from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict, NotFound
 from chassis.http.validation import Issues
 from control.approvals.policies.rules import Effect, RiskClass, Rule, Source
-from control.approvals.policies.tables import approval_policies
+from control.approvals.tables import approval_policies
 from control.routing.resource import PROJECT_ID
 from proto.identity import PrincipalKind, Role
 

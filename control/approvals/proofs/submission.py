@@ -20,7 +20,7 @@ from chassis.http.access import bearer
 from chassis.http.declaration import Created, route
 from chassis.http.route import JSON_TYPE, Body, Tag
 from chassis.http.validation import Issues
-from control.approvals.proofs import examples, issuers, references, store
+from control.approvals.proofs import bodies, issuers, references, store
 from control.approvals.proofs.bodies import (
     BundleLinks,
     FindingBody,
@@ -82,8 +82,8 @@ BUNDLE: Final = Body(
         dsse.ENVELOPE_TYPE: dsse.EnvelopeBody,
     },
     _FORMS,
-    example=examples.BUNDLE,
-    examples={dsse.STATEMENT_MEDIA_TYPE: examples.STATEMENT, dsse.ENVELOPE_TYPE: examples.ENVELOPE},
+    example=bodies.BUNDLE,
+    examples={dsse.STATEMENT_MEDIA_TYPE: bodies.STATEMENT, dsse.ENVELOPE_TYPE: bodies.ENVELOPE},
 )
 ANY_BUNDLE: Final = Body(dict.fromkeys(MEDIA_TYPES), f"{_FORMS} Also one whose shape is wrong.")
 PATH: Final = "/orgs/{orgSlug}/projects/{projectSlug}/proof-bundles"

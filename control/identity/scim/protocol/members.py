@@ -17,7 +17,7 @@ from chassis.db.database import to_milliseconds
 from control.audit.record import record
 from control.identity.directory import group_store, user_store
 from control.identity.directory.group_store import ProvisionedGroup
-from control.identity.scim import roles
+from control.identity.scim import options
 from control.identity.scim.messages import InvalidValue, Refused, ScimError
 from control.identity.scim.protocol.library import Group
 from control.identity.scim.protocol.provisioning import DirectoryCall
@@ -188,7 +188,7 @@ async def change_members(
     if renamed:
         affected |= await group_store.list_member_ids(connection, group.id)
     await user_store.touch(connection, affected, now)
-    changed = bool(affected) and await roles.update_roles(connection, call.actor, affected, call.request_id)
+    changed = bool(affected) and await options.update_roles(connection, call.actor, affected, call.request_id)
     stored = await group_store.find(connection, call.org_id, group.id)
     return ChangedGroup(stored or group, changed)
 

@@ -31,7 +31,7 @@ from control.identity.directory import group_store, user_store
 from control.identity.directory.user_store import ProvisionedEmail, ProvisionedUser
 from control.identity.members import invitations, member_store
 from control.identity.organizations import organization_store
-from control.identity.scim import options, roles
+from control.identity.scim import options
 from control.identity.scim.messages import NotUnique, Refused
 from control.identity.sso.login import login_store
 from control.identity.users import user_store as account_repository
@@ -208,18 +208,18 @@ async def _admit(connection: AsyncConnection, call: DirectoryCall, user: Provisi
     if member is not None and member.role is Role.OWNER:
         return False
     if member is not None and member.managed:
-        return await roles.update_roles(connection, call.actor, [user.id], call.request_id)
+        return await options.update_roles(connection, call.actor, [user.id], call.request_id)
     if member is None:
         await _add_member(connection, call, user)
         return True
     await member_store.set_managed(connection, call.org_id, principal_id, managed=True)
     await _record_admission(connection, call, user, member.role, existing=True)
-    await roles.update_roles(connection, call.actor, [user.id], call.request_id)
+    await options.update_roles(connection, call.actor, [user.id], call.request_id)
     return True
 
 
 async def _add_member(connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser) -> None:
-    role = await roles.role_for(connection, call.org_id, user.id)
+    role = await options.role_for(connection, call.org_id, user.id)
     try:
         await organization_store.add_membership(connection, call.org_id, user.principal_id or "", role, managed=True)
     except Conflict as error:
