@@ -181,8 +181,7 @@ async def count_pending(connection: AsyncConnection, org_id: str, now: datetime)
 async def mark_expired(connection: AsyncConnection, request_id: str, now: datetime) -> bool:
     """Store that a request has expired; False, without a change, when it has not or this is stored already."""
     due = (approval_requests.c.id == request_id, OPEN, approval_requests.c.expires_at <= now)
-    marked = await connection.execute(approval_requests.update().where(*due).values(expiry_noted=True))
-    return marked.rowcount == 1
+    return (await connection.execute(approval_requests.update().where(*due).values(expiry_noted=True))).rowcount == 1
 
 
 async def decide(connection: AsyncConnection, request: RequestRecord, values: Mapping[str, Any], now: datetime) -> bool:

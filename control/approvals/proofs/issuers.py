@@ -59,8 +59,7 @@ async def create_key(connection: AsyncConnection, key: IssuerKey, now: datetime)
 
 async def list_keys(connection: AsyncConnection, org_id: str) -> list[IssuerKey]:
     """All keys of an organization, oldest first."""
-    columns = proof_issuer_keys.c
-    found = sa.select(proof_issuer_keys).where(columns.org_id == org_id).order_by(columns.id)
+    found = sa.select(proof_issuer_keys).where(proof_issuer_keys.c.org_id == org_id).order_by(proof_issuer_keys.c.id)
     return [_key(row) for row in (await connection.execute(found)).mappings()]
 
 

@@ -9,7 +9,7 @@ from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.errors import BadRequest, Issue, MfaRequired, Unauthorized
+from chassis.errors import BadRequest, Forbidden, Issue, MfaRequired, Unauthorized
 from chassis.http.access import anonymous
 from chassis.http.declaration import route
 from chassis.http.route import ResponseSpec, json_content
@@ -25,7 +25,7 @@ from control.identity.members import invitations as store
 from control.identity.organizations import organization_store
 from control.identity.users import session_store, user_store
 from control.identity.users.passwords import MIN_LENGTH, same_salt
-from control.identity.users.session_store import SsoRequired, requires_sso
+from control.identity.users.session_store import SSO_REQUIRED, requires_sso
 from proto.identity import PrincipalKind, Role
 
 _INVALID_INVITATION: Final = "The invitation is not valid."
@@ -163,7 +163,7 @@ class Acceptances(SessionHandlers):
     ) -> StartedSession:
         """Add the user as a member, use up the invitation, and start a session. Raises Unauthorized, Conflict."""
         if await requires_sso(connection, invitation.org_id):
-            raise SsoRequired
+            raise Forbidden(SSO_REQUIRED)
         now = datetime.now(UTC)
         if not await store.accept_invitation(connection, invitation.id, user.id, now):
             raise Unauthorized(_INVALID_INVITATION)

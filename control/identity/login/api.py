@@ -205,7 +205,7 @@ async def _end(connection: AsyncConnection, request: web.Request, session: Sessi
 
 
 async def record_start(
-    connection: AsyncConnection, request: web.Request, session: Session, *, break_glass: bool = False, **more: bool
+    connection: AsyncConnection, request: web.Request, session: Session, *, break_glass: bool = False, **more: object
 ) -> None:
     """Record that a session has begun. `break_glass`: with a password, although the organization requires single
     sign-on.
@@ -312,13 +312,12 @@ class Logins(SessionHandlers):
         with suppress(KeyWithdrawn):  # keys of other processes are still trusted
             await self.issuer.ensure_key_published()
         found = await self.issuer.trusted_keys()
-        headers = {"Cache-Control": "public, max-age=300"}
-        return json_response({"keys": [key.jwk() for key in found]}, headers=headers)
+        return json_response({"keys": [key.jwk() for key in found]}, headers={"Cache-Control": "public, max-age=300"})
 
     async def _start_session_by_code(
         self, connection: AsyncConnection, request: web.Request, code: sa.Row[*tuple[Any, ...]], now: datetime
     ) -> StartedSession | None:
-        """None if the user is no member any more. Raises SsoRequired."""
+        """None if the user is no member any more. Raises Forbidden."""
         if not await is_active_member(connection, code.org_id, code.principal_id):
             return None
         await session_store.check_password_login(connection, code.org_id, code.principal_id)

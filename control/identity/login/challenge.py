@@ -71,17 +71,14 @@ class ChallengeError(msgspec.Struct, frozen=True):
     error: ChallengeErrorBody
 
 
-class ChallengeRequired(RateLimited):
+def challenge_required(challenge: str, retry_after: int) -> RateLimited:
     """429: too many passwords were tried at this account from new addresses. `details`: the challenge to solve."""
-
-    def __init__(self, challenge: str, retry_after: int) -> None:
-        super().__init__(
-            "Too many failed logins to this account from new addresses. Repeat the request with `challenge` and a "
-            "`proof`: SHA-256 of the challenge followed directly by the proof (UTF-8) must begin with `bits` zero "
-            "bits.",
-            retry_after,
-            challenge={"challenge": challenge, "bits": BITS},
-        )
+    return RateLimited(
+        "Too many failed logins to this account from new addresses. Repeat the request with `challenge` and a "
+        "`proof`: SHA-256 of the challenge followed directly by the proof (UTF-8) must begin with `bits` zero bits.",
+        retry_after,
+        challenge={"challenge": challenge, "bits": BITS},
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,8 +216,7 @@ class Principals(Handlers):
         """
         connection, caller = transaction.connection, transaction.caller
         machine = await _find_manageable(connection, caller, machine.id)
-        data = await _change(connection, caller, machine, body)
-        await transaction.record("principal.update", machine.id, data)
+        await transaction.record("principal.update", machine.id, await _change(connection, caller, machine, body))
         transaction.after_commit(self.context.guards.invalidate_bearers, caller.org_id)
         return _shown(await get_member(connection, caller.org_id, machine.id))
 

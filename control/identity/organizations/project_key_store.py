@@ -102,8 +102,7 @@ async def set_key_rate(connection: AsyncConnection, org_id: str, key_id: str, ra
     guards; None when the organization has no such key. Raises ValueError for an invalid rate.
     """
     where = (project_keys.c.org_id == org_id) & (project_keys.c.id == key_id)
-    values = {"rate": _validate_rate(rate)}
-    await connection.execute(project_keys.update().where(where).values(values))
+    await connection.execute(project_keys.update().where(where).values(rate=_validate_rate(rate)))
     return await connection.scalar(sa.select(project_keys.c.hash).where(where))
 
 

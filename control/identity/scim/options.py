@@ -25,7 +25,6 @@ from chassis.errors import Conflict
 from chassis.http.access import bearer
 from chassis.http.declaration import route
 from control.audit.record import Actor, record
-from control.http.context import HandlerContext
 from control.identity.bodies import PRINCIPAL_ID
 from control.identity.directory import group_store, user_store
 from control.identity.directory.tables import scim_settings
@@ -35,7 +34,7 @@ from control.identity.organizations import organization_store
 from control.identity.scim.messages import ScimUrls
 from control.identity.sso import connection_store
 from control.identity.sso.mapping import role_of
-from control.routing.arguments import Transaction
+from control.routing.arguments import Handlers, Transaction
 from proto.identity import PrincipalKind, Role, Scope
 
 
@@ -179,10 +178,9 @@ class DisconnectedDirectory(msgspec.Struct, frozen=True, rename="camel"):
 
 
 @dataclass(frozen=True, slots=True)
-class DirectoryOptions:
+class DirectoryOptions(Handlers):
     """Handlers of the options, and their dependencies."""
 
-    context: HandlerContext
     urls: ScimUrls
 
     @route("GET", PATH, bearer(Scope.SSO_READ))
@@ -211,7 +209,7 @@ class DirectoryOptions:
         """
         org_id = transaction.caller.org_id
         removed = await group_store.delete_directory(transaction.connection, org_id, datetime.now(UTC))
-        result = DisconnectedDirectory(removed.users, removed.groups, removed.tokens, removed.members)
+        result = DisconnectedDirectory(*removed)
         await transaction.record("scim.disconnect", org_id, msgspec.to_builtins(result))
         return result
 

@@ -6,7 +6,6 @@ transaction.
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Any, Final
@@ -22,12 +21,11 @@ from chassis.auth.tables import memberships
 from chassis.db.database import to_milliseconds
 from chassis.http.access import bearer
 from chassis.http.declaration import PageOf, route
-from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
 from control.identity.bodies import Email
 from control.identity.sso import options
 from control.identity.sso.tables import MAX_SUBJECT_LENGTH, sso_identities
-from control.routing.arguments import Transaction
+from control.routing.arguments import Handlers, Transaction
 from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
 from proto.identity import Role, Scope
 
@@ -144,11 +142,8 @@ IDENTITIES: Final = Resource(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Identities:
+class Identities(Handlers):
     """Handlers of identities, and their dependencies."""
-
-    context: HandlerContext
 
     @route("GET", PATH, bearer(Scope.SSO_READ))
     async def list_sso_identities(self, caller: AuthorizationContext, page: PageReader) -> PageOf[LinkedIdentity]:

@@ -126,6 +126,7 @@ def build_sso_routes(
         ProviderResponses(context, secret_box, egress, urls, providers, completion),
         Handoffs(context, issuer),
     )
+    # The same tag, and meaning of `{protocol}`, for all.
     arguments = control_arguments(context, {Protocol: Argument(read_protocol, (PROTOCOL,))})
     routes = [each for resource in resources for each in declared_routes(resource, TAG, arguments)]
     housekeeping = SsoHousekeeping(context.database, registry)

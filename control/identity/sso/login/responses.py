@@ -21,7 +21,6 @@ from chassis.http.body import read_body, require_media_type
 from chassis.http.declaration import route
 from chassis.http.route import JSON_TYPE, Body, Parameter
 from chassis.http.validation import Issues, bounded_text, decode_json, single_value
-from control.http.context import HandlerContext
 from control.http.request_slots import RequestSlots
 from control.identity.sso import connection_store, mapping
 from control.identity.sso.connection_store import ConnectionOfOrganization, StoredConnection
@@ -35,6 +34,7 @@ from control.identity.sso.saml.certificates import parse_certificate
 from control.identity.sso.saml.response import Assertion, ExpectedResponse, verify_response
 from control.identity.sso.tables import Protocol
 from control.outbound.egress import Egress
+from control.routing.arguments import Handlers
 from control.secrets.secret_box import SecretBox
 from proto.identity import hash_secret
 
@@ -91,10 +91,9 @@ def _slots_at_provider() -> RequestSlots:
 
 
 @dataclass(frozen=True, slots=True)
-class ProviderResponses:
+class ProviderResponses(Handlers):
     """Handlers of what providers answer, and their dependencies."""
 
-    context: HandlerContext
     secret_box: SecretBox
     egress: Egress
     urls: browser.SsoUrls
