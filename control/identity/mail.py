@@ -80,9 +80,8 @@ class AccountMailer:
             raise ServiceUnavailable("Too many mails are being sent. Retry later.")
         async with self._slots:
             code = await self._submit(kind, address, mail.as_bytes())
-        permanent = code is not None and code >= MIN_PERMANENT_CODE
         self.metrics.mails.labels(kind, "sent" if code is None else "rejected").inc()
-        if permanent:
+        if code is not None and code >= MIN_PERMANENT_CODE:
             raise Conflict(f"The mail server rejected the mail (SMTP {code}).")
         if code is not None:
             raise ServiceUnavailable(f"The mail server deferred the mail (SMTP {code}). Retry later.")

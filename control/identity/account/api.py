@@ -250,8 +250,7 @@ _NAMES: Final = (
 
 
 async def _describe(connection: AsyncConnection, caller: AuthenticatedCredential) -> Whoami:
-    asked = {"org_id": caller.org_id, "principal_id": caller.principal_id}
-    named = (await connection.execute(_NAMES, asked)).one()
+    named = (await connection.execute(_NAMES, {"org_id": caller.org_id, "principal_id": caller.principal_id})).one()
     if caller.mfa_pending:
         principal = WhoamiPrincipal(caller.principal_id, caller.kind, named.name)
         return Whoami(principal, session=True, mfa_pending=True)

@@ -136,24 +136,6 @@ def read_browser_secret(request: web.Request) -> str:
     return value if _BROWSER_SECRET.fullmatch(value) else ""
 
 
-def browser_secret(request: web.Request) -> str:
-    """The secret that the browser has, so that an earlier link stays good, or else another one."""
-    return read_browser_secret(request) or secrets.token_urlsafe(32)
-
-
-def keep_browser_secret(response: web.StreamResponse, secret: str) -> None:
-    """Put the secret into the cookie, for as long as a link is good."""
-    response.set_cookie(
-        LINK_COOKIE,
-        secret,
-        max_age=int(LINK_LIFETIME.total_seconds()),
-        path=_LINK_PATH,
-        secure=True,
-        httponly=True,
-        samesite="Strict",
-    )
-
-
 class LoginLinkRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The e-mail address of the account."""
 
@@ -200,10 +182,18 @@ class LoginLink(Handlers):
         account = hashlib.sha256(normalize_email(body.email).encode("utf-8", "surrogatepass")).hexdigest()
         for holder in (f"address {limits.address_key(request)}", f"account {account}"):
             await limits.take_secondary(request, LimitClass.LOGIN_MAIL, holder)
-        browser = browser_secret(request)
+        browser = read_browser_secret(request) or secrets.token_urlsafe(32)  # so that an earlier link stays good
         self._start_mail(body.email, browser)
         response = json_response(RequestedLoginLink(format_time(datetime.now(UTC) + LINK_LIFETIME)), status=202)
-        keep_browser_secret(response, browser)
+        response.set_cookie(
+            LINK_COOKIE,
+            browser,
+            max_age=int(LINK_LIFETIME.total_seconds()),
+            path=_LINK_PATH,
+            secure=True,
+            httponly=True,
+            samesite="Strict",
+        )
         return response
 
     def _start_mail(self, email: str, browser: str) -> None:

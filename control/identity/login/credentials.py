@@ -157,8 +157,7 @@ class SessionIssuer:
         signed = self.signer.sign(
             session.id, session.principal_id, session.org_id, list(session.methods), datetime.now(UTC)
         )
-        tokens = Tokens(signed, issued.refresh_token, int(LIFETIME.total_seconds()))
-        return SessionMaterial(tokens, user_body(user))
+        return SessionMaterial(Tokens(signed, issued.refresh_token, int(LIFETIME.total_seconds())), user_body(user))
 
 
 def user_body(user: User) -> SessionUser:

@@ -4,7 +4,6 @@ An identity is (connection, subject), never the e-mail address. Functions with a
 transaction.
 """
 
-import hashlib
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -24,7 +23,7 @@ from chassis.http.declaration import PageOf, route
 from control.http.field_types import Timestamp
 from control.identity.bodies import Email
 from control.identity.sso import options
-from control.identity.sso.tables import MAX_SUBJECT_LENGTH, sso_identities
+from control.identity.sso.tables import MAX_SUBJECT_LENGTH, hash_text, sso_identities
 from control.routing.arguments import Handlers, Transaction
 from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
 from proto.identity import Role, Scope
@@ -44,7 +43,7 @@ class LinkedIdentity(msgspec.Struct, frozen=True, rename="camel"):
 
 async def find_identity(connection: AsyncConnection, connection_id: str, subject: str) -> LinkedIdentity | None:
     """The identity of a subject."""
-    where = (sso_identities.c.connection_id == connection_id) & (sso_identities.c.subject_hash == _hash(subject))
+    where = (sso_identities.c.connection_id == connection_id) & (sso_identities.c.subject_hash == hash_text(subject))
     return await _load(connection, where)
 
 
@@ -100,7 +99,7 @@ async def create_identity(
         "connection_id": connection_id,
         "org_id": org_id,
         "subject": subject,
-        "subject_hash": _hash(subject),
+        "subject_hash": hash_text(subject),
         "principal_id": principal_id,
         "email": email,
         "created_at": now,
@@ -124,10 +123,6 @@ async def _load(connection: AsyncConnection, where: sa.ColumnElement[bool]) -> L
 def identity_body(row: Any) -> LinkedIdentity:
     """The identity of a row."""
     return shown_as(LinkedIdentity, row)
-
-
-def _hash(subject: str) -> bytes:
-    return hashlib.sha256(subject.encode("utf-8", "surrogatepass")).digest()
 
 
 PATH: Final = "/orgs/{orgSlug}/sso/identities"

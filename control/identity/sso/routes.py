@@ -136,7 +136,9 @@ def build_sso_routes(
 def _with_checks(route: Route) -> Route:
     if route.operation is not None and route.operation.only_error_statuses is not None:
         return replace(route, handler=only_specified_statuses(route.handler))
-    return only_for_users(_with_slug_check(route))
+    if isinstance(route.access, BearerAuth):
+        route = replace(route, access=replace(route.access, path_check=_check_org_slug))
+    return only_for_users(route)
 
 
 def only_for_users(route: Route) -> Route:
@@ -158,16 +160,10 @@ def only_for_users(route: Route) -> Route:
     return replace(route, handler=checked)
 
 
-def _with_slug_check(route: Route) -> Route:
-    """The route. A slug of an organization that is too long is a BadRequest: the paths of single sign-on specify its
+def _check_org_slug(request: web.Request) -> None:
+    """Raises BadRequest for a slug of an organization that is too long: the paths of single sign-on specify its
     length.
     """
-    if not isinstance(route.access, BearerAuth):
-        return route
-    return replace(route, access=replace(route.access, path_check=_check_org_slug))
-
-
-def _check_org_slug(request: web.Request) -> None:
     issues = Issues()
     if not check_length("path.orgSlug", request.match_info["orgSlug"], 1, MAX_SLUG_LENGTH, issues):
         issues.raise_if_any("The path is not valid.")
