@@ -21,6 +21,7 @@ from control.approvals.policies.rules import (
     DEFAULT_TTL_MINUTES,
     MAX_ACTION_LENGTH,
     MAX_APPROVERS,
+    MAX_TARGET_TYPE_LENGTH,
     MAX_TTL_MINUTES,
     Effect,
     PolicyQuery,
@@ -31,8 +32,7 @@ from control.approvals.policies.rules import (
     rank_rules,
     required_approvals,
 )
-from control.approvals.policies.store import check_deciders, check_machines, resolve_project_id
-from control.approvals.tables import MAX_TARGET_TYPE_LENGTH, approval_policies
+from control.approvals.policies.store import approval_policies, check_deciders, check_machines, resolve_project_id
 from control.http.context import path_id
 from control.http.field_types import Name, Slug, Timestamp
 from control.routing.arguments import Handlers, Transaction, control_arguments

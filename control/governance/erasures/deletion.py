@@ -26,7 +26,8 @@ from chassis.db.database import to_milliseconds
 from chassis.erasures.repository import NewErasure, StoredErasure, create, create_many, supersede_filters
 from chassis.erasures.tables import ErasureKind, erasures
 from chassis.errors import Forbidden
-from control.approvals.tables import OPEN, approval_policies, approval_requests
+from control.approvals.policies.store import approval_policies
+from control.approvals.tables import OPEN, approval_requests
 from control.audit.record import Actor, record
 from control.identity.chat_links import end_access
 from control.identity.directory.tables import scim_tokens

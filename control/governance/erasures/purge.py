@@ -35,8 +35,9 @@ from chassis.erasures.tables import ErasureKind
 from chassis.issues import issues
 from chassis.runtime.periodic import FailureLog, PeriodicTask
 from chassis.source_maps.store import source_maps
+from control.approvals.policies.store import approval_policies
 from control.approvals.proofs.tables import proof_bundles, proof_issuer_keys, proof_links, proof_usage
-from control.approvals.tables import approval_policies, approval_requests, approval_votes
+from control.approvals.tables import approval_requests, approval_votes
 from control.audit import erasing
 from control.audit.tables import audit_events
 from control.export.tables import (
