@@ -42,10 +42,9 @@ from control.identity.scim.routes import build_scim_routes
 from control.identity.sso.domains import DnsResolver, TxtResolver
 from control.identity.sso.routes import build_sso_routes
 from control.inbound.routes import build_webhook_routes
-from control.inbound.webhooks.metrics import WebhookMetrics
-from control.inbound.webhooks.receiver import WebhookReceiver
+from control.inbound.webhooks.receiver import WebhookMetrics, WebhookReceiver
 from control.issues.counting.follower import IssueFollower, IssueMetrics
-from control.issues.counting.notifications import IssueUrls
+from control.issues.counting.project_state import IssueUrls
 from control.issues.counting.task import IssueHousekeeping
 from control.issues.handlers import IssueHandlers
 from control.notify.channels.api import Channels

@@ -34,10 +34,9 @@ from control.governance.billing.history import CurrentSubscription, Subscription
 from control.governance.billing.store import StoredSubscription
 from control.http.field_types import Timestamp
 from control.identity.organizations import organization_store
-from control.inbound.webhooks.metrics import WebhookOutcome
 from control.inbound.webhooks.platform import PayloadError, header
 from control.inbound.webhooks.platform_events import EventResult, EventSource, apply_once
-from control.inbound.webhooks.receiver import MAX_EVENT_BYTES, WebhookReceiver
+from control.inbound.webhooks.receiver import MAX_EVENT_BYTES, WebhookOutcome, WebhookReceiver
 from control.inbound.webhooks.signatures import verify_payments
 from control.plans import Plans
 from control.routing.arguments import Handlers

@@ -25,10 +25,9 @@ from control.inbound.chat.actor import ChatActor, PressResult, Surface
 from control.inbound.chat.payloads import CommandCall, UnhandledInteraction
 from control.inbound.chat.replies import CHAT_A_MARKUP, CHAT_B_MARKUP, Reply, chat_a_reply, chat_b_content
 from control.inbound.chat.update_queue import NewUpdate
-from control.inbound.webhooks.metrics import WebhookOutcome
 from control.inbound.webhooks.platform import Headers, PayloadError, header
 from control.inbound.webhooks.platform_events import AppliedEvent, EventSource
-from control.inbound.webhooks.receiver import MAX_EVENT_BYTES, WebhookReceiver
+from control.inbound.webhooks.receiver import MAX_EVENT_BYTES, WebhookOutcome, WebhookReceiver
 from control.inbound.webhooks.signatures import verify_chat_a, verify_ed25519
 from control.notify.channels.config import PLATFORM_HOSTS, ChannelRules, Kind, matches_any_host
 from control.notify.deliveries.platforms.chat_a import card

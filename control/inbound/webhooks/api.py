@@ -26,9 +26,8 @@ from control.inbound.webhooks.forges.gitea import FORGEJO, GITEA
 from control.inbound.webhooks.forges.github import GitHub
 from control.inbound.webhooks.forges.gitlab import GitLab
 from control.inbound.webhooks.inbox import HookChanged, Inbox, VerifiedEvent
-from control.inbound.webhooks.metrics import WebhookOutcome
 from control.inbound.webhooks.platform import Headers, PayloadError, WebhookSource
-from control.inbound.webhooks.receiver import Hooks, WebhookReceiver
+from control.inbound.webhooks.receiver import Hooks, WebhookOutcome, WebhookReceiver
 from control.inbound.webhooks.trackers.effects import IntegrationResult, record_tracker_event
 from control.inbound.webhooks.trackers.generic import Generic
 from control.inbound.webhooks.trackers.platforms import Jira, Linear, PagerDuty

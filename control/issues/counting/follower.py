@@ -38,10 +38,9 @@ from chassis.clickhouse.storage_order import (
 from chassis.db.database import Database
 from chassis.runtime.periodic import PeriodicTask
 from chassis.source_maps.resolver import SourceMaps
-from control.issues.counting import counter, notifications, project_state, regrouping
+from control.issues.counting import counter, project_state, regrouping
 from control.issues.counting import progress as stored_progress
 from control.issues.counting.counter import Counted, CountedPage
-from control.issues.counting.notifications import IssueUrls
 from control.issues.counting.occurrences import (
     COLUMNS,
     NO_TEXTS,
@@ -53,6 +52,7 @@ from control.issues.counting.occurrences import (
     read_occurrence_texts,
 )
 from control.issues.counting.progress import Progress, ProgressChanged
+from control.issues.counting.project_state import IssueUrls
 from control.issues.releases.store import SeenReleases
 from proto.grouping.fingerprint import FINGERPRINT_VERSION
 
@@ -234,7 +234,7 @@ class IssueFollower:
         async with self._database.write() as connection:
             now = self._now()
             counted = await counter.count(connection, counted_page, self._releases, now) if found else Counted()
-            await notifications.announce(connection, counted.announced, self._links)
+            await project_state.announce(connection, counted.announced, self._links)
             changed = await stored_progress.store(
                 connection, progress, page.checkpoint, len(page.rows), self._owner, now
             )

@@ -22,9 +22,9 @@ from chassis.erasures.tables import ErasureKind, ErasureState, erasures
 from chassis.issues import IssueStatus, issues
 from chassis.runtime.periodic import PeriodicTask
 from control.issues import lifecycle, store
-from control.issues.counting import notifications, project_state
-from control.issues.counting.notifications import IssueUrls
+from control.issues.counting import project_state
 from control.issues.counting.occurrences import erased, read_current, search_text
+from control.issues.counting.project_state import IssueUrls
 from control.issues.releases.tables import commit_issues, proposal_issues
 from control.issues.tables import IssueRecord, issue_activity, issue_erasures, issue_links, issue_projects
 
@@ -110,7 +110,7 @@ class IssueHousekeeping:
             project_id = await connection.scalar(due)
             found = {} if project_id is None else await project_state.load(connection, [project_id], 0)
             for state in found.values():
-                await notifications.announce_sum(connection, state, self._links)
+                await project_state.announce_sum(connection, state, self._links)
                 state.unannounced, state.summary_at = 0, self._now()
                 await project_state.store(connection, [state])
         return bool(found)

@@ -24,7 +24,7 @@ from control.http.time_input import TimeInput
 from control.inbound.integrations.tables import Hook
 from control.inbound.webhooks.platform import Headers, PayloadError, Platform, decode, header
 from control.inbound.webhooks.signatures import verify_body, verify_standard
-from control.inbound.webhooks.trackers.events import (
+from control.inbound.webhooks.trackers.effects import (
     ChangeReport,
     EventName,
     IssueReport,

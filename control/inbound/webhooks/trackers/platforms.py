@@ -22,7 +22,7 @@ from control.inbound.webhooks.platform import (
     header,
 )
 from control.inbound.webhooks.signatures import verify_body, verify_versioned
-from control.inbound.webhooks.trackers.events import (
+from control.inbound.webhooks.trackers.effects import (
     ChangeReport,
     EventName,
     Milliseconds,
