@@ -2,9 +2,9 @@
 
 In memory: the revision of each project that has maps, read every REFRESH_S seconds; the paths of the projects that were
 asked for last; the frames and the maps that were used last, each within bytes that the projects share fairly
-(`FairCache`). The rest is read from the database when a frame needs it. What cannot be read in time is not resolved, and
-counted: no export waits for the database longer than TIMEOUT_S. What is in memory is resolved however late it is, so
-that one error has one fingerprint under load, too. The work of frames and maps that were not in memory is bounded by
+(`FairCache`). The rest is read from the database when a frame needs it. What cannot be read in time is not resolved,
+and counted: no export waits for the database longer than TIMEOUT_S. What is in memory is resolved however late it is,
+so that one error has one fingerprint under load, too. The work of frames and maps that were not in memory is bounded by
 project.
 """
 

@@ -24,7 +24,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from control.code.fixes.rules import CodeHistory
 from control.code.messages import SHORTEST_HASH, Revert
 from control.issues.releases.tables import ProposalState, code_reverts, commits, proposals
-from control.issues.store import in_chunks
+from control.issues.store import in_chunks, read_in_chunks
 
 MAX_CHANGES: Final = 5_000  # that one search visits
 MAX_TARGETS: Final = 1_000  # of reverts that one search looks up
@@ -102,12 +102,10 @@ class CodeGraph:
     async def load(self, ids: Collection[str]) -> list[CodeChange]:
         """Changes by id."""
         of_commits, of_proposals = split_by_kind(one for one in ids if one not in self.changes)
-        for some in in_chunks(of_commits):
-            rows = await self.connection.execute(SELECT_COMMITS.where(commits.c.id.in_(some)))
-            self._add(to_commit(row) for row in rows)
-        for some in in_chunks(of_proposals):
-            rows = await self.connection.execute(SELECT_PROPOSALS.where(proposals.c.id.in_(some)))
-            self._add(to_proposal(row) for row in rows)
+        rows = await read_in_chunks(self.connection, SELECT_COMMITS, commits.c.id, of_commits)
+        self._add(to_commit(row) for row in rows)
+        rows = await read_in_chunks(self.connection, SELECT_PROPOSALS, proposals.c.id, of_proposals)
+        self._add(to_proposal(row) for row in rows)
         return [self.changes[one] for one in ids if one in self.changes]
 
     async def history(self, fixes: Iterable[CodeChange]) -> CodeHistory:
@@ -183,14 +181,10 @@ class CodeGraph:
         numbers: dict[str, set[str]] = {}
         hashes = sorted({hashed for one in found for hashed in (one.sha, one.head) if hashed is not None})
         wanted = sorted({*hashes, *(hashed[:_SHORT] for hashed in hashes)})
-        merged: list[CodeChange] = []
-        for some in in_chunks(wanted):
-            where = (proposals.c.org_id == self.org_id) & proposals.c.merge_sha.in_(some)
-            rows = SELECT_PROPOSALS.where(where).limit(MAX_CHANGES)
-            merged += [to_proposal(row) for row in await self.connection.execute(rows)]
+        of_org = SELECT_PROPOSALS.where(proposals.c.org_id == self.org_id).limit(MAX_CHANGES)
         by_start: dict[str, list[CodeChange]] = {}
-        for proposal in merged:
-            by_start.setdefault((proposal.sha or "")[:SHORTEST_HASH], []).append(proposal)
+        for row in await read_in_chunks(self.connection, of_org, proposals.c.merge_sha, wanted):
+            by_start.setdefault(row.merge_sha[:SHORTEST_HASH], []).append(to_proposal(row))
         for one in found:
             for hashed in (one.sha, one.head):
                 for proposal in by_start.get((hashed or "")[:SHORTEST_HASH], ()):
@@ -199,11 +193,10 @@ class CodeGraph:
         return numbers
 
     async def _reverts_of(self, source_ids: Sequence[str]) -> list[_Edge]:
-        found: list[_Edge] = []
-        for some in in_chunks(source_ids):
-            rows = sa.select(code_reverts).where(code_reverts.c.source_id.in_(some))
-            found += [_edge(row) for row in await self.connection.execute(rows.order_by(code_reverts.c.target))]
-        return found
+        select = sa.select(code_reverts).order_by(code_reverts.c.target)
+        return [
+            _edge(row) for row in await read_in_chunks(self.connection, select, code_reverts.c.source_id, source_ids)
+        ]
 
     async def _targets(self, edges: Sequence[_Edge]) -> list[CodeChange]:
         """What the reverts name."""

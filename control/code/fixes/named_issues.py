@@ -19,7 +19,7 @@ from control.identity.organizations.organization_store import ResolveOnMerge
 from control.issues.lifecycle import OPEN_STATE, activity_row
 from control.issues.references import IssueIndex, NamedIssue, References, ShortId
 from control.issues.releases.store import find_latest_version
-from control.issues.store import find_by_ids, in_chunks, insert_rows
+from control.issues.store import find_by_ids, in_chunks, insert_rows, read_in_chunks
 from control.issues.tables import ActivityKind, IssueRecord, issue_activity
 
 
@@ -118,12 +118,10 @@ async def note_all(
 ) -> None:
     """Append an entry to the activity of each issue."""
     merged = await _load_merged(connection, changes)
-    rows = [
-        activity_row(merged[change.issue.id], kind, now, by, change.data)
-        for change in changes
-        if change.issue.id in merged
-    ]
-    await insert_rows(connection, issue_activity, rows)
+    found = [(merged[change.issue.id], change) for change in changes if change.issue.id in merged]
+    await insert_rows(
+        connection, issue_activity, [activity_row(issue, kind, now, by, change.data) for issue, change in found]
+    )
 
 
 def _decided(status: IssueStatus, at: datetime | None) -> dict[str, object]:
@@ -131,21 +129,16 @@ def _decided(status: IssueStatus, at: datetime | None) -> dict[str, object]:
 
 
 async def _find_projects(connection: AsyncConnection, org_id: str, slugs: Sequence[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for some in in_chunks(slugs):
-        where = (projects.c.org_id == org_id) & projects.c.slug.in_(some) & projects.c.deleted_at.is_(None)
-        rows = await connection.execute(sa.select(projects.c.slug, projects.c.id).where(where))
-        found |= {row.slug: row.id for row in rows}
-    return found
+    of_org = sa.select(projects.c.slug, projects.c.id).where(
+        projects.c.org_id == org_id, projects.c.deleted_at.is_(None)
+    )
+    return {row.slug: row.id for row in await read_in_chunks(connection, of_org, projects.c.slug, slugs)}
 
 
 async def _find_waiting(connection: AsyncConnection, project_ids: Iterable[int]) -> list[int]:
     """Those of the projects in which a merge resolves issues in the next release."""
-    found: list[int] = []
-    for some in in_chunks(sorted(project_ids)):
-        waits = projects.c.resolve_on_merge == ResolveOnMerge.NEXT_RELEASE.value
-        found += (await connection.execute(sa.select(projects.c.id).where(projects.c.id.in_(some), waits))).scalars()
-    return sorted(found)
+    waiting = sa.select(projects.c.id).where(projects.c.resolve_on_merge == ResolveOnMerge.NEXT_RELEASE.value)
+    return sorted(row.id for row in await read_in_chunks(connection, waiting, projects.c.id, sorted(project_ids)))
 
 
 async def _load_merged(connection: AsyncConnection, changes: Sequence[NamedChange]) -> dict[str, IssueRecord]:

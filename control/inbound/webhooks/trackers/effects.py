@@ -1,11 +1,11 @@
 """What trackers report, whatever the platform, and what that does to links, issues and change events.
 
-Reports are pure: a platform's body in, these values out. Texts of a platform are cut to what the database stores; what a
-person configured is refused if it does not fit.
+Reports are pure: a platform's body in, these values out. Texts of a platform are cut to what the database stores; what
+a person configured is refused if it does not fit.
 
-Reports are applied in the caller's write transaction, with a number of statements that grows only with the projects that
-an event concerns: at most MAX_LINKS_OF_ITEM of issues, at most `control.inbound.integrations.tables.MAX_PROJECTS` of
-change events. A link follows its item: a report that is older than the last one changes nothing, in whatever order
+Reports are applied in the caller's write transaction, with a number of statements that grows only with the projects
+that an event concerns: at most MAX_LINKS_OF_ITEM of issues, at most `control.inbound.integrations.tables.MAX_PROJECTS`
+of change events. A link follows its item: a report that is older than the last one changes nothing, in whatever order
 reports arrive. An issue follows the state of a link when this changes, so a report that says the same again resolves or
 reopens nothing.
 """
