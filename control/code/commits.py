@@ -107,8 +107,9 @@ async def upsert_commits(
         values: dict[str, Any] = {"files": sa.bindparam("paths"), "files_truncated": sa.bindparam("cut")}
         update = commits.update().where(commits.c.id == sa.bindparam("of_commit")).values(values)
         await connection.execute(update, completed)
-    ids = {key: new.get(key) or known[key].id for key in wanted}
-    return UpsertedCommits(ids, frozenset(new), len(rows) + len(completed))
+    return UpsertedCommits(
+        {key: new.get(key) or known[key].id for key in wanted}, frozenset(new), len(rows) + len(completed)
+    )
 
 
 async def insert_commits(
@@ -118,8 +119,11 @@ async def insert_commits(
     now: datetime,
 ) -> None:
     """Store commits that are not stored yet, each with how it reached the default branch."""
-    rows = [_row(one, new_id("cmt"), org_id, arrived_by, now) for one, arrived_by in new.values()]
-    await insert_rows(connection, commits, rows)
+    await insert_rows(
+        connection,
+        commits,
+        [_row(one, new_id("cmt"), org_id, arrived_by, now) for one, arrived_by in new.values()],
+    )
 
 
 async def find_known(
@@ -147,10 +151,9 @@ async def link_to_release(
     linked = sa.select(release_commits.c.commit_id).where(of_release)
     known = {row.commit_id for row in await read_in_chunks(connection, linked, release_commits.c.commit_id, commit_ids)}
     new = [commit_id for commit_id in commit_ids if commit_id not in known]
-    start = 0 if last is None else last + 1
     rows = [
         {"release_id": release_id, "commit_id": commit_id, "org_id": org_id, "position": number}
-        for number, commit_id in enumerate(new, start)
+        for number, commit_id in enumerate(new, 0 if last is None else last + 1)
     ]
     await insert_rows(connection, release_commits, rows)
     return new

@@ -1,7 +1,7 @@
 """Filters of lists in query strings: names, and projects by slug."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Final, TypeVar
 
@@ -10,7 +10,7 @@ from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.tables import projects
-from chassis.errors import Issue
+from chassis.errors import BadRequest, Issue
 from chassis.http.query import line
 from chassis.http.validation import Issues, bounded_text, must_be_one_of, single_value
 from proto.identity import MAX_SLUG_LENGTH, UNPRINTABLE
@@ -42,15 +42,6 @@ def choice_filter(query: Mapping[str, str], name: str, choices: type[E], issues:
         return None
 
 
-def boolean_filter(query: Mapping[str, str], name: str, issues: Issues) -> bool | None:
-    """`true` or `false`: None when absent, and after recording an issue for another text."""
-    text = single_value(query, name, issues)
-    if text not in (None, "true", "false"):
-        issues.add(f"query.{name}", must_be_one_of(("true", "false")), "not_allowed")
-        return None
-    return None if text is None else text == "true"
-
-
 async def find_project_ids(connection: AsyncConnection, org_id: str, slugs: Iterable[str]) -> dict[str, int]:
     """The organization's projects with these slugs."""
     found = sa.select(projects.c.slug, projects.c.id).where(
@@ -75,6 +66,17 @@ async def require_project_id(connection: AsyncConnection, org_id: str, slug: str
     issues = Issues()
     found = await find_project_id(connection, org_id, slug, path, issues)
     issues.raise_if_any("The query is not valid." if path.startswith("query.") else "The request is not valid.")
+    return found
+
+
+async def require_project_ids(
+    connection: AsyncConnection, org_id: str, slugs: Sequence[str], path: str
+) -> dict[str, int]:
+    """The ids of the projects by slug. Raises BadRequest for unknown ones, with their places in the list at `path`."""
+    found = await find_project_ids(connection, org_id, slugs) if slugs else {}
+    unknown = [unknown_project(f"{path}[{number}]") for number, slug in enumerate(slugs) if slug not in found]
+    if unknown:
+        raise BadRequest("The request body is not valid.", unknown)
     return found
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import sqlalchemy as sa
 from msgspec import UNSET
@@ -14,12 +14,10 @@ from chassis.auth.model import AuthorizationContext
 from chassis.db.database import format_time
 from chassis.errors import Conflict, NotFound
 from chassis.http.access import bearer
-from chassis.http.declaration import PageOf, declared_routes, route
+from chassis.http.declaration import PageOf, route
 from chassis.http.route import Tag
 from chassis.http.validation import Issues
-from chassis.http.web import Route
 from chassis.issues import IssueStatus, issues
-from control.http.context import HandlerContext
 from control.http.request_slots import RequestSlots
 from control.issues import lifecycle, store
 from control.issues.bodies import (
@@ -37,11 +35,10 @@ from control.issues.bodies import (
 from control.issues.lifecycle import Ignoring, Resolution
 from control.issues.releases.store import find_latest_version
 from control.issues.tables import IssueRecord, issue_activity
-from control.routing.arguments import Transaction, control_arguments
+from control.routing.arguments import Handlers, Transaction
 from control.routing.resource import PageReader, Resource, ids, in_project, shown_as
 from proto.identity import Scope
 
-TAG: Final = Tag("issues", "Errors with a life: open, resolved, ignored, regressed.")
 PATH: Final = "/orgs/{orgSlug}/projects/{projectSlug}/issues"
 _READ: Final = bearer(Scope.ISSUES_READ)
 _WRITE: Final = bearer(Scope.ISSUES_WRITE)
@@ -71,16 +68,12 @@ ACTIVITY: Final = Resource(
 
 
 @dataclass(frozen=True, slots=True)
-class IssueHandlers:
+class IssueHandlers(Handlers):
     """Handlers of issues, and their dependencies."""
 
-    context: HandlerContext
+    TAG: ClassVar = Tag("issues", "Errors with a life: open, resolved, ignored, regressed.")
     searches: RequestSlots = field(default_factory=lambda: RequestSlots(TOO_MANY_SEARCHES, MAX_SEARCHES))
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
-
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        return declared_routes(self, TAG, control_arguments(self.context))
 
     @route("GET", PATH, _READ)
     async def list_issues(self, caller: AuthorizationContext, query: IssueQuery, page: PageReader) -> IssuePage:

@@ -25,6 +25,11 @@ def in_chunks(values: Sequence[T], size: int = _CHUNK) -> list[Sequence[T]]:
     return [values[start : start + size] for start in range(0, len(values), size)]
 
 
+def without_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that are given."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
 async def read_in_chunks(
     connection: AsyncConnection, select: sa.Select[Any], column: sa.ColumnElement[Any], values: Iterable[Any]
 ) -> list[sa.Row[Any]]:
