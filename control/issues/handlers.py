@@ -96,8 +96,12 @@ class IssueHandlers(Handlers):
             found = await page.read(binding, fetch, lambda one: one, query.key)
         async with self.context.database.read() as connection:
             ignored = await store.find_untracked(connection, caller.path_project_id)
-        untracked = None if ignored is None else shown_as(UntrackedErrors, ignored)
-        return IssuePage(found.data, found.next_cursor, found.has_more, untracked)
+        return IssuePage(
+            found.data,
+            found.next_cursor,
+            found.has_more,
+            None if ignored is None else shown_as(UntrackedErrors, ignored),
+        )
 
     @route("GET", PATH + "/{issueId}", _READ)
     async def show_issue(
@@ -208,12 +212,14 @@ async def _set_status(
     connection: AsyncConnection, issue: IssueRecord, body: IssueChange, by: str, now: datetime
 ) -> IssueRecord:
     if body.status is IssueStatus.RESOLVED:
-        resolution = await _resolution(connection, issue, body)
-        return await lifecycle.set_resolved(connection, issue, resolution, now=now, by=by)
+        return await lifecycle.set_resolved(
+            connection, issue, await _resolution(connection, issue, body), now=now, by=by
+        )
     if body.status is IssueStatus.IGNORED:
         occurrences = None if body.ignored_occurrences is UNSET else body.ignored_occurrences
-        ignoring = Ignoring(body.parse_ignored_until(Issues()), occurrences)
-        return await lifecycle.set_ignored(connection, issue, ignoring, now=now, by=by)
+        return await lifecycle.set_ignored(
+            connection, issue, Ignoring(body.parse_ignored_until(Issues()), occurrences), now=now, by=by
+        )
     if body.status is IssueStatus.UNRESOLVED:
         return await lifecycle.set_unresolved(connection, issue, now=now, by=by)
     return issue

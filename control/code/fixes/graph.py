@@ -82,8 +82,9 @@ SELECT_PROPOSALS: Final = sa.select(
 def to_commit(row: Any) -> CodeChange:
     """A row of SELECT_COMMITS."""
     times = [one for one in (row.default_branch_at, row.released_at) if one is not None]
-    at = min(times, default=None)
-    return CodeChange(row.id, row.repository, at, row.sha, row.proposal_number, row.default_branch_head)
+    return CodeChange(
+        row.id, row.repository, min(times, default=None), row.sha, row.proposal_number, row.default_branch_head
+    )
 
 
 def to_proposal(row: Any) -> CodeChange:
@@ -102,10 +103,9 @@ class CodeGraph:
     async def load(self, ids: Collection[str]) -> list[CodeChange]:
         """Changes by id."""
         of_commits, of_proposals = split_by_kind(one for one in ids if one not in self.changes)
-        rows = await read_in_chunks(self.connection, SELECT_COMMITS, commits.c.id, of_commits)
-        self._add(to_commit(row) for row in rows)
-        rows = await read_in_chunks(self.connection, SELECT_PROPOSALS, proposals.c.id, of_proposals)
-        self._add(to_proposal(row) for row in rows)
+        found = await read_in_chunks(self.connection, SELECT_COMMITS, commits.c.id, of_commits)
+        merged = await read_in_chunks(self.connection, SELECT_PROPOSALS, proposals.c.id, of_proposals)
+        self._add([*map(to_commit, found), *map(to_proposal, merged)])
         return [self.changes[one] for one in ids if one in self.changes]
 
     async def history(self, fixes: Iterable[CodeChange]) -> CodeHistory:
@@ -149,8 +149,7 @@ class CodeGraph:
                 break
             edges = (await self._reverts_of([one.id for one in frontier]))[:room]
             room -= len(edges)
-            merged = [one for one in frontier if one.is_proposal]
-            reached = [*await self._targets(edges), *await self._commits_of(merged)]
+            reached = await self._targets(edges) + await self._commits_of([one for one in frontier if one.is_proposal])
             frontier = [one for one in {each.id: each for each in reached}.values() if one.id not in found]
             frontier = frontier[: max(0, MAX_CHANGES - len(found))]
             found |= {one.id: one for one in frontier}
@@ -273,9 +272,9 @@ def _is_target(edge: _Edge, change: CodeChange, numbers: Collection[str]) -> boo
         return False
     if edge.revert.is_number:
         return edge.revert.target[1:] in (change.number, *numbers)
-    if is_same_hash(change.sha, edge.revert.target):
-        return True
-    return edge.revert.reverts_merge and is_same_hash(change.head, edge.revert.target)
+    return is_same_hash(change.sha, edge.revert.target) or (
+        edge.revert.reverts_merge and is_same_hash(change.head, edge.revert.target)
+    )
 
 
 def _merged_by(proposal: CodeChange, commit: CodeChange) -> bool:

@@ -19,7 +19,7 @@ from control.identity.organizations.organization_store import ResolveOnMerge
 from control.issues.lifecycle import OPEN_STATE, activity_row
 from control.issues.references import IssueIndex, NamedIssue, References, ShortId
 from control.issues.releases.store import find_latest_version
-from control.issues.store import find_by_ids, in_chunks, insert_rows, read_in_chunks
+from control.issues.store import find_by_ids, in_chunks, insert_rows, read_in_chunks, without_none
 from control.issues.tables import ActivityKind, IssueRecord, issue_activity
 
 
@@ -80,12 +80,15 @@ async def resolve_all(
     rows = []
     decided = _decided(IssueStatus.RESOLVED, decided_at)
     for version in sorted({after.get(issue.project_id) for issue, _ in open_ones}, key=lambda one: one or ""):
-        values = {"status": IssueStatus.RESOLVED.value, "resolved_at": to_milliseconds(now)}
-        values |= {"resolved_in_release": in_release, "resolved_after_release": version}
+        values = {
+            "status": IssueStatus.RESOLVED.value,
+            "resolved_at": to_milliseconds(now),
+            "resolved_in_release": in_release,
+            "resolved_after_release": version,
+        }
         of_version = [(issue, change) for issue, change in open_ones if after.get(issue.project_id) == version]
         await _set(connection, [issue.id for issue, _ in of_version], {**OPEN_STATE, **values, **decided}, now)
-        named = {"inRelease": in_release, "afterRelease": version}
-        releases = {name: value for name, value in named.items() if value is not None}
+        releases = without_none({"inRelease": in_release, "afterRelease": version})
         rows += [
             activity_row(issue, ActivityKind.RESOLVED, now, by, {**releases, **change.data})
             for issue, change in of_version
@@ -106,10 +109,13 @@ async def reopen_all(
     merged = await _load_merged(connection, changes)
     closed = {one: each for one, each in merged.items() if each.status_at(now) is not IssueStatus.UNRESOLVED}
     reopened = _once(changes, closed)
-    values = {**OPEN_STATE, **_decided(IssueStatus.UNRESOLVED, decided_at)}
-    await _set(connection, [issue.id for issue, _ in reopened], values, now)
-    rows = [activity_row(issue, ActivityKind.UNRESOLVED, now, by, change.data) for issue, change in reopened]
-    await insert_rows(connection, issue_activity, rows)
+    decided = _decided(IssueStatus.UNRESOLVED, decided_at)
+    await _set(connection, [issue.id for issue, _ in reopened], {**OPEN_STATE, **decided}, now)
+    await insert_rows(
+        connection,
+        issue_activity,
+        [activity_row(issue, ActivityKind.UNRESOLVED, now, by, change.data) for issue, change in reopened],
+    )
     return list(dict.fromkeys(change.issue.short_id for _, change in reopened))
 
 
@@ -167,5 +173,6 @@ def _once(changes: Sequence[NamedChange], merged: Mapping[str, IssueRecord]) -> 
 
 async def _set(connection: AsyncConnection, ids: Sequence[str], values: Mapping[str, Any], now: datetime) -> None:
     for some in in_chunks(ids):
-        changed = issues.update().where(issues.c.id.in_(some))
-        await connection.execute(changed.values({**values, "updated_at": to_milliseconds(now)}))
+        await connection.execute(
+            issues.update().where(issues.c.id.in_(some)).values({**values, "updated_at": to_milliseconds(now)})
+        )

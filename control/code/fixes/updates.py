@@ -86,13 +86,6 @@ class IssueUpdate(NamedTuple):
     reopened: list[ShortId]
 
 
-class _StatusChange(NamedTuple):
-    """An issue that has to change, and why."""
-
-    change: NamedChange
-    status: IssueStatus
-
-
 def read_all(newest_first: Iterable[NewCommit], org_slug: str) -> dict[CommitKey, ParsedMessage]:
     """What the commits say that say something; of the first MAX_REPORT_TEXT characters."""
     parsed = {one.key: read_commit(one.message, org_slug, one.repository) for one in _searched(newest_first)}
@@ -170,14 +163,14 @@ async def update_issues(
     """
     affected = {*issue_ids, *(await find_affected(connection, author, change_ids) if change_ids else ())}
     status_changes = await _find_status_changes(connection, author, sorted(affected)[:MAX_CHANGED], set(change_ids))
-    open_ones = [one.change for one in status_changes if one.status is IssueStatus.RESOLVED]
+    open_ones = [change for change, status in status_changes if status is IssueStatus.RESOLVED]
     in_release = [one for one in open_ones if release is not None and one.issue.project_id in release.project_ids]
     others = [one for one in open_ones if one not in in_release]
     now, by = author.now, author.principal_id
     version = release and release.version
     resolved = await resolve_all(connection, in_release, now=now, by=by, in_release=version, decided_at=None)
     resolved += await resolve_all(connection, others, now=now, by=by, decided_at=None)
-    closed = [one.change for one in status_changes if one.status is IssueStatus.UNRESOLVED]
+    closed = [change for change, status in status_changes if status is IssueStatus.UNRESOLVED]
     reopened = await reopen_all(connection, closed, now=now, by=by, decided_at=None)
     return IssueUpdate(sorted(resolved), sorted(reopened))
 
@@ -207,13 +200,15 @@ def _bounded(named: Mapping[str, References]) -> dict[str, References]:
 
 async def _find_status_changes(
     connection: AsyncConnection, author: Author, issue_ids: Sequence[str], reported_ids: Collection[str]
-) -> list[_StatusChange]:
-    """The issues that are not as they should be, in order: each as the one into which it was merged."""
+) -> list[tuple[NamedChange, IssueStatus]]:
+    """The issues that are not as they should be, with what they should be, in order: each as the one into which it was
+    merged.
+    """
     targets = await _find_targets(connection, issue_ids)
     fixes = await _find_fixes(connection, targets)
     graph = CodeGraph(connection, author.org_id)
     history = await graph.history({one.id: one for each in fixes.values() for one in each}.values())
-    status_changes: list[_StatusChange] = []
+    status_changes: list[tuple[NamedChange, IssueStatus]] = []
     found = SELECT_NAMED.add_columns(issues.c.status, issues.c.decided_status, issues.c.decided_at)
     in_order = found.where(projects.c.deleted_at.is_(None)).order_by(issues.c.project_id, issues.c.number)
     for row in await read_in_chunks(connection, in_order, issues.c.id, targets):
@@ -222,7 +217,7 @@ async def _find_status_changes(
         if verdict.status in (IssueStatus.IGNORED, IssueStatus(row.status)):
             continue
         data = author.activity_data(**_why(graph, history, verdict, reported_ids))
-        status_changes.append(_StatusChange(NamedChange(named_issue(row), data), verdict.status))
+        status_changes.append((NamedChange(named_issue(row), data), verdict.status))
     return status_changes
 
 

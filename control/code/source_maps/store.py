@@ -112,5 +112,8 @@ def _is_over(count: int, size: int, max_bytes: int) -> bool:
 
 
 async def _count_change(connection: AsyncConnection, project_id: int) -> None:
-    change = projects.update().where(projects.c.id == project_id)
-    await connection.execute(change.values(source_maps_revision=projects.c.source_maps_revision + 1))
+    await connection.execute(
+        projects.update()
+        .where(projects.c.id == project_id)
+        .values(source_maps_revision=projects.c.source_maps_revision + 1)
+    )

@@ -162,8 +162,7 @@ class ChatA(_Chat):
         told = chat_a_reply(result.reply) | {"replace_original": False}
         updates = [NewUpdate(ChatPlatform.CHAT_A, url, told, attempts=_TELLING)]
         if result.final is not None:
-            shown = card(result.final) | {"replace_original": True}
-            updates.insert(0, NewUpdate(ChatPlatform.CHAT_A, url, shown))
+            updates.insert(0, NewUpdate(ChatPlatform.CHAT_A, url, card(result.final) | {"replace_original": True}))
         return updates
 
     def _may_post(self, url: str) -> bool:

@@ -114,5 +114,6 @@ class ChatLinks(Handlers):
 
 
 def _may_see(caller: AuthorizationContext, link: StoredChatLink) -> bool:
-    is_own = link.principal_id == caller.principal_id
-    return is_own or not caller.scopes.isdisjoint({Scope.MEMBERS_READ, Scope.MEMBERS_WRITE})
+    return link.principal_id == caller.principal_id or not caller.scopes.isdisjoint(
+        {Scope.MEMBERS_READ, Scope.MEMBERS_WRITE}
+    )

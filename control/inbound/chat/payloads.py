@@ -229,7 +229,8 @@ def _command(data: _CommandData) -> Command:
     chosen = next((one for one in data.options if one.type == _SUBCOMMAND), None)
     if chosen is None:
         return Command("help")
-    given = convert(list[_Option], chosen.options, "command")
-    words = {one.name: one.value for one in given if isinstance(one.value, str)}
+    words = {
+        one.name: one.value for one in convert(list[_Option], chosen.options, "command") if isinstance(one.value, str)
+    }
     ordered = [words[name].strip() for name in _OPTIONS if name in words]
     return Command(chosen.name.lower(), *ordered[:2])

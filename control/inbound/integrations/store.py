@@ -134,8 +134,7 @@ async def rotate_secret(
     """Replace the secret. The one before is accepted until `previous_until`; None: no longer."""
     previous: bytes | None = None
     if previous_until is not None:
-        stored = sa.select(integrations.c.secret).where(integrations.c.id == integration.id)
-        encrypted = await connection.scalar(stored)
+        encrypted = await connection.scalar(sa.select(integrations.c.secret).where(integrations.c.id == integration.id))
         if encrypted is None:
             raise LookupError(integration.id)
         plain = _decrypt(secret_box, integration.org_id, integration.id, "secret", encrypted)
@@ -284,9 +283,10 @@ async def record_attempts(connection: AsyncConnection, attempts: Collection[Even
         await connection.execute(inbound_deliveries.insert(), new)
     for one in attempts:
         if not one.is_new:
-            values = {"attempts": inbound_deliveries.c.attempts + 1, **_attempted(one, now)}
             await connection.execute(
-                inbound_deliveries.update().where(inbound_deliveries.c.id == one.id).values(values)
+                inbound_deliveries.update()
+                .where(inbound_deliveries.c.id == one.id)
+                .values(attempts=inbound_deliveries.c.attempts + 1, **_attempted(one, now))
             )
 
 

@@ -205,11 +205,7 @@ class IntegrationWebhooks:
         org_id, source = hook.integration.org_id, SOURCES[hook.integration.kind]
         name, event_id = source.platform.event_name(headers, body), new_event_id()
         key = source.platform.delivery_id(headers) or hashlib.sha256(body).hexdigest()
-        content: Any
-        try:
-            content = source.platform.parse(name, body, datetime.now(UTC))
-        except PayloadError as error:
-            content = error
+        content = source.platform.read(name, body, datetime.now(UTC))
         packed = pack_body(self._secret_box, org_id, event_id, body) if self._storable_bytes.has(org_id) else None
         self._storable_bytes.use(org_id, len(packed or b""))
         return VerifiedEvent(event_id, hook, key, name, packed, source, content)

@@ -123,8 +123,9 @@ class WebhookEvents(Handlers):
                 raise NotFound
             if stored.body is None:
                 raise Conflict("The body of the delivery is not kept.")
-            data = {"deliveryId": stored.id, "event": stored.event}
-            await transaction.record("integration.redeliver", integration_id, data)
+            await transaction.record(
+                "integration.redeliver", integration_id, {"deliveryId": stored.id, "event": stored.event}
+            )
         await self._process(stored)
         async with self.context.database.read() as connection:
             return await EVENTS.show(connection, caller, inbound_delivery_id, _sent_by(integration_id))
@@ -136,11 +137,7 @@ class WebhookEvents(Handlers):
         if hook is None:
             raise Conflict("The integration is disabled.")
         source, body = SOURCES[hook.integration.kind], unpack_body(self.secret_box, stored)
-        content: Any
-        try:
-            content = await asyncio.to_thread(source.platform.parse, stored.event, body, stored.received_at)
-        except PayloadError as error:
-            content = error
+        content = await asyncio.to_thread(source.platform.read, stored.event, body, stored.received_at)
         event = VerifiedEvent(
             stored.id, hook, stored.delivery_key, stored.event, None, source, content, is_repetition=True
         )

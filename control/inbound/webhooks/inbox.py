@@ -283,5 +283,6 @@ async def _load(connection: AsyncConnection, batch: Sequence[Waiting], now: date
     keys: dict[str, set[str]] = {}
     for one in batch:
         keys.setdefault(one.event.hook.integration.id, set()).add(one.event.key)
-    versions = await store.load_versions(connection, keys)
-    return _Transaction(connection, now, versions, await store.find_events(connection, keys))
+    return _Transaction(
+        connection, now, await store.load_versions(connection, keys), await store.find_events(connection, keys)
+    )

@@ -29,7 +29,6 @@ from chassis.errors import NotFound, ServiceUnavailable, Unauthorized
 from chassis.http.body import read_body
 from chassis.http.web import RATE_LIMITS
 from chassis.limits.limiter import LimitClass
-from chassis.limits.rate_limits import RateLimits
 from control.inbound.integrations import store
 from control.inbound.integrations.tables import MAX_HOOK_ID_LENGTH, Hook, IntegrationKind
 from control.secrets.secret_box import SecretBox
@@ -95,8 +94,8 @@ class WebhookReceiver:
 
     async def admit(self, request: web.Request, integration_id: str) -> None:
         """Raises RateLimited if too many events for the integration from this address were not signed."""
-        limits = request.app[RATE_LIMITS]
-        await limits.check_account(request, LimitClass.FAILED_WEBHOOK, _holder(limits, request, integration_id))
+        holder = _holder(request, integration_id)
+        await request.app[RATE_LIMITS].check_account(request, LimitClass.FAILED_WEBHOOK, holder)
 
     async def read(self, request: web.Request, most: int | None = None) -> bytes:
         """The body as received, at most `most` bytes, by default what the settings allow. Raises PayloadTooLarge,
@@ -122,9 +121,8 @@ class WebhookReceiver:
         to the integration, or of a `source` that serves the whole deployment.
         """
         self.metrics.count(source, WebhookOutcome.UNSIGNED)
-        limits = request.app[RATE_LIMITS]
-        holder = _holder(limits, request, integration_id or source)
-        await limits.record_account_failure(request, LimitClass.FAILED_WEBHOOK, holder)
+        holder = _holder(request, integration_id or source)
+        await request.app[RATE_LIMITS].record_account_failure(request, LimitClass.FAILED_WEBHOOK, holder)
         raise Unauthorized("The signature is missing, invalid or expired.")
 
     async def refuse_unknown(self, request: web.Request, source: str = "unknown") -> NoReturn:
@@ -136,9 +134,9 @@ class WebhookReceiver:
         raise NotFound
 
 
-def _holder(limits: RateLimits, request: web.Request, name: str) -> str:
+def _holder(request: web.Request, name: str) -> str:
     """The bucket of what an address sends to `name`."""
-    return f"{limits.address_key(request)} {name}"
+    return f"{request.app[RATE_LIMITS].address_key(request)} {name}"
 
 
 class _HeldBytes:

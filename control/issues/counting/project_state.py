@@ -112,8 +112,7 @@ async def load(connection: AsyncConnection, project_ids: Collection[int], stored
         .outerjoin(issue_projects, issue_projects.c.project_id == projects.c.id)
         .where(projects.c.id.in_(project_ids), projects.c.deleted_at.is_(None), organizations.c.deleted_at.is_(None))
     )
-    rows = (await connection.execute(found)).mappings()
-    return {row["of_project"]: _state(row, stored_us) for row in rows}
+    return {row["of_project"]: _state(row, stored_us) for row in (await connection.execute(found)).mappings()}
 
 
 async def store(connection: AsyncConnection, states: Iterable[ProjectState]) -> None:
@@ -188,14 +187,11 @@ class IssueUrls:
 Announcement = tuple[ProjectState, IssueRecord, ActivityKind]
 
 
-async def announce(connection: AsyncConnection, announced: Sequence[Announcement], links: IssueUrls) -> int:
-    """Enqueue a message for each subscriber; returns the number of deliveries."""
-    deliveries = 0
+async def announce(connection: AsyncConnection, announced: Sequence[Announcement], links: IssueUrls) -> None:
+    """Enqueue a message for each subscriber."""
     for state, issue, kind in announced:
         target = Subscribers(state.project_id, (_EVENTS[kind],))
-        results = await outbox.enqueue(connection, state.org_id, target, issue_message(state, issue, kind, links))
-        deliveries += sum(one.delivery_id is not None for one in results)
-    return deliveries
+        await outbox.enqueue(connection, state.org_id, target, issue_message(state, issue, kind, links))
 
 
 async def announce_sum(connection: AsyncConnection, state: ProjectState, links: IssueUrls) -> None:

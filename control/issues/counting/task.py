@@ -140,8 +140,9 @@ class IssueHousekeeping:
         async with self._database.write() as connection:
             known = sa.select(issue_erasures.c.erasure_id).where(issue_erasures.c.erasure_id == due.id)
             if await connection.scalar(known) is None:
-                row = {"erasure_id": due.id, "org_id": due.org_id, "project_id": due.project_id}
-                await connection.execute(issue_erasures.insert().values(row))
+                await connection.execute(
+                    issue_erasures.insert().values(erasure_id=due.id, org_id=due.org_id, project_id=due.project_id)
+                )
         return True
 
     async def _clear_batch(self, clickhouse: ClickHouse, project_id: int, after: str) -> str | None:
@@ -163,8 +164,7 @@ class IssueHousekeeping:
         for row in rows:
             details = next((current[one] for one in of_issue[row.id] if one in current), None)
             title = erased(row.type) if details is None else details.title
-            found_text = search_text(title, row.culprit)
-            values.append({"of_id": row.id, "new_title": title, "new_search_text": found_text})
+            values.append({"of_id": row.id, "new_title": title, "new_search_text": search_text(title, row.culprit)})
         async with self._database.write() as connection:
             update = issues.update().where(issues.c.id == sa.bindparam("of_id"))
             changed: dict[str, Any] = {

@@ -214,8 +214,7 @@ async def _delete_hook(connection: AsyncConnection, integration: Integration, go
     if integration.hook_id == gone.hook_id:
         await store.change_integration(connection, integration, now=to_milliseconds(now), enabled=False)
         data = {"enabled": False, "hookId": gone.hook_id, "reason": "The platform has deleted the webhook."}
-        by = Actor(integration.org_id)
-        await record(connection, by, "integration.change", integration.id, data, AUDIT_TRACE_ID)
+        await record(connection, Actor(integration.org_id), "integration.change", integration.id, data, AUDIT_TRACE_ID)
 
 
 async def _record(

@@ -184,21 +184,13 @@ async def _apply_ticket(
 async def _apply_issue(
     connection: AsyncConnection, integration: Integration, report: IssueReport, now: datetime
 ) -> int:
+    """How many issues were resolved or reopened."""
     if not integration.config.sync_status:
         return 0
     found = await _find_named(connection, integration, report.issue)
     why = [NamedChange(one, {"integrationId": integration.id}) for one in found]
-    return await _set_status(connection, why, report.state, now)
-
-
-async def _set_status(
-    connection: AsyncConnection, changes: Sequence[NamedChange], state: LinkState, now: datetime
-) -> int:
-    """How many issues were resolved or reopened."""
-    if not changes:
-        return 0
-    set_status = resolve_all if state is LinkState.CLOSED else reopen_all
-    return len(await set_status(connection, changes, now=now, by=None, decided_at=now))
+    set_status = resolve_all if report.state is LinkState.CLOSED else reopen_all
+    return len(await set_status(connection, why, now=now, by=None, decided_at=now))
 
 
 async def _create_link(
@@ -275,8 +267,7 @@ async def _create_changes(
 async def _find_named(
     connection: AsyncConnection, integration: Integration, references: References
 ) -> Sequence[NamedIssue]:
-    index = await find_named(connection, integration.org_id, [references])
-    return index.resolve(references)
+    return (await find_named(connection, integration.org_id, [references])).resolve(references)
 
 
 def _link_data(link: StoredLink) -> dict[str, object]:

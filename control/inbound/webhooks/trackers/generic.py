@@ -95,7 +95,7 @@ class Generic(Platform[TrackerEvent]):
     def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:
         """Whether the body is signed, within the window if a time is signed."""
         keys = [secret_bytes(secret.decode("ascii")) for secret in hook.secrets]
-        if not _is_standard(headers):
+        if not any(name in headers for name in STANDARD_HEADERS):
             return verify_body(keys, body, header(headers, "X-Signature-256"), prefix="sha256=")
         message_id, time, signature = (header(headers, name) for name in STANDARD_HEADERS)
         return verify_standard(keys, body, message_id, time, signature, now)
@@ -123,10 +123,6 @@ class Generic(Platform[TrackerEvent]):
         if event.startswith(("change.", "deploy.")):
             return TrackerEvent(event, _change_report(event, found.change, body, received_at))
         return TrackerEvent(event, None)
-
-
-def _is_standard(headers: Headers) -> bool:
-    return any(name in headers for name in STANDARD_HEADERS)
 
 
 def _issue_report(event: str, body: _Body, received_at: datetime) -> TicketReport | IssueReport | None:
