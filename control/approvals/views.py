@@ -26,8 +26,7 @@ from control.approvals.requests import ONE, PATH, TAG
 from control.approvals.voting import VoteCase, explain_approval, explain_rejection
 from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
-from control.http.paging import DEFAULT_LIMIT, MAX_LIMIT, PAGE_PARAMETERS, NextCursor, open_cursor
-from control.http.query_filters import choice_filter
+from control.http.lists import DEFAULT_LIMIT, MAX_LIMIT, PAGE_PARAMETERS, NextCursor, choice_filter, open_cursor
 from control.routing.arguments import control_arguments
 from proto.identity import Role, Scope
 

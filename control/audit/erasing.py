@@ -13,8 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.db.database import Database
 from control.audit.chain import SEAL_ACTION, ErasedEvent, remainder_line, seal_data
-from control.audit.record import Actor, record
-from control.audit.store import find_head, iter_chunks
+from control.audit.record import Actor, find_head, iter_chunks, record
 from control.audit.tables import ERASED, audit_events, audit_heads
 
 ERASURE_REQUEST_ID: Final = "(erasure)"  # of the seal, like `control.audit.record.COMMAND_REQUEST_ID`

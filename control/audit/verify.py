@@ -11,7 +11,7 @@ from chassis.auth.tables import organizations
 from chassis.db.database import Database
 from chassis.erasures.tables import ErasureKind, erasures
 from control.audit.chain import ChainBreak, ChainVerifier, Event
-from control.audit.store import find_head, iter_chunks
+from control.audit.record import find_head, iter_chunks
 
 _ORGANIZATIONS_PER_PAGE: Final = 500
 # Raised for a row whose column has a value outside its type: SQLite stores any value in any column. An unavailable

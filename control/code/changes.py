@@ -43,9 +43,8 @@ from chassis.http.validation import Issues
 from chassis.http.web import Route
 from control.code.row_limits import RowLimit
 from control.http.context import HandlerContext
-from control.http.field_types import Slug, Timestamp, Url, check_url, line, lines
-from control.http.query_filters import ProjectFilter, require_project_id
-from control.http.time_input import TimeInput, TimeRange, parse_time
+from control.http.field_types import Slug, TimeInput, TimeRange, Timestamp, Url, check_url, line, lines, parse_time
+from control.http.lists import ProjectFilter, require_project_id
 from control.routing.arguments import Transaction, begin, control_arguments
 from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
 from proto.identity import Scope

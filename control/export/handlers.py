@@ -24,7 +24,7 @@ from chassis.http.declaration import Argument, Arguments, route
 from chassis.http.route import Body, Tag, json_content
 from chassis.http.validation import Issues
 from chassis.http.web import CleanupContext, Route
-from control.export import run_store, store
+from control.export import store
 from control.export.bodies import (
     SCRUB_TIER,
     ConfigReplacement,
@@ -49,11 +49,9 @@ from control.export.destination import open_destination
 from control.export.exporter import EndedRun, Exporter, SinkDisabled, WarehouseMetrics
 from control.export.model import Sink, Stream
 from control.export.store import LeaseHeld
-from control.export.streams.issue_rollups import IssueRollups
 from control.export.streams.ordered import OrderedStream
-from control.export.streams.reader import StreamReader
-from control.export.streams.release_health import ReleaseHealth
-from control.export.streams.schemas import SCHEMAS
+from control.export.streams.rollups import IssueRollups, ReleaseHealth
+from control.export.streams.schemas import SCHEMAS, StreamReader
 from control.export.task import WarehouseScheduler
 from control.http.context import HandlerContext, path_id
 from control.outbound.egress import Egress
@@ -192,8 +190,8 @@ class WarehouseSinks(Handlers):
     ) -> SinkStatus:
         """Show a sink, how far its streams are exported, and its last runs."""
         sink = await self._load(connection, caller.org_id, sink_id)
-        known = await run_store.list_checkpoints(connection, sink.id)
-        runs = await run_store.list_runs(connection, sink.id, SHOWN_RUNS)
+        known = await store.list_checkpoints(connection, sink.id)
+        runs = await store.list_runs(connection, sink.id, SHOWN_RUNS)
         checkpoints = [checkpoint_body(one, known.get(one)) for one in Stream if one in sink.streams or one in known]
         return SinkStatus(
             self._body(sink), checkpoints, [shown_as(ExportRun, run, scrub_tier=SCRUB_TIER) for run in runs]

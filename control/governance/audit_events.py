@@ -14,8 +14,8 @@ from chassis.http.declaration import PageOf, route
 from chassis.http.query import Query
 from chassis.http.route import ResponseSpec, Tag
 from control.audit.chain import Event
-from control.audit.store import EventFilter, iter_chunks, list_events
-from control.http.time_input import TimeRange
+from control.audit.record import EventFilter, iter_chunks, list_events
+from control.http.field_types import TimeRange
 from control.routing.arguments import Handlers
 from control.routing.resource import PageReader
 from proto.identity import Scope

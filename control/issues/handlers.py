@@ -19,8 +19,7 @@ from chassis.http.route import Tag
 from chassis.http.validation import Issues
 from chassis.http.web import Route
 from chassis.issues import IssueStatus, issues
-from control.http.context import HandlerContext
-from control.http.request_slots import RequestSlots
+from control.http.context import HandlerContext, RequestSlots
 from control.issues import lifecycle, store
 from control.issues.bodies import (
     ME,

@@ -64,7 +64,7 @@ BY_THEMSELVES: Final = {
     "control/approvals/task.py",
     "control/audit/erasing.py",
     "control/export/exporter.py",
-    "control/export/streams/issue_rollups.py",
+    "control/export/streams/rollups.py",
     "control/export/task.py",
     "control/governance/billing/api.py",
     "control/governance/erasures/housekeeping.py",
@@ -90,7 +90,7 @@ BY_THEMSELVES: Final = {
     "control/issues/counting/task.py",
     "control/notify/deliveries/sender.py",
     "control/notify/deliveries/worker.py",
-    "control/secrets/keyring_watch.py",
+    "control/secrets/keyring.py",
 }
 
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from chassis.db.database import Database, migration_engine
 from chassis.db.migrations import migrate
-from control.audit import store as audit_log
+from control.audit import record as audit_log
 from control.audit.record import Actor, record
 from control.identity.organizations import organization_store
 

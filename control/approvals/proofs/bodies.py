@@ -15,8 +15,7 @@ from control.approvals.proofs.tables import (
     KeyAlgorithm,
     KeyStatus,
 )
-from control.http.field_types import Name, Timestamp, line
-from control.http.time_input import TimeInput
+from control.http.field_types import Name, TimeInput, Timestamp, line
 from control.routing.resource import ids, shown_as
 from proto.proofs.bundle import (
     Builder,

@@ -28,9 +28,8 @@ from control.approvals.proofs.references import is_approval_id, parse_trace_id
 from control.approvals.proofs.store import BundleFilter, BundlePage, BundleQuery, Verified
 from control.approvals.proofs.submission import PATH, TAG, ProofSubmission, load_record, project_of
 from control.approvals.proofs.tables import Link, LinkKind
-from control.http.context import HandlerContext
-from control.http.paging import parse_page_request
-from control.http.request_slots import RequestSlots
+from control.http.context import HandlerContext, RequestSlots
+from control.http.lists import parse_page_request
 from control.routing.arguments import control_arguments
 from control.routing.resource import PageReader
 from proto.identity import Scope

@@ -31,7 +31,7 @@ from control.approvals.proofs.bodies import (
 )
 from control.approvals.proofs.tables import IssuerKey, KeyAlgorithm, KeyStatus, proof_bundles, proof_issuer_keys
 from control.http.context import HandlerContext, path_id
-from control.http.time_input import parse_time
+from control.http.field_types import parse_time
 from control.routing.arguments import Transaction, begin, control_arguments
 from proto.identity import Scope
 from proto.proofs import dsse

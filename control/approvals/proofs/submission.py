@@ -40,8 +40,7 @@ from control.approvals.proofs.intake import (
 )
 from control.approvals.proofs.references import SubmittedBundle
 from control.approvals.proofs.tables import IssuerKey, LinkKind
-from control.http.context import HandlerContext
-from control.http.request_slots import RequestSlots
+from control.http.context import HandlerContext, RequestSlots
 from control.routing.arguments import Transaction, begin, control_arguments
 from proto.identity import Scope
 from proto.proofs import dsse

@@ -33,8 +33,7 @@ from control.code.proposals.store import (
 )
 from control.code.releases.bodies import Ref, Repository, Sha
 from control.http.context import HandlerContext
-from control.http.field_types import Timestamp, Url, check_url, line, lines
-from control.http.time_input import TimeInput, parse_time
+from control.http.field_types import TimeInput, Timestamp, Url, check_url, line, lines, parse_time
 from control.issues.references import (
     MAX_REFERENCES,
     MAX_SHORT_ID_LENGTH,

@@ -35,14 +35,13 @@ from control.code.releases.bodies import (
 )
 from control.code.releases.store import ReleaseReport, find_projects_of, list_releases, report_release
 from control.http.context import HandlerContext
-from control.http.field_types import check_url
-from control.http.query_filters import (
+from control.http.field_types import check_url, parse_time
+from control.http.lists import (
     ProjectFilter,
     find_project_ids,
     require_project_id,
     unknown_project,
 )
-from control.http.time_input import parse_time
 from control.issues.releases.tables import releases
 from control.routing.arguments import begin, control_arguments
 from control.routing.resource import PageReader, shown_as

@@ -31,10 +31,9 @@ from chassis.source_maps.store import MAX_PATH_LENGTH, source_maps
 from control.code.source_maps import store
 from control.code.source_maps.parser_process import SourceMapReader
 from control.code.source_maps.store import NewSourceMap
-from control.http.context import HandlerContext
+from control.http.context import HandlerContext, RequestSlots
 from control.http.field_types import Timestamp
-from control.http.query_filters import line_filter
-from control.http.request_slots import RequestSlots
+from control.http.lists import line_filter
 from control.routing.arguments import Transaction, begin, control_arguments
 from control.routing.resource import PageReader, Resource, ids, in_project, shown_as
 from proto.identity import Scope

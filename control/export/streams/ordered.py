@@ -11,9 +11,17 @@ from typing import Any, Final
 from chassis.clickhouse import ClickHouse
 from chassis.clickhouse.storage_order import Checkpoint, Position, StorageOrderReader
 from chassis.clickhouse.storage_order_arrow import ArrowRows, OrderedArrowTable
-from control.export.streams import arrow
-from control.export.streams.reader import MAX_BYTES, MAX_ROWS, Batch, Scope, from_micros
-from control.export.streams.schemas import ERROR_ESSENCES, INGEST_OUTCOMES, StreamSchema
+from control.export.streams import schemas
+from control.export.streams.schemas import (
+    ERROR_ESSENCES,
+    INGEST_OUTCOMES,
+    MAX_BYTES,
+    MAX_ROWS,
+    Batch,
+    Scope,
+    StreamSchema,
+    from_micros,
+)
 
 PAGE_BYTES: Final = 16 * 2**20
 MEMORY_BYTES: Final = 8 * PAGE_BYTES  # of the engine, for a page
@@ -112,7 +120,7 @@ class OrderedStream:
         import pyarrow as pa  # type: ignore[import-untyped]  # noqa: PLC0415 (it is large)
         import pyarrow.compute as pc  # type: ignore[import-untyped]  # noqa: PLC0415
 
-        schema = arrow.arrow_schema(self._schema)
+        schema = schemas.arrow_schema(self._schema)
         values = dict(zip(self._columns, rows.values, strict=True))
         ids = values["project_id"].cast(pa.uint64())
         places = pc.index_in(ids, value_set=pa.array(list(scope.projects), pa.uint64()))

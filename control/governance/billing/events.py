@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from control.governance.billing.history import EventKind, SubscriptionEvent, SubscriptionState
-from control.governance.billing.tables import MAX_PROCESSOR_ID_LENGTH
+from control.governance.billing.store import MAX_PROCESSOR_ID_LENGTH
 from control.inbound.webhooks.platform import PayloadError, convert, decode
 from control.plans import MAX_PRICE_LENGTH
 

@@ -26,7 +26,7 @@ from chassis.http.validation import Issues
 from chassis.http.web import json_response
 from control.audit.record import Actor, record
 from control.export.model import SinkKind, Stream
-from control.export.run_store import list_exported
+from control.export.store import list_exported
 from control.governance.erasures.deletion import require_user
 from control.http.field_types import Slug, Timestamp
 from control.routing.arguments import Handlers, begin

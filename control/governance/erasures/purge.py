@@ -46,7 +46,7 @@ from control.export.tables import (
     warehouse_runs,
     warehouse_sinks,
 )
-from control.governance.billing.tables import subscriptions
+from control.governance.billing.store import subscriptions
 from control.identity.chat_links import chat_link_codes, chat_links
 from control.identity.directory.tables import (
     scim_group_members,

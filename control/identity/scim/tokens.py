@@ -23,9 +23,8 @@ from chassis.db.database import Database, format_time, to_milliseconds
 from chassis.errors import Conflict, NotFound, Unauthorized
 from chassis.http.access import bearer, directory_identity
 from chassis.http.declaration import PageOf, route
-from control.http.context import HandlerContext
+from control.http.context import HandlerContext, RequestSlots
 from control.http.field_types import Name, Timestamp
-from control.http.request_slots import RequestSlots
 from control.identity.directory.tables import scim_tokens
 from control.identity.scim.messages import ScimUrls
 from control.routing.arguments import Transaction

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from control.notify.deliveries.platforms.chat_a import approve_button, escape_mrkdwn, neutralize_markdown
 from control.notify.deliveries.platforms.chat_b import escape_markdown
-from control.notify.deliveries.platforms.outgoing_message import one_line, truncate
+from control.notify.deliveries.rules import one_line, truncate
 
 MAX_TEXT: Final = 300  # characters of a text from elsewhere
 MAX_REPLY: Final = {"chat-a": 2_900, "chat-b": 1_900}  # characters; the platforms take 3 000 of a section, and 2 000

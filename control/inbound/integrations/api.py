@@ -23,7 +23,7 @@ from chassis.http.validation import Issues
 from chassis.http.web import Route
 from control.http.context import HandlerContext, path_id
 from control.http.field_types import Name, Timestamp
-from control.http.query_filters import find_project_ids, unknown_project
+from control.http.lists import find_project_ids, unknown_project
 from control.inbound.integrations import store
 from control.inbound.integrations.tables import (
     MAX_HOOK_ID_LENGTH,

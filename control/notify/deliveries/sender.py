@@ -26,9 +26,8 @@ from control.notify.channels.tables import DisabledReason
 from control.notify.deliveries import store
 from control.notify.deliveries.leases import LEASE, ClaimedDelivery, ConcurrencyLimits, claim_by_id
 from control.notify.deliveries.outbox import BUDGET_S, QUEUED, DeliveryResult, EnqueueResult
-from control.notify.deliveries.platforms.outgoing_message import OutgoingMessage
 from control.notify.deliveries.platforms.transports import Transports, send
-from control.notify.deliveries.rules import AttemptResult
+from control.notify.deliveries.rules import AttemptResult, OutgoingMessage
 from control.notify.message import Message
 from control.secrets.secret_box import DecryptionError, SecretBox
 

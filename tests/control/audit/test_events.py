@@ -14,12 +14,11 @@ from aiohttp import ClientPayloadError
 from sqlalchemy import exc
 
 from chassis.db.database import Database, DatabaseUnavailable
-from control.audit import store as audit_log
-from control.audit.record import Actor, record
-from control.audit.store import EventFilter
+from control.audit import record as audit_log
+from control.audit.record import Actor, EventFilter, record
 from control.audit.tables import audit_events, audit_heads
 from control.audit.verify import iter_chains, verify_export, verify_stored
-from control.http.time_input import TimeRange
+from control.http.field_types import TimeRange
 from proto.identity import PrincipalKind
 from tests.chassis.auth.tenants import new_tenant
 from tests.control.approvals.office import ASKED, AUDIT, REQUESTS, Office

@@ -21,8 +21,7 @@ from chassis.http.body import read_body, require_media_type
 from chassis.http.declaration import route
 from chassis.http.route import JSON_TYPE, Body, Parameter
 from chassis.http.validation import Issues, bounded_text, decode_json, single_value
-from control.http.context import HandlerContext
-from control.http.request_slots import RequestSlots
+from control.http.context import HandlerContext, RequestSlots
 from control.identity.sso import connection_store, mapping
 from control.identity.sso.connection_store import ConnectionOfOrganization, StoredConnection
 from control.identity.sso.login import browser, login_store

@@ -24,7 +24,7 @@ from control.code.issue_links.store import TicketState, change_links, find_by_ex
 from control.code.proposals.store import ProposalReport, StoredProposal, report_proposal
 from control.code.pushes import PushReport, report_plain_pushes, report_push
 from control.code.releases.store import report_release
-from control.http.query_filters import find_project_ids
+from control.http.lists import find_project_ids
 from control.inbound.integrations import store
 from control.inbound.integrations.tables import Integration
 from control.inbound.webhooks.forges.events import (

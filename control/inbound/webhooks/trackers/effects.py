@@ -20,7 +20,7 @@ from control.code.fixes.named_issues import NamedChange, find_named, note_all, r
 from control.code.fixes.updates import Author
 from control.code.issue_links import store
 from control.code.issue_links.store import IssuePlace, StoredLink, TicketState, change_links
-from control.http.query_filters import find_project_ids
+from control.http.lists import find_project_ids
 from control.inbound.integrations.tables import Integration
 from control.inbound.webhooks.platform import PayloadError
 from control.inbound.webhooks.trackers.events import (

@@ -19,8 +19,7 @@ from chassis.changes import (
     ChangeKind,
 )
 from control.code.issue_links.addresses import ExternalItem, identify_named
-from control.http.field_types import Slug, Url, line, lines
-from control.http.time_input import TimeInput
+from control.http.field_types import Slug, TimeInput, Url, line, lines
 from control.inbound.integrations.tables import Hook
 from control.inbound.webhooks.platform import Headers, PayloadError, Platform, decode, header
 from control.inbound.webhooks.signatures import verify_body, verify_standard

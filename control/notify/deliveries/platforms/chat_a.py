@@ -15,8 +15,7 @@ import msgspec
 from msgspec import UNSET
 
 from control.notify.channels.config import ChatAConfig, Kind
-from control.notify.deliveries.platforms.outgoing_message import HttpRequest, OutgoingMessage, one_line, truncate
-from control.notify.deliveries.rules import AttemptResult, from_reply
+from control.notify.deliveries.rules import AttemptResult, HttpRequest, OutgoingMessage, from_reply, one_line, truncate
 from control.notify.message import Fact, Message
 from control.outbound.egress import HttpReply
 

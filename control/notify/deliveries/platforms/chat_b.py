@@ -13,8 +13,15 @@ import msgspec
 
 from chassis.db.database import format_time
 from control.notify.channels.config import ChatBConfig, Kind
-from control.notify.deliveries.platforms.outgoing_message import HttpRequest, OutgoingMessage, one_line, truncate
-from control.notify.deliveries.rules import AttemptResult, clamp_wait, from_reply
+from control.notify.deliveries.rules import (
+    AttemptResult,
+    HttpRequest,
+    OutgoingMessage,
+    clamp_wait,
+    from_reply,
+    one_line,
+    truncate,
+)
 from control.notify.message import Message, Severity
 from control.outbound.egress import HttpReply
 

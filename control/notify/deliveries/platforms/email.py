@@ -19,8 +19,7 @@ from typing import Final
 import aiosmtplib
 
 from control.notify.channels.config import EmailConfig
-from control.notify.deliveries.platforms.outgoing_message import OutgoingMessage, one_line, truncate
-from control.notify.deliveries.rules import AttemptResult
+from control.notify.deliveries.rules import AttemptResult, OutgoingMessage, one_line, truncate
 from control.notify.message import Message
 from control.outbound.egress import Egress, EgressError
 from control.outbound.smtp import MAIL_POLICY, MailServer, submit

@@ -23,8 +23,7 @@ from control.notify.channels.config import MAX_RECIPIENTS, EmailConfig
 from control.notify.channels.tables import MAX_TAKEN_LENGTH
 from control.notify.deliveries.platforms import email
 from control.notify.deliveries.platforms.email import Recipients, send
-from control.notify.deliveries.platforms.outgoing_message import OutgoingMessage, one_line
-from control.notify.deliveries.rules import AttemptResult
+from control.notify.deliveries.rules import AttemptResult, OutgoingMessage, one_line
 from control.notify.message import Message
 from control.outbound.egress import Egress
 from control.outbound.egress_policy import EgressPolicy

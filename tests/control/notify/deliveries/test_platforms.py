@@ -21,8 +21,8 @@ from control.notify.channels.config import (
     TeamsConfig,
     WebhookConfig,
 )
-from control.notify.deliveries.platforms import chat_a, chat_b, pager, teams, webhook
-from control.notify.deliveries.platforms.outgoing_message import OutgoingMessage, one_line, truncate
+from control.notify.deliveries.platforms import chat_a, chat_b, webhooks
+from control.notify.deliveries.rules import OutgoingMessage, one_line, truncate
 from control.notify.message import Fact, Message, Severity
 from control.outbound.egress import HttpReply
 from tests.control.notify.deliveries.samples import ASK, NOW, messages, told
@@ -168,7 +168,7 @@ def test_chat_b_has_the_retry_delay_in_its_body() -> None:
 
 
 def test_an_event_of_the_pager() -> None:
-    made = pager.build_request(PAGER, told(ASK), "https://events.pagerduty.com/v2/enqueue")
+    made = webhooks.build_pager_request(PAGER, told(ASK), "https://events.pagerduty.com/v2/enqueue")
     assert json.loads(made.body) == {
         "routing_key": "r" * 32,
         "event_action": "trigger",
@@ -188,7 +188,7 @@ def test_an_event_of_the_pager() -> None:
 
 
 def check_pager(message: Message) -> None:
-    made = pager.build_request(PagerConfig("r" * 32, Severity.CRITICAL), told(message), "https://example.org")
+    made = webhooks.build_pager_request(PagerConfig("r" * 32, Severity.CRITICAL), told(message), "https://example.org")
     body = json.loads(made.body)
     assert len(made.body) <= 512 * 1024
     assert len(body["payload"]["summary"]) <= 1_024
@@ -201,7 +201,7 @@ def check_pager(message: Message) -> None:
 
 
 def check_teams(message: Message) -> None:
-    made = teams.build_request(TEAMS, told(message))
+    made = webhooks.build_teams_request(TEAMS, told(message))
     body = json.loads(made.body)
     assert len(made.body) <= 28 * 1024
     (attachment,) = body["attachments"]
@@ -218,7 +218,7 @@ def test_messages_keep_the_limits_of_every_platform(message: Message) -> None:
 
 
 def test_a_card_of_teams_shows_what_is_asked() -> None:
-    card = teams.envelope(ASK)["attachments"][0]["content"]
+    card = webhooks.envelope(ASK)["attachments"][0]["content"]
     assert card["actions"] == [{"type": "Action.OpenUrl", "title": "Decide", "url": "https://sluice.example.org/a"}]
     assert card["body"][0]["style"] == "warning"
     assert card["body"][2]["facts"][1] == {"title": "Risk", "value": "HIGH"}
@@ -241,7 +241,7 @@ def test_the_signature_follows_standard_webhooks() -> None:
     config = WebhookConfig(url="https://example.org", secret="whsec_plJ3nmyCDGBKInavdOK15jsl")
     at = datetime.fromtimestamp(1_731_705_121, UTC)
     body = b'{"event_type":"ping","data":{"success":true}}'
-    assert webhook.signatures(config, "msg_loFOjxBNrRLzqYUf", at, body) == (
+    assert webhooks.signatures(config, "msg_loFOjxBNrRLzqYUf", at, body) == (
         "v1,rAvfW3dJ/X/qxhsaXPOyyCGmRKsaKWcsNccKXlIktD0="
     )
 
@@ -250,7 +250,7 @@ def test_the_signature_follows_standard_webhooks() -> None:
 @given(messages)
 def test_signed_bodies_are_verified_by_the_package_of_the_standard(message: Message) -> None:
     now = datetime.now(UTC)
-    made = webhook.build_request(
+    made = webhooks.build_webhook_request(
         WebhookConfig(url="https://example.org", secret=SECRET, headers={"X-Team": "ops"}),
         OutgoingMessage("dlv_1", message, NOW, now),
     )
@@ -265,14 +265,14 @@ def test_signed_bodies_are_verified_by_the_package_of_the_standard(message: Mess
 def test_during_a_secret_change_both_secrets_sign() -> None:
     new = "whsec_" + base64.b64encode(b"n" * 32).decode()
     config = WebhookConfig(url="https://example.org", secret=new, previous_secret=SECRET)
-    made = webhook.build_request(config, OutgoingMessage("dlv_1", ASK, NOW, datetime.now(UTC)))
+    made = webhooks.build_webhook_request(config, OutgoingMessage("dlv_1", ASK, NOW, datetime.now(UTC)))
     for secret in (new, SECRET):
         Webhook(secret).verify(made.body, made.headers)
     assert made.headers["webhook-signature"].count("v1,") == 2
 
 
 def test_a_signed_body_holds_the_message_and_the_data() -> None:
-    made = webhook.build_request(WebhookConfig(url="https://example.org/x", secret=SECRET), told(ASK))
+    made = webhooks.build_webhook_request(WebhookConfig(url="https://example.org/x", secret=SECRET), told(ASK))
     assert json.loads(made.body) == {
         "type": "approval.requested",
         "timestamp": "2026-11-21T12:30:01.000Z",
@@ -299,7 +299,9 @@ def test_a_large_body_truncates_texts_but_not_data() -> None:
         whole = {"request": {"targetId": target, "reason": reason, "payload": {"summary": summary}}}
         facts = tuple(Fact("Requested by", letter * 200) for _ in range(3))
         large = structs.replace(ASK, title=f"Approved: x on y {target}", text=reason, facts=facts, data=whole)
-        body = webhook.build_request(WebhookConfig(url="https://example.org/x", secret=SECRET), told(large)).body
+        body = webhooks.build_webhook_request(
+            WebhookConfig(url="https://example.org/x", secret=SECRET), told(large)
+        ).body
         data = json.loads(body)["data"]
         assert len(body) <= most
         assert (data["request"], data["message"]["text"]) == (whole["request"], truncate(reason, shown))

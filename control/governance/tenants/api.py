@@ -1,6 +1,7 @@
-"""`/orgs/{orgSlug}/projects`: list, create, show, change."""
+"""`/orgs/{orgSlug}`: show, rename, delete; `/orgs/{orgSlug}/projects`: list, create, show, change, delete."""
 
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Final
@@ -10,14 +11,15 @@ from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.auth import usage
 from chassis.auth.model import AuthorizationContext
 from chassis.errors import NotFound
 from chassis.http.access import bearer
-from chassis.http.declaration import Arguments, PageOf, route
-from chassis.http.route import ResponseSpec, Tag, json_content
-from chassis.http.validation import Issues
+from chassis.http.declaration import Argument, Arguments, ChecksQuery, PageOf, route
+from chassis.http.route import Parameter, ResponseSpec, Tag, json_content
+from chassis.http.validation import Issues, single_value
 from control.governance.erasures import deletion
-from control.governance.erasures.api import Erasure, accepted
+from control.governance.erasures.api import Erasure, accepted, erasure_body
 from control.http.field_types import ExemptKey, Name, SensitiveWord, Slug, Timestamp
 from control.identity.organizations import organization_store
 from control.identity.organizations.organization_store import MAX_SENSITIVE_WORDS, ResolveOnMerge, StoredProject
@@ -26,10 +28,119 @@ from control.routing.arguments import Handlers, Transaction, begin, control_argu
 from control.routing.resource import PageReader, shown_as
 from proto.identity import Scope
 
-PATH: Final = "/orgs/{orgSlug}/projects"
-ONE: Final = PATH + "/{projectSlug}"
-_READ: Final = bearer(Scope.PROJECTS_READ)
+ORGANIZATION: Final = "/orgs/{orgSlug}"
+CONFIRM: Final = Parameter(
+    "confirm",
+    "query",
+    Annotated[str, Meta(min_length=1)],
+    "The slug of the organization again: this cannot be undone.",
+    required=True,
+    example="acme",
+)
+ORGANIZATION_DELETED: Final = ResponseSpec(
+    "The organization is deleted; its telemetry will be.", json_content(Erasure), 202
+)
 _WRITE: Final = bearer(Scope.PROJECTS_WRITE)
+
+
+class OrganizationChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Changes to an organization."""
+
+    name: Name
+
+
+class Organization(msgspec.Struct, frozen=True, rename="camel"):
+    """A tenant, with its monthly quota and usage."""
+
+    id: str
+    slug: Slug
+    name: Name
+    monthly_items: Annotated[
+        int, Meta(description="Monthly quota of spans and log records (calendar month, UTC). 0: unlimited.")
+    ]
+    used_items: Annotated[int, Meta(description="Usage of this month, as gateways have reported so far.")]
+    created_at: Timestamp
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmedSlug(ChecksQuery):
+    """The slug that the query repeats."""
+
+    request: web.Request
+
+    def require(self, slug: str) -> None:
+        """Raises BadRequest for another one."""
+        issues = Issues()
+        confirmed = single_value(self.request.query, CONFIRM.name, issues)
+        if confirmed != slug and not issues.has_issue_under("query.confirm"):
+            issues.add("query.confirm", "Must repeat the slug of the organization.", "unconfirmed")
+        issues.raise_if_any("The query is not valid.")
+
+
+async def _confirmation(request: web.Request, _stack: AsyncExitStack) -> ConfirmedSlug:
+    return ConfirmedSlug(request)
+
+
+class Organizations(Handlers):
+    """Handlers of organizations, and their dependencies."""
+
+    TAG: ClassVar = Tag("organizations", "The organization, its quota and usage.")
+
+    def arguments(self) -> Arguments:
+        own = {ConfirmedSlug: Argument(_confirmation, (CONFIRM,))}
+        return control_arguments(self.context, own)
+
+    @route("GET", ORGANIZATION, bearer(Scope.PROJECTS_READ))
+    async def show_organization(self, caller: AuthorizationContext, connection: AsyncConnection) -> Organization:
+        """Show the organization, with its quota and usage."""
+        return await _load_organization(connection, caller.org_slug)
+
+    @route("PATCH", ORGANIZATION, _WRITE, example={"name": "Acme"})
+    async def change_organization(self, body: OrganizationChange, transaction: Transaction) -> Organization:
+        """Rename the organization.
+
+        Its slug stays, because URLs contain it. The operator sets its quota: `sluice limits`.
+        """
+        connection, caller = transaction.connection, transaction.caller
+        await organization_store.rename_organization(connection, caller.org_id, body.name)
+        await transaction.record("organization.update", caller.org_id, {"name": body.name})
+        return await _load_organization(connection, caller.org_slug)
+
+    @route("DELETE", ORGANIZATION, _WRITE, status=202, responses=(ORGANIZATION_DELETED,))
+    async def delete_organization(
+        self, request: web.Request, caller: AuthorizationContext, confirmation: ConfirmedSlug
+    ) -> Erasure:
+        """Delete the organization with all its projects, members and telemetry.
+
+        At once it is out of sight, and every key, token, session, invitation and channel of it stops working. Its rows
+        and the accounts of users who are in no other organization are erased within minutes, its telemetry by a gateway
+        afterwards; the operator sees how far that is (`sluice erasures`). Its slug is not given again. Only owners may
+        delete it. This cannot be undone.
+        """
+        deletion.require_owner(caller)
+        confirmation.require(caller.org_slug)
+        async with begin(self.context, request) as transaction:
+            connection, caller = transaction.connection, transaction.caller
+            deletion.require_owner(caller)
+            now = datetime.now(UTC)
+            erasure = await deletion.delete_organization(
+                connection, caller, caller.org_slug, transaction.request_id, now
+            )
+        self.context.guards.drop_organization(caller.org_id)
+        return erasure_body(erasure)
+
+
+async def _load_organization(connection: AsyncConnection, slug: str) -> Organization:
+    found = await organization_store.find_organization(connection, slug)
+    if found is None:
+        raise NotFound
+    used = await usage.read_usage(connection, f"{datetime.now(UTC):%Y-%m}", [found.id])
+    return shown_as(Organization, found, used_items=used.get(found.id, 0))
+
+
+PROJECTS: Final = "/orgs/{orgSlug}/projects"
+PROJECT: Final = PROJECTS + "/{projectSlug}"
+_READ: Final = bearer(Scope.PROJECTS_READ)
 MAX_RETENTION_DAYS: Final = 36_500
 RetentionDays = Annotated[
     int,
@@ -100,7 +211,7 @@ class Project(msgspec.Struct, frozen=True, rename="camel"):
     exempt_keys: Annotated[tuple[ExemptKey, ...], Meta(description=_EXEMPT_KEYS)]
 
 
-DELETED: Final = ResponseSpec(
+PROJECT_DELETED: Final = ResponseSpec(
     "The project is deleted; its telemetry will be.", json_content(Erasure), 202, {"Location": "Path of the erasure."}
 )
 
@@ -115,7 +226,7 @@ class Projects(Handlers):
     def arguments(self) -> Arguments:
         return replace(control_arguments(self.context), read_body=self._read_body)
 
-    @route("GET", PATH, _READ)
+    @route("GET", PROJECTS, _READ)
     async def list_projects(self, caller: AuthorizationContext, page: PageReader) -> PageOf[Project]:
         """List projects, by slug."""
 
@@ -124,7 +235,7 @@ class Projects(Handlers):
 
         return await page.read(("projects", caller.org_id), fetch, _shown, lambda one: one.slug)
 
-    @route("POST", PATH, _WRITE, status=201, errors=(409,), example={"slug": "checkout", "name": "Checkout"})
+    @route("POST", PROJECTS, _WRITE, status=201, errors=(409,), example={"slug": "checkout", "name": "Checkout"})
     async def create_project(self, body: NewProject, transaction: Transaction) -> Project:
         """Create a project.
 
@@ -140,14 +251,14 @@ class Projects(Handlers):
         transaction.after_commit(self.context.guards.invalidate_bearers, org_id)
         return _shown(project)
 
-    @route("GET", ONE, _READ)
+    @route("GET", PROJECT, _READ)
     async def show_project(
         self, project_slug: str, caller: AuthorizationContext, connection: AsyncConnection
     ) -> Project:
         """Show a project."""
         return _shown(_require_project(await organization_store.find_project(connection, caller.org_id, project_slug)))
 
-    @route("PATCH", ONE, _WRITE, example={"sensitiveWords": ["iban"]})
+    @route("PATCH", PROJECT, _WRITE, example={"sensitiveWords": ["iban"]})
     async def change_project(self, project_slug: str, body: ProjectChange, transaction: Transaction) -> Project:
         """Change a project."""
         connection, org_id = transaction.connection, transaction.caller.org_id
@@ -169,7 +280,7 @@ class Projects(Handlers):
         transaction.after_commit(self.context.guards.invalidate_project, changed.id)
         return _shown(changed)
 
-    @route("DELETE", ONE, _WRITE, responses=(DELETED,))
+    @route("DELETE", PROJECT, _WRITE, responses=(PROJECT_DELETED,))
     async def delete_project(self, request: web.Request, caller: AuthorizationContext) -> web.StreamResponse:
         """Delete a project with all its telemetry.
 
