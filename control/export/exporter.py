@@ -31,9 +31,15 @@ from control.export import store
 from control.export.destination import Destination
 from control.export.destinations.interfaces import DestinationError
 from control.export.model import Attempt, Checkpoint, Intent, Run, RunStatus, Sink, SinkKind, Stream, find_missing
-from control.export.store import CheckpointChanged, LeaseHeld
-from control.export.streams import schemas
-from control.export.streams.schemas import SCHEMAS, Batch, Scope, StreamReader
+from control.export.streams.schemas import (
+    SCHEMAS,
+    Batch,
+    Scope,
+    StreamReader,
+    digest_table,
+    has_arrow,
+    write_parquet,
+)
 from control.secrets.secret_box import SecretBox
 
 
@@ -120,7 +126,7 @@ class Exporter:
             await store.take_lease(connection, sink_id, owner, now)
             sink = await store.find(connection, self._secret_box, org_id, sink_id)
             if sink is None:
-                raise LeaseHeld(sink_id)
+                raise store.LeaseHeld(sink_id)
             if not sink.enabled:
                 raise SinkDisabled(sink_id)
             await store.end_interrupted(connection, sink_id, now)
@@ -148,7 +154,7 @@ class Exporter:
             return wrong
         if not self._readers:
             return "This control service has no ClickHouse URL (SLUICE_CLICKHOUSE_URL): ask the operator."
-        if not schemas.has_arrow():
+        if not has_arrow():
             return "This control service was installed without the extra `warehouse`: ask the operator."
         return None
 
@@ -186,7 +192,7 @@ class Exporter:
                     break
         except DestinationError as error:
             run = replace(run, status=RunStatus.FAILED, error=error.detail)
-        except CheckpointChanged:
+        except store.CheckpointChanged:
             run = replace(run, status=RunStatus.FAILED, error=TAKEN_OVER)
         except StoreError as error:
             log.warning("export failed", stream=stream.value, reason=str(error))
@@ -206,7 +212,7 @@ class Exporter:
                 if not batches:
                     known = await store.load_checkpoint(connection, sink.id, sink.org_id, run.stream)
                     await store.note_run(connection, known, run.started_at)
-        except (sa.exc.IntegrityError, CheckpointChanged):  # the sink was deleted meanwhile
+        except (sa.exc.IntegrityError, store.CheckpointChanged):  # the sink was deleted meanwhile
             log.info("a sink was deleted while it exported", sink_id=sink.id)
         self._metrics.record(sink.kind, run)
         return EndedRun(run, not batches and run.status is RunStatus.SUCCEEDED, has_more)
@@ -227,12 +233,12 @@ class Exporter:
                 if batch is None:
                     return None
                 table, is_last = batch.table, batch.is_last
-                attempt = Attempt(await asyncio.to_thread(schemas.digest_table, table), table.num_rows)
+                attempt = Attempt(await asyncio.to_thread(digest_table, table), table.num_rows)
                 intent = _intent(sink, stream, checkpoint, batch, attempt)
             else:
                 intent, is_last = checkpoint.intent, False
                 table = await reader.read_again(scope, checkpoint.cursor, intent.until)
-                attempt = Attempt(await asyncio.to_thread(schemas.digest_table, table), table.num_rows)
+                attempt = Attempt(await asyncio.to_thread(digest_table, table), table.num_rows)
                 if attempt not in intent.attempts:
                     intent = replace(intent, attempts=(*intent.attempts, attempt)[-MAX_ATTEMPTS:])
             if checkpoint.intent is None and not table.num_rows:
@@ -242,7 +248,7 @@ class Exporter:
             if intent != checkpoint.intent:
                 async with self._database.write() as connection:
                     checkpoint = await store.store_intent(connection, checkpoint, intent)
-            body = await asyncio.to_thread(schemas.write_parquet, table)
+            body = await asyncio.to_thread(write_parquet, table)
             del table
         exported, name = await destination.export(intent, attempt, SCHEMAS[stream], body)
         run = replace(
@@ -268,7 +274,7 @@ class Exporter:
                         await store.take_lease(connection, sink_id, owner, self._milliseconds())
                 except DatabaseUnavailable:
                     continue  # the transactions of the batch fail, too
-                except LeaseHeld:
+                except store.LeaseHeld:
                     is_lost = True
                     if task is not None:
                         task.cancel()
@@ -282,7 +288,7 @@ class Exporter:
                 raise
             if task is not None:
                 task.uncancel()
-            raise LeaseHeld(sink_id) from None
+            raise store.LeaseHeld(sink_id) from None
         finally:
             renewing.cancel()
             await asyncio.gather(renewing, return_exceptions=True)

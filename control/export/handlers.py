@@ -48,7 +48,6 @@ from control.export.bodies import (
 from control.export.destination import open_destination
 from control.export.exporter import EndedRun, Exporter, SinkDisabled, WarehouseMetrics
 from control.export.model import Sink, Stream
-from control.export.store import LeaseHeld
 from control.export.streams.ordered import OrderedStream
 from control.export.streams.rollups import IssueRollups, ReleaseHealth
 from control.export.streams.schemas import SCHEMAS, StreamReader
@@ -180,7 +179,7 @@ class WarehouseSinks(Handlers):
             sink, ended = await asyncio.shield(exporting)  # it goes on if the client leaves
         except SinkDisabled as error:
             raise Conflict("The sink is disabled.") from error
-        except LeaseHeld as error:
+        except store.LeaseHeld as error:
             raise Conflict("Another export of this sink is running.") from error
         return export_body(sink, ended)
 
@@ -238,7 +237,7 @@ async def _export(exporter: Exporter, sink: Sink, max_batches: int) -> tuple[Sin
     while True:
         try:
             return await exporter.export(sink.org_id, sink.id, max_batches)
-        except LeaseHeld:
+        except store.LeaseHeld:
             if time.monotonic() >= deadline:
                 raise
         await asyncio.sleep(_RETRY_S)

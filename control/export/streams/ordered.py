@@ -11,7 +11,6 @@ from typing import Any, Final
 from chassis.clickhouse import ClickHouse
 from chassis.clickhouse.storage_order import Checkpoint, Position, StorageOrderReader
 from chassis.clickhouse.storage_order_arrow import ArrowRows, OrderedArrowTable
-from control.export.streams import schemas
 from control.export.streams.schemas import (
     ERROR_ESSENCES,
     INGEST_OUTCOMES,
@@ -20,6 +19,7 @@ from control.export.streams.schemas import (
     Batch,
     Scope,
     StreamSchema,
+    arrow_schema,
     from_micros,
 )
 
@@ -120,7 +120,7 @@ class OrderedStream:
         import pyarrow as pa  # type: ignore[import-untyped]  # noqa: PLC0415 (it is large)
         import pyarrow.compute as pc  # type: ignore[import-untyped]  # noqa: PLC0415
 
-        schema = schemas.arrow_schema(self._schema)
+        schema = arrow_schema(self._schema)
         values = dict(zip(self._columns, rows.values, strict=True))
         ids = values["project_id"].cast(pa.uint64())
         places = pc.index_in(ids, value_set=pa.array(list(scope.projects), pa.uint64()))

@@ -23,7 +23,6 @@ from chassis.clickhouse import ClickHouse, QueryLimits
 from chassis.clickhouse.storage_order import OrderedTable
 from chassis.db.database import Database
 from chassis.issues import issues
-from control.export.streams import schemas
 from control.export.streams.schemas import (
     ISSUE_ROLLUPS,
     MAX_ROWS,
@@ -31,6 +30,7 @@ from control.export.streams.schemas import (
     Batch,
     Scope,
     from_micros,
+    new_table,
     to_micros,
 )
 from control.export.tables import issue_change_numbers
@@ -55,13 +55,13 @@ class IssueRollups:
         if not rows:
             return None
         last, updated_us = rows[-1][1], rows[-1][-1]
-        table = schemas.new_table(ISSUE_ROLLUPS, rows)
+        table = new_table(ISSUE_ROLLUPS, rows)
         return Batch(table, str(last).encode(), from_micros(updated_us), f"{last:020d}", len(rows) < MAX_ROWS)
 
     async def read_again(self, scope: Scope, cursor: bytes | None, until: bytes) -> Any:
         """As `StreamReader` has it."""
         rows = await self._rows(scope, _number(cursor), _number(until), MAX_ROWS)
-        return schemas.new_table(ISSUE_ROLLUPS, rows)
+        return new_table(ISSUE_ROLLUPS, rows)
 
     async def _number(self, org_id: str) -> None:
         for _ in range(MAX_NUMBERED // NUMBERED_AT_ONCE):
@@ -223,7 +223,7 @@ class ReleaseHealth:
                 return None
             until, changed = await self._changed(projects, after, min(known), settled)
             if changed:
-                table = schemas.new_table(RELEASE_HEALTH_ROLLUPS, await self._rows(scope, changed, until))
+                table = new_table(RELEASE_HEALTH_ROLLUPS, await self._rows(scope, changed, until))
                 return Batch(table, str(until).encode(), from_micros(until), f"{until:016d}", until == settled)
             after = until
         return None
@@ -232,7 +232,7 @@ class ReleaseHealth:
         """As `StreamReader` has it."""
         after = 0 if cursor is None else int(cursor)
         groups = await self._groups(sorted(scope.projects), after, int(until), MAX_ROWS)
-        return schemas.new_table(RELEASE_HEALTH_ROLLUPS, await self._rows(scope, groups, int(until)))
+        return new_table(RELEASE_HEALTH_ROLLUPS, await self._rows(scope, groups, int(until)))
 
     async def _changed(self, projects: list[int], after: int, first: int, settled: int) -> tuple[int, list[_Group]]:
         """What has changed after a time, until another one: as far as it fits a batch."""

@@ -22,7 +22,6 @@ from control.governance.erasures import deletion
 from control.governance.erasures.api import Erasure, accepted, erasure_body
 from control.http.field_types import ExemptKey, Name, SensitiveWord, Slug, Timestamp
 from control.identity.organizations import organization_store
-from control.identity.organizations.organization_store import MAX_SENSITIVE_WORDS, ResolveOnMerge, StoredProject
 from control.identity.organizations.rules import MAX_EXEMPT_KEYS, find_exempt_key_faults
 from control.routing.arguments import Handlers, Transaction, begin, control_arguments
 from control.routing.resource import PageReader, shown_as
@@ -152,7 +151,7 @@ RetentionDays = Annotated[
     ),
 ]
 _ResolveOnMerge = Annotated[
-    ResolveOnMerge,
+    organization_store.ResolveOnMerge,
     Meta(
         description="What a merge of a fix does to its issues: they are resolved in the next release (`next_release`), "
         "or at once (`now`)."
@@ -179,7 +178,8 @@ class ProjectChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
 
     name: Name | msgspec.UnsetType = msgspec.UNSET
     sensitive_words: (
-        Annotated[list[SensitiveWord], msgspec.Meta(max_length=MAX_SENSITIVE_WORDS)] | msgspec.UnsetType
+        Annotated[list[SensitiveWord], msgspec.Meta(max_length=organization_store.MAX_SENSITIVE_WORDS)]
+        | msgspec.UnsetType
     ) = msgspec.UNSET
     retention_days: RetentionDays | msgspec.UnsetType | None = msgspec.UNSET
     resolve_on_merge: _ResolveOnMerge | msgspec.UnsetType = msgspec.UNSET
@@ -230,7 +230,9 @@ class Projects(Handlers):
     async def list_projects(self, caller: AuthorizationContext, page: PageReader) -> PageOf[Project]:
         """List projects, by slug."""
 
-        async def fetch(connection: AsyncConnection, after: str | None, limit: int) -> Sequence[StoredProject]:
+        async def fetch(
+            connection: AsyncConnection, after: str | None, limit: int
+        ) -> Sequence[organization_store.StoredProject]:
             return await organization_store.list_projects(connection, caller.org_id, after or "", limit)
 
         return await page.read(("projects", caller.org_id), fetch, _shown, lambda one: one.slug)
@@ -319,11 +321,13 @@ class Projects(Handlers):
                 issues.add(f"body.exemptKeys[{index}]", fault, code)
 
 
-def _shown(project: StoredProject) -> Project:
+def _shown(project: organization_store.StoredProject) -> Project:
     return shown_as(Project, project, id=str(project.id))
 
 
-def _audit_data(before: StoredProject, changed: StoredProject) -> dict[str, object]:
+def _audit_data(
+    before: organization_store.StoredProject, changed: organization_store.StoredProject
+) -> dict[str, object]:
     """The project after the change, and how its exempt keys differ."""
     return {
         "name": changed.name,
@@ -337,7 +341,7 @@ def _audit_data(before: StoredProject, changed: StoredProject) -> dict[str, obje
     }
 
 
-def _require_project(project: StoredProject | None) -> StoredProject:
+def _require_project(project: organization_store.StoredProject | None) -> organization_store.StoredProject:
     if project is None:
         raise NotFound
     return project
