@@ -117,8 +117,7 @@ class SavedViews(Handlers):
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def arguments(self) -> Arguments:
-        page = {PageReader: page_argument(self.context, MAX_VIEWS, MAX_VIEWS)}
-        return control_arguments(self.context, page)
+        return control_arguments(self.context, {PageReader: page_argument(self.context, MAX_VIEWS, MAX_VIEWS)})
 
     @route("GET", PATH, bearer(Scope.EXPLORE_READ))
     async def list_saved_views(self, caller: AuthorizationContext, page: PageReader) -> PageOf[SavedView]:

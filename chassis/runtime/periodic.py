@@ -1,11 +1,12 @@
 """Periodic background work, repeated whether it fails or not."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
 import structlog
+from aiohttp import web
 
 FIRST_RUN_DELAY_S: Final = 0.0  # of tasks that run immediately; tests that are over sooner have none of them
 
@@ -62,6 +63,12 @@ class PeriodicTask:
         self._sleep = sleep
         self._run_lock = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
+
+    async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
+        """Run until shutdown."""
+        self.start()
+        yield
+        await self.close()
 
     def start(self) -> None:
         """Start the task; needs a running event loop."""

@@ -177,19 +177,16 @@ class Exporter:
         if reason is not None:
             run = replace(run, status=RunStatus.NOT_CONFIGURED, error=reason)
             return await self._end(sink, run, batches=0, has_more=False)
-        batches, has_more = 0, False
+        batches, has_more = 0, True
         try:
             destination = self._open_destination(sink)
-            while batches < max_batches:
+            while has_more and batches < max_batches:
                 async with self._turns.setdefault(sink.org_id, asyncio.Semaphore(1)):
                     exported = await self._export_batch(sink, stream, run, destination)
                 if exported is None:
                     has_more = False
-                    break
-                run, has_more = exported
-                batches += 1
-                if not has_more:
-                    break
+                else:
+                    batches, (run, has_more) = batches + 1, exported
         except DestinationError as error:
             run = replace(run, status=RunStatus.FAILED, error=error.detail)
         except store.CheckpointChanged:

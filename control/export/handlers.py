@@ -86,8 +86,7 @@ class WarehouseSinks(Handlers):
     @route("GET", PATH, _READ)
     async def list_warehouse_sinks(self, caller: AuthorizationContext, connection: AsyncConnection) -> SinkList:
         """List sinks, oldest first."""
-        found = await store.list_sinks(connection, self.secret_box, caller.org_id)
-        return SinkList([self._body(sink) for sink in found])
+        return SinkList([self._body(one) for one in await store.list_sinks(connection, self.secret_box, caller.org_id)])
 
     @route("POST", PATH, _WRITE, status=201, body=NEW, errors=(409,))
     async def create_warehouse_sink(self, request: web.Request) -> WarehouseSink:
@@ -172,8 +171,7 @@ class WarehouseSinks(Handlers):
         if the sink is disabled, or another export of it still runs after some seconds.
         """
         async with begin(self.context, request) as transaction:
-            asked = await self._load(transaction.connection, known.org_id, known.id)
-            await _record(transaction, "sink.export", asked)
+            await _record(transaction, "sink.export", await self._load(transaction.connection, known.org_id, known.id))
         exporting = asyncio.create_task(_export(self.exporter, known, body.max_batches_per_stream))
         try:
             sink, ended = await asyncio.shield(exporting)  # it goes on if the client leaves

@@ -185,8 +185,8 @@ def _has_no_exporter(now: datetime) -> sa.ColumnElement[bool]:
 
 
 def _sealed(secret_box: SecretBox, sink_id: str, org_id: str, config: SinkConfig) -> bytes:
-    plain = msgspec.json.encode(config)
-    return secret_box.encrypt(plain, table=warehouse_sinks.name, row=sink_id, org=org_id, column="config")
+    context = {"table": warehouse_sinks.name, "row": sink_id, "org": org_id, "column": "config"}
+    return secret_box.encrypt(msgspec.json.encode(config), **context)
 
 
 def _sink(row: Mapping[Any, Any], secret_box: SecretBox) -> Sink:

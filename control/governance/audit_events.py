@@ -48,8 +48,7 @@ class Audit(Handlers):
         """List audit events, newest first."""
 
         async def fetch(connection: AsyncConnection, before: str | None, limit: int) -> list[Event]:
-            position = None if before is None else int(before)
-            return await list_events(connection, caller.org_id, filters, window, position, limit)
+            return await list_events(connection, caller.org_id, filters, window, int(before) if before else None, limit)
 
         list_name = ("audit", caller.org_id, filters, window)
         return await page.read(list_name, fetch, lambda event: event, lambda event: str(event.seq))

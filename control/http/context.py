@@ -104,7 +104,6 @@ class HandlerContext:
         self, request: web.Request
     ) -> AsyncIterator[tuple[AsyncConnection, AuthenticatedCredential]]:
         """The same for a `session` route: a write transaction, and the session's credential as of it."""
-        Issues().raise_if_any()
         async with self.database.write() as connection:
             yield connection, await reauthenticate(request, connection, datetime.now(UTC))
 

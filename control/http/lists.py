@@ -4,9 +4,9 @@ Filters of lists in query strings: names, and projects by slug.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Final, NamedTuple, TypeVar
+from typing import Annotated, Final, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 from aiohttp import web
@@ -91,24 +91,6 @@ def open_cursor(
     return None
 
 
-def page_body(
-    found: Sequence[T],
-    page: PageRequest,
-    to_body: Callable[[T], Any],
-    key: Callable[[T], str | int],
-    cursors: CursorSigner,
-    binding: bytes,
-) -> dict[str, Any]:
-    """The JSON body of a page. `found` has up to one item more than the page; that item means there is a next page."""
-    items = found[: page.limit]
-    has_more = len(found) > page.limit
-    return {
-        "data": [to_body(item) for item in items],
-        "nextCursor": cursors.sign((key(items[-1]),), binding) if has_more else None,
-        "hasMore": has_more,
-    }
-
-
 ProjectFilter = Annotated[str | None, line(MAX_SLUG_LENGTH), Meta(description="Only those of this project.")]
 _LINE: Final = re.compile(f"[^{UNPRINTABLE}\ud800-\udfff]+")
 
@@ -134,15 +116,6 @@ def choice_filter(query: Mapping[str, str], name: str, choices: type[E], issues:
     except ValueError:
         issues.add(f"query.{name}", must_be_one_of(choices), "not_allowed")
         return None
-
-
-def boolean_filter(query: Mapping[str, str], name: str, issues: Issues) -> bool | None:
-    """`true` or `false`: None when absent, and after recording an issue for another text."""
-    text = single_value(query, name, issues)
-    if text not in (None, "true", "false"):
-        issues.add(f"query.{name}", must_be_one_of(("true", "false")), "not_allowed")
-        return None
-    return None if text is None else text == "true"
 
 
 async def find_project_ids(connection: AsyncConnection, org_id: str, slugs: Iterable[str]) -> dict[str, int]:

@@ -131,8 +131,7 @@ class Payments(Handlers):
                 applied = await apply_once(connection, EventSource.PAYMENTS, event.id, now, follow)
             except NotHandled as error:  # what it has stored nevertheless is committed
                 return _receipt(event, error.reason)
-        receipt = msgspec.convert(applied.answer, PaymentReceipt)
-        return msgspec.structs.replace(receipt, duplicate=applied.duplicate)
+        return msgspec.structs.replace(msgspec.convert(applied.answer, PaymentReceipt), duplicate=applied.duplicate)
 
     async def _follow(self, connection: AsyncConnection, event: PaymentEvent, request: str, now: datetime) -> str:
         """Returns the id of the organization. Raises NotHandled."""

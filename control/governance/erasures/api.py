@@ -312,5 +312,5 @@ class Erasures(Handlers):
 
 def accepted(erasure: StoredErasure, org_slug: str) -> web.Response:
     """The 202 with the erasure."""
-    headers = {"Location": f"/orgs/{org_slug}/erasures/{erasure.id}"}
-    return json_response(erasure_body(erasure), status=202, headers=headers)
+    location = f"/orgs/{org_slug}/erasures/{erasure.id}"
+    return json_response(erasure_body(erasure), status=202, headers={"Location": location})

@@ -8,14 +8,13 @@ What each table keeps is listed in `docs/adr/022-erasure.md`.
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import sqlalchemy as sa
 import structlog
-from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.tables import (
@@ -210,15 +209,9 @@ class Purger:
         self._batch = batch
         self._pause_s = pause_s
         self._now = now
-        self._periodic_task = PeriodicTask(
+        self.running = PeriodicTask(
             self.poll_once, POLL_S, log, "deleting the rows of deleted organizations failed", run_immediately=True
-        )
-
-    async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
-        """Run until shutdown; the next process resumes what is interrupted."""
-        self._periodic_task.start()
-        yield
-        await self._periodic_task.close()
+        ).running
 
     async def poll_once(self) -> None:
         """Delete the rows of everything that is not purged. Then their remains in a SQLite file, once for all of them;

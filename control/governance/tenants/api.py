@@ -86,8 +86,7 @@ class Organizations(Handlers):
     TAG: ClassVar = Tag("organizations", "The organization, its quota and usage.")
 
     def arguments(self) -> Arguments:
-        own = {ConfirmedSlug: Argument(_confirmation, (CONFIRM,))}
-        return control_arguments(self.context, own)
+        return control_arguments(self.context, {ConfirmedSlug: Argument(_confirmation, (CONFIRM,))})
 
     @route("GET", ORGANIZATION, bearer(Scope.PROJECTS_READ))
     async def show_organization(self, caller: AuthorizationContext, connection: AsyncConnection) -> Organization:

@@ -72,8 +72,7 @@ class ChannelTests(Handlers):
     sender: Sender
 
     def arguments(self) -> Arguments:
-        own = {Channel: manageable_channel(self.context)}
-        return control_arguments(self.context, own)
+        return control_arguments(self.context, {Channel: manageable_channel(self.context)})
 
     @route("POST", ONE + "/test", bearer(Scope.CHANNELS_WRITE), limit=LimitClass.CHANNEL_TEST)
     async def test_channel(self, request: web.Request, channel: Channel) -> ChannelTest:
