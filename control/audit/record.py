@@ -1,6 +1,5 @@
-"""Appends an event to the chain of its organization, in the transaction of the change that it records.
-
-Reads the audit log: pages of a list, newest first, and complete chains from their start.
+"""Appends an event to the chain of its organization, in the transaction of the change that it records; reads pages of a
+list, newest first, and complete chains from their start.
 """
 
 import secrets

@@ -1,13 +1,10 @@
-"""Sinks in the database, and the lease with which one exporter at a time works on a sink. Every function runs in the
-caller's transaction.
-
-Checkpoints and runs in the database. Every function runs in the caller's transaction.
+"""Sinks in the database, the lease with which one exporter at a time works on a sink, its checkpoints and its runs.
+Every function runs in the caller's transaction.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
-from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -18,8 +15,7 @@ from chassis.auth.id_generation import new_id
 from chassis.auth.tables import organizations
 from chassis.errors import Conflict
 from control.export.model import (
-    BigQueryConfig,
-    BlobstoreConfig,
+    CONFIGS,
     Checkpoint,
     Intent,
     Run,
@@ -27,7 +23,6 @@ from control.export.model import (
     Sink,
     SinkConfig,
     SinkKind,
-    SnowflakeConfig,
     Stream,
 )
 from control.export.tables import MAX_ERROR_LENGTH, warehouse_checkpoints, warehouse_runs, warehouse_sinks
@@ -36,13 +31,6 @@ from control.secrets.secret_box import SecretBox
 MAX_SINKS: Final = 50  # of an organization
 LEASE: Final = timedelta(seconds=60)
 MAX_CLOCK_DIFFERENCE: Final = timedelta(minutes=1)  # of two control services
-CONFIGS: Final[Mapping[SinkKind, type[Any]]] = MappingProxyType(
-    {
-        SinkKind.BLOBSTORE: BlobstoreConfig,
-        SinkKind.SNOWFLAKE: SnowflakeConfig,
-        SinkKind.BIGQUERY: BigQueryConfig,
-    }
-)
 
 
 class LeaseHeld(Exception):
@@ -321,19 +309,8 @@ async def _store(connection: AsyncConnection, old: Checkpoint, new: Checkpoint) 
 
 
 def _checkpoint(row: Mapping[Any, Any]) -> Checkpoint:
-    intent = row["intent"]
-    return Checkpoint(
-        row["sink_id"],
-        row["org_id"],
-        Stream(row["stream"]),
-        row["version"],
-        row["cursor"],
-        row["cursor_at"],
-        row["cursor_id"],
-        None if intent is None else msgspec.json.decode(intent, type=Intent),
-        row["rows_exported"],
-        row["last_run_at"],
-    )
+    intent = None if row["intent"] is None else msgspec.json.decode(row["intent"], type=Intent)
+    return Checkpoint(**{**row, "stream": Stream(row["stream"]), "intent": intent})
 
 
 async def list_exported(connection: AsyncConnection, org_id: str, before: datetime | None) -> Sequence[Any]:

@@ -1,7 +1,7 @@
 """The context that all handlers of the control service share, and ids in paths.
 
-Bounds the requests of one sender that are worked on at once: connections of the database and its writes are shared
-by all organizations, and one that sends hundreds of expensive requests at once would have all of them.
+`RequestSlots` bounds the requests of one sender that are worked on at once: connections of the database and its writes
+are shared by all organizations, and one that sends hundreds of expensive requests at once would have all of them.
 """
 
 import asyncio

@@ -1,6 +1,5 @@
-"""Types of fields in request and response bodies: names, times, lines, URLs. They describe what is valid.
-
-Times that requests contain: RFC 3339 with a time zone, from 1970 on.
+"""Types of fields in request and response bodies: names, times, lines, URLs. They describe what is valid. Times that
+requests contain are RFC 3339 with a time zone, from 1970 on.
 """
 
 import re

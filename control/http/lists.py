@@ -1,6 +1,5 @@
-"""Keyset pages: `?limit=` (1 to 100, 25 by default) and `?cursor=` in, `{data, nextCursor, hasMore}` out.
-
-Filters of lists in query strings: names, and projects by slug.
+"""Lists. Keyset pages: `?limit=` (1 to 100, 25 by default) and `?cursor=` in, `{data, nextCursor, hasMore}` out.
+Filters in query strings: names, and projects by slug.
 """
 
 import re

@@ -4,9 +4,8 @@ A column declares that it is encrypted (`info={"sealed": True}`); its values are
 primary key of the row, its `org_id` (empty if it has none) and the name of the column. All code that encrypts follows
 this.
 
-Watches the file of the key ring: generates it at the first start, and reports when it is missing.
-
-It is generated only if the database has no encrypted value. A ring that was lost with its disk, left out of a backup or
+`KeyringWatcher` watches the file of the key ring: generates it at the first start, and reports when it is missing. It
+is generated only if the database has no encrypted value. A ring that was lost with its disk, left out of a backup or
 not copied to another machine is reported while it can still be restored.
 """
 

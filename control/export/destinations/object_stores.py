@@ -1,11 +1,11 @@
-"""S3, compatible stores, and Google Cloud Storage by its XML interface.
+"""Object stores.
 
-Requests are signed with AWS Signature Version 4; Google Cloud Storage has the same under other names. Sources:
-docs.aws.amazon.com "Create a signed AWS API request"; cloud.google.com/storage/docs/authentication/signatures.
+S3, compatible stores, and Google Cloud Storage by its XML interface. Requests are signed with AWS Signature Version 4;
+Google Cloud Storage has the same under other names. Sources: docs.aws.amazon.com "Create a signed AWS API request";
+cloud.google.com/storage/docs/authentication/signatures.
 
-Azure Blob Storage, with the key of a storage account or a shared access signature (SAS).
-
-Source: learn.microsoft.com, "Put Blob" and "Authorize with Shared Key", version 2021-12-02 of the service.
+Azure Blob Storage, with the key of a storage account or a shared access signature (SAS). Source: learn.microsoft.com,
+"Put Blob" and "Authorize with Shared Key", version 2021-12-02 of the service.
 """
 
 import asyncio

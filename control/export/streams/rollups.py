@@ -1,14 +1,14 @@
-"""ISSUE_ROLLUPS: the state of issues, a row for each change, in the order of changes.
+"""The two streams of sums.
 
-Whatever changes an issue clears its `change_number`. Before a batch is read, issues without a number get the next ones,
-in a write transaction, of which there is one at a time: so numbers are in the order of commits, and whoever has read up
-to a number has missed nothing. Changes of an issue between two batches are one row, with its last state.
+ISSUE_ROLLUPS: the state of issues, a row for each change, in the order of changes. Whatever changes an issue clears its
+`change_number`. Before a batch is read, issues without a number get the next ones, in a write transaction, of which
+there is one at a time: so numbers are in the order of commits, and whoever has read up to a number has missed nothing.
+Changes of an issue between two batches are one row, with its last state.
 
-RELEASE_HEALTH_ROLLUPS: requests and new issues of a release, in an environment, in an hour.
-
-A batch is what was stored between two times of storage, of which the later is settled: the hours in which something was
-stored are computed anew from all that was stored until then. So an hour that changes is exported again, with that time
-as its higher revision, and a block that was stored twice makes no difference.
+RELEASE_HEALTH_ROLLUPS: requests and new issues of a release, in an environment, in an hour. A batch is what was stored
+between two times of storage, of which the later is settled: the hours in which something was stored are computed anew
+from all that was stored until then. So an hour that changes is exported again, with that time as its higher revision,
+and a block that was stored twice makes no difference.
 """
 
 import hashlib

@@ -1,12 +1,10 @@
-"""The schema of each stream: what is published, and what Parquet files and tables have. Only what is stored after
-scrubbing (the tier `stored`), by this list.
+"""What all streams have. Their schemas: what is published, and what Parquet files and tables have. Only what is stored
+after scrubbing (the tier `stored`), by this list.
 
 A change adds columns, which may be null, and a version. Nothing is removed or renamed, and no type changes.
 
-What an exporter needs of a stream.
-
-Rows of a stream as a table of Arrow, its digest, and its Parquet file. pyarrow is large, and imported with the first
-export.
+`StreamReader` is what an exporter needs of a stream. Rows become a table of Arrow, its digest, and its Parquet file.
+pyarrow is large, and imported with the first export.
 """
 
 import hashlib

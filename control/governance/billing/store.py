@@ -1,7 +1,4 @@
-"""Statements on subscriptions.
-
-The table of subscriptions.
-"""
+"""The table of subscriptions, and statements on it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,17 +1,15 @@
-"""Teams: an Adaptive Card, sent to the URL of a workflow.
+"""Receivers of one POST of JSON, which answer by the status alone.
 
-Limits: 28 KB in total (learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors); Adaptive Cards 1.4. Text
-blocks support some Markdown, which is escaped.
+Teams: an Adaptive Card, sent to the URL of a workflow. Limits: 28 KB in total
+(learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors); Adaptive Cards 1.4. Text blocks support some
+Markdown, which is escaped.
 
-PagerDuty Events v2: an incident that needs a person's attention, resolved when its subject is.
+PagerDuty Events v2: an incident that needs a person's attention, resolved when its subject is. Limits: summary 1 024
+characters, deduplication key 255, 512 KB in total (developer.pagerduty.com/docs/events-api-v2). The API responds with
+202 on success, 400 for a permanent error, 429 and 5xx for a transient one.
 
-Limits: summary 1 024 characters, deduplication key 255, 512 KB in total (developer.pagerduty.com/docs/events-api-v2).
-The API responds with 202 on success, 400 for a permanent error, 429 and 5xx for a transient one.
-
-A receiver of the tenant's own: Standard Webhooks 1.0.0, signed with HMAC-SHA256.
-
-`webhook-id` is the id of the delivery, the same in every attempt: a receiver that stores the ids it has seen processes
-nothing twice.
+A receiver of the tenant's own: Standard Webhooks 1.0.0, signed with HMAC-SHA256. `webhook-id` is the id of the
+delivery, the same in every attempt: a receiver that stores the ids it has seen processes nothing twice.
 """
 
 import base64
