@@ -13,6 +13,15 @@ FIRST_RUN_DELAY_S: Final = 0.0  # of tasks that run immediately; tests that are 
 FailureKey = tuple[type[Exception], object]
 
 
+class LoggedFailure(Exception):
+    """A failure that a `FailureLog` logs once for each `code`, with this message."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
 class FailureLog:
     """Logs each kind of failure once, until the work succeeds again."""
 

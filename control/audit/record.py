@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.model import AuthorizationContext
 from chassis.db.database import Database, format_time, to_milliseconds
 from chassis.http.query import Query, form
-from chassis.runtime.periodic import FailureLog
+from chassis.runtime.periodic import FailureLog, LoggedFailure
 from control.audit.chain import GENESIS_HASH, ErasedEvent, Event, canonical_json, hash_event
 from control.audit.tables import MAX_ACTION_LENGTH, MAX_OBJECT_ID_LENGTH, SALT_BYTES, audit_events, audit_heads
 from control.http.field_types import TimeRange
@@ -30,15 +30,6 @@ MAX_CLOCK_SKEW: Final = timedelta(seconds=60)
 _CLOCK_SKEW_LOG: Final = FailureLog(
     structlog.get_logger(__name__), "clock skew: audit events get the time of the previous event"
 )
-
-
-class ClockSkew(Exception):
-    """The last event is in the future. `code`: its organization; logged once per organization."""
-
-    def __init__(self, org_id: str, last: datetime, now: datetime) -> None:
-        self.code = org_id
-        self.message = f"the last event is {(last - now).total_seconds():.0f} s ahead of this host's clock"
-        super().__init__(self.message)
 
 
 class ChainSealed(Exception):
@@ -95,7 +86,8 @@ async def record(
     seq, digest, last = await _read_head(connection, actor.org_id)
     now = to_milliseconds(datetime.now(UTC))
     if last is not None and last - now > MAX_CLOCK_SKEW:
-        _CLOCK_SKEW_LOG.failed(ClockSkew(actor.org_id, last, now))
+        ahead = f"the last event is {(last - now).total_seconds():.0f} s ahead of this host's clock"
+        _CLOCK_SKEW_LOG.failed(LoggedFailure(actor.org_id, ahead))  # once per organization
     event = Event(
         org_id=actor.org_id,
         seq=seq + 1,
@@ -188,10 +180,8 @@ async def list_events(
 ) -> list[Event]:
     """At most `limit` matching events, newest first, starting before the event number `before`."""
     conditions = await _window_conditions(connection, org_id, window)
-    if filters.actor_principal_id is not None:
-        conditions.append(audit_events.c.actor_id == filters.actor_principal_id)
-    if filters.object_id is not None:
-        conditions.append(audit_events.c.object_id == filters.object_id)
+    wanted = {audit_events.c.actor_id: filters.actor_principal_id, audit_events.c.object_id: filters.object_id}
+    conditions += [column == value for column, value in wanted.items() if value is not None]
     if before is not None:
         conditions.append(audit_events.c.seq < before)
     found: list[Event] = []

@@ -94,13 +94,8 @@ async def change(
     now: datetime,
 ) -> None:
     """Change what is not None."""
-    values: dict[str, Any] = {"updated_at": now}
-    if name is not None:
-        values["name"] = name
-    if enabled is not None:
-        values["enabled"] = enabled
-    if streams is not None:
-        values["streams"] = [stream.value for stream in streams]
+    changed = {"name": name, "enabled": enabled, "streams": None if streams is None else [one.value for one in streams]}
+    values = {column: value for column, value in changed.items() if value is not None} | {"updated_at": now}
     await connection.execute(warehouse_sinks.update().where(warehouse_sinks.c.id == sink.id).values(values))
 
 

@@ -13,6 +13,7 @@ and a block that was stored twice makes no difference.
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -41,17 +42,16 @@ MAX_NUMBERED: Final = 100 * NUMBERED_AT_ONCE  # before one batch
 _PAGE: Final = 10_000
 
 
+@dataclass(frozen=True, slots=True)
 class IssueRollups:
     """The stream of one organization at a time."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    database: Database
 
     async def read(self, scope: Scope, cursor: bytes | None) -> Batch | None:
         """As `StreamReader` has it."""
         await self._number(scope.org_id)
-        after = _number(cursor)
-        rows = await self._rows(scope, after, None, MAX_ROWS)
+        rows = await self._rows(scope, _number(cursor), None, MAX_ROWS)
         if not rows:
             return None
         last, updated_us = rows[-1][1], rows[-1][-1]
@@ -60,15 +60,14 @@ class IssueRollups:
 
     async def read_again(self, scope: Scope, cursor: bytes | None, until: bytes) -> Any:
         """As `StreamReader` has it."""
-        rows = await self._rows(scope, _number(cursor), _number(until), MAX_ROWS)
-        return new_table(ISSUE_ROLLUPS, rows)
+        return new_table(ISSUE_ROLLUPS, await self._rows(scope, _number(cursor), _number(until), MAX_ROWS))
 
     async def _number(self, org_id: str) -> None:
         for _ in range(MAX_NUMBERED // NUMBERED_AT_ONCE):
-            async with self._database.read() as connection:
+            async with self.database.read() as connection:
                 if not await _find_unnumbered(connection, org_id, 1):
                     return
-            async with self._database.write() as connection:
+            async with self.database.write() as connection:
                 await _number_some(connection, org_id)
 
     async def _rows(self, scope: Scope, after: int, until: int | None, limit: int) -> list[tuple[Any, ...]]:
@@ -79,7 +78,7 @@ class IssueRollups:
             if until is not None:
                 where &= issues.c.change_number <= until
             page = sa.select(issues).where(where).order_by(issues.c.change_number).limit(count)
-            async with self._database.read() as connection:
+            async with self.database.read() as connection:
                 found = (await connection.execute(page)).mappings().all()
             rows += [_issue_row(row, scope) for row in found if row["project_id"] in scope.projects]
             if len(found) < count:
@@ -204,18 +203,18 @@ class _Group(NamedTuple):
     hour: int  # its beginning, in seconds since 1970
 
 
+@dataclass(frozen=True, slots=True)
 class ReleaseHealth:
     """The stream of one organization at a time. The cursor is a time of storage, in microseconds since 1970."""
 
-    def __init__(self, clickhouse: ClickHouse) -> None:
-        self._clickhouse = clickhouse
+    clickhouse: ClickHouse
 
     async def read(self, scope: Scope, cursor: bytes | None) -> Batch | None:
         """As `StreamReader` has it."""
         projects = sorted(scope.projects)
-        tables = [OrderedTable(self._clickhouse, name, project_ids=projects) for name in ("spans", "error_occurrences")]
+        tables = [OrderedTable(self.clickhouse, name, project_ids=projects) for name in ("spans", "error_occurrences")]
         settled = await tables[0].settled_time()
-        after = 0 if cursor is None else int(cursor)
+        after = _number(cursor)
         while after < settled:
             firsts = [await table.first_time(after, settled) for table in tables]
             known = [first for first in firsts if first is not None]
@@ -230,8 +229,7 @@ class ReleaseHealth:
 
     async def read_again(self, scope: Scope, cursor: bytes | None, until: bytes) -> Any:
         """As `StreamReader` has it."""
-        after = 0 if cursor is None else int(cursor)
-        groups = await self._groups(sorted(scope.projects), after, int(until), MAX_ROWS)
+        groups = await self._groups(sorted(scope.projects), _number(cursor), int(until), MAX_ROWS)
         return new_table(RELEASE_HEALTH_ROLLUPS, await self._rows(scope, groups, int(until)))
 
     async def _changed(self, projects: list[int], after: int, first: int, settled: int) -> tuple[int, list[_Group]]:
@@ -246,7 +244,7 @@ class ReleaseHealth:
 
     async def _groups(self, projects: list[int], after: int, until: int, most: int) -> list[_Group]:
         parameters = {"projects": projects, "after": after, "until": until, "most": most}
-        rows: list[Any] = await self._clickhouse.query(_CHANGED, parameters, limits=_LIMITS)
+        rows: list[Any] = await self.clickhouse.query(_CHANGED, parameters, limits=_LIMITS)
         return sorted(_Group(*row) for row in rows)
 
     async def _rows(self, scope: Scope, groups: Iterable[_Group], until: int) -> list[tuple[Any, ...]]:
@@ -262,10 +260,10 @@ class ReleaseHealth:
             "last": hours[-1] + 3_600,
         }
         requests: dict[_Group, tuple[Any, ...]] = {}
-        for row in await self._clickhouse.query(_REQUESTS, parameters, limits=_LIMITS):
+        for row in await self.clickhouse.query(_REQUESTS, parameters, limits=_LIMITS):
             requests[_group(row)] = row[4:]
         new_issues: dict[_Group, Any] = {}
-        for row in await self._clickhouse.query(_NEW_ISSUES, parameters, limits=_LIMITS):
+        for row in await self.clickhouse.query(_NEW_ISSUES, parameters, limits=_LIMITS):
             new_issues[_group(row)] = row[4]
         return [
             _health_row(group, scope.projects[group.project_id], until, requests.get(group), new_issues.get(group, 0))

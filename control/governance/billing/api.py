@@ -67,12 +67,11 @@ class PaymentReceipt(msgspec.Struct, frozen=True, rename="camel"):
     reason: Reason | None
 
 
+@dataclass(eq=False)
 class NotHandled(Exception):
     """The event has no effect, for this reason."""
 
-    def __init__(self, reason: Reason) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    reason: Reason
 
 
 @dataclass(frozen=True, slots=True)

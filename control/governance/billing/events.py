@@ -75,15 +75,13 @@ class _InvoiceParent(msgspec.Struct, frozen=True):
     subscription_details: _SubscriptionDetails | None = None
 
 
-class _Invoice(msgspec.Struct, frozen=True):
-    customer: _Reference = None
-    subscription: _Reference = None
-    parent: _InvoiceParent | None = None
-
-
 class _CheckoutSession(msgspec.Struct, frozen=True):
     customer: _Reference = None
     subscription: _Reference = None
+
+
+class _Invoice(_CheckoutSession, frozen=True):  # what a session has, too
+    parent: _InvoiceParent | None = None
 
 
 class _Head(msgspec.Struct, frozen=True):

@@ -32,7 +32,7 @@ from chassis.erasures import repository
 from chassis.erasures.repository import StoredErasure
 from chassis.erasures.tables import ErasureKind
 from chassis.issues import issues
-from chassis.runtime.periodic import FailureLog, PeriodicTask
+from chassis.runtime.periodic import FailureLog, LoggedFailure, PeriodicTask
 from chassis.source_maps.store import source_maps
 from control.approvals.policies.tables import approval_policies
 from control.approvals.proofs.tables import proof_bundles, proof_issuer_keys, proof_links, proof_usage
@@ -180,15 +180,6 @@ _PROJECT_STEPS: Final = (
 Batch = Callable[[AsyncConnection], Awaitable[int]]
 
 
-class PurgeFailed(Exception):
-    """The rows of an erasure cannot be deleted, for any reason in them. `code`: its id."""
-
-    def __init__(self, erasure_id: str, cause: Exception) -> None:
-        self.code = erasure_id
-        self.message = f"{erasure_id}: {type(cause).__name__}: {cause}"
-        super().__init__(self.message)
-
-
 class Purger:
     """Polls for deleted projects and organizations, one task per process."""
 
@@ -248,7 +239,8 @@ class Purger:
         except DatabaseUnavailable:
             raise
         except Exception as error:  # noqa: BLE001 (a row may hold anything)
-            self._failure_log.failed(PurgeFailed(erasure.id, error))
+            reason = f"{erasure.id}: {type(error).__name__}: {error}"
+            self._failure_log.failed(LoggedFailure(erasure.id, reason))
             return False
         self._emptied.add(erasure.id)
         return True
