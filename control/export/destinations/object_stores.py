@@ -112,40 +112,29 @@ class Place:
     path: str
 
 
+@dataclass(frozen=True, slots=True)
 class S3Store:
     """One bucket. `account` bounds look-ups of names. Not `conditional`: the store takes no condition, so it is asked
     before a put whether the key exists, and after it what is there (ADR 029 says what that is worth).
     """
 
-    def __init__(
-        self,
-        egress: Egress,
-        place: Place,
-        credentials: Credentials,
-        region: str,
-        account: str,
-        *,
-        scheme: Scheme = AWS,
-        conditional: bool = True,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        self._egress = egress
-        self._place = place
-        self._credentials = credentials
-        self._region = region
-        self._account = account
-        self._scheme = scheme
-        self._conditional = conditional
-        self._now = now
+    egress: Egress
+    place: Place
+    credentials: Credentials
+    region: str
+    account: str
+    scheme: Scheme = field(default=AWS, kw_only=True)
+    conditional: bool = field(default=True, kw_only=True)
+    now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC), kw_only=True)
 
     async def put_new(self, key: str, body: bytes, row_digest: str) -> StoredObject | None:
         """As `ObjectStore` has it."""
         headers = {"content-type": CONTENT_TYPE, self._digest_header: row_digest}
-        put = self._put_conditionally if self._conditional else self._put_and_read_back
+        put = self._put_conditionally if self.conditional else self._put_and_read_back
         return await put(key, body, headers)
 
     async def _put_conditionally(self, key: str, body: bytes, headers: dict[str, str]) -> StoredObject | None:
-        only_new = {"if-none-match": "*"} if self._scheme is AWS else {"x-goog-if-generation-match": "0"}
+        only_new = {"if-none-match": "*"} if self.scheme is AWS else {"x-goog-if-generation-match": "0"}
         for attempt in range(_CONFLICTS):
             reply = await self._send("PUT", key, headers | only_new, body)
             if 200 <= reply.status < 300:
@@ -186,25 +175,25 @@ class S3Store:
         raise self._failed(reply)
 
     def _failed(self, reply: HttpReply) -> DestinationError:
-        has_condition = self._conditional and self._scheme is AWS
-        return replies.failed(reply, region=self._region, has_condition=has_condition)
+        has_condition = self.conditional and self.scheme is AWS
+        return replies.failed(reply, region=self.region, has_condition=has_condition)
 
     @property
     def _digest_header(self) -> str:
-        return f"{self._scheme.headers}meta-row-digest"
+        return f"{self.scheme.headers}meta-row-digest"
 
     async def _send(self, method: str, key: str, headers: dict[str, str], body: bytes) -> HttpReply:
-        path = encode_path(f"{self._place.path}/{key}")
+        path = encode_path(f"{self.place.path}/{key}")
         signed = sign(
-            self._scheme, self._credentials, self._region, method, self._place.host, path, headers, body, self._now()
+            self.scheme, self.credentials, self.region, method, self.place.host, path, headers, body, self.now()
         )
-        url = self._place.base_url + path
+        url = self.place.base_url + path
         try:
             if method == "HEAD":
-                return await self._egress.head(url, signed, account=self._account)
+                return await self.egress.head(url, signed, account=self.account)
             if method == "GET":
-                return await self._egress.get(url, signed, account=self._account)
-            return await self._egress.put(url, body, signed, account=self._account)
+                return await self.egress.get(url, signed, account=self.account)
+            return await self.egress.put(url, body, signed, account=self.account)
         except EgressError as error:
             raise replies.not_reached(error) from error
 

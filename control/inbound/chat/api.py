@@ -31,8 +31,7 @@ from control.inbound.webhooks.platform_events import AppliedEvent, EventSource
 from control.inbound.webhooks.receiver import MAX_EVENT_BYTES, WebhookReceiver
 from control.inbound.webhooks.signatures import verify_chat_a, verify_ed25519
 from control.notify.channels.config import PLATFORM_HOSTS, ChannelRules, Kind, matches_any_host
-from control.notify.deliveries.platforms.chat_a import card
-from control.notify.deliveries.platforms.chat_b import embed
+from control.notify.deliveries.platforms.chats import card, embed
 from control.outbound.egress_policy import parse_url
 
 PATH: Final = "/webhooks/chat-a"

@@ -18,8 +18,7 @@ from msgspec import Meta
 from control.identity.chat_links import MAX_PLATFORM_ID_LENGTH, ChatPlatform, ChatUser
 from control.inbound.chat.commands import Command, parse_command
 from control.inbound.webhooks.platform import PayloadError, convert, decode
-from control.notify.deliveries.platforms.chat_a import APPROVE_ACTION
-from control.notify.deliveries.platforms.chat_b import APPROVE_PREFIX
+from control.notify.deliveries.platforms.chats import APPROVE_ACTION, APPROVE_PREFIX
 
 MAX_BODY: Final = 2**20  # bytes; a message with all its blocks comes with a press
 MAX_FIELDS: Final = 50  # of a form

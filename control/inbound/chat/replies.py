@@ -8,8 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from control.notify.deliveries.platforms.chat_a import approve_button, escape_mrkdwn, neutralize_markdown
-from control.notify.deliveries.platforms.chat_b import escape_markdown
+from control.notify.deliveries.platforms.chats import (
+    approve_chat_a_button,
+    escape_markdown,
+    escape_mrkdwn,
+    neutralize_markdown,
+)
 from control.notify.deliveries.rules import one_line, truncate
 
 MAX_TEXT: Final = 300  # characters of a text from elsewhere
@@ -68,7 +72,7 @@ def chat_a_reply(reply: Reply) -> dict[str, Any]:
         {"type": "section", "text": {"type": "mrkdwn", "text": text, "verbatim": True}},
     ]
     if reply.approve_id is not None:
-        blocks.append({"type": "actions", "elements": [approve_button(reply.approve_id)]})
+        blocks.append({"type": "actions", "elements": [approve_chat_a_button(reply.approve_id)]})
     return {"response_type": "ephemeral", "text": text, "blocks": blocks}
 
 

@@ -6,6 +6,7 @@ Signed bodies: what is in them, what they are verified by, and how large they ge
 import base64
 import json
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from hypothesis import given, settings
@@ -21,8 +22,8 @@ from control.notify.channels.config import (
     TeamsConfig,
     WebhookConfig,
 )
-from control.notify.deliveries.platforms import chat_a, chat_b, webhooks
-from control.notify.deliveries.rules import OutgoingMessage, one_line, truncate
+from control.notify.deliveries.platforms import chats, webhooks
+from control.notify.deliveries.rules import AttemptResult, OutgoingMessage, one_line, truncate
 from control.notify.message import Fact, Message, Severity
 from control.outbound.egress import HttpReply
 from tests.control.notify.deliveries.samples import ASK, NOW, messages, told
@@ -41,7 +42,7 @@ TEAMS = TeamsConfig(workflow_url="https://a.logic.azure.com/x")
 
 
 def test_a_card_of_chat_a() -> None:
-    assert chat_a.card(ASK) == {
+    assert chats.card(ASK) == {
         "text": "Approve release.rollback of checkout?",
         "blocks": [
             {"type": "header", "text": {"type": "plain_text", "text": "Approve release.rollback of checkout?"}},
@@ -75,7 +76,7 @@ def test_a_card_of_chat_a() -> None:
 
 
 def check_chat_a(message: Message) -> None:
-    card = chat_a.card(message)
+    card = chats.card(message)
     assert len(card["text"]) <= 4_000
     assert not re.search(r"[@~#]\w|\][(\[:]|://|www\.", card["text"], re.IGNORECASE)
     assert len(card["blocks"]) <= 50
@@ -95,17 +96,17 @@ def test_the_text_beside_the_blocks_mentions_nobody_and_links_nowhere() -> None:
         "[x]: y", "https://evil.example", "www.evil.example", "WWW.evil.example", "mailto:eve@example.com",
         "~town-square", "#tag",
     ):  # fmt: skip
-        text = chat_a.card(structs.replace(ASK, title=f"Approve: {typed} on 10:30?"))["text"]
+        text = chats.card(structs.replace(ASK, title=f"Approve: {typed} on 10:30?"))["text"]
         assert text.replace("\u200b", "") == f"Approve: {typed} on 10:30?"
         assert not re.search(r"[@~#]\w|\][(\[:]|:[\w/]|www\.", text, re.IGNORECASE), typed
 
 
 def test_a_bot_writes_to_its_channel() -> None:
-    made = chat_a.build_request(BOT, told(ASK), "https://slack.com/api")
+    made = chats.build_chat_a_request(BOT, told(ASK), "https://slack.com/api")
     assert made.url == "https://slack.com/api/chat.postMessage"
     assert made.headers["Authorization"] == "Bearer xoxb-1"
     assert json.loads(made.body)["channel"] == "#ops"
-    made = chat_a.build_request(CHAT_A, told(ASK), "https://slack.com/api")
+    made = chats.build_chat_a_request(CHAT_A, told(ASK), "https://slack.com/api")
     assert (made.url, "Authorization" in made.headers) == (CHAT_A.webhook_url, False)
 
 
@@ -129,8 +130,9 @@ def test_responses_of_chats() -> None:
           for status in (200, 400, 403, 404, 410, 429, 500)),
         *((CHAT_B, status, b"", status < 300, 400 <= status < 500) for status in (204, 200, 401, 403, 404, 502)),
     ):  # fmt: skip
-        kind = chat_b if isinstance(config, ChatBConfig) else chat_a
-        outcome = kind.interpret_reply(config, HttpReply(status, NOTHING, body), NOW)
+        is_b = isinstance(config, ChatBConfig)
+        interpret: Callable[..., AttemptResult] = chats.interpret_chat_b_reply if is_b else chats.interpret_chat_a_reply
+        outcome = interpret(config, HttpReply(status, NOTHING, body), NOW)
         assert (outcome.ok, outcome.permanent) == (ok, permanent), (config, status, body)
         assert "something new" not in outcome.detail
         assert "invalid_payload" not in outcome.detail
@@ -141,7 +143,7 @@ def test_responses_of_chats() -> None:
 
 def check_chat_b(message: Message) -> None:
     """Nobody is mentioned."""
-    body = json.loads(chat_b.build_request(CHAT_B, told(message)).body)
+    body = json.loads(chats.build_chat_b_request(CHAT_B, told(message)).body)
     assert body["allowed_mentions"] == {"parse": []}
     assert len(body["content"]) <= 2_000
     (embed,) = body["embeds"]
@@ -160,7 +162,7 @@ def test_chat_b_has_the_retry_delay_in_its_body() -> None:
         (b'{"retry_after": 64.57}', 65), (b'{"retry_after": 0.2}', 1), (b'{"retry_after": 1e30}', 86_400),
         (b"{}", 9), (b"x", 9), (b"\xff", 9), (NESTED, 9),
     ):  # fmt: skip
-        outcome = chat_b.interpret_reply(CHAT_B, HttpReply(429, headers, body), NOW)
+        outcome = chats.interpret_chat_b_reply(CHAT_B, HttpReply(429, headers, body), NOW)
         assert (outcome.ok, outcome.permanent, outcome.retry_after_s) == (False, False, seconds), body
 
 
