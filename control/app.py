@@ -155,10 +155,10 @@ def service(
     warehouse_routes, warehouse_contexts = build_warehouse_routes(
         context, secret_box, settings.egress_policy, settings.warehouse_interval_s, clickhouse, metrics
     )
-    routes += [*sso_routes, *build_scim_routes(context, chassis.base_url), *webhook_routes, *warehouse_routes]
+    payments = Payments(context, receiver, [one.encode() for one in settings.payments_secrets], settings.payment_plans)
+    routes += [*sso_routes, *build_scim_routes(context, chassis.base_url), *webhook_routes, *payments.routes()]
+    routes += [*OrganizationSubscription(context).routes(), *warehouse_routes]
     handlers = (
-        Payments(context, receiver, [one.encode() for one in settings.payments_secrets], settings.payment_plans),
-        OrganizationSubscription(context),
         Organizations(context),
         Projects(context, chassis.retention_days),
         Keys(context, chassis.base_url, chassis.otlp_rate),
@@ -175,12 +175,10 @@ def service(
         Proposals(context),
         IssueLinks(context),
         SourceMapHandlers(context, settings.source_map_max_bytes, chassis.body_min_rate),
-        ChannelTests(context, sender),
-        Deliveries(context),
-        Audit(context),
     )
     routes += [route for each in handlers for route in each.routes()]
     routes += build_proof_routes(context, settings.proof_max_bytes, chassis.body_min_rate)
+    routes += [*ChannelTests(context, sender).routes(), *Deliveries(context).routes(), *Audit(context).routes()]
     keyring_contexts = (
         [KeyringWatcher(key_source, guards.database, metadata).running] if isinstance(key_source, KeyFile) else []
     )
