@@ -1,6 +1,8 @@
 """The `sluice` command, which assembles the services. No other package imports this one.
 
     main               parses the command line; a StartupError becomes one sentence and an exit code
+    commands           the sub-commands and their options, as rows (`client_commands`: those that need no data directory)
+    options            what the rows are made of, and the types of their values
     cli/               one module per sub-command
     settings_sources   settings of all services from file, environment and command line
     extras             checks which extras of the package are installed; names those that a command lacks
