@@ -1,7 +1,7 @@
 """The `sluice` command, which assembles the services. No other package imports this one.
 
     main               parses the command line; a StartupError becomes one sentence and an exit code
-    commands           the sub-commands and their options, as rows (`client_commands`: those that need no data directory)
+    commands           the sub-commands and their options, as rows (`client_commands`: some of them)
     options            what the rows are made of, and the types of their values
     cli/               one module per sub-command
     settings_sources   settings of all services from file, environment and command line
