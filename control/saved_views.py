@@ -10,9 +10,8 @@ import sqlalchemy as sa
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
 from chassis.auth.model import AuthorizationContext
-from chassis.auth.tables import metadata, principals
+from chassis.auth.tables import metadata, new_id, principals
 from chassis.db.database import UtcTime, text, to_milliseconds
 from chassis.errors import Conflict, Forbidden
 from chassis.http.access import bearer

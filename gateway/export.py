@@ -22,7 +22,7 @@ import msgspec
 from chassis.errors import ApiError, Issue, PayloadTooLarge
 from chassis.http.access import PROJECT, ProjectKeyCheck
 from chassis.http.validation import Issues, decode_json
-from chassis.limits.client_request import ClientRequest
+from chassis.limits.rate_limits import ClientRequest
 from gateway.admission.budgets import (
     SMALL_BYTES,
     LargeResourceBudget,

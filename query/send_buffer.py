@@ -13,10 +13,10 @@ from aiohttp import hdrs, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import Payload
 
-from chassis.errors import ServiceUnavailable
+from chassis.errors import JSON_TYPE, ServiceUnavailable
 from chassis.http.compression import GZIP, MIN_BYTES, accepts_gzip, gzip_body
 from chassis.http.connections.timeouts import unacknowledged_bytes
-from chassis.http.web import JSON_HEADERS, JSON_TYPE
+from chassis.http.web import JSON_HEADERS
 from chassis.limits.fairness import FairSemaphore, QueueFull, Requester, ShareLimits
 from query import metrics
 from query.metrics import QueryMetrics

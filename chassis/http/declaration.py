@@ -27,17 +27,19 @@ from aiohttp import web
 from msgspec import Meta
 
 from chassis.http.access import Access, Handler
-from chassis.http.query import Query, query_parameters, read_query
 from chassis.http.route import (
     DEFAULT_ERROR_SPEC,
     Body,
     ErrorSpec,
     Operation,
     Parameter,
+    Query,
     ResponseSpec,
     Route,
     Tag,
     json_content,
+    query_parameters,
+    read_query,
 )
 from chassis.http.validation import Issues, with_known_issues
 from chassis.http.web import json_response

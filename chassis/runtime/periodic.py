@@ -1,11 +1,20 @@
-"""Periodic background work, repeated whether it fails or not."""
+"""Periodic background work, repeated whether it fails or not, and the end of background tasks."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import structlog
+
+
+async def cancel_tasks(*tasks: "asyncio.Task[Any] | None") -> None:
+    """Cancel those tasks that were started (None: not), and wait until each has ended, however it ends."""
+    started = [task for task in tasks if task is not None]
+    for task in started:
+        task.cancel()
+    await asyncio.gather(*started, return_exceptions=True)
+
 
 FIRST_RUN_DELAY_S: Final = 0.0  # of tasks that run immediately; tests that are over sooner have none of them
 

@@ -20,7 +20,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from chassis.db.database import Database
 from chassis.errors import ApiError
-from chassis.limits.allowance import Allowance
+from chassis.limits.limiter import Allowance
 from chassis.runtime.periodic import PeriodicTask
 from chassis.source_maps.sharing import FairCache
 from chassis.source_maps.store import read_content, read_index, read_revisions

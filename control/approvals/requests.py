@@ -13,8 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.model import AuthorizationContext
 from chassis.http.access import authorization_context, bearer
 from chassis.http.declaration import Argument, Created, declared_routes, route
-from chassis.http.query import Query
-from chassis.http.route import Body, Tag, json_content
+from chassis.http.route import Body, Query, Tag, json_content
 from chassis.http.validation import Issues
 from chassis.http.web import Route
 from chassis.limits.limiter import LimitClass

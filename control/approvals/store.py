@@ -9,9 +9,8 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.grants import MembershipStatus, load_membership_statuses, with_owner_chain
-from chassis.auth.id_generation import new_id
 from chassis.auth.model import AuthorizationContext
-from chassis.auth.tables import principals
+from chassis.auth.tables import new_id, principals
 from chassis.db.database import to_milliseconds
 from chassis.errors import NotFound
 from control.approvals.model import Participant, RequestRecord, Status, StoredVote, Verdict, acting_ids

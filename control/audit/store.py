@@ -9,7 +9,7 @@ from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.db.database import Database, format_time
-from chassis.http.query import Query, form
+from chassis.http.route import Query, form
 from control.audit.chain import ErasedEvent, Event
 from control.audit.tables import MAX_ACTION_LENGTH, MAX_OBJECT_ID_LENGTH, audit_events, audit_heads
 from control.http.time_input import TimeRange

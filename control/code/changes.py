@@ -18,8 +18,8 @@ from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
 from chassis.auth.model import AuthorizationContext
+from chassis.auth.tables import new_id
 from chassis.changes import (
     MAX_DEDUPE_KEY_LENGTH,
     MAX_DETAIL_LENGTH,
@@ -36,9 +36,8 @@ from chassis.changes import (
 from chassis.db.database import format_time, to_milliseconds
 from chassis.http.access import bearer
 from chassis.http.declaration import Created, PageOf, declared_routes, route
-from chassis.http.query import Query
-from chassis.http.query import line as line_filter
-from chassis.http.route import Body, Tag, json_content
+from chassis.http.route import Body, Query, Tag, json_content
+from chassis.http.route import line as line_filter
 from chassis.http.validation import Issues
 from chassis.http.web import Route
 from control.code.row_limits import RowLimit

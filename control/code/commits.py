@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
+from chassis.auth.tables import new_id
 from control.code.messages import merge_of
 from control.code.row_limits import RowLimit, delete_rows
 from control.issues.references import IssueIndex, References

@@ -23,8 +23,7 @@ import sqlalchemy as sa
 import structlog
 from prometheus_client import CollectorRegistry, Counter
 
-from chassis.auth.id_generation import new_id
-from chassis.auth.tables import projects
+from chassis.auth.tables import new_id, projects
 from chassis.clickhouse.errors import StoreError
 from chassis.db.database import Database, DatabaseUnavailable, to_milliseconds
 from control.export import run_store, store

@@ -11,8 +11,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
-from chassis.auth.tables import organizations
+from chassis.auth.tables import new_id, organizations
 from chassis.errors import Conflict
 from control.export.model import BigQueryConfig, BlobstoreConfig, Sink, SinkConfig, SinkKind, SnowflakeConfig, Stream
 from control.export.tables import warehouse_checkpoints, warehouse_runs, warehouse_sinks

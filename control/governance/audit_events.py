@@ -11,8 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.model import AuthorizationContext
 from chassis.http.access import bearer
 from chassis.http.declaration import PageOf, route
-from chassis.http.query import Query
-from chassis.http.route import ResponseSpec, Tag
+from chassis.http.route import Query, ResponseSpec, Tag
 from control.audit import store
 from control.audit.chain import Event
 from control.audit.store import EventFilter

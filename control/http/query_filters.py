@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.tables import projects
 from chassis.errors import Issue
-from chassis.http.query import line
+from chassis.http.route import line
 from chassis.http.validation import Issues, bounded_text, must_be_one_of, single_value
 from proto.identity import MAX_SLUG_LENGTH, UNPRINTABLE
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from chassis.db.database import to_milliseconds
-from chassis.http.query import Query, read_as
+from chassis.http.route import Query, read_as
 from chassis.http.validation import Issues
 from proto.rfc3339 import parse_rfc3339
 

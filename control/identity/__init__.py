@@ -5,7 +5,7 @@ accounts of the address. `login.authentication` finds the one with this password
 verifies the second factor (401). In one transaction the handler reads the account again, refuses an organization that
 requires single sign-on (`users.session_store.check_password_login`, 403), starts a session and records it
 (`login.sessions.record_start`). `login.credentials.SessionIssuer` signs its access token. From then on
-`chassis.auth.bearer` authenticates the session like a personal access token.
+`chassis.auth.credential_guards` authenticates the session like a personal access token.
 
 organizations  what everything belongs to: organizations, projects, project keys, roles; revoking credentials
 users          accounts as stored, with passwords, sessions, one-time codes

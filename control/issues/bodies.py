@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from chassis.http.query import Query, line
+from chassis.http.route import Query, line
 from chassis.http.validation import Issues
 from chassis.issues import MAX_VERSION_LENGTH, IssueStatus, short_id
 from control.http.field_types import Timestamp

@@ -14,7 +14,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
+from chassis.auth.tables import new_id
 from chassis.db.database import format_time, to_milliseconds
 from chassis.issues import IssueStatus, issues
 from control.issues import store

@@ -23,7 +23,7 @@ import structlog
 from chassis.errors import ServiceUnavailable
 from chassis.limits.fairness import FairShare
 from chassis.runtime.health import Dependency, OptionalDependency
-from chassis.runtime.tasks import cancel_tasks
+from chassis.runtime.periodic import cancel_tasks
 from gateway.ingest.interface import AcceptedRequest
 from gateway.ingest.lanes import Lane, LaneLimits, SlowLaneRule
 from gateway.ingest.recovery import Recovery

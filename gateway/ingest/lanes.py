@@ -11,7 +11,7 @@ from contextvars import Context
 from functools import partial
 from typing import Final, NamedTuple
 
-from chassis.runtime.tasks import cancel_tasks
+from chassis.runtime.periodic import cancel_tasks
 from gateway.inserts.pending_requests import PendingRequest
 from gateway.settings import GatewaySettings
 from proto.otlp.policy import NANOS_PER_DAY, DecodedPayload

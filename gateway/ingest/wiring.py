@@ -14,9 +14,8 @@ from weakref import WeakSet
 import structlog
 
 from chassis.runtime.health import Dependency, NotReady
-from chassis.runtime.periodic import PeriodicTask
+from chassis.runtime.periodic import PeriodicTask, cancel_tasks
 from chassis.runtime.settings import ChassisSettings
-from chassis.runtime.tasks import cancel_tasks
 from chassis.runtime.telemetry import Telemetry
 from chassis.source_maps.resolver import SourceMaps
 from gateway.ingest.interface import Ingest

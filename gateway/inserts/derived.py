@@ -17,8 +17,7 @@ from typing import Final
 import structlog
 
 from chassis.clickhouse import StoreBusy, StoreRejected, StoreUnavailable
-from chassis.runtime.periodic import PeriodicTask
-from chassis.runtime.tasks import cancel_tasks
+from chassis.runtime.periodic import PeriodicTask, cancel_tasks
 from gateway.inserts.blocks import InsertBlock, Inserter, merge_blocks, new_batch_id
 from gateway.inserts.store_state import InsertBreaker
 from gateway.metrics import Metrics

@@ -22,8 +22,8 @@ from chassis.runtime.settings import ChassisSettings
 from sluice import data_dir, extras, process
 from sluice.app_builder import open_clickhouse
 from sluice.backup.client import connected
-from sluice.backup.manifest import Record, write_record
-from sluice.backup.snapshot import BackupFailed, Snapshot, SnapshotTaker, failures_of_stores, require_embedded
+from sluice.backup.manifest import BackupFailed, Record, Snapshot, write_record
+from sluice.backup.server import SnapshotTaker, failures_of_stores, require_embedded
 from sluice.backup.target import Copied, copy_snapshot, listed, locked_target
 from sluice.cli.journal import journal_directory
 from sluice.settings_sources import SettingsSources

@@ -17,10 +17,10 @@ from chassis.db import migrations
 from chassis.db.database import Database
 from chassis.erasures.export import ExportedErasure
 from sluice import process
+from sluice.backup.manifest import DATABASE
 from sluice.backup.restore import Restored, restore, verify
-from sluice.backup.snapshot import DATABASE
+from sluice.cli.erasures import apply_erasures, read_export
 from sluice.cli.journal import journal_directory
-from sluice.erasure_replay import apply_erasures, read_export
 from sluice.settings_sources import SettingsSources
 
 

@@ -19,10 +19,17 @@ import pytest
 from chassis.errors import StartupError
 from sluice import data_dir
 from sluice.backup import restore
-from sluice.backup.copying import Progress
-from sluice.backup.manifest import CHECKSUM, MANIFEST, LinkEntry, NotABackup, read_manifest, write_manifest
+from sluice.backup.manifest import (
+    CHECKSUM,
+    KEY_FILES,
+    MANIFEST,
+    LinkEntry,
+    NotABackup,
+    Progress,
+    read_manifest,
+    write_manifest,
+)
 from sluice.backup.restore import Damaged, RestoreFailed
-from sluice.backup.snapshot import KEY_FILES
 from tests.sluice.conftest import Start, Up, clean_environment, refusal, sluice
 
 

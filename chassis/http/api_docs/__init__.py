@@ -19,10 +19,10 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
+from chassis.errors import JSON_TYPE
 from chassis.http.api_docs.page import content_security_policy, render_page
 from chassis.http.api_docs.system_routes import HTML_TYPE
 from chassis.http.openapi import Endpoint, build_document
-from chassis.http.route import JSON_TYPE
 
 DESCRIPTION: Final = (
     "Ingests OpenTelemetry traces and logs over OTLP/HTTP, and queries them through an explore API.\n\n"

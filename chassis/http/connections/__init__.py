@@ -1,6 +1,6 @@
 """HTTP/1.1 connections: aiohttp's protocol with the timeouts and limits that it lacks, on sockets accepted here.
 
-    acceptor.Acceptor                 accepts what the kernel has queued, in batches
+    chassis.http.serve.Acceptor       accepts what the kernel has queued, in batches
     connection.HttpConnection         `connection_made`: `context.ConnectionContext.admit` registers the connection in
                                       `registry.ConnectionRegistry`, which evicts an idle one at the limit, or
                                       `raw_responses.reject_connection` sends 503

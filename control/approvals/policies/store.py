@@ -9,8 +9,7 @@ from msgspec import UNSET, UnsetType
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.grants import MembershipStatus, load_membership_statuses, with_owner_chain
-from chassis.auth.id_generation import new_id
-from chassis.auth.tables import projects
+from chassis.auth.tables import new_id, projects
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict, NotFound
 from chassis.http.validation import Issues

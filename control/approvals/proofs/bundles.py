@@ -14,12 +14,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthorizationContext
 from chassis.db.database import to_milliseconds
-from chassis.errors import NotFound
+from chassis.errors import JSON_TYPE, NotFound
 from chassis.http.access import bearer
 from chassis.http.declaration import PageOf, declared_routes, route
-from chassis.http.query import Query
-from chassis.http.route import Parameter, ResponseSpec, json_content
-from chassis.http.web import JSON_HEADERS, JSON_TYPE, Route
+from chassis.http.route import Parameter, Query, ResponseSpec, json_content
+from chassis.http.web import JSON_HEADERS, Route
 from control.approvals.proofs import issuers, references, store
 from control.approvals.proofs.bodies import ProofBundleDetail, ProofBundleSummary, detail_body, summary_body
 from control.approvals.proofs.intake import MEDIA_TYPES, Intake, ReceivedBody

@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from msgspec import UNSET
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
 from chassis.auth.model import AuthorizationContext
+from chassis.auth.tables import new_id
 from chassis.db.database import format_time, to_milliseconds
 from chassis.errors import Conflict, NotFound
 from chassis.http.access import authorization_context, bearer

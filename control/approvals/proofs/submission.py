@@ -12,13 +12,13 @@ import sqlalchemy as sa
 from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
 from chassis.auth.model import AuthorizationContext
+from chassis.auth.tables import new_id
 from chassis.db.database import to_milliseconds
-from chassis.errors import BadRequest, Issue, NotFound
+from chassis.errors import JSON_TYPE, BadRequest, Issue, NotFound
 from chassis.http.access import bearer
 from chassis.http.declaration import Created, declared_routes, route
-from chassis.http.route import JSON_TYPE, Body, Tag
+from chassis.http.route import Body, Tag
 from chassis.http.validation import Issues
 from chassis.http.web import Route
 from control.approvals.proofs import examples, issuers, references, store

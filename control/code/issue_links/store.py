@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
+from chassis.auth.tables import new_id
 from chassis.errors import Conflict, NotFound
 from control.code.fixes.named_issues import NamedChange, find_named, note_all, reopen_all, resolve_all
 from control.code.fixes.updates import Author

@@ -17,9 +17,8 @@ from chassis.db.database import to_milliseconds
 from chassis.errors import BadRequest, Issue
 from chassis.http.access import bearer
 from chassis.http.declaration import Created, PageOf, declared_routes, route
-from chassis.http.query import Query
-from chassis.http.query import line as line_filter
-from chassis.http.route import Body, Tag, json_content
+from chassis.http.route import Body, Query, Tag, json_content
+from chassis.http.route import line as line_filter
 from chassis.http.validation import Issues
 from chassis.http.web import Route
 from control.code.fixes.updates import Author

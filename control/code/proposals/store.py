@@ -10,8 +10,7 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
-from chassis.auth.tables import projects
+from chassis.auth.tables import new_id, projects
 from chassis.issues import IssueStatus, issues
 from control.code.fixes.named_issues import SELECT_NAMED, NamedChange, find_named, named_issue, note_all
 from control.code.fixes.updates import Author, IssueUpdate, add_reverts, find_affected, update_issues

@@ -16,8 +16,7 @@ from chassis.db.database import to_milliseconds
 from chassis.errors import BadRequest, NotFound
 from chassis.http.access import bearer
 from chassis.http.declaration import Created, PageOf, declared_routes, route
-from chassis.http.query import Query, line
-from chassis.http.route import Body, Tag, json_content
+from chassis.http.route import Body, Query, Tag, json_content, line
 from chassis.http.validation import Issues
 from chassis.http.web import Route
 from chassis.issues import MAX_VERSION_LENGTH

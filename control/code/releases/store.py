@@ -11,8 +11,7 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
-from chassis.auth.tables import projects
+from chassis.auth.tables import new_id, projects
 from chassis.changes import ChangeKind
 from chassis.errors import Conflict
 from control.code.changes import MAX_AGE, MAX_AHEAD, RELEASE_KEYS, NewChangeEvent, create_change

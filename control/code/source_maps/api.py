@@ -18,12 +18,11 @@ from aiohttp import web
 from msgspec import Meta
 
 from chassis.auth.model import AuthorizationContext
-from chassis.errors import BadRequest, Issue, ServiceUnavailable
+from chassis.errors import JSON_TYPE, BadRequest, Issue, ServiceUnavailable
 from chassis.http.access import bearer
 from chassis.http.body import read_body, require_media_type
 from chassis.http.declaration import Created, PageOf, declared_routes, route
-from chassis.http.query import Query, line
-from chassis.http.route import JSON_TYPE, Body, Parameter, Tag
+from chassis.http.route import Body, Parameter, Query, Tag, line
 from chassis.http.validation import Issues
 from chassis.http.web import Route
 from chassis.issues import MAX_VERSION_LENGTH

@@ -13,9 +13,8 @@ import msgspec
 from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_email_verification, new_id
 from chassis.auth.model import AuthenticatedCredential
-from chassis.auth.tables import email_verifications
+from chassis.auth.tables import email_verifications, new_email_verification, new_id
 from chassis.db.database import format_time, to_milliseconds
 from chassis.errors import Conflict
 from chassis.http.access import session

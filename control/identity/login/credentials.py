@@ -17,12 +17,12 @@ import structlog
 from aiohttp import hdrs, web
 from msgspec import Meta
 
-from chassis.auth.bearer import FRESH_S
+from chassis.auth.credential_guards import FRESH_S
 from chassis.auth.jwt import LIFETIME, PUBLISH_INTERVAL, JwtSigner, PublicKey, find_key, list_trusted_keys, publish_key
 from chassis.db.database import Database
-from chassis.errors import Forbidden, ServiceUnavailable
+from chassis.errors import JSON_TYPE, Forbidden, ServiceUnavailable
 from chassis.http.declaration import Arguments
-from chassis.http.route import JSON_TYPE, ResponseSpec, json_content
+from chassis.http.route import ResponseSpec, json_content
 from chassis.http.web import json_response
 from chassis.runtime.periodic import PeriodicTask
 from control.http.context import HandlerContext

@@ -16,9 +16,8 @@ from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.grants import any_disabled, common_scopes, load_membership_statuses
-from chassis.auth.id_generation import new_id, new_invitation
 from chassis.auth.model import AuthorizationContext
-from chassis.auth.tables import invitations, memberships, organizations, users
+from chassis.auth.tables import invitations, memberships, new_id, new_invitation, organizations, users
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict, Forbidden
 from chassis.http.access import authorization_context, bearer

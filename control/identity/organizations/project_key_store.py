@@ -11,8 +11,7 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id, new_project_key
-from chassis.auth.tables import project_keys
+from chassis.auth.tables import new_id, new_project_key, project_keys
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict
 from control.identity.organizations.organization_store import now

@@ -16,9 +16,8 @@ from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id, new_scim_token
 from chassis.auth.model import AuthorizationContext, DirectoryIdentity
-from chassis.auth.tables import organizations
+from chassis.auth.tables import new_id, new_scim_token, organizations
 from chassis.db.database import Database, format_time, to_milliseconds
 from chassis.errors import Conflict, NotFound, Unauthorized
 from chassis.http.access import bearer, directory_identity

@@ -19,8 +19,8 @@ from msgspec import Meta
 from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
 from chassis.auth.model import AuthorizationContext
+from chassis.auth.tables import new_id
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict
 from chassis.http.access import bearer

@@ -16,9 +16,8 @@ import sqlalchemy as sa
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
 from chassis.auth.model import AuthorizationContext
-from chassis.auth.tables import memberships
+from chassis.auth.tables import memberships, new_id
 from chassis.db.database import to_milliseconds
 from chassis.http.access import bearer
 from chassis.http.declaration import PageOf, route

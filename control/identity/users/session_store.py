@@ -16,8 +16,16 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.grants import FEDERATED
-from chassis.auth.id_generation import new_id, new_refresh_token
-from chassis.auth.tables import memberships, organizations, principals, refresh_tokens, sessions, users
+from chassis.auth.tables import (
+    memberships,
+    new_id,
+    new_refresh_token,
+    organizations,
+    principals,
+    refresh_tokens,
+    sessions,
+    users,
+)
 from chassis.db.database import to_milliseconds
 from chassis.errors import Forbidden
 from proto.identity import REFRESH_PREFIX, Role, hash_secret, is_token

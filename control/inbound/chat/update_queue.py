@@ -25,8 +25,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
-from chassis.auth.tables import metadata
+from chassis.auth.tables import metadata, new_id
 from chassis.db.database import Database, UtcTime, enum_check, text, to_milliseconds
 from chassis.runtime.periodic import FailureLog, PeriodicTask
 from control.identity import chat_links as link_repository

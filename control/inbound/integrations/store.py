@@ -13,8 +13,7 @@ import sqlalchemy as sa
 from msgspec import UNSET, UnsetType
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
-from chassis.auth.tables import organizations
+from chassis.auth.tables import new_id, organizations
 from chassis.errors import Conflict
 from control.inbound.integrations.tables import (
     MAX_ERROR_LENGTH,

@@ -16,8 +16,7 @@ from chassis.http.access import public
 from chassis.http.route import Body, Operation, Parameter, ResponseSpec, Tag, json_content
 from chassis.http.validation import Issues, check_length
 from chassis.http.web import RATE_LIMITS, Route, json_response
-from chassis.limits.allowance import Allowance
-from chassis.limits.limiter import LimitClass
+from chassis.limits.limiter import Allowance, LimitClass
 from control.inbound.integrations.store import new_event_id, pack_body
 from control.inbound.integrations.tables import SOURCE_CONTROL, Hook, IntegrationKind
 from control.inbound.webhooks.forges.bitbucket import Bitbucket

@@ -14,7 +14,7 @@ from chassis.auth.model import AuthorizationContext
 from chassis.errors import Conflict, NotFound
 from chassis.http.access import bearer
 from chassis.http.declaration import PageOf, declared_routes, route
-from chassis.http.query import Query
+from chassis.http.route import Query
 from chassis.http.web import Route
 from control.http.context import HandlerContext
 from control.http.field_types import Timestamp

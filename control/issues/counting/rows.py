@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
-from chassis.auth.id_generation import new_id
+from chassis.auth.tables import new_id
 from chassis.db.database import format_time
 from chassis.issues import IssueStatus, issues
 from control.issues.counting.occurrences import Details, Moment, Occurrences, earlier, later, search_text

@@ -13,7 +13,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
+from chassis.auth.tables import new_id
 from chassis.db.database import to_milliseconds
 from chassis.issues import MAX_VERSION_LENGTH, issues
 from control.issues.releases.order import find_latest, load_order

@@ -9,7 +9,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
+from chassis.auth.tables import new_id
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict
 from control.notify.channels.config import Config, Kind, decode_config, encode_config

@@ -14,8 +14,7 @@ from chassis.auth.model import AuthorizationContext
 from chassis.errors import Conflict
 from chassis.http.access import bearer
 from chassis.http.declaration import PageOf, route
-from chassis.http.query import Query, form
-from chassis.http.route import Tag
+from chassis.http.route import Query, Tag, form
 from chassis.limits.limiter import LimitClass
 from control.http.field_types import Timestamp
 from control.notify.channels.api import ChannelId, check_channel_rate_limit, require_administrator

@@ -8,8 +8,8 @@ from aiohttp import web
 from scim2_models import Context, PatchOp
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
 from chassis.auth.model import DirectoryIdentity
+from chassis.auth.tables import new_id
 from chassis.db.database import to_milliseconds
 from chassis.errors import NotFound
 from chassis.http.access import directory_identity

@@ -15,11 +15,11 @@ from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.errors import BadRequest
+from chassis.errors import JSON_TYPE, BadRequest
 from chassis.http.access import anonymous
 from chassis.http.body import read_body, require_media_type
 from chassis.http.declaration import route
-from chassis.http.route import JSON_TYPE, Body, Parameter
+from chassis.http.route import Body, Parameter
 from chassis.http.validation import Issues, bounded_text, decode_json, single_value
 from control.http.context import HandlerContext
 from control.http.request_slots import RequestSlots
