@@ -101,13 +101,9 @@ def _take_of_stopped(sources: SettingsSources, settings: ChassisSettings) -> Sna
 
 
 async def _take(sources: SettingsSources, settings: ChassisSettings) -> Snapshot:
-    clickhouse = open_clickhouse(settings)
     with failures_of_stores():
-        await clickhouse.start()
-        try:
+        async with process.started(open_clickhouse(settings)) as clickhouse:
             return await _taker(sources, settings, clickhouse).take()
-        finally:
-            await clickhouse.close()
 
 
 def _taker(sources: SettingsSources, settings: ChassisSettings, clickhouse: ClickHouse) -> SnapshotTaker:

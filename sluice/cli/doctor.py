@@ -167,14 +167,10 @@ def _clickhouse(settings: ChassisSettings, *, running: bool) -> str:
 
 
 async def _inspect_clickhouse(settings: ChassisSettings) -> str:
-    clickhouse = open_clickhouse(settings)
-    await clickhouse.start()
-    try:
+    async with process.started(open_clickhouse(settings)) as clickhouse:
         ((version,),) = await clickhouse.query("SELECT version()", {}, limits=_LIMITS)
         await schema.check(clickhouse)
         return f"{clickhouse.address}: version {version}, schema {schema.migrations()[-1].version}"
-    finally:
-        await clickhouse.close()
 
 
 def _redis(settings: ChassisSettings) -> str:

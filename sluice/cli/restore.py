@@ -87,12 +87,8 @@ def _erase(exported: Sequence[ExportedErasure], applied: list[ExportedErasure], 
     migrations.migrate(url)
 
     async def apply() -> None:
-        database = Database(url)
-        await database.start()
-        try:
+        async with process.started(Database(url)) as database:
             results = await apply_erasures(database, exported)
-        finally:
-            await database.close()
         applied.extend(erasure for erasure, result in results if result == "applied")
 
     process.run(apply())
