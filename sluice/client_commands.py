@@ -14,7 +14,7 @@ _BUNDLE: Final = option("file", "bundle, statement or envelope; -: standard inpu
 CLIENT_COMMANDS: Final = (
     Command(
         "release",
-        "sluice.cli.release",
+        "sluice.cli.release:run",
         "reports a release with its commits, from a git checkout (docs/releases.md)",
         (
             option("version", "version of the release, such as 1.4.0 or checkout@1.4.0", metavar="VERSION"),
@@ -35,7 +35,7 @@ CLIENT_COMMANDS: Final = (
     ),
     Command(
         "sourcemaps",
-        "sluice.cli.source_maps",
+        "sluice.cli.source_maps:run",
         "uploads the source maps of a build (docs/source-maps.md)",
         actions=(
             Action(
@@ -66,7 +66,7 @@ CLIENT_COMMANDS: Final = (
     ),
     Command(
         "proof",
-        "sluice.cli.proof",
+        "sluice.cli.proof:run",
         "validates, shows, signs or verifies proof bundles, offline (docs/proofs.md)",
         actions=(
             Action(
@@ -128,7 +128,7 @@ CLIENT_COMMANDS: Final = (
     ),
     Command(
         "send",
-        "sluice.cli.send",
+        "sluice.cli.send:run",
         "exports a small trace and a log record through the OpenTelemetry SDK",
         (
             option("--file", "credentials file; default: DATA/bootstrap.json", metavar="FILE"),

@@ -51,7 +51,7 @@ _INGESTING: Final = (
 COMMANDS: Final = (
     Command(
         "up",
-        "sluice.cli.up",
+        "sluice.cli.up:run",
         "runs all services in one process on one port, with embedded stores by default",
         (
             *_INGESTING,
@@ -64,19 +64,23 @@ COMMANDS: Final = (
     ),
     Command(
         "gateway",
-        "sluice.cli.serve_one",
+        "sluice.cli.serve_one:run",
         "runs the gateway alone: receives OTLP (needs a ClickHouse server)",
         _INGESTING,
     ),
-    Command("query", "sluice.cli.serve_one", "runs the explore API alone (needs a ClickHouse server)", _SERVING),
-    Command("control", "sluice.cli.serve_one", "runs the control API alone, and the page", _SERVING),
-    Command("web", "sluice.cli.serve_one", "runs the page alone; a proxy in front of it routes to the APIs", _SERVING),
+    Command("query", "sluice.cli.serve_one:run", "runs the explore API alone (needs a ClickHouse server)", _SERVING),
+    Command("control", "sluice.cli.serve_one:run", "runs the control API alone, and the page", _SERVING),
     Command(
-        "migrate", "sluice.cli.migrate", "migrates the relational and ClickHouse schemas to this release; idempotent"
+        "web", "sluice.cli.serve_one:run", "runs the page alone; a proxy in front of it routes to the APIs", _SERVING
+    ),
+    Command(
+        "migrate",
+        "sluice.cli.migrate:run",
+        "migrates the relational and ClickHouse schemas to this release; idempotent",
     ),
     Command(
         "init",
-        "sluice.cli.init",
+        "sluice.cli.init:run",
         "creates an organization with a project, a project key and an access token",
         (
             ORG,
@@ -88,7 +92,7 @@ COMMANDS: Final = (
     ),
     Command(
         "limits",
-        "sluice.cli.limits",
+        "sluice.cli.limits:run",
         "shows or sets the quota of an organization and the rates of its keys",
         (
             ORG,
@@ -100,7 +104,7 @@ COMMANDS: Final = (
     ),
     Command(
         "billing",
-        "sluice.cli.billing",
+        "sluice.cli.billing:run",
         "shows the subscription of an organization, or names its customer",
         (
             ORG,
@@ -118,7 +122,7 @@ COMMANDS: Final = (
     ),
     Command(
         "password",
-        "sluice.cli.password",
+        "sluice.cli.password:run",
         "resets a forgotten password",
         (
             option(
@@ -138,7 +142,7 @@ COMMANDS: Final = (
     ),
     Command(
         "open",
-        "sluice.cli.open",
+        "sluice.cli.open:run",
         "opens the page in a browser, logged in as an owner (docs/web.md)",
         (
             option("--org", "organization to log in to; default: the first one", metavar="SLUG"),
@@ -147,13 +151,13 @@ COMMANDS: Final = (
     ),
     Command(
         "owner",
-        "sluice.cli.recover_owner",
+        "sluice.cli.recover_owner:run",
         "recovers access when every owner is locked out",
         (ORG, option("--out", "token file, mode 0600; default: DATA/owner-ORG.json", metavar="FILE")),
     ),
     Command(
         "signers",
-        "sluice.cli.signing_keys",
+        "sluice.cli.signing_keys:run",
         "lists or withdraws the keys that sign session tokens",
         actions=(
             Action("show", "list all published keys, keys in use first"),
@@ -166,7 +170,7 @@ COMMANDS: Final = (
     ),
     Command(
         "audit",
-        "sluice.cli.audit",
+        "sluice.cli.audit:run",
         "verifies the audit hash chain of every organization",
         actions=(
             Action(
@@ -190,7 +194,7 @@ COMMANDS: Final = (
     ),
     Command(
         "secrets",
-        "sluice.cli.secrets",
+        "sluice.cli.secrets:run",
         "lists, rotates or retires the keys that encrypt stored secrets",
         (
             option(
@@ -204,7 +208,7 @@ COMMANDS: Final = (
     ),
     Command(
         "sso",
-        "sluice.cli.sso",
+        "sluice.cli.sso:run",
         "vouches for a domain of an organization, or ends its enforcement of single sign-on",
         actions=(
             Action(
@@ -220,7 +224,7 @@ COMMANDS: Final = (
     ),
     Command(
         "erase",
-        "sluice.cli.erase",
+        "sluice.cli.erase:run",
         "erases spans and log records of a project that match filters and a time range",
         (
             ORG,
@@ -236,7 +240,7 @@ COMMANDS: Final = (
     ),
     Command(
         "erasures",
-        "sluice.cli.erasures",
+        "sluice.cli.erasures:run",
         "lists, shows, retries or exports erasures, those of deleted organizations too",
         actions=(
             Action(
@@ -279,15 +283,15 @@ COMMANDS: Final = (
     ),
     Command(
         "config",
-        "sluice.cli.config",
+        "sluice.cli.config:run",
         "prints every setting: name, unit, default, what 0 means, current value",
         (JSON, flag("--markdown", "print as a Markdown table, without current values")),
         exclusive=True,
     ),
-    Command("doctor", "sluice.cli.doctor", "checks connections, schemas, decoder, versions and settings", (JSON,)),
+    Command("doctor", "sluice.cli.doctor:run", "checks connections, schemas, decoder, versions and settings", (JSON,)),
     Command(
         "journal",
-        "sluice.cli.journal",
+        "sluice.cli.journal:run",
         "shows and verifies the journals of a gateway; requeues quarantined requests",
         actions=(
             Action("inspect", "show journals, quarantine and damage; fast, also while the gateway runs", (JSON,)),
@@ -304,7 +308,7 @@ COMMANDS: Final = (
     ),
     Command(
         "backup",
-        "sluice.cli.backup",
+        "sluice.cli.backup:run",
         "backs up the embedded stores while they are in use (docs/backup.md)",
         (
             option("--to", "directory of backups; created with mode 0700", metavar="DIR", required=True),
@@ -314,7 +318,7 @@ COMMANDS: Final = (
     ),
     Command(
         "restore",
-        "sluice.cli.restore",
+        "sluice.cli.restore:run",
         "restores a backup into an empty data directory, or verifies one",
         (
             option(
@@ -328,7 +332,7 @@ COMMANDS: Final = (
     ),
     Command(
         "repair",
-        "sluice.cli.repair",
+        "sluice.cli.repair:run",
         "rebuilds trace index, attribute keys and errors of some days from spans and logs",
         (
             option(

@@ -1,8 +1,8 @@
 """`sluice`: parses the command line and runs the module of the sub-command."""
 
 import argparse
-import importlib
 import os
+import pkgutil
 import select
 import signal
 import sys
@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: Sequence[str] | None) -> int:
     arguments = _parser().parse_args(argv)
     try:
-        code: int = importlib.import_module(arguments.module).run(arguments)
+        code: int = pkgutil.resolve_name(arguments.function)(arguments)
     except StartupError as error:
         return _print_error(error)
     except ModuleNotFoundError as error:

@@ -34,12 +34,12 @@ class Action(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A sub-command: the module with its `run(arguments) -> int`, its line in `sluice --help`, and its options, of
-    which one alone may be given if they are `exclusive`.
+    """A sub-command: its function, as `module:function` (it gets the arguments and returns the exit code), its line in
+    `sluice --help`, and its options, of which one alone may be given if they are `exclusive`.
     """
 
     name: str
-    module: str
+    function: str
     summary: str
     options: Sequence[Option] = ()
     actions: Sequence[Action] = ()
@@ -49,7 +49,7 @@ class Command(NamedTuple):
         """Add the parser of this command, with the options of every command and action."""
         summary = self.summary
         parser = commands.add_parser(self.name, help=summary, description=summary[0].upper() + summary[1:] + ".")
-        parser.set_defaults(module=self.module)
+        parser.set_defaults(function=self.function)
         _add_options(parser, common_options(None))
         _add_options(parser.add_mutually_exclusive_group() if self.exclusive else parser, self.options)
         if self.actions:
