@@ -92,7 +92,7 @@ COMMANDS: Final = (
     ),
     Command(
         "limits",
-        "sluice.cli.limits:run",
+        "sluice.cli.organization:run_limits",
         "shows or sets the quota of an organization and the rates of its keys",
         (
             ORG,
@@ -104,7 +104,7 @@ COMMANDS: Final = (
     ),
     Command(
         "billing",
-        "sluice.cli.billing:run",
+        "sluice.cli.organization:run_billing",
         "shows the subscription of an organization, or names its customer",
         (
             ORG,
@@ -122,7 +122,7 @@ COMMANDS: Final = (
     ),
     Command(
         "password",
-        "sluice.cli.password:run",
+        "sluice.cli.accounts:run_password",
         "resets a forgotten password",
         (
             option(
@@ -142,7 +142,7 @@ COMMANDS: Final = (
     ),
     Command(
         "open",
-        "sluice.cli.open:run",
+        "sluice.cli.accounts:run_open",
         "opens the page in a browser, logged in as an owner (docs/web.md)",
         (
             option("--org", "organization to log in to; default: the first one", metavar="SLUG"),
@@ -151,7 +151,7 @@ COMMANDS: Final = (
     ),
     Command(
         "owner",
-        "sluice.cli.recover_owner:run",
+        "sluice.cli.organization:run_owner",
         "recovers access when every owner is locked out",
         (ORG, option("--out", "token file, mode 0600; default: DATA/owner-ORG.json", metavar="FILE")),
     ),
@@ -208,7 +208,7 @@ COMMANDS: Final = (
     ),
     Command(
         "sso",
-        "sluice.cli.sso:run",
+        "sluice.cli.organization:run_sso",
         "vouches for a domain of an organization, or ends its enforcement of single sign-on",
         actions=(
             Action(
@@ -224,7 +224,7 @@ COMMANDS: Final = (
     ),
     Command(
         "erase",
-        "sluice.cli.erase:run",
+        "sluice.cli.erasures:run_erase",
         "erases spans and log records of a project that match filters and a time range",
         (
             ORG,
@@ -308,7 +308,7 @@ COMMANDS: Final = (
     ),
     Command(
         "backup",
-        "sluice.cli.backup:run",
+        "sluice.cli.backup:run_backup",
         "backs up the embedded stores while they are in use (docs/backup.md)",
         (
             option("--to", "directory of backups; created with mode 0700", metavar="DIR", required=True),
@@ -318,7 +318,7 @@ COMMANDS: Final = (
     ),
     Command(
         "restore",
-        "sluice.cli.restore:run",
+        "sluice.cli.backup:run_restore",
         "restores a backup into an empty data directory, or verifies one",
         (
             option(

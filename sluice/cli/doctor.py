@@ -5,7 +5,6 @@ import importlib
 import importlib.metadata
 import os
 import platform
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
@@ -52,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     process.quiet_libraries()
     results = list(run_checks(SettingsSources.from_arguments(arguments)))
     if arguments.json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(results), indent=2).decode() + "\n")
+        print(msgspec.json.format(msgspec.json.encode(results), indent=2).decode())
     else:
         for result in results:
             print(f"{'ok ' if result.ok else 'BAD'}  {result.name:<12} {result.detail}")

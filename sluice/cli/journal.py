@@ -8,7 +8,6 @@ The output contains counts, sizes, times, project ids and reasons, but no body a
 """
 
 import argparse
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -67,7 +66,7 @@ def _inspect(directory: Path, arguments: argparse.Namespace) -> int:
         inspection.list_damaged(directory),
     )
     if arguments.json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
+        print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
         return 0
     print(f"Journals in {directory}")
     _table(_JOURNAL_COLUMNS, [_journal_row(facts) for facts in found.journals])
