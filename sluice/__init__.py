@@ -3,11 +3,10 @@
     main               parses the command line; a StartupError becomes one sentence and an exit code
     commands           the sub-commands and their options, as rows (`client_commands`: some of them)
     options            what the rows are made of, and the types of their values
-    cli/               one module per sub-command
+    cli/               the sub-commands, one module per subject
     settings_sources   settings of all services from file, environment and command line
     extras             checks which extras of the package are installed; names those that a command lacks
-    data_dir           the data directory: private, writable, locked
-    data_marker        refuses a copy of a data directory that was in use
+    data_dir           the data directory: private, writable, locked, and no copy of one that was in use
     backup/            backups of the embedded stores, and their restores
     interface          the OpenAPI document of all services as data (`openapi.json`), for the `/docs` page of each
     all_services       all services in one process: `sluice up`

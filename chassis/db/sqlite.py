@@ -238,8 +238,7 @@ class SqliteSnapshot:
 
     def revision(self) -> str:
         """The revision of the schema (Alembic's). Raises sqlite3.Error."""
-        row = self._connection.execute("SELECT version_num FROM alembic_version").fetchone()
-        return str(row[0])
+        return str(self._connection.execute("SELECT version_num FROM alembic_version").fetchone()[0])
 
     def copy_to(self, target: Path) -> None:
         """Copy the pinned state to a new file, mode 0600, which is on disk when this returns. Blocks, without the

@@ -56,9 +56,7 @@ class TrustedProxies:
         if not self._networks:
             return current
         for hop in reversed(_hops(request)):
-            if not self._trusts(current):
-                break
-            if _parse(hop) is None:
+            if not self._trusts(current) or _parse(hop) is None:
                 break
             current = hop
         return current
@@ -77,7 +75,7 @@ class TrustedProxies:
         A loopback peer that sends a forwarding header without being a trusted proxy is not local.
         """
         address = _parse(self.client_address(request))
-        if address is None or not _is_loopback(address):
+        if address is None or not address.is_loopback:
             return False
         forwards = "X-Forwarded-For" in request.headers or "Forwarded" in request.headers
         return not forwards or self._trusts(request.remote or "")
@@ -104,10 +102,6 @@ def _parse(text: str) -> _Address | None:
         return None
     mapped = getattr(address, "ipv4_mapped", None)
     return mapped if mapped is not None else address
-
-
-def _is_loopback(address: _Address) -> bool:
-    return address.is_loopback
 
 
 LIMIT_RESULT: Final = web.RequestKey("rate_limit", LimitResult)
@@ -251,8 +245,7 @@ def _rule_for_rate(rate: int, default: Rule | None) -> Rule | None:
 
 def rules_from_settings(settings: ChassisSettings) -> dict[LimitClass, Rule]:
     """The rules of all classes whose rate is not 0."""
-    rules = {}
-    for limit, rate, per_s, burst in (
+    rows = (
         (LimitClass.API, settings.api_rate, MINUTE, settings.api_burst),
         (LimitClass.ANALYSIS, settings.analysis_rate, MINUTE, settings.analysis_burst),
         (LimitClass.APPROVAL, settings.approval_rate, MINUTE, settings.approval_burst),
@@ -274,10 +267,8 @@ def rules_from_settings(settings: ChassisSettings) -> dict[LimitClass, Rule]:
         (LimitClass.WEBHOOK, settings.webhook_rate, 1, settings.webhook_rate),
         (LimitClass.FAILED_WEBHOOK, settings.failed_webhook_rate, MINUTE, settings.failed_webhook_rate),
         (LimitClass.SSO_REFUSAL, settings.sso_refusal_rate, MINUTE, settings.sso_refusal_rate),
-    ):
-        if rate:
-            rules[limit] = Rule(rate, per_s, burst)
-    return rules
+    )
+    return {limit: Rule(rate, per_s, burst) for limit, rate, per_s, burst in rows if rate}
 
 
 def limit_headers(request: ClientRequest) -> dict[str, str]:

@@ -122,8 +122,7 @@ def _taker(sources: SettingsSources, settings: ChassisSettings, clickhouse: Clic
     from gateway.ingest.snapshots import IngestSnapshots
     from gateway.inserts.blocks import Gate
 
-    journals = journal_directory(sources)
-    ingest = IngestSnapshots(journals, None, [], Gate(), Gate(), _store_nothing, time.time_ns, log)
+    ingest = IngestSnapshots(journal_directory(sources), None, [], Gate(), Gate(), _store_nothing, time.time_ns, log)
     return SnapshotTaker(settings, clickhouse, ingest)
 
 

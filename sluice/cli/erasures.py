@@ -233,8 +233,7 @@ async def _retry(database: Database, arguments: argparse.Namespace) -> int:
 
 
 async def _apply(database: Database, arguments: argparse.Namespace) -> int:
-    exported = await asyncio.to_thread(read_export, Path(arguments.file))
-    for erasure, result in await apply_erasures(database, exported):
+    for erasure, result in await apply_erasures(database, await asyncio.to_thread(read_export, Path(arguments.file))):
         print(f"{erasure.id}  {erasure.requested_at}  {erasure.kind.value}: {result}")
     return 0
 

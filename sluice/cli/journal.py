@@ -107,8 +107,7 @@ def _verify(directory: Path, _arguments: argparse.Namespace) -> int:
             )
         for (first, last), segment in zip(facts.missing, facts.missing_segments, strict=True):
             bad += 1
-            name = f"{Path(facts.directory).name}/{segment}"
-            _print_result(False, name, f"is missing, requests {first} to {last}")
+            _print_result(False, f"{Path(facts.directory).name}/{segment}", f"is missing, requests {first} to {last}")
     if bad:
         files = f"{bad} files are" if bad > 1 else "1 file is"
         raise StartupError(f"{files} damaged or missing; intact frames are stored anyway, see docs/operations.md.")
