@@ -17,10 +17,10 @@ from chassis.http.route import Parameter, Tag
 from chassis.http.validation import Issues, bounded_int, bounded_text, must_be_one_of, single_value
 from chassis.http.web import json_response
 from query.json_types import Range, Timestamp
-from query.request.parameters import DEFAULT_LIMIT, MAX_CURSOR, MAX_LIMIT, parse_time_range
+from query.request.parameters import DEFAULT_LIMIT, MAX_CURSOR, MAX_LIMIT, checked, parse_time_range
 from query.routing import CURSOR, LIMIT, TIME, explore, get_project_id
 from query.search.listing import open_cursor
-from query.statements.predicates import Window
+from query.statements import Window
 from query.timestamps import format_timestamp
 
 TAG: Final = Tag("change-events", "What changed: deployments, releases and flags on a time line.")
@@ -139,9 +139,7 @@ def _plan(query: Mapping[str, str], org_id: str, project_id: int, signer: Cursor
     cursor = bounded_text(query, "cursor", 1, MAX_CURSOR, issues)
     payload = open_cursor(signer, cursor, binding, _CursorPayload, issues)
     window = times.resolve(now_ns, "query", issues) if payload is None else Window(payload.from_ns, payload.to_ns)
-    issues.raise_if_any()
-    if window is None:
-        raise TypeError("a missing window must have an issue")
+    window = checked(window, issues)
     wanted = ChangeFilter(
         org_id=org_id,
         since=_time(-(-window.from_ns // 1_000_000) * 1_000_000),  # stored times are whole milliseconds

@@ -24,8 +24,7 @@ from query.metrics import QueryMetrics
 from query.request.filters import Filter, Op, members_of
 from query.rows import SPANS, TelemetryTable
 from query.settings import QuerySettings
-from query.statements import Attribute, ExistingAttributeKeys, Statement, Subject
-from query.statements.predicates import Window
+from query.statements import Attribute, ExistingAttributeKeys, Statement, Subject, TraceBounds, Window
 
 MAX_RESULT_ROWS: Final = 100_000
 MAX_RESULT_BYTES: Final = 128 * 2**20  # twice the limit of one body: every stored row can be read alone
@@ -86,6 +85,13 @@ class ReadStore:
             return frozenset(names)
         rows = await self.rows(ExistingAttributeKeys(project_id=project_id, names=tuple(names), window=window))
         return frozenset(name for (name,) in rows)
+
+    async def trace_windows(self, project_id: int, trace_id: bytes) -> dict[int, Window]:
+        """The time ranges of a trace's spans and log records, by the signal's code, from the trace index: reads of its
+        rows are limited to these windows. Empty for an unknown trace.
+        """
+        bounds = await self.rows(TraceBounds(project_id=project_id, trace_id=trace_id))
+        return {code: Window(low, high + 1) for code, low, high in bounds}
 
     async def validate_regexes(self, filters: Sequence[Filter], path: str) -> None:
         """Raise BadRequest naming each regular expression that ClickHouse cannot compile."""

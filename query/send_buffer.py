@@ -7,7 +7,7 @@ client that reads too slowly.
 """
 
 import asyncio
-from typing import Final
+from typing import Final, NamedTuple
 
 from aiohttp import hdrs, web
 from aiohttp.abc import AbstractStreamWriter
@@ -20,11 +20,17 @@ from chassis.http.web import JSON_HEADERS, JSON_TYPE
 from chassis.limits.fairness import FairSemaphore, QueueFull, Requester, ShareLimits
 from query import metrics
 from query.metrics import QueryMetrics
-from query.query_key import JsonResult
 
 CHUNK_BYTES: Final = 64 * 2**10  # bytes of a response that are copied to a connection at a time
 TRUNCATED_HEADER: Final = "X-Sluice-Truncated"
 _CHECKS_PER_STALL: Final = 4  # checks for stalled clients per stall_s
+
+
+class JsonResult(NamedTuple):
+    """The JSON of a 200; `truncated` names what was cut short if the body has no field that reports it."""
+
+    body: bytes
+    truncated: str = ""
 
 
 class SendBuffer:

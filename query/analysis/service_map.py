@@ -21,11 +21,10 @@ from query.analysis.aggregate import Limits
 from query.json_types import Count, Millis, Range
 from query.read_store import ReadStore
 from query.request.filters import Filter, conditions, parse_filters
-from query.request.parameters import FILTERS_PATH, parse_time_range
+from query.request.parameters import FILTERS_PATH, checked, parse_time_range
 from query.rows import SPANS
 from query.settings import QuerySettings
-from query.statements import Condition, ServiceCalls, ServiceFigures
-from query.statements.predicates import Window
+from query.statements import Condition, ServiceCalls, ServiceFigures, Window
 from query.timestamps import format_millis, format_timestamp
 
 MAX_JOINED_SPANS: Final = 1_000_000  # in the traces of a map, about; their join takes up to 200 MB
@@ -90,14 +89,13 @@ def plan(query: Mapping[str, str], now_ns: int) -> MapPlan:
     window = parse_time_range(query, issues).resolve(now_ns, "query", issues)
     filters = parse_filters(single_value(query, "filters", issues) or "", FILTERS_PATH, issues)
     resolved = conditions(filters, SPANS, now_ns, FILTERS_PATH, issues)
-    issues.raise_if_any()
-    if window is None:
-        raise TypeError("a missing window must have an issue")
+    window = checked(window, issues)
     return MapPlan(filters, resolved, window)
 
 
 async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan: MapPlan) -> bytes:
-    """The map as JSON. Raises StoreErrors."""
+    """The map as JSON. Raises BadRequest for a pattern that does not compile, and StoreErrors."""
+    await store.validate_regexes(plan.filters, FILTERS_PATH)
     scan_window = await windows.newest_within_limit(store, project_id, plan.window, settings.max_scan_rows)
     window, sample = scan_window.window, max(1, -(-scan_window.spans // MAX_JOINED_SPANS))
     calls, services, is_truncated = list[_Row](), list[_Row](), False

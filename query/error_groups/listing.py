@@ -25,11 +25,10 @@ from query.error_groups.schemas import ErrorHistory, ErrorPage, HistoryPoint
 from query.json_types import Range
 from query.read_store import ReadStore
 from query.request.filters import Filter, conditions, parse_filters
-from query.request.parameters import FILTERS_PATH, parse_page_request, parse_time_range
+from query.request.parameters import FILTERS_PATH, checked, parse_page_request, parse_time_range
 from query.rows import ERRORS
 from query.search.listing import ListScope, cursor_binding, open_cursor
-from query.statements import ErrorGroupType, ErrorOrder, ErrorRanking, ErrorSeries
-from query.statements.predicates import Window, slices
+from query.statements import ErrorGroupType, ErrorOrder, ErrorRanking, ErrorSeries, Window, slices
 from query.timestamps import MINUTE, format_timestamp
 
 SORT_PATH: Final = "query.sort"
@@ -86,9 +85,7 @@ def plan(query: Mapping[str, str], scope: ListScope, signer: CursorSigner, now_n
         now_ns, window = payload.now_ns, Window(payload.from_ns, payload.to_ns)
         after = _RankedGroup(payload.rank, payload.fingerprint)
     resolved = conditions(request.filters, scope.signal, now_ns, FILTERS_PATH, issues)
-    issues.raise_if_any()
-    if window is None:
-        raise TypeError("a missing window must have an issue")
+    window = checked(window, issues)
     return ErrorListPlan(
         OccurrenceFilter(scope.project_id, window, resolved),
         request.filters,
@@ -192,9 +189,7 @@ def plan_history(query: Mapping[str, str], project_id: int, fingerprint: bytes, 
     window = parse_time_range(query, issues).resolve(now_ns, "query", issues)
     filters = parse_filters(single_value(query, "filters", issues) or "", FILTERS_PATH, issues)
     resolved = conditions(filters, ERRORS, now_ns, FILTERS_PATH, issues)
-    issues.raise_if_any()
-    if window is None:
-        raise TypeError("a missing window must have an issue")
+    window = checked(window, issues)
     return HistoryPlan(OccurrenceFilter(project_id, window, resolved), filters, fingerprint)
 
 

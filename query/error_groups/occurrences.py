@@ -18,10 +18,8 @@ from query.read_store import ReadStore
 from query.rows import LOGS, SPANS, OccurrenceColumns, text_size
 from query.search.listing import RowPage, read_bounded
 from query.search.serializers import StoredEvent, hex_id, log, span, span_events
-from query.statements import Condition, ErrorRecord, Listing, SpanRecords, TextIn
-from query.statements.predicates import Window, slices, slices_oldest_first
+from query.statements import Condition, ErrorRecord, Listing, SpanRecords, TextIn, Window, slices, slices_oldest_first
 from query.timestamps import HOUR, MAX_NANOS, format_timestamp
-from query.trace_windows import trace_windows
 
 _DIGITS: Final = 40
 
@@ -105,7 +103,7 @@ async def _scope(
 ) -> tuple[str, Listing] | None:
     """The log records to choose from: of the trace, if it has any, else of the service in its environment."""
     if any(occurrence.trace_id):
-        trace_window = (await trace_windows(store, project_id, occurrence.trace_id)).get(LOGS.trace_index_code)
+        trace_window = (await store.trace_windows(project_id, occurrence.trace_id)).get(LOGS.trace_index_code)
         if trace_window is not None:
             listing = Listing(
                 project_id=project_id, signal=LOGS, window=trace_window, trace_id=occurrence.trace_id, limit=1
@@ -235,7 +233,7 @@ async def _read_span(store: ReadStore, project_id: int, occurrence: OccurrenceCo
     """The row of the span that the occurrence names, the earliest of those that share the id."""
     if not any(occurrence.trace_id) or not any(occurrence.span_id):
         return None
-    window = (await trace_windows(store, project_id, occurrence.trace_id)).get(SPANS.trace_index_code)
+    window = (await store.trace_windows(project_id, occurrence.trace_id)).get(SPANS.trace_index_code)
     if window is None:
         return None
     statement = SpanRecords(

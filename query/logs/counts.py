@@ -4,7 +4,7 @@
     read              the newest part of the window within the scan limit (`query.analysis.windows`);
                       groups and their series from one scan; if there are too many cells, first the groups, then the
                       series of those shown
-    encode_response   rows -> JSON, zero-filled
+    build_response    rows -> response, zero-filled
 
 Groups, their ranking and series are those of `query.analysis.aggregate` with the function `count`.
 
@@ -19,8 +19,7 @@ import msgspec
 from msgspec import Meta
 
 from chassis.clickhouse import QueryTooLarge
-from chassis.http.validation import Issues, decode_with_placeholders
-from query.analysis import windows
+from chassis.http.validation import Issues
 from query.analysis.aggregate import DEFAULT_LIMIT, MAX_LIMIT, GroupRow, Limits, group_text, two_pass
 from query.analysis.windows import (
     MAX_INTERVAL_SECONDS,
@@ -29,12 +28,12 @@ from query.analysis.windows import (
     buckets_of_seconds,
     default_interval_seconds,
     labels_of_seconds,
+    newest_within_limit,
     points_of_seconds,
 )
 from query.json_types import Count, Range
 from query.read_store import MAX_GROUP_BYTES, ReadStore
 from query.request.filters import (
-    PLACEHOLDERS,
     Filter,
     FiltersInBody,
     KeyText,
@@ -43,11 +42,10 @@ from query.request.filters import (
     filters_of_body,
     resolve_key,
 )
-from query.request.parameters import TimeInput, time_range
+from query.request.parameters import TimeInput, plan_of_body, time_range
 from query.rows import LOGS
 from query.settings import QuerySettings
-from query.statements import Aggregation, Condition, Fn, GroupRanking, Subject
-from query.statements.predicates import MAX_HOURS, Window
+from query.statements import MAX_HOURS, Aggregation, Condition, Fn, GroupRanking, Subject, Window
 from query.timestamps import format_timestamp
 
 
@@ -145,13 +143,7 @@ class LogCountsResult(NamedTuple):
 
 def plan(raw: bytes, now_ns: int) -> LogCountsPlan:
     """Validate the body; BadRequest names every offending field."""
-    issues = Issues()
-    request = decode_with_placeholders(LogCountsRequest, raw, PLACEHOLDERS, issues)
-    planned = None if request is None else _build_plan(request, now_ns, issues)
-    issues.raise_if_any()
-    if planned is None:
-        raise TypeError("a body without a plan must have an issue")
-    return planned
+    return plan_of_body(LogCountsRequest, raw, now_ns, _build_plan)
 
 
 def _build_plan(request: LogCountsRequest, now_ns: int, issues: Issues) -> LogCountsPlan | None:
@@ -176,8 +168,11 @@ def _interval_seconds(request: LogCountsRequest, window: Window, issues: Issues)
 
 
 async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan: LogCountsPlan) -> LogCountsResult:
-    """The groups to show, with their time buckets. Raises StoreErrors."""
-    scan_window = await windows.newest_within_limit(store, project_id, plan.window, settings.max_scan_rows, LOGS)
+    """The groups to show, with their time buckets. Raises BadRequest for a pattern that does not compile, and
+    StoreErrors.
+    """
+    await store.validate_regexes(plan.filters, FILTERS_PATH)
+    scan_window = await newest_within_limit(store, project_id, plan.window, settings.max_scan_rows, LOGS)
     window = scan_window.window
     if not scan_window.spans:
         return LogCountsResult(scan_window, ())
@@ -209,15 +204,15 @@ async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan:
     return LogCountsResult(scan_window, found)
 
 
-def encode_response(plan: LogCountsPlan, result: LogCountsResult, settings: QuerySettings) -> bytes:
-    """The response as JSON."""
+def build_response(plan: LogCountsPlan, result: LogCountsResult, settings: QuerySettings) -> LogCounts:
+    """The response."""
     window = result.scan_window.window
     rows = result.rows if plan.group_by is not None or result.rows else (_NO_RECORDS,)
     groups = [LogGroup(group_text(row.key, plan.group_by), row.spans) for row in rows]
     group_count = rows[0].group_count if rows else 0
     labels = labels_of_seconds(window, plan.interval_seconds) if plan.interval_seconds else []
     with_series = rows[: settings.max_series] if plan.interval_seconds else ()
-    body = LogCounts(
+    return LogCounts(
         group_by=plan.request.group_by,
         interval_seconds=plan.interval_seconds or None,
         range=Range(format_timestamp(window.from_ns), format_timestamp(window.to_ns)),
@@ -232,7 +227,6 @@ def encode_response(plan: LogCountsPlan, result: LogCountsResult, settings: Quer
         groups_truncated=group_count > len(groups),
         limits=Limits(settings.max_scan_rows, settings.max_series, settings.max_group_cardinality),
     )
-    return msgspec.json.encode(body)
 
 
 def _points(buckets: Sequence[tuple[int, int, Any]], labels: Sequence[str]) -> list[LogPoint]:

@@ -15,7 +15,6 @@ from chassis.clickhouse import QueryTooLarge
 from chassis.errors import BadRequest
 from chassis.http.cursor import CursorSigner
 from chassis.http.validation import Issues
-from query.query_key import QueryKey
 from query.read_store import MAX_RESULT_BYTES, ReadStore
 from query.request.filters import conditions
 from query.request.parameters import (
@@ -37,6 +36,7 @@ from query.rows import (
     trace_id_bytes,
     within_bytes,
 )
+from query.scheduler import QueryKey
 from query.sql import attribute_names
 from query.statements import (
     Attribute,
@@ -48,10 +48,10 @@ from query.statements import (
     RankedSpans,
     SpanRanking,
     Subject,
+    Window,
+    slices,
 )
-from query.statements.predicates import Window, slices
 from query.timestamps import HOUR
-from query.trace_windows import trace_windows
 
 _SHRINK_FACTOR: Final = 4
 
@@ -252,7 +252,7 @@ async def _window(store: ReadStore, plan: ListPlan, trace_id: bytes | None) -> W
     """The window to read: the requested one, intersected with the trace's own if a trace is named."""
     if trace_id is None or plan.is_resumed:
         return plan.window
-    windows = await trace_windows(store, plan.scope.project_id, trace_id)
+    windows = await store.trace_windows(plan.scope.project_id, trace_id)
     own = windows.get(plan.scope.signal.trace_index_code)
     return own if own is None or plan.window is None else own.intersect(plan.window)
 

@@ -18,15 +18,13 @@ from chassis.http.cursor import CursorSigner
 from chassis.http.validation import Issues
 from query.analysis import windows
 from query.json_types import Count, Millis, SpanId, SpanKind, StatusCode, Timestamp, TraceId
-from query.query_key import QueryKey
 from query.read_store import ReadStore
 from query.request.filters import conditions
-from query.request.parameters import FILTERS_PATH, ListRequest, parse_page_request, parse_sort
+from query.request.parameters import FILTERS_PATH, ListRequest, checked, parse_page_request, parse_sort
 from query.rows import SPAN_KINDS, SPANS, STATUS_CODES
+from query.scheduler import QueryKey
 from query.search.listing import open_cursor
-from query.statements import Condition, TraceRanges, TraceRanking, TraceSummaries
-from query.statements.predicates import Window
-from query.statements.search import TracePosition
+from query.statements import Condition, TracePosition, TraceRanges, TraceRanking, TraceSummaries, Window
 from query.timestamps import format_millis, format_timestamp
 
 MAX_SERVICES: Final = 20
@@ -99,9 +97,7 @@ def plan(query: Mapping[str, str], org_id: str, project_id: int, signer: CursorS
         now_ns, window = payload.now_ns, Window(payload.from_ns, payload.to_ns)
         after = TracePosition(payload.rank, payload.trace_id)
     resolved = conditions(request.filters, SPANS, now_ns, FILTERS_PATH, issues)
-    issues.raise_if_any()
-    if window is None:
-        raise TypeError("a missing window must have an issue")
+    window = checked(window, issues)
     return TraceListPlan(project_id, request, resolved, sort == "duration", now_ns, window, after, binding)
 
 

@@ -14,8 +14,7 @@ from query.rows import SPANS, ColumnKind, Field, TelemetryTable
 from query.sql.aggregate_functions import AggregateSql, aggregate_sql
 from query.sql.bindings import Bindings, Query, project_predicate, time_predicates
 from query.sql.predicates import ALWAYS, condition_sql, field_sql, value_sql
-from query.statements import Aggregation, GroupKey, GroupRanking, GroupSeries, SpanCount, Subject, TimeBuckets
-from query.statements.predicates import Window
+from query.statements import Aggregation, GroupKey, GroupRanking, GroupSeries, SpanCount, Subject, TimeBuckets, Window
 
 _GroupedStatement = Aggregation | GroupRanking | GroupSeries
 

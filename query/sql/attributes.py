@@ -14,8 +14,7 @@ from query.request.filters import MAX_KEY
 from query.rows import SPANS, TelemetryTable
 from query.sql.bindings import Bindings, Query, project_predicate, select, time_predicates
 from query.sql.predicates import value_sql
-from query.statements import AttributeKeys, DistinctAttributeSets, NonFiniteCounts, PresenceCounts, RollupKeys
-from query.statements.predicates import Window
+from query.statements import AttributeKeys, DistinctAttributeSets, NonFiniteCounts, PresenceCounts, RollupKeys, Window
 
 _LIST_COLUMNS: Final = "attribute_types, resource, scope, scope_name, scope_version"
 _NON_FINITE: Final = "('NaN', 'Infinity', '-Infinity')"

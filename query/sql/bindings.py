@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from query.rows import TelemetryTable
-from query.statements import Statement
-from query.statements.predicates import BUCKET, Window
+from query.statements import BUCKET, Statement, Window
 
 _MAX_UINT32: Final = 2**32 - 1
 _BUCKET_SECONDS: Final = BUCKET // 10**9

@@ -20,8 +20,8 @@ from query.statements import (
     ErrorTraces,
     FirstOccurrences,
     LatestOccurrences,
+    Window,
 )
-from query.statements.predicates import Window
 from query.timestamps import MAX_NANOS
 
 WindowedErrorStatement = ErrorRanking | ErrorFacets | ErrorTraces | LatestOccurrences | ErrorSeries | ErrorSparklines

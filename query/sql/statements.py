@@ -78,8 +78,8 @@ from query.statements import (
     TraceSize,
     TraceSpansBrief,
     TraceSummaries,
+    Window,
 )
-from query.statements.predicates import Window
 
 _SELECT: Final = {SPANS.name: SPAN_SELECT, LOGS.name: LOG_SELECT, ERRORS.name: OCCURRENCE_SELECT}
 _ROW_KEY: Final = "trace_id, span_id, batch_id, row"

@@ -8,9 +8,7 @@ from typing import Final
 from query.rows import SPAN_SELECT, SPANS
 from query.sql.bindings import Bindings, Query, project_predicate, select, time_predicates
 from query.sql.predicates import condition_sql
-from query.statements import Position, RankedSpans, SpanRanking
-from query.statements.predicates import Window
-from query.statements.search import TraceRanges, TraceRanking, TraceSummaries
+from query.statements import Position, RankedSpans, SpanRanking, TraceRanges, TraceRanking, TraceSummaries, Window
 
 _TIME: Final = f"toUnixTimestamp64Nano({SPANS.time_column})"
 _IDENTITY: Final = "(span_id, start_time, duration, name, kind)"  # rows equal in these are one span, resent

@@ -18,7 +18,6 @@ from query.statements import TraceRows, TraceSize
 from query.timestamps import format_millis, format_timestamp
 from query.trace.read import read_shrinking
 from query.trace.waterfall import Layout, build_layout
-from query.trace_windows import trace_windows
 
 _ABSENT: Final = -1
 Index = Annotated[int, Meta(ge=_ABSENT, description="Index into `strings`; -1: absent.")]
@@ -68,7 +67,7 @@ async def read_columns(
     store: ReadStore, settings: QuerySettings, project_id: int, trace_id: bytes, root: bytes | None
 ) -> bytes | None:
     """The trace as JSON; None for an unknown trace, or one without the span `root`. Laid out in a thread."""
-    window = (await trace_windows(store, project_id, trace_id)).get(SPANS.trace_index_code)
+    window = (await store.trace_windows(project_id, trace_id)).get(SPANS.trace_index_code)
     if window is None:
         return None
     rows, limit = await read_shrinking(

@@ -27,11 +27,9 @@ from query.rows import SPAN_KINDS, SPANS, STATUS_CODES, AttributeColumns, BriefS
 from query.search.schemas import SpanRecord
 from query.search.serializers import hex_id, span_record
 from query.settings import QuerySettings
-from query.statements import SpanRecords, TraceAttributes, TraceSize, TraceSpansBrief
-from query.statements.predicates import Window
+from query.statements import SpanRecords, TraceAttributes, TraceSize, TraceSpansBrief, Window
 from query.timestamps import format_millis, format_timestamp
 from query.trace.waterfall import build_layout
-from query.trace_windows import trace_windows
 
 MAX_SPANS_PER_ID: Final = 20  # full records shown of spans that share an id
 _SHRINK_FACTOR: Final = 4
@@ -99,7 +97,7 @@ async def read_waterfall(store: ReadStore, settings: QuerySettings, project_id: 
     """The waterfall as JSON; None for an unknown trace. The layout runs in a thread: a long trace takes a noticeable
     time.
     """
-    window = (await trace_windows(store, project_id, trace_id)).get(SPANS.trace_index_code)
+    window = (await store.trace_windows(project_id, trace_id)).get(SPANS.trace_index_code)
     if window is None:
         return None
     trace = await _read_trace(store, settings, project_id, trace_id, window)
@@ -112,7 +110,7 @@ async def read_span(
     store: ReadStore, project_id: int, trace_id: bytes, span_id: bytes, source_maps: SourceMaps | None = None
 ) -> bytes | None:
     """The full record of a span as JSON; None if the trace has no such span. Encoded in a thread, like a waterfall."""
-    window = (await trace_windows(store, project_id, trace_id)).get(SPANS.trace_index_code)
+    window = (await store.trace_windows(project_id, trace_id)).get(SPANS.trace_index_code)
     if window is None:
         return None
     statement = SpanRecords(

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from query.settings import QuerySettings
-from query.statements.predicates import BUCKET
+from query.statements import BUCKET
 from query.timestamps import format_timestamp
 from tests.query.conftest import (
     HOUR,
