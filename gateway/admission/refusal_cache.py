@@ -22,7 +22,7 @@ from chassis.limits.client_request import ClientRequest
 from chassis.limits.limiter import SECOND_NS, LimitClass
 from chassis.limits.rate_limits import LIMIT_RESULT, limit_headers
 from gateway.admission.concurrency import is_protobuf, request_id_of
-from gateway.outcomes import WIRE_BYTES, OutcomeCounters
+from gateway.metrics import WIRE_BYTES, OutcomeCounters
 from proto.errors import ErrorCode
 from proto.otlp.policy import Signal
 from proto.otlp.responses import CONTENT_TYPES, Media, status_json, status_protobuf

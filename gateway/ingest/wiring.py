@@ -19,8 +19,8 @@ from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.tasks import cancel_tasks
 from chassis.runtime.telemetry import Telemetry
 from chassis.source_maps.resolver import SourceMaps
-from gateway.ingest.interface import Ingest
 from gateway.ingest.journaled import JournaledIngest
+from gateway.ingest.lanes import Ingest
 from gateway.ingest.recovery import Recovery
 from gateway.ingest.snapshots import IngestSnapshots
 from gateway.ingest.synchronous import SynchronousIngest
@@ -46,8 +46,7 @@ from gateway.journal import (
     NullJournal,
     find_orphans,
 )
-from gateway.metrics import ItemAccounting, Metrics
-from gateway.outcomes import OutcomeCounters
+from gateway.metrics import ItemAccounting, Metrics, OutcomeCounters
 from gateway.settings import GatewaySettings
 from proto.otlp.codec import new_named_keys
 

@@ -15,8 +15,8 @@ from gateway.journal.format import (
 )
 from gateway.journal.interface import Batch, JournaledRequest, TableDay
 from gateway.journal.storage import quarantine
-from gateway.journal.storage.context import JournalContext
 from gateway.journal.storage.directories import DirectoryLock, JournalSnapshot, link_files
+from gateway.journal.storage.files import JournalContext
 from gateway.journal.storage.ledger import Ledger
 from gateway.journal.storage.quarantine import CorruptionStore, Quarantine
 from gateway.journal.storage.retention import Retention

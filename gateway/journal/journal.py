@@ -25,9 +25,8 @@ from gateway.journal.interface import (
 from gateway.journal.io_thread import CommitResult, CooperativeTask, IoThread, PendingAppend
 from gateway.journal.startup import open_journal
 from gateway.journal.storage import directories
-from gateway.journal.storage.context import JournalContext, JournalMetrics
 from gateway.journal.storage.directories import JournalSnapshot
-from gateway.journal.storage.files import Files
+from gateway.journal.storage.files import Files, JournalContext, JournalMetrics
 from gateway.journal.storage.ledger import LEDGER_PREFIX
 from gateway.journal.storage.retention import DISK_NEARLY_FULL, SpaceQuota
 from gateway.journal.storage.scanning import CooperativeSteps

@@ -23,9 +23,8 @@ from gateway.journal.interface import RangeSet, RecoveredState
 from gateway.journal.requeue import finish_requeue
 from gateway.journal.storage.batch_state import BatchState
 from gateway.journal.storage.consistency import SKIPPED_NUMBERS, Headers, MissingSegments, SegmentNames
-from gateway.journal.storage.context import JournalContext
 from gateway.journal.storage.directories import DirectoryLock
-from gateway.journal.storage.files import TEMPORARY_SUFFIX
+from gateway.journal.storage.files import TEMPORARY_SUFFIX, JournalContext
 from gateway.journal.storage.ledger import Ledger, ledger_numbers, ledger_path, read_ledger
 from gateway.journal.storage.quarantine import DAMAGED_DIRECTORY as DAMAGED
 from gateway.journal.storage.quarantine import QUARANTINE_DIRECTORY as QUARANTINE

@@ -17,7 +17,7 @@ from query.rows import (
     TelemetryTable,
 )
 from query.sql import compare, error_groups, traces
-from query.sql.aggregate import aggregation, group_ranking, group_series, span_count
+from query.sql.aggregate import aggregation, group_ranking, group_series, service_calls, service_figures, span_count
 from query.sql.attributes import (
     attribute_keys,
     distinct_attribute_sets,
@@ -28,7 +28,6 @@ from query.sql.attributes import (
 from query.sql.bindings import Bindings, Query, project_predicate, select, time_predicates
 from query.sql.figures import figure_ranking, figure_series, heatmap, ranked_figures
 from query.sql.predicates import condition_sql
-from query.sql.service_map import service_calls, service_figures
 from query.sql.traces import ranked_spans, span_ranking
 from query.statements import (
     Aggregation,

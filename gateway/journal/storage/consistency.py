@@ -29,7 +29,7 @@ from gateway.journal import format as fmt
 from gateway.journal.format import MissingRecord, SealRecord
 from gateway.journal.interface import DamagedRequests, Range, RangeSet
 from gateway.journal.storage.batch_state import BatchState
-from gateway.journal.storage.context import JournalContext
+from gateway.journal.storage.files import JournalContext
 from gateway.journal.storage.ledger import Ledger
 from gateway.journal.storage.quarantine import CorruptionStore
 from gateway.journal.storage.scanning import build_reader, index_segment, run_to_completion

@@ -14,8 +14,7 @@ from typing import Final, NamedTuple
 from gateway.journal import format as fmt
 from gateway.journal.format import Record, decode_record, encode_record
 from gateway.journal.storage.batch_state import BatchState
-from gateway.journal.storage.context import JournalContext
-from gateway.journal.storage.files import Files, rename_durable, write_all, write_temporary
+from gateway.journal.storage.files import Files, JournalContext, rename_durable, write_all, write_temporary
 from gateway.journal.storage.scanning import Damage, JournalFrame, build_reader, frames_and_damage, load_file_header
 
 LEDGER_PREFIX: Final = "ledger-"

@@ -19,8 +19,7 @@ from typing import Final
 from chassis.errors import ServiceUnavailable
 from chassis.limits.fairness import fair_share
 from gateway.journal.storage import quarantine
-from gateway.journal.storage.context import JournalContext
-from gateway.journal.storage.files import Files
+from gateway.journal.storage.files import Files, JournalContext
 from gateway.journal.storage.ledger import Ledger
 from gateway.journal.storage.quarantine import NOTE_SUFFIX, CorruptionStore
 from gateway.journal.storage.scanning import read_header

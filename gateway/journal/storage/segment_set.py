@@ -9,8 +9,8 @@ from typing import Final
 from gateway.journal import format as fmt
 from gateway.journal.format import SkipRecord
 from gateway.journal.interface import Batch, DamagedRequests, Entry, Range, RangeSet
-from gateway.journal.storage.context import JournalContext
 from gateway.journal.storage.directories import LOCK_FILE
+from gateway.journal.storage.files import JournalContext
 from gateway.journal.storage.ledger import Ledger
 from gateway.journal.storage.quarantine import CorruptionStore
 from gateway.journal.storage.scanning import (
