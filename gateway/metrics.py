@@ -1,9 +1,10 @@
 """The metrics of the gateway, the accounting of acknowledged items, and the outcomes of every request and item.
 
-Outcomes are rows of `ingest_outcomes`, and counters without project labels. Each item of an answered request is accepted,
-or rejected for one reason; its counts are a block of its batch. A refused request (any error response) is counted as
-one, by its reason. Refused requests, and requests without an accepted item, have no batch: `OutcomeCounters` sums them
-up, and `OutcomeFlusher` drains one block of them periodically."""
+Outcomes are rows of `ingest_outcomes`, and counters without project labels. Each item of an answered request is
+accepted, or rejected for one reason; its counts are a block of its batch. A refused request (any error response) is
+counted as one, by its reason. Refused requests, and requests without an accepted item, have no batch: `OutcomeCounters`
+sums them up, and `OutcomeFlusher` drains one block of them periodically.
+"""
 
 from typing import Final
 

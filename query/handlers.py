@@ -13,7 +13,6 @@ from chassis.http.route import Parameter
 from chassis.http.validation import Issues, single_value
 from chassis.limits.limiter import LimitClass
 from query.analysis import aggregate, attribute_values, attributes, compare, figures, heatmap, service_map
-from query.analysis.attribute_values import values_of
 from query.read_store import ReadStore
 from query.request.parameters import MAX_SPAN_ID, MAX_TRACE_ID, read_body
 from query.routing import (
@@ -77,7 +76,10 @@ class ExploreHandlers(Endpoints):
         return await self.respond(request, key, lambda store: attributes.read(store, project_id, window, limit))
 
     @explore(
-        SPAN_TAG, "/attributes/values", attribute_values.AttributeValues, *values_of(FILTERS_OF_SPANS, "http.route")
+        SPAN_TAG,
+        "/attributes/values",
+        attribute_values.AttributeValues,
+        *attribute_values.values_of(FILTERS_OF_SPANS, "http.route"),
     )
     async def list_attribute_values(self, request: web.Request) -> web.StreamResponse:
         """List the values of a key, most spans first.

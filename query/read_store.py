@@ -20,7 +20,6 @@ from chassis.errors import BadRequest, Issue, ServiceUnavailable
 from chassis.http.validation import Issues
 from chassis.limits.fairness import FairSemaphore, Requester, ShareLimits
 from query import metrics, sql
-from query.metrics import QueryMetrics
 from query.request.filters import Filter, Op, members_of
 from query.rows import SPANS, TelemetryTable
 from query.settings import QuerySettings
@@ -116,7 +115,7 @@ class ReadStore:
 class _FairReader:
     """The ClickHouse handles: one requester uses at most all but one of them, so that the next one finds a free one."""
 
-    def __init__(self, clickhouse: ClickHouse, settings: QuerySettings, query_metrics: QueryMetrics) -> None:
+    def __init__(self, clickhouse: ClickHouse, settings: QuerySettings, query_metrics: metrics.QueryMetrics) -> None:
         self._clickhouse = clickhouse
         self._read_seconds = query_metrics.read_seconds
         handles = settings.effective_handles
@@ -147,7 +146,7 @@ class ReadStores:
 
     name = "clickhouse"
 
-    def __init__(self, clickhouse: ClickHouse, settings: QuerySettings, query_metrics: QueryMetrics) -> None:
+    def __init__(self, clickhouse: ClickHouse, settings: QuerySettings, query_metrics: metrics.QueryMetrics) -> None:
         self._clickhouse = clickhouse
         self._settings = settings
         self._metrics = query_metrics

@@ -30,7 +30,6 @@ from chassis.errors import ServiceUnavailable
 from chassis.http.access import authorization_context
 from chassis.limits.fairness import FairSemaphore, QueueFull, Requester, ShareLimits
 from query import metrics
-from query.metrics import QueryMetrics
 from query.send_buffer import BufferedResponse, JsonResult, SendBuffer
 from query.settings import QuerySettings
 
@@ -176,7 +175,7 @@ class QueryScheduler:
     """Schedules all responses of a process. `clock` returns nanoseconds since 1970; `min_rate` is `SendBuffer`'s."""
 
     def __init__(
-        self, settings: QuerySettings, query_metrics: QueryMetrics, clock: Callable[[], int], min_rate: int = 0
+        self, settings: QuerySettings, query_metrics: metrics.QueryMetrics, clock: Callable[[], int], min_rate: int = 0
     ) -> None:
         self._slots = FairSemaphore(settings.max_answers, ShareLimits.of(settings.max_answers), settings.max_waiting)
         self._max_wait_s = settings.max_wait_s

@@ -19,7 +19,6 @@ from chassis.http.connections.timeouts import unacknowledged_bytes
 from chassis.http.web import JSON_HEADERS, JSON_TYPE
 from chassis.limits.fairness import FairSemaphore, QueueFull, Requester, ShareLimits
 from query import metrics
-from query.metrics import QueryMetrics
 
 CHUNK_BYTES: Final = 64 * 2**10  # bytes of a response that are copied to a connection at a time
 TRUNCATED_HEADER: Final = "X-Sluice-Truncated"
@@ -47,7 +46,7 @@ class SendBuffer:
         max_wait_s: float,
         max_waiting: int,
         stall_s: float,
-        query_metrics: QueryMetrics,
+        query_metrics: metrics.QueryMetrics,
         min_rate: int = 0,
     ) -> None:
         self._capacity = FairSemaphore(max_bytes, ShareLimits.of(max_bytes), max_waiting)

@@ -13,7 +13,6 @@ from chassis.http.access import authorization_context
 from chassis.http.route import Parameter, Tag
 from query.error_groups import listing
 from query.error_groups.groups import IssueStates, error_issue
-from query.error_groups.listing import error_page
 from query.error_groups.occurrences import (
     DEFAULT_LOGS,
     MAX_LOGS,
@@ -83,7 +82,7 @@ class ErrorHandlers(Endpoints):
             async with self.stores.session(requester_of(request)) as store:
                 page = await listing.fetch(store, self.signer, planned)
             states = await self.issues.read(scope.project_id, [each.fingerprint for each in page.groups])
-            return JsonResult(await asyncio.to_thread(lambda: msgspec.json.encode(error_page(page, states))))
+            return JsonResult(await asyncio.to_thread(lambda: msgspec.json.encode(listing.error_page(page, states))))
 
         parameters, to_ns = replace(planned, now_ns=0), planned.occurrence_filter.window.to_ns
         key = QueryKey.of("errors", scope.project_id, parameters, to_ns=to_ns)

@@ -13,7 +13,6 @@ import msgspec
 
 from chassis.http.validation import Issues, bounded_int
 from query.error_groups import schemas
-from query.error_groups.schemas import LogContext, LogPart
 from query.read_store import ReadStore
 from query.rows import LOGS, SPANS, OccurrenceColumns, text_size
 from query.search.listing import RowPage, read_bounded
@@ -87,14 +86,14 @@ async def read_surrounding_logs(
     )
 
 
-def log_context(logs: SurroundingLogs) -> LogContext:
+def log_context(logs: SurroundingLogs) -> schemas.LogContext:
     """The records as a response: in order of time."""
     before, more_before = logs.before
     after, more_after = logs.after
-    return LogContext(
+    return schemas.LogContext(
         logs.scope,
-        LogPart([log(row) for row in reversed(before)], more_before),
-        LogPart([log(row) for row in after], more_after),
+        schemas.LogPart([log(row) for row in reversed(before)], more_before),
+        schemas.LogPart([log(row) for row in after], more_after),
     )
 
 

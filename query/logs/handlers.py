@@ -20,12 +20,10 @@ from aiohttp import web
 from chassis.clickhouse import QueryTooLarge
 from query.analysis import attribute_values, windows
 from query.analysis.attribute_usage import RESOURCE_PREFIX, AttributeSet, AttributeUsage, count_usage
-from query.analysis.attribute_values import values_of
 from query.analysis.attributes import DOUBLE_MARKER, MAX_ATTRIBUTE_SET_BYTES, MAX_ATTRIBUTE_SETS, MAX_RECHECKED
 from query.analysis.attributes import plan as plan_window
 from query.json_types import Range
 from query.logs import counts
-from query.logs.counts import LogKey, LogKeys
 from query.read_store import ReadStore
 from query.request.filters import ATTRIBUTE_PREFIX, MAX_KEY
 from query.routing import FILTERS_OF_LOGS, LOG_TAG, TIME, Endpoints, analysis, explore, get_project_id
@@ -55,7 +53,7 @@ async def read_log_keys(store: ReadStore, settings: QuerySettings, project_id: i
     StoreErrors.
     """
     scan_window, lists = await _read_lists(store, project_id, window, min(settings.max_scan_rows, MAX_RECORDS))
-    keys, truncated = list[LogKey](), False
+    keys, truncated = list[counts.LogKey](), False
     if scan_window.spans:
         usage = await asyncio.to_thread(_count, lists)
         shown = sorted(usage, key=lambda key: (-usage[key].spans, key))[: settings.max_attribute_keys]
@@ -63,7 +61,7 @@ async def read_log_keys(store: ReadStore, settings: QuerySettings, project_id: i
         not_numeric = await _read_not_numeric(store, project_id, scan_window.window, lists, usage)
         keys = [_key(key, usage[key].spans, numeric=usage[key].is_numeric and key not in not_numeric) for key in shown]
         keys += await _read_fields(store, project_id, scan_window.window)
-    body = LogKeys(
+    body = counts.LogKeys(
         data=sorted(keys, key=lambda key: (-key.records, key.key)),
         range=Range(format_timestamp(scan_window.window.from_ns), format_timestamp(scan_window.window.to_ns)),
         scanned=scan_window.spans,
@@ -116,21 +114,21 @@ async def _read_not_numeric(
     if checked:
         numbers = tuple(map(Attribute, checked))
         statement = PresenceCounts(project_id=project_id, window=window, numbers=numbers, signal=LOGS)
-        ((_, *counts),) = await store.rows(statement)
-        for key, records in zip(checked, counts, strict=True):
+        ((_, *numeric),) = await store.rows(statement)
+        for key, records in zip(checked, numeric, strict=True):
             if records < usage[key].spans:
                 found.add(key)
     return found | set(doubtful[MAX_RECHECKED:])
 
 
-async def _read_fields(store: ReadStore, project_id: int, window: Window) -> list[LogKey]:
+async def _read_fields(store: ReadStore, project_id: int, window: Window) -> list[counts.LogKey]:
     """The built-in fields that any record has."""
     statement = PresenceCounts(project_id=project_id, window=window, present=_OPTIONAL, numbers=(_BODY,), signal=LOGS)
-    ((total, *counts, numeric_bodies),) = await store.rows(statement)
-    present = dict(zip(_OPTIONAL, counts, strict=True))
+    ((total, *found_in, numeric_bodies),) = await store.rows(statement)
+    present = dict(zip(_OPTIONAL, found_in, strict=True))
     found = ((field, present.get(field, total)) for field in LOGS.fields.values())
     return [
-        LogKey(
+        counts.LogKey(
             field.name,
             records,
             numeric=field.kind is ColumnKind.INTEGER or (field is _BODY and numeric_bodies == records),
@@ -140,10 +138,10 @@ async def _read_fields(store: ReadStore, project_id: int, window: Window) -> lis
     ]
 
 
-def _key(name: str, records: int, *, numeric: bool) -> LogKey:
+def _key(name: str, records: int, *, numeric: bool) -> counts.LogKey:
     """The attribute `name`, named as in a filter."""
     forced = name in LOGS.fields or name.startswith(ATTRIBUTE_PREFIX)
-    return LogKey(ATTRIBUTE_PREFIX + name if forced else name, records, numeric)
+    return counts.LogKey(ATTRIBUTE_PREFIX + name if forced else name, records, numeric)
 
 
 class LogHandlers(Endpoints):
@@ -152,7 +150,7 @@ class LogHandlers(Endpoints):
     @explore(
         LOG_TAG,
         "/logs/attributes",
-        LogKeys,
+        counts.LogKeys,
         *TIME,
         headers={TRUNCATED_HEADER: "`keys` if there are more keys than were listed."},
     )
@@ -167,7 +165,10 @@ class LogHandlers(Endpoints):
         return await self.respond(request, key, lambda store: read_log_keys(store, self.settings, project_id, window))
 
     @explore(
-        LOG_TAG, "/logs/attributes/values", attribute_values.AttributeValues, *values_of(FILTERS_OF_LOGS, "serviceName")
+        LOG_TAG,
+        "/logs/attributes/values",
+        attribute_values.AttributeValues,
+        *attribute_values.values_of(FILTERS_OF_LOGS, "serviceName"),
     )
     async def list_log_attribute_values(self, request: web.Request) -> web.StreamResponse:
         """List the values of a key of log records, the most frequent first.

@@ -28,7 +28,6 @@ from query.sql.attributes import (
 from query.sql.bindings import Bindings, Query, project_predicate, select, time_predicates
 from query.sql.figures import figure_ranking, figure_series, heatmap, ranked_figures
 from query.sql.predicates import condition_sql
-from query.sql.traces import ranked_spans, span_ranking
 from query.statements import (
     Aggregation,
     AttributeKeys,
@@ -219,8 +218,8 @@ def _before(signal: TelemetryTable, after: Position, bindings: Bindings) -> str:
 _EMITTERS: Final[Mapping[type, Callable[[Any], Query]]] = {
     Listing: _list,
     EndedRows: _ended,
-    SpanRanking: span_ranking,
-    RankedSpans: ranked_spans,
+    SpanRanking: traces.span_ranking,
+    RankedSpans: traces.ranked_spans,
     ExistingAttributeKeys: _existing_attribute_keys,
     TraceBounds: _trace_bounds,
     TraceSpansBrief: _trace_spans_brief,
