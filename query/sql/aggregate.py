@@ -15,7 +15,7 @@ from typing import Final
 from query.rows import SPAN_KINDS, SPANS, STATUS_CODES, ColumnKind, Field, TelemetryTable
 from query.sql.aggregate_functions import AggregateSql, aggregate_sql
 from query.sql.bindings import Bindings, Query, project_predicate, time_predicates
-from query.sql.predicates import ALWAYS, condition_sql, field_sql, value_sql
+from query.sql.predicates import ALWAYS, condition_sql, field_sql, matching_rows, value_sql
 from query.statements import (
     Aggregation,
     GroupKey,
@@ -43,7 +43,7 @@ def span_count(statement: SpanCount) -> Query:
     parts += [" AND ".join(time_predicates(signal, edge, bindings)) for edge in statement.partial_buckets]
     rows = f"SELECT count() AS spans FROM {signal.name} WHERE {project}"
     counts = "\nUNION ALL ".join(f"{rows} AND {part}" for part in parts)
-    return _query(f"SELECT sum(spans) FROM (\n{counts})\n", bindings)
+    return bindings.query(f"SELECT sum(spans) FROM (\n{counts})\n")
 
 
 def aggregation(statement: Aggregation) -> Query:
@@ -61,14 +61,13 @@ def aggregation(statement: Aggregation) -> Query:
         bindings,
     )
     recheck = recheck_column("max(max(overlooked)) OVER ()", bindings)
-    sql = f"""SELECT grp, sum(n) AS spans, {aggregate.group_value} AS figure,
+    return bindings.query(f"""SELECT grp, sum(n) AS spans, {aggregate.group_value} AS figure,
   groupArray((step, n, {aggregate.bucket_value})) AS steps, count() OVER () AS groups{recheck}
 FROM (
 {cells}
 GROUP BY grp, step)
 GROUP BY grp
-{_order_and_limit(statement, bindings)}"""
-    return _query(sql, bindings)
+{_order_and_limit(statement, bindings)}""")
 
 
 def group_ranking(statement: GroupRanking) -> Query:
@@ -77,12 +76,11 @@ def group_ranking(statement: GroupRanking) -> Query:
     aggregate = aggregate_sql(statement.fn, statement.subject, bindings)
     cells = _bucket_aggregates(statement, aggregate, (group_key(statement.group_by, bindings),), bindings)
     recheck = recheck_column("max(overlooked) OVER ()", bindings)
-    sql = f"""SELECT grp, n, {aggregate.bucket_value} AS figure, count() OVER () AS groups{recheck}
+    return bindings.query(f"""SELECT grp, n, {aggregate.bucket_value} AS figure, count() OVER () AS groups{recheck}
 FROM (
 {cells}
 GROUP BY grp)
-{_order_and_limit(statement, bindings)}"""
-    return _query(sql, bindings)
+{_order_and_limit(statement, bindings)}""")
 
 
 def group_series(statement: GroupSeries) -> Query:
@@ -100,21 +98,19 @@ def group_series(statement: GroupSeries) -> Query:
             else f"\n  AND ({in_groups})"
         )
     recheck = recheck_column("max(overlooked)", bindings)
-    sql = f"""SELECT grp, groupArray((step, n, {aggregate.bucket_value})) AS steps{recheck}
+    return bindings.query(f"""SELECT grp, groupArray((step, n, {aggregate.bucket_value})) AS steps{recheck}
 FROM (
 {cells}
 GROUP BY grp, step)
 GROUP BY grp
-"""
-    return _query(sql, bindings)
+""")
 
 
 def _bucket_aggregates(
     statement: _GroupedStatement, aggregate: AggregateSql, keys: tuple[str, ...], bindings: Bindings
 ) -> str:
     """Rows: (grp, step if it is one of the keys, n, the aggregate's state columns of a cell); without GROUP BY."""
-    where = [project_predicate(statement, bindings), *time_predicates(statement.signal, statement.window, bindings)]
-    where += [condition_sql(condition, bindings) for condition in statement.conditions]
+    where = matching_rows(statement, statement.signal, statement.window, statement.conditions, bindings)
     columns = [f"{key} AS {name}" for key, name in zip(keys, ("grp", "step"), strict=False)]
     columns += ["count() AS n", *aggregate.state_columns]
     if bindings.recheck_condition:
@@ -131,10 +127,6 @@ def _order_and_limit(statement: Aggregation | GroupRanking, bindings: Bindings) 
 def recheck_column(expression: str, bindings: Bindings) -> str:
     """The last column of a statement that needs a recheck."""
     return f",\n  {expression}" if bindings.recheck_condition else ""
-
-
-def _query(sql: str, bindings: Bindings) -> Query:
-    return Query(sql, bindings.used_parameters(sql), needs_recheck=bindings.recheck_condition is not None)
 
 
 def group_key(subject: Subject | None, bindings: Bindings) -> str:
@@ -208,7 +200,7 @@ def service_calls(statement: ServiceCalls) -> Query:
     calling = "\n  AND ".join([*shared, _CALLING])
     called = "\n  AND ".join([*shared, _CALLED, *(condition_sql(each, bindings) for each in statement.conditions)])
     recheck = bindings.recheck_condition
-    sql = f"""SELECT caller, callee, count() AS calls, countIf(failed), sum(length){
+    return bindings.query(f"""SELECT caller, callee, count() AS calls, countIf(failed), sum(length){
         recheck_column("max(overlooked)", bindings)
     }
 FROM (
@@ -226,8 +218,7 @@ ON called.trace_id = calling.trace_id AND called.parent_span_id = calling.span_i
 GROUP BY caller, callee
 ORDER BY calls DESC, caller, callee
 LIMIT {bindings.uint64(statement.limit)}
-"""
-    return Query(sql, bindings.used_parameters(sql), needs_recheck=recheck is not None)
+""")
 
 
 def service_figures(statement: ServiceFigures) -> Query:
@@ -247,7 +238,7 @@ GROUP BY service_name
 ORDER BY held DESC, service_name
 LIMIT {bindings.uint64(statement.limit)}
 """
-    return Query(sql, bindings.used_parameters(sql), needs_recheck=recheck is not None)
+    return bindings.query(sql)
 
 
 def _of_traces(statement: ServiceCalls | ServiceFigures, bindings: Bindings) -> list[str]:

@@ -1,6 +1,7 @@
 """`emit` and one function per statement."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from query.rows import (
@@ -149,18 +150,10 @@ def _trace_bounds(statement: TraceBounds) -> Query:
     return select(columns, "trace_index", where, ("GROUP BY signal",), bindings)
 
 
-def _trace_spans_brief(statement: TraceSpansBrief) -> Query:
+def _trace_spans(select_list: tuple[str, ...], statement: TraceSpansBrief | TraceRows) -> Query:
     bindings = Bindings()
     where = _trace_predicates(statement, statement.trace_id, statement.window, bindings)
-    tail = (f"ORDER BY {_EARLIEST}", f"LIMIT 1 BY {_SPAN_IDENTITY}", f"LIMIT {bindings.uint64(statement.limit)}")
-    return select(BRIEF_SPAN_SELECT, SPANS.name, where, tail, bindings)
-
-
-def _trace_rows(statement: TraceRows) -> Query:
-    bindings = Bindings()
-    where = _trace_predicates(statement, statement.trace_id, statement.window, bindings)
-    tail = (f"ORDER BY {_EARLIEST}", f"LIMIT 1 BY {_SPAN_IDENTITY}", f"LIMIT {bindings.uint64(statement.limit)}")
-    return select(TRACE_ROW_SELECT, SPANS.name, where, tail, bindings)
+    return _earliest(select_list, statement.limit, where, bindings)
 
 
 def _trace_size(statement: TraceSize) -> Query:
@@ -181,8 +174,13 @@ def _span_records(statement: SpanRecords) -> Query:
     bindings = Bindings()
     where = _trace_predicates(statement, statement.trace_id, statement.window, bindings)
     where.append(f"span_id = {bindings.id(statement.span_id)}")
-    tail = (f"ORDER BY {_EARLIEST}", f"LIMIT 1 BY {_SPAN_IDENTITY}", f"LIMIT {bindings.uint64(statement.limit)}")
-    return select(SPAN_RECORD_SELECT, SPANS.name, where, tail, bindings)
+    return _earliest(SPAN_RECORD_SELECT, statement.limit, where, bindings)
+
+
+def _earliest(select_list: tuple[str, ...], limit: int, where: Iterable[str], bindings: Bindings) -> Query:
+    """The earliest spans, each resent one once."""
+    tail = (f"ORDER BY {_EARLIEST}", f"LIMIT 1 BY {_SPAN_IDENTITY}", f"LIMIT {bindings.uint64(limit)}")
+    return select(select_list, SPANS.name, where, tail, bindings)
 
 
 def _trace_predicates(statement: Statement, trace_id: bytes, window: Window, bindings: Bindings) -> list[str]:
@@ -222,8 +220,8 @@ _EMITTERS: Final[Mapping[type, Callable[[Any], Query]]] = {
     RankedSpans: traces.ranked_spans,
     ExistingAttributeKeys: _existing_attribute_keys,
     TraceBounds: _trace_bounds,
-    TraceSpansBrief: _trace_spans_brief,
-    TraceRows: _trace_rows,
+    TraceSpansBrief: partial(_trace_spans, BRIEF_SPAN_SELECT),
+    TraceRows: partial(_trace_spans, TRACE_ROW_SELECT),
     TraceSize: _trace_size,
     TraceRanking: traces.trace_ranking,
     TraceSummaries: traces.trace_summaries,
