@@ -26,7 +26,7 @@ from query.routing import explore_routes
 from query.scheduler import QueryScheduler
 from query.send_buffer import TRUNCATED_HEADER
 from query.settings import QuerySettings
-from query.timestamps import ceil_to_second
+from query.values import ceil_to_second
 
 
 def service(

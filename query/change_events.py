@@ -16,12 +16,11 @@ from chassis.http.cursor import CursorSigner
 from chassis.http.route import Parameter, Tag
 from chassis.http.validation import Issues, bounded_int, bounded_text, must_be_one_of, single_value
 from chassis.http.web import json_response
-from query.json_types import Range, Timestamp
 from query.request.parameters import DEFAULT_LIMIT, MAX_CURSOR, MAX_LIMIT, checked, parse_time_range
 from query.routing import CURSOR, LIMIT, TIME, explore, get_project_id
 from query.search.listing import open_cursor
 from query.statements import Window
-from query.timestamps import format_timestamp
+from query.values import Range, Timestamp, format_timestamp
 
 TAG: Final = Tag("change-events", "What changed: deployments, releases and flags on a time line.")
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME_LENGTH)]

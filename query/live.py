@@ -55,7 +55,7 @@ from query.search.listing import attribute_names_of, read_bounded
 from query.search.schemas import Log, Span
 from query.search.serializers import log, span
 from query.statements import Condition, EndedRows, Window
-from query.timestamps import MAX_NANOS, MINUTE
+from query.values import MAX_NANOS, MINUTE
 
 MAX_POSITION: Final = 2_800  # characters
 AFTER: Final = Parameter(

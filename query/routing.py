@@ -31,7 +31,7 @@ from query.scheduler import QueryKey, QueryScheduler, requester_of
 from query.send_buffer import JsonResult
 from query.settings import QuerySettings
 from query.statements import DEFAULT_HOURS, MAX_HOURS, Window
-from query.timestamps import TIMESTAMP_PATTERN
+from query.values import TIMESTAMP_PATTERN
 
 T = TypeVar("T")
 

@@ -30,7 +30,6 @@ from query.analysis.windows import (
     point_count,
     time_buckets,
 )
-from query.json_types import Count, Range
 from query.read_store import ReadStore
 from query.request.filters import (
     PLACEHOLDERS,
@@ -46,7 +45,7 @@ from query.request.parameters import TimeInput, plan_of_body, time_range
 from query.rows import SPANS, ColumnKind, Field
 from query.settings import QuerySettings
 from query.statements import MAX_HOURS, Aggregation, Condition, Fn, GroupKey, GroupRanking, GroupSeries, Subject, Window
-from query.timestamps import format_millis, format_timestamp
+from query.values import Count, Range, format_millis, format_timestamp
 
 _ZERO_WHEN_EMPTY: Final = frozenset({Fn.COUNT, Fn.COUNT_UNIQUE, Fn.SUM})
 

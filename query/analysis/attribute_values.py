@@ -13,14 +13,13 @@ from chassis.http.route import Parameter
 from chassis.http.validation import Issues, bounded_int, single_value
 from query.analysis import windows
 from query.analysis.aggregate import group_text
-from query.json_types import Count, Range
 from query.read_store import MAX_GROUP_BYTES, ReadStore
 from query.request.filters import MAX_VALUE, Filter, KeyText, Op, check_key, conditions, parse_filters, resolve_key
 from query.request.parameters import FILTERS_PATH, checked, parse_time_range
 from query.routing import TIME
 from query.rows import SPANS, TelemetryTable
 from query.statements import Condition, Fn, GroupRanking, Subject, Window
-from query.timestamps import format_timestamp
+from query.values import Count, Range, format_timestamp
 
 DEFAULT_VALUES: Final = 20
 MAX_VALUES: Final = 100

@@ -29,7 +29,6 @@ from query.analysis.attribute_usage import (
     count_usage,
     double_resource_keys,
 )
-from query.json_types import Count
 from query.read_store import MAX_RESULT_BYTES, ReadStore
 from query.request.filters import ATTRIBUTE_PREFIX, MAX_KEY
 from query.request.parameters import checked, parse_time_range
@@ -46,6 +45,7 @@ from query.statements import (
     Subject,
     Window,
 )
+from query.values import Count
 
 # A subject adds about 1 ms of planning to the count; reading the lists costs as much as 16 subjects.
 _MAX_QUERIED_SUBJECTS: Final = 16

@@ -30,7 +30,6 @@ from query.analysis.comparison import (
     read_cohort_sizes,
     score,
 )
-from query.json_types import Count, Share, Timestamp
 from query.read_store import ReadStore
 from query.request.filters import (
     PLACEHOLDERS,
@@ -45,7 +44,7 @@ from query.request.filters import (
 from query.request.parameters import TimeInput, time_range
 from query.rows import SPANS
 from query.statements import Cohort, Condition, ExcludedSpans, Window
-from query.timestamps import TimestampError, format_timestamp, parse_timestamp
+from query.values import Count, Share, Timestamp, TimestampError, format_timestamp, parse_timestamp
 
 MAX_COMPARE_KEYS: Final = 50
 DEFAULT_FINDINGS: Final = 50

@@ -39,7 +39,6 @@ from query.analysis.windows import (
     newest_within_limit,
     points_of_seconds,
 )
-from query.json_types import Count, Range
 from query.read_store import ReadStore
 from query.request.filters import (
     PLACEHOLDERS,
@@ -68,7 +67,7 @@ from query.statements import (
     Subject,
     Window,
 )
-from query.timestamps import format_timestamp
+from query.values import Count, Range, format_timestamp
 
 MAX_FIGURES: Final = 6
 MAX_GROUP_KEYS: Final = 3

@@ -19,7 +19,6 @@ from msgspec import Meta
 from chassis.http.validation import Issues
 from query.analysis.aggregate import Limits
 from query.analysis.windows import ScanWindow, newest_within_limit
-from query.json_types import Count, Range, raw_json
 from query.read_store import ReadStore
 from query.request.filters import (
     Filter,
@@ -34,7 +33,7 @@ from query.request.parameters import TimeInput, plan_of_body, time_range
 from query.rows import SPANS, ColumnKind, Field
 from query.settings import QuerySettings
 from query.statements import MAX_HOURS, Condition, Heatmap, LogRows, Subject, TimeBuckets, Window
-from query.timestamps import SECOND, format_millis, format_timestamp
+from query.values import SECOND, Count, Range, format_millis, format_timestamp, raw_json
 
 FILTERS_PATH: Final = "body.filters"
 DEFAULT_FIELD: Final = "durationMs"

@@ -18,14 +18,13 @@ from msgspec import Meta
 from chassis.http.validation import Issues, single_value
 from query.analysis import windows
 from query.analysis.aggregate import Limits
-from query.json_types import Count, Millis, Range
 from query.read_store import ReadStore
 from query.request.filters import Filter, conditions, parse_filters
 from query.request.parameters import FILTERS_PATH, checked, parse_time_range
 from query.rows import SPANS
 from query.settings import QuerySettings
 from query.statements import Condition, ServiceCalls, ServiceFigures, Window
-from query.timestamps import format_millis, format_timestamp
+from query.values import Count, Millis, Range, format_millis, format_timestamp
 
 MAX_JOINED_SPANS: Final = 1_000_000  # in the traces of a map, about; their join takes up to 200 MB
 MAX_EDGES: Final = 1_000

@@ -13,7 +13,7 @@ from query.analysis.attributes import split_buckets
 from query.read_store import ReadStore
 from query.rows import SPANS, TelemetryTable
 from query.statements import BUCKET, SpanCount, TimeBuckets, Window
-from query.timestamps import SECOND
+from query.values import SECOND
 
 INTERVALS_MINUTES: Final = (1, 2, 5, 10, 15, 30, 60, 120, 180, 240, 360, 720, 1440)  # minutes
 MAX_INTERVAL_MINUTES: Final = 43_200

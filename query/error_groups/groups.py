@@ -32,7 +32,7 @@ from query.statements import (
     LatestOccurrences,
     Window,
 )
-from query.timestamps import format_timestamp
+from query.values import format_timestamp
 
 MAX_FACET_VALUES: Final = 20  # values shown per kind
 # Combinations of release, environment, service and source of all errors of a page, counted at once.

@@ -22,14 +22,13 @@ from query.error_groups.groups import (
     to_listed_group,
 )
 from query.error_groups.schemas import ErrorHistory, ErrorPage, HistoryPoint
-from query.json_types import Range
 from query.read_store import ReadStore
 from query.request.filters import Filter, conditions, parse_filters
 from query.request.parameters import FILTERS_PATH, checked, parse_page_request, parse_time_range
 from query.rows import ERRORS
 from query.search.listing import ListScope, cursor_binding, open_cursor
 from query.statements import ErrorGroupType, ErrorOrder, ErrorRanking, ErrorSeries, Window, slices
-from query.timestamps import MINUTE, format_timestamp
+from query.values import MINUTE, Range, format_timestamp
 
 SORT_PATH: Final = "query.sort"
 

@@ -18,7 +18,7 @@ from query.rows import LOGS, SPANS, OccurrenceColumns, text_size
 from query.search.listing import RowPage, read_bounded
 from query.search.serializers import StoredEvent, hex_id, log, span, span_events
 from query.statements import Condition, ErrorRecord, Listing, SpanRecords, TextIn, Window, slices, slices_oldest_first
-from query.timestamps import HOUR, MAX_NANOS, format_timestamp
+from query.values import HOUR, MAX_NANOS, format_timestamp
 
 _DIGITS: Final = 40
 

@@ -31,7 +31,6 @@ from query.analysis.windows import (
     newest_within_limit,
     points_of_seconds,
 )
-from query.json_types import Count, Range
 from query.read_store import MAX_GROUP_BYTES, ReadStore
 from query.request.filters import (
     Filter,
@@ -46,7 +45,7 @@ from query.request.parameters import TimeInput, plan_of_body, time_range
 from query.rows import LOGS
 from query.settings import QuerySettings
 from query.statements import MAX_HOURS, Aggregation, Condition, Fn, GroupRanking, Subject, Window
-from query.timestamps import format_timestamp
+from query.values import Count, Range, format_timestamp
 
 
 class LogKey(msgspec.Struct, rename="camel"):

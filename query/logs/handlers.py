@@ -22,7 +22,6 @@ from query.analysis import attribute_values, windows
 from query.analysis.attribute_usage import RESOURCE_PREFIX, AttributeSet, AttributeUsage, count_usage
 from query.analysis.attributes import DOUBLE_MARKER, MAX_ATTRIBUTE_SET_BYTES, MAX_ATTRIBUTE_SETS, MAX_RECHECKED
 from query.analysis.attributes import plan as plan_window
-from query.json_types import Range
 from query.logs import counts
 from query.read_store import ReadStore
 from query.request.filters import ATTRIBUTE_PREFIX, MAX_KEY
@@ -32,7 +31,7 @@ from query.scheduler import QueryKey
 from query.send_buffer import TRUNCATED_HEADER, JsonResult
 from query.settings import QuerySettings
 from query.statements import Attribute, DistinctAttributeSets, NonFiniteCounts, PresenceCounts, Window
-from query.timestamps import format_timestamp
+from query.values import Range, format_timestamp
 
 # The newest, which are read: without a roll-up they take half a second a million on one processor.
 MAX_RECORDS: Final = 5_000_000

@@ -51,7 +51,7 @@ from query.statements import (
     Window,
     slices,
 )
-from query.timestamps import HOUR
+from query.values import HOUR
 
 _SHRINK_FACTOR: Final = 4
 

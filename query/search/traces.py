@@ -17,7 +17,6 @@ from msgspec import Meta
 from chassis.http.cursor import CursorSigner
 from chassis.http.validation import Issues
 from query.analysis import windows
-from query.json_types import Count, Millis, SpanId, SpanKind, StatusCode, Timestamp, TraceId
 from query.read_store import ReadStore
 from query.request.filters import conditions
 from query.request.parameters import FILTERS_PATH, ListRequest, checked, parse_page_request, parse_sort
@@ -25,7 +24,17 @@ from query.rows import SPAN_KINDS, SPANS, STATUS_CODES
 from query.scheduler import QueryKey
 from query.search.listing import open_cursor
 from query.statements import Condition, TracePosition, TraceRanges, TraceRanking, TraceSummaries, Window
-from query.timestamps import format_millis, format_timestamp
+from query.values import (
+    Count,
+    Millis,
+    SpanId,
+    SpanKind,
+    StatusCode,
+    Timestamp,
+    TraceId,
+    format_millis,
+    format_timestamp,
+)
 
 MAX_SERVICES: Final = 20
 _FIRST_SPANS: Final = 500_000  # the newest, which are ranked first

@@ -22,7 +22,7 @@ from query.statements import (
     LatestOccurrences,
     Window,
 )
-from query.timestamps import MAX_NANOS
+from query.values import MAX_NANOS
 
 WindowedErrorStatement = ErrorRanking | ErrorFacets | ErrorTraces | LatestOccurrences | ErrorSeries | ErrorSparklines
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from chassis.http.validation import Issues
 from query.rows import Field
-from query.timestamps import HOUR, MAX_NANOS, MINUTE, TimestampError, parse_timestamp
+from query.values import HOUR, MAX_NANOS, MINUTE, TimestampError, parse_timestamp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,14 +10,13 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from query.json_types import Count, Millis, SpanId, Timestamp, TraceId
 from query.read_store import ReadStore
 from query.rows import SPAN_KINDS, SPANS, STATUS_CODES, TraceRowColumns
 from query.settings import QuerySettings
 from query.statements import TraceRows, TraceSize
-from query.timestamps import format_millis, format_timestamp
 from query.trace.read import read_shrinking
 from query.trace.waterfall import Layout, build_layout
+from query.values import Count, Millis, SpanId, Timestamp, TraceId, format_millis, format_timestamp
 
 _ABSENT: Final = -1
 Index = Annotated[int, Meta(ge=_ABSENT, description="Index into `strings`; -1: absent.")]

@@ -9,7 +9,14 @@ import msgspec
 
 from chassis.clickhouse import QueryTooLarge
 from chassis.source_maps.resolver import ProjectResolver, SourceMaps
-from query.json_types import (
+from query.read_store import MAX_RESULT_BYTES, ReadStore
+from query.rows import SPAN_KINDS, SPANS, STATUS_CODES, AttributeColumns, BriefSpanColumns, text_size, within_bytes
+from query.search.schemas import SpanRecord
+from query.search.serializers import hex_id, span_record
+from query.settings import QuerySettings
+from query.statements import SpanRecords, TraceAttributes, TraceSize, TraceSpansBrief, Window
+from query.trace.waterfall import build_layout
+from query.values import (
     Count,
     MergedAttributes,
     Millis,
@@ -19,17 +26,11 @@ from query.json_types import (
     StatusCode,
     Timestamp,
     TraceId,
+    format_millis,
+    format_timestamp,
     merged_attributes,
     raw_json,
 )
-from query.read_store import MAX_RESULT_BYTES, ReadStore
-from query.rows import SPAN_KINDS, SPANS, STATUS_CODES, AttributeColumns, BriefSpanColumns, text_size, within_bytes
-from query.search.schemas import SpanRecord
-from query.search.serializers import hex_id, span_record
-from query.settings import QuerySettings
-from query.statements import SpanRecords, TraceAttributes, TraceSize, TraceSpansBrief, Window
-from query.timestamps import format_millis, format_timestamp
-from query.trace.waterfall import build_layout
 
 MAX_SPANS_PER_ID: Final = 20  # full records shown of spans that share an id
 _SHRINK_FACTOR: Final = 4

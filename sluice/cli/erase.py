@@ -19,7 +19,7 @@ from chassis.errors import StartupError
 from chassis.http.validation import Issues
 from control.governance.erasures.api import erasure_body
 from control.identity.organizations import organization_store
-from query.timestamps import TimestampError, parse_timestamp
+from query.values import TimestampError, parse_timestamp
 from sluice.cli.database import get_organization, load_settings, on_database
 from sluice.erasure_filters import check_filter_text
 

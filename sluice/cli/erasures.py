@@ -19,7 +19,7 @@ from chassis.erasures import export, repository
 from chassis.erasures.repository import StoredErasure
 from chassis.errors import StartupError
 from control.governance.erasures.api import Erasure, erasure_body
-from query.timestamps import TimestampError, parse_timestamp
+from query.values import TimestampError, parse_timestamp
 from sluice.cli.database import load_settings, on_database
 from sluice.erasure_replay import apply_erasures, read_export
 

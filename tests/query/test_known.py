@@ -14,7 +14,7 @@ from query.rows import SPANS
 from query.settings import QuerySettings
 from query.sql import attribute_names, emit
 from query.statements import Attribute, Condition, Exists, Listing, Window
-from query.timestamps import HOUR, SECOND
+from query.values import HOUR, SECOND
 from tests.query.conftest import NOW, PROJECT, Explore, Loader, span
 
 WINDOW = Window(NOW - HOUR, NOW)

@@ -10,7 +10,7 @@ from query.analysis.windows import buckets_of_seconds, time_buckets
 from query.request.filters import conditions, parse_filters, resolve_key
 from query.rows import LOGS, SPANS, TelemetryTable
 from query.statements import Fn, Statement, Window
-from query.timestamps import HOUR, MINUTE
+from query.values import HOUR, MINUTE
 
 NOW: Final = 1_795_188_000_123_456_789
 WINDOW: Final = Window(NOW - HOUR, NOW)

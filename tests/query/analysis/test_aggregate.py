@@ -13,7 +13,7 @@ from query.analysis.windows import INTERVALS_MINUTES, bucket_labels, default_int
 from query.rows import SPANS
 from query.settings import QuerySettings
 from query.statements import BUCKET, Aggregation, Fn, TimeBuckets, Window
-from query.timestamps import HOUR, MINUTE, SECOND, format_timestamp
+from query.values import HOUR, MINUTE, SECOND, format_timestamp
 from tests.query.conftest import NOW, OTHER_PROJECT, Answer, Explore, Loader, issues, served, span
 
 PATH = "/spans/aggregate"

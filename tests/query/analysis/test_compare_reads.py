@@ -16,7 +16,7 @@ from query.statements import (
     Statement,
     Window,
 )
-from query.timestamps import HOUR, MINUTE
+from query.values import HOUR, MINUTE
 from tests.query.test_sql import granules
 
 NOON = (time.time_ns() // (24 * HOUR) - 1) * 24 * HOUR + 12 * HOUR

@@ -10,7 +10,7 @@ from chassis.clickhouse import ClickHouse
 from query.analysis.windows import INTERVALS_SECONDS, default_interval_seconds, points_of_seconds
 from query.settings import QuerySettings
 from query.statements import Fn, Window
-from query.timestamps import HOUR, MINUTE, SECOND, format_timestamp
+from query.values import HOUR, MINUTE, SECOND, format_timestamp
 from tests.query.analysis.test_aggregate_figures import (
     FIELDS,
     GROUPS,

@@ -14,7 +14,7 @@ from query import sql
 from query.analysis.windows import ScanWindow, newest_within_limit
 from query.settings import QuerySettings
 from query.statements import BUCKET, SpanCount, Window
-from query.timestamps import HOUR, SECOND, format_timestamp
+from query.values import HOUR, SECOND, format_timestamp
 from tests.query.conftest import NOW, OTHER_PROJECT, PROJECT, Loader, served, span
 
 BEGIN: Final = NOW // BUCKET * BUCKET - 6 * BUCKET

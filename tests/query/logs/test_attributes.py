@@ -8,7 +8,7 @@ import pytest
 
 from query.logs import handlers
 from query.settings import QuerySettings
-from query.timestamps import HOUR, SECOND, format_timestamp
+from query.values import HOUR, SECOND, format_timestamp
 from tests.query.conftest import NOW, OTHER_PROJECT, Explore, Loader, record, served
 from tests.query.logs.made import OWN, Made, batch, load, named, numeric
 

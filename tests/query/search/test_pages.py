@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from query.settings import QuerySettings
 from query.statements import BUCKET
-from query.timestamps import format_timestamp
+from query.values import format_timestamp
 from tests.query.conftest import (
     HOUR,
     NOW,
