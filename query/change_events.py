@@ -14,9 +14,9 @@ from chassis.db.database import Database
 from chassis.http.access import authorization_context
 from chassis.http.cursor import CursorSigner
 from chassis.http.route import Parameter, Tag
-from chassis.http.validation import Issues, bounded_int, bounded_text, must_be_one_of, single_value
+from chassis.http.validation import Issues, bounded_int, bounded_text
 from chassis.http.web import json_response
-from query.request.parameters import DEFAULT_LIMIT, MAX_CURSOR, MAX_LIMIT, checked, parse_time_range
+from query.request.parameters import DEFAULT_LIMIT, MAX_CURSOR, MAX_LIMIT, checked, parse_choice, parse_time_range
 from query.routing import CURSOR, LIMIT, TIME, explore, get_project_id
 from query.search.listing import open_cursor
 from query.statements import Window
@@ -131,7 +131,7 @@ def _plan(query: Mapping[str, str], org_id: str, project_id: int, signer: Cursor
     issues = Issues()
     times = parse_time_range(query, issues)
     environment, service = (_name(query, name, issues) for name in ("environment", "service"))
-    kind = _kind(query, issues)
+    kind = parse_choice(query, "kind", ChangeKind, issues)
     limit = bounded_int(query, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT, issues)
     given = (times.from_text, times.to_text, times.hours)
     binding = msgspec.msgpack.encode(("explore/changes", org_id, project_id, given, environment, service, kind))
@@ -164,17 +164,6 @@ def _name(query: Mapping[str, str], name: str, issues: Issues) -> str | None:
         return text
     issues.add(f"query.{name}", "Must consist of printable characters.", "format")
     return None
-
-
-def _kind(query: Mapping[str, str], issues: Issues) -> ChangeKind | None:
-    text = single_value(query, "kind", issues)
-    if text is None:
-        return None
-    try:
-        return ChangeKind(text)
-    except ValueError:
-        issues.add("query.kind", must_be_one_of(ChangeKind), "not_allowed")
-        return None
 
 
 def _time(nanos: int) -> datetime:

@@ -41,8 +41,8 @@ from query.search.listing import ListScope, RowPage, fetch, page_query_key, plan
 from query.search.schemas import LogPage, SpanPage
 from query.search.serializers import log_page, span_page
 from query.send_buffer import TRUNCATED_HEADER
-from query.trace.columns import TraceTable, read_columns
 from query.trace.read import SpanDetail, Waterfall, read_span, read_waterfall
+from query.trace.waterfall import TraceTable, read_columns
 
 ROOT: Final = Parameter(
     "root",

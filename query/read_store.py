@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, Final
@@ -36,6 +36,7 @@ _REGEX_PROBE_LIMITS: Final = QueryLimits(max_seconds=5)
 # (1) runs: a requester with one read at a time does not share the processors with a requester with many.
 SINGLE_READ_PRIORITY: Final = 2
 PARALLEL_READ_PRIORITY: Final = 3
+SHRINK_FACTOR: Final = 4  # by which a read is made smaller whose rows exceed the byte limit
 
 
 class ReadStore:
@@ -183,3 +184,16 @@ class ReadStores:
         except (StoreUnavailable, StoreMisconfigured) as error:
             self._metrics.record_refusal(metrics.STORE_UNAVAILABLE)
             raise ServiceUnavailable("The telemetry store is temporarily unavailable; retry later.") from error
+
+
+async def read_shrinking(
+    read: Callable[[int], Awaitable[list[tuple[Any, ...]]]], limit: int
+) -> tuple[list[tuple[Any, ...]], int]:
+    """Rows read with `limit`, or with a smaller one if they exceed the byte limit; and the limit that was used."""
+    while True:
+        try:
+            return await read(limit), limit
+        except QueryTooLarge:
+            if limit == 1:
+                raise
+            limit = max(1, limit // SHRINK_FACTOR)

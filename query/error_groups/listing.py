@@ -5,7 +5,7 @@ One error group, and how often it occurred over the window.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from chassis.http.cursor import CursorSigner
 from chassis.http.validation import Issues, single_value
@@ -24,13 +24,11 @@ from query.error_groups.groups import (
 from query.error_groups.schemas import ErrorHistory, ErrorPage, HistoryPoint
 from query.read_store import ReadStore
 from query.request.filters import Filter, conditions, parse_filters
-from query.request.parameters import FILTERS_PATH, checked, parse_page_request, parse_time_range
+from query.request.parameters import FILTERS_PATH, checked, parse_choice, parse_page_request, parse_time_range
 from query.rows import ERRORS
 from query.search.listing import ListScope, cursor_binding, open_cursor
 from query.statements import ErrorGroupType, ErrorOrder, ErrorRanking, ErrorSeries, Window, slices
 from query.values import MINUTE, Range, format_timestamp
-
-SORT_PATH: Final = "query.sort"
 
 
 class _CursorPayload(NamedTuple):
@@ -75,7 +73,8 @@ class ErrorGroupPage(NamedTuple):
 def plan(query: Mapping[str, str], scope: ListScope, signer: CursorSigner, now_ns: int) -> ErrorListPlan:
     """Validate everything that does not need the store; BadRequest names each offending field."""
     issues = Issues()
-    request, order = parse_page_request(query, issues), _parse_order(query, issues)
+    request = parse_page_request(query, issues)
+    order = parse_choice(query, "sort", ErrorOrder, issues) or ErrorOrder.LAST_SEEN
     binding = cursor_binding(request, scope) + order.encode()
     payload = open_cursor(signer, request.cursor, binding, _CursorPayload, issues)
     if payload is None:
@@ -160,17 +159,6 @@ def _within_bytes(ranked: list[_RankedGroup], found: Mapping[bytes, ErrorGroupRo
         if budget < 0 and count:
             return ranked[:count]
     return ranked
-
-
-def _parse_order(query: Mapping[str, str], issues: Issues) -> ErrorOrder:
-    text = single_value(query, "sort", issues)
-    if text is None:
-        return ErrorOrder.LAST_SEEN
-    try:
-        return ErrorOrder(text)
-    except ValueError:
-        issues.add(SORT_PATH, f"Must be one of {', '.join(ErrorOrder)}.", "not_allowed")
-        return ErrorOrder.LAST_SEEN
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ What the JSON bodies of explore share.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from enum import StrEnum
 from typing import Annotated, Any, Final, TypeVar
 
 from aiohttp import web
@@ -23,6 +24,7 @@ from chassis.http.validation import (
 from query.request.filters import PLACEHOLDERS, Filter, parse_filters
 from query.statements import MAX_HOURS, TimeRange
 
+E = TypeVar("E", bound=StrEnum)
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -91,6 +93,16 @@ class ListRequest:
     filters: tuple[Filter, ...]
     cursor: str | None
     limit: int
+
+
+def parse_choice(query: Mapping[str, str], name: str, choices: type[E], issues: Issues) -> E | None:
+    """One of the values of an enum: None when absent, and after recording an issue for another text."""
+    text = single_value(query, name, issues)
+    try:
+        return None if text is None else choices(text)
+    except ValueError:
+        issues.add(f"query.{name}", must_be_one_of(choices), "not_allowed")
+        return None
 
 
 def parse_sort(query: Mapping[str, str], issues: Issues) -> str:

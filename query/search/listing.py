@@ -15,7 +15,7 @@ from chassis.clickhouse import QueryTooLarge
 from chassis.errors import BadRequest
 from chassis.http.cursor import CursorSigner
 from chassis.http.validation import Issues
-from query.read_store import MAX_RESULT_BYTES, ReadStore
+from query.read_store import MAX_RESULT_BYTES, SHRINK_FACTOR, ReadStore
 from query.request.filters import conditions
 from query.request.parameters import (
     FILTERS_PATH,
@@ -52,8 +52,6 @@ from query.statements import (
     slices,
 )
 from query.values import HOUR
-
-_SHRINK_FACTOR: Final = 4
 
 M = TypeVar("M")
 _MIN_ROLLUP_SLICE_NS: Final = HOUR  # shortest slice for which the roll-up is queried for existing attributes
@@ -225,7 +223,7 @@ async def read_bounded(
                 return [], True
             if row_limit == 1:
                 raise
-            row_limit = max(1, row_limit // _SHRINK_FACTOR)
+            row_limit = max(1, row_limit // SHRINK_FACTOR)
         else:
             kept = within_bytes(rows, budget, page_started=page_started)
             return kept, len(kept) < len(rows) or len(rows) == row_limit < max_rows

@@ -1,7 +1,7 @@
 """One trace: its time range, its waterfall (specification 2.4 and 4.2), and the full records of its spans."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -9,7 +9,7 @@ import msgspec
 
 from chassis.clickhouse import QueryTooLarge
 from chassis.source_maps.resolver import ProjectResolver, SourceMaps
-from query.read_store import MAX_RESULT_BYTES, ReadStore
+from query.read_store import MAX_RESULT_BYTES, SHRINK_FACTOR, ReadStore, read_shrinking
 from query.rows import SPAN_KINDS, SPANS, STATUS_CODES, AttributeColumns, BriefSpanColumns, text_size, within_bytes
 from query.search.schemas import SpanRecord
 from query.search.serializers import hex_id, span_record
@@ -33,7 +33,6 @@ from query.values import (
 )
 
 MAX_SPANS_PER_ID: Final = 20  # full records shown of spans that share an id
-_SHRINK_FACTOR: Final = 4
 _CHUNK_ROWS: Final = 250  # rows that are requested by their ids, which fit a URL
 
 AttributesByRow = Mapping[tuple[int, int], AttributeColumns]  # by batch and row
@@ -212,19 +211,6 @@ async def _read_brief_spans(
     )
 
 
-async def read_shrinking(
-    read: Callable[[int], Awaitable[list[tuple[Any, ...]]]], limit: int
-) -> tuple[list[tuple[Any, ...]], int]:
-    """Rows read with `limit`, or with a smaller one if they exceed the byte limit; and the limit that was used."""
-    while True:
-        try:
-            return await read(limit), limit
-        except QueryTooLarge:
-            if limit == 1:
-                raise
-            limit = max(1, limit // _SHRINK_FACTOR)
-
-
 async def _read_attributes(
     store: ReadStore, project_id: int, trace_id: bytes, spans: Sequence[BriefSpanColumns], budget: int
 ) -> dict[tuple[int, int], AttributeColumns]:
@@ -248,7 +234,7 @@ async def _read_attributes(
         except QueryTooLarge:
             if chunk == 1:
                 raise
-            chunk = max(1, chunk // _SHRINK_FACTOR)
+            chunk = max(1, chunk // SHRINK_FACTOR)
             continue
         attributes_by_row = {(batch_id, row): AttributeColumns._make(attributes) for batch_id, row, *attributes in rows}
         for span in batch:
