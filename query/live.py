@@ -54,7 +54,7 @@ from query.scheduler import QueryKey
 from query.search.listing import attribute_names_of, read_bounded
 from query.search.schemas import Log, Span
 from query.search.serializers import log, span
-from query.statements import Condition, EndedRows, Window
+from query.statements import Condition, EndedRows, Window, subjects_of
 from query.values import MAX_NANOS, MINUTE
 
 MAX_POSITION: Final = 2_800  # characters
@@ -232,10 +232,9 @@ async def _statement(store: ReadStore, plan: TailPlan, floor_ns: int) -> tuple[E
     start_ns = max(0, plan.now_ns - MAX_SPAN_NS) if plan.signal is SPANS else floor_ns + 1
     window = Window(start_ns, plan.now_ns)
     newest = await windows.newest_within_limit(store, plan.project_id, window, MAX_READ_ROWS, plan.signal)
-    subjects = [subject for each in plan.conditions for subject in each.subjects]
     statement = EndedRows(
         project_id=plan.project_id,
-        existing_attributes=attribute_names_of(subjects),
+        existing_attributes=attribute_names_of(subjects_of(plan.conditions)),
         signal=plan.signal,
         window=newest.window,
         after_ns=floor_ns,

@@ -44,7 +44,18 @@ from query.request.filters import (
 from query.request.parameters import TimeInput, plan_of_body, time_range
 from query.rows import SPANS, ColumnKind, Field
 from query.settings import QuerySettings
-from query.statements import MAX_HOURS, Aggregation, Condition, Fn, GroupKey, GroupRanking, GroupSeries, Subject, Window
+from query.statements import (
+    MAX_HOURS,
+    Aggregation,
+    Condition,
+    Fn,
+    GroupKey,
+    GroupRanking,
+    GroupSeries,
+    Subject,
+    Window,
+    subjects_of,
+)
 from query.values import Count, Range, format_millis, format_timestamp
 
 _ZERO_WHEN_EMPTY: Final = frozenset({Fn.COUNT, Fn.COUNT_UNIQUE, Fn.SUM})
@@ -237,11 +248,11 @@ async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan:
     scan_window = await newest_within_limit(store, project_id, plan.window, settings.max_scan_rows)
     if not scan_window.spans:
         return AggregateResult(scan_window, ())
-    subjects = [each for each in (plan.subject, plan.group_by) if each is not None]
-    subjects += [subject for each in plan.conditions for subject in each.subjects]
     statement = Aggregation(
         project_id=project_id,
-        existing_attributes=await store.find_existing_attributes(project_id, scan_window.window, subjects),
+        existing_attributes=await store.find_existing_attributes(
+            project_id, scan_window.window, subjects_of(plan.conditions, plan.subject, plan.group_by)
+        ),
         window=scan_window.window,
         conditions=plan.conditions,
         fn=plan.request.fn,
@@ -250,14 +261,19 @@ async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan:
         buckets=time_buckets(scan_window.window, plan.interval_minutes),
         limit=plan.request.limit or DEFAULT_LIMIT,
     )
+    return AggregateResult(scan_window, await read_groups(store, settings, statement))
+
+
+async def read_groups(store: ReadStore, settings: QuerySettings, statement: Aggregation) -> list[GroupRow]:
+    """The groups of `statement`, in two scans if it has too many cells. Raises StoreErrors."""
     try:
         rows = await store.rows(statement, max_groups=settings.max_group_cardinality)
     except QueryTooLarge:
-        rows = await two_pass(store, statement)
-    return AggregateResult(scan_window, [GroupRow._make(row) for row in rows])
+        rows = await _two_pass(store, statement)
+    return [GroupRow._make(row) for row in rows]
 
 
-async def two_pass(store: ReadStore, statement: Aggregation) -> list[tuple[Any, ...]]:
+async def _two_pass(store: ReadStore, statement: Aggregation) -> list[tuple[Any, ...]]:
     """The rows of `statement` in two scans: the first has every group but no buckets, the second the buckets of the
     groups shown. Raises StoreErrors.
     """

@@ -18,7 +18,7 @@ from query.request.filters import MAX_VALUE, Filter, KeyText, Op, check_key, con
 from query.request.parameters import FILTERS_PATH, checked, parse_time_range
 from query.routing import TIME
 from query.rows import SPANS, TelemetryTable
-from query.statements import Condition, Fn, GroupRanking, Subject, Window
+from query.statements import Condition, Fn, GroupRanking, Subject, Window, subjects_of
 from query.values import Count, Range, format_timestamp
 
 DEFAULT_VALUES: Final = 20
@@ -81,10 +81,11 @@ async def read(store: ReadStore, project_id: int, plan: ValuesPlan) -> bytes:
     scan_window = await windows.newest_within_limit(store, project_id, plan.window, MAX_ROWS, signal)
     window, rows = scan_window.window, list[tuple[Any, ...]]()
     if scan_window.spans:
-        subjects = [plan.subject, *(subject for each in plan.conditions for subject in each.subjects)]
         statement = GroupRanking(
             project_id=project_id,
-            existing_attributes=await store.find_existing_attributes(project_id, window, subjects, signal),
+            existing_attributes=await store.find_existing_attributes(
+                project_id, window, subjects_of(plan.conditions, plan.subject), signal
+            ),
             signal=signal,
             window=window,
             conditions=plan.conditions,

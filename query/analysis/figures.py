@@ -31,13 +31,11 @@ from query.analysis.aggregate import (
 )
 from query.analysis.windows import (
     MAX_INTERVAL_SECONDS,
-    MAX_POINTS,
     ScanWindow,
     buckets_of_seconds,
-    default_interval_seconds,
+    interval_seconds,
     labels_of_seconds,
     newest_within_limit,
-    points_of_seconds,
 )
 from query.read_store import ReadStore
 from query.request.filters import (
@@ -66,6 +64,7 @@ from query.statements import (
     RankedFigures,
     Subject,
     Window,
+    subjects_of,
 )
 from query.values import Count, Range, format_timestamp
 
@@ -170,12 +169,9 @@ class FiguresPlan:
 
     def subjects(self) -> Iterator[Subject]:
         """Everything that the statements read."""
-        yield from self.group_by
-        yield from (subject for each in self.conditions for subject in each.subjects)
+        yield from subjects_of(self.conditions, *self.group_by)
         for figure in self.figures:
-            if figure.subject is not None:
-                yield figure.subject
-            yield from (subject for each in figure.conditions for subject in each.subjects)
+            yield from subjects_of(figure.conditions, figure.subject)
 
 
 class FiguresRow(NamedTuple):
@@ -225,7 +221,7 @@ def _build_plan(request: FiguresRequest, now_ns: int, issues: Issues) -> Figures
         figures=tuple(figures),
         group_by=tuple(resolve_key(each, SPANS) for each in request.group_by or ()),
         window=window,
-        interval_seconds=_interval_seconds(request, window, issues),
+        interval_seconds=interval_seconds(request.interval_seconds, window, issues),
     )
 
 
@@ -239,15 +235,6 @@ def _figure(requested: RequestedFigure, path: str, now_ns: int, issues: Issues) 
     resolved = conditions(filters, SPANS, now_ns, f"{path}.filters", issues)
     subject = None if requested.field is None else resolve_key(requested.field, SPANS)
     return Figure(requested.fn, subject, resolved), filters
-
-
-def _interval_seconds(request: FiguresRequest, window: Window, issues: Issues) -> int:
-    if request.interval_seconds is None:
-        return default_interval_seconds(window)
-    if request.interval_seconds and points_of_seconds(window, request.interval_seconds) > MAX_POINTS:
-        message = f"A series has at most {MAX_POINTS} points; use a longer interval or a shorter time range."
-        issues.add("body.intervalSeconds", message, "too_small")
-    return request.interval_seconds
 
 
 async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan: FiguresPlan) -> FiguresResult:

@@ -32,7 +32,7 @@ from query.request.filters import (
 from query.request.parameters import TimeInput, plan_of_body, time_range
 from query.rows import SPANS, ColumnKind, Field
 from query.settings import QuerySettings
-from query.statements import MAX_HOURS, Condition, Heatmap, LogRows, Subject, TimeBuckets, Window
+from query.statements import MAX_HOURS, Condition, Heatmap, LogRows, Subject, TimeBuckets, Window, subjects_of
 from query.values import SECOND, Count, Range, format_millis, format_timestamp, raw_json
 
 FILTERS_PATH: Final = "body.filters"
@@ -142,10 +142,11 @@ async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan:
     if not scan_window.spans:
         return HeatmapResult(scan_window, ())
     window = scan_window.window
-    subjects = [plan.subject, *(subject for each in plan.conditions for subject in each.subjects)]
     statement = Heatmap(
         project_id=project_id,
-        existing_attributes=await store.find_existing_attributes(project_id, window, subjects),
+        existing_attributes=await store.find_existing_attributes(
+            project_id, window, subjects_of(plan.conditions, plan.subject)
+        ),
         window=window,
         conditions=plan.conditions,
         subject=plan.subject,

@@ -23,7 +23,7 @@ from query.request.filters import Filter, conditions, parse_filters
 from query.request.parameters import FILTERS_PATH, checked, parse_time_range
 from query.rows import SPANS
 from query.settings import QuerySettings
-from query.statements import Condition, ServiceCalls, ServiceFigures, Window
+from query.statements import Condition, ServiceCalls, ServiceFigures, Window, subjects_of
 from query.values import Count, Millis, Range, format_millis, format_timestamp
 
 MAX_JOINED_SPANS: Final = 1_000_000  # in the traces of a map, about; their join takes up to 200 MB
@@ -124,8 +124,7 @@ async def _read_services(
     store: ReadStore, project_id: int, plan: MapPlan, window: Window, sample: int
 ) -> tuple[list[_Row], list[_Row], bool]:
     """Calls, services (among them both ends of every call), and whether there are more of either."""
-    subjects = [subject for each in plan.conditions for subject in each.subjects]
-    existing = await store.find_existing_attributes(project_id, window, subjects)
+    existing = await store.find_existing_attributes(project_id, window, subjects_of(plan.conditions))
 
     def figures(limit: int, services: tuple[str, ...] | None = None) -> ServiceFigures:
         return ServiceFigures(

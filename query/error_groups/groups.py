@@ -128,7 +128,8 @@ async def read_groups(
             first_ever.get(each),
             traces[each],
             traces_exact,
-            facets_exact or _has_all_values(facets[each]),
+            # Where all values are shown, nothing is estimated.
+            facets_exact or all(facet.values <= MAX_FACET_VALUES for facet in facets[each]),
         )
         for each in facets
         if each in latest and each in traces
@@ -232,11 +233,6 @@ async def _read_facets(store: ReadStore, statement: ErrorFacets) -> tuple[dict[b
         rows, exact = await store.rows(replace(statement, exact=False)), False
     groups = groupby(map(Facet._make, rows), lambda facet: facet.fingerprint)
     return {each: tuple(found) for each, found in groups}, exact
-
-
-def _has_all_values(facets: tuple[Facet, ...]) -> bool:
-    """Whether all values are shown: then nothing is estimated."""
-    return all(facet.values <= MAX_FACET_VALUES for facet in facets)
 
 
 async def _read_trace_counts(store: ReadStore, statement: ErrorTraces) -> tuple[dict[bytes, int], bool]:

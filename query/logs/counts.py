@@ -20,16 +20,14 @@ from msgspec import Meta
 
 from chassis.clickhouse import QueryTooLarge
 from chassis.http.validation import Issues
-from query.analysis.aggregate import DEFAULT_LIMIT, MAX_LIMIT, GroupRow, Limits, group_text, two_pass
+from query.analysis.aggregate import DEFAULT_LIMIT, MAX_LIMIT, GroupRow, Limits, group_text, read_groups
 from query.analysis.windows import (
     MAX_INTERVAL_SECONDS,
-    MAX_POINTS,
     ScanWindow,
     buckets_of_seconds,
-    default_interval_seconds,
+    interval_seconds,
     labels_of_seconds,
     newest_within_limit,
-    points_of_seconds,
 )
 from query.read_store import MAX_GROUP_BYTES, ReadStore
 from query.request.filters import (
@@ -44,7 +42,7 @@ from query.request.filters import (
 from query.request.parameters import TimeInput, plan_of_body, time_range
 from query.rows import LOGS
 from query.settings import QuerySettings
-from query.statements import MAX_HOURS, Aggregation, Condition, Fn, GroupRanking, Subject, Window
+from query.statements import MAX_HOURS, Aggregation, Condition, Fn, GroupRanking, Subject, Window, subjects_of
 from query.values import Count, Range, format_timestamp
 
 
@@ -154,16 +152,9 @@ def _build_plan(request: LogCountsRequest, now_ns: int, issues: Issues) -> LogCo
     if window is None:
         return None
     group_by = None if request.group_by is None else resolve_key(request.group_by, LOGS)
-    return LogCountsPlan(request, filters, resolved, group_by, window, _interval_seconds(request, window, issues))
-
-
-def _interval_seconds(request: LogCountsRequest, window: Window, issues: Issues) -> int:
-    if request.interval_seconds is None:
-        return default_interval_seconds(window)
-    if request.interval_seconds and points_of_seconds(window, request.interval_seconds) > MAX_POINTS:
-        message = f"A series has at most {MAX_POINTS} points; use a longer interval or a shorter time range."
-        issues.add("body.intervalSeconds", message, "too_small")
-    return request.interval_seconds
+    return LogCountsPlan(
+        request, filters, resolved, group_by, window, interval_seconds(request.interval_seconds, window, issues)
+    )
 
 
 async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan: LogCountsPlan) -> LogCountsResult:
@@ -175,11 +166,11 @@ async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan:
     window = scan_window.window
     if not scan_window.spans:
         return LogCountsResult(scan_window, ())
-    subjects = [] if plan.group_by is None else [plan.group_by]
-    subjects += [subject for each in plan.conditions for subject in each.subjects]
     ranking = GroupRanking(
         project_id=project_id,
-        existing_attributes=await store.find_existing_attributes(project_id, window, subjects, LOGS),
+        existing_attributes=await store.find_existing_attributes(
+            project_id, window, subjects_of(plan.conditions, plan.group_by), LOGS
+        ),
         signal=LOGS,
         window=window,
         conditions=plan.conditions,
@@ -193,11 +184,7 @@ async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan:
         return LogCountsResult(scan_window, [GroupRow._make((*row[:3], (), row[3])) for row in ranked])
     common = {field.name: getattr(ranking, field.name) for field in fields(GroupRanking)}
     statement = Aggregation(**common, buckets=buckets_of_seconds(window, plan.interval_seconds))
-    try:
-        rows = await store.rows(statement, max_groups=settings.max_group_cardinality)
-    except QueryTooLarge:
-        rows = await two_pass(store, statement)
-    found = [GroupRow._make(row) for row in rows]
+    found = await read_groups(store, settings, statement)
     if sum(len(row.key) for row in found if isinstance(row.key, str)) > MAX_GROUP_BYTES:
         raise QueryTooLarge("the texts of the groups are too long")
     return LogCountsResult(scan_window, found)

@@ -23,7 +23,7 @@ from query.request.parameters import FILTERS_PATH, ListRequest, checked, parse_p
 from query.rows import SPAN_KINDS, SPANS, STATUS_CODES
 from query.scheduler import QueryKey
 from query.search.listing import open_cursor
-from query.statements import Condition, TracePosition, TraceRanges, TraceRanking, TraceSummaries, Window
+from query.statements import Condition, TracePosition, TraceRanges, TraceRanking, TraceSummaries, Window, subjects_of
 from query.values import (
     Count,
     Millis,
@@ -136,10 +136,11 @@ async def _rank(store: ReadStore, plan: TraceListPlan) -> list[tuple[bytes, int]
         end = plan.after.rank + 1
         window = Window(window.from_ns, min(window.to_ns, end))
         shown = Window(end, plan.window.to_ns) if end < plan.window.to_ns else None
-    subjects = [subject for each in plan.conditions for subject in each.subjects]
     statement = TraceRanking(
         project_id=plan.project_id,
-        existing_attributes=await store.find_existing_attributes(plan.project_id, plan.window, subjects),
+        existing_attributes=await store.find_existing_attributes(
+            plan.project_id, plan.window, subjects_of(plan.conditions)
+        ),
         window=window,
         conditions=plan.conditions,
         by_duration=plan.by_duration,
@@ -159,10 +160,9 @@ async def _rank(store: ReadStore, plan: TraceListPlan) -> list[tuple[bytes, int]
 async def _summarize(store: ReadStore, plan: TraceListPlan, trace_ids: list[bytes]) -> list[TraceItem]:
     ranges = await store.rows(TraceRanges(project_id=plan.project_id, trace_ids=tuple(trace_ids)))
     window = Window(ranges[0][0], ranges[0][1] + 1) if ranges else plan.window
-    subjects = [subject for each in plan.conditions for subject in each.subjects]
     statement = TraceSummaries(
         project_id=plan.project_id,
-        existing_attributes=await store.find_existing_attributes(plan.project_id, window, subjects),
+        existing_attributes=await store.find_existing_attributes(plan.project_id, window, subjects_of(plan.conditions)),
         trace_ids=tuple(trace_ids),
         window=window,
         matching=plan.window,

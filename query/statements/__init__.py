@@ -74,6 +74,7 @@ from query.statements.predicates import (
     Window,
     slices,
     slices_oldest_first,
+    subjects_of,
 )
 from query.statements.search import (
     AttributeKeys,
@@ -228,4 +229,5 @@ __all__ = [
     "Window",
     "slices",
     "slices_oldest_first",
+    "subjects_of",
 ]

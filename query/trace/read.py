@@ -187,7 +187,13 @@ async def _read_trace(
     store: ReadStore, settings: QuerySettings, project_id: int, trace_id: bytes, window: Window
 ) -> _Trace:
     """The earliest spans of a trace, as many as the settings allow, with their attributes."""
-    rows, limit = await _read_brief_spans(store, project_id, trace_id, window, settings.max_trace_spans)
+    # With long names `limit` + 1 rows may exceed the byte limit, and then fewer are read.
+    rows, limit = await read_shrinking(
+        lambda most: store.rows(
+            TraceSpansBrief(project_id=project_id, trace_id=trace_id, window=window, limit=most + 1)
+        ),
+        settings.max_trace_spans,
+    )
     span_count = len(rows)
     if span_count > limit:
         ((span_count,),) = await store.rows(TraceSize(project_id=project_id, trace_id=trace_id, window=window))
@@ -195,20 +201,6 @@ async def _read_trace(
     attributes = await _read_attributes(store, project_id, trace_id, spans, settings.max_trace_bytes)
     kept = [span for span in spans if (span.batch_id, span.row) in attributes]
     return _Trace(kept, attributes, span_count)
-
-
-async def _read_brief_spans(
-    store: ReadStore, project_id: int, trace_id: bytes, window: Window, limit: int
-) -> tuple[list[tuple[Any, ...]], int]:
-    """At most `limit` + 1 rows, and the limit that was used: a smaller one if the rows with long names exceed the byte
-    limit.
-    """
-    return await read_shrinking(
-        lambda most: store.rows(
-            TraceSpansBrief(project_id=project_id, trace_id=trace_id, window=window, limit=most + 1)
-        ),
-        limit,
-    )
 
 
 async def _read_attributes(
