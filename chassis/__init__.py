@@ -1,7 +1,7 @@
 """Infrastructure that every service shares. A request passes these functions, in this order:
 
     http.serve.bind, listening                   the bound port; `Acceptor` accepts connections in batches
-    http.connections.context.ConnectionContext   `admit`: connection limit, total and per address    503, closed
+    http.connections.registry.ConnectionContext  `admit`: connection limit, total and per address    503, closed
     http.connections.receiver.RequestReader      one head at a time, within a size and a timeout     400, closed
     http.preparse.ConnectionAdmission            `check`: the pre-parse filter of the route          429, 503
     http.web.build_app                           request id, access log and metrics, error shape     500
@@ -15,9 +15,9 @@
 The response returns through `http.connections.connection.HttpConnection`, which limits how slowly a client may read it.
 
 `runtime.settings` are read once at start, `runtime.telemetry` has logs and metrics, `runtime.health` reports readiness.
-`errors` is the one family of errors of a request. `limits.rate_limits` counts requests, `limits.trusted_proxies` finds
-the address of the client, and `redis` shares counts between processes. `http.cors` permits browser pages of other
-origins to read responses. `http.route` and `http.operation` declare a route, `http.openapi` builds the document of all
-routes, and `http.api_docs` renders it as a page. `db.migrations` and `clickhouse.migrations` bring the stores to the
-schema of this release. `erasures` has the deletions that control writes and gateways execute.
+`errors` is the one family of errors of a request. `limits.rate_limits` counts requests, and its `TrustedProxies` finds
+the address of the client; `redis` shares counts between processes. `http.cors` permits browser pages of other origins
+to read responses. `http.route` declares a route, `http.declaration` makes one of a handler's signature, `http.openapi`
+builds the document of all routes, and `http.api_docs` renders it as a page. `db.migrations` and `clickhouse.migrations`
+bring the stores to the schema of this release. `erasures` has the deletions that control writes and gateways execute.
 """

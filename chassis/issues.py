@@ -71,7 +71,7 @@ issues: Final = sa.Table(
     sa.Column("last_release", text(MAX_VERSION_LENGTH)),
     sa.Column("merged_into", text(32)),  # id of an issue; without foreign key, so that rows are deleted in any order
     # NULL since the last change, however it is made: sinks number changes to export them in order
-    # (`control.export.streams.issue_rollups`).
+    # (`control.export.streams.rollups`).
     sa.Column("change_number", sa.BigInteger, onupdate=sa.null()),
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("updated_at", UtcTime, nullable=False),

@@ -11,12 +11,12 @@
 | `export` | what is copied to object stores and warehouses |
 | `governance` | organizations and projects, erasures, subscriptions, the audit log as it is read |
 
-They stand on `routing` (declared routes, resources), `http` (what bodies and queries share), `audit` (the log), `outbound`
-(calls to addresses that customers name) and `secrets` (what is stored encrypted). `app` builds everything.
+They stand on `routing` (declared routes, resources), `http` (what bodies and queries share), `audit` (the log),
+`outbound` (calls to addresses that customers name) and `secrets` (what is stored encrypted). `app` builds everything.
 
 A request, for example `POST /orgs/{orgSlug}/projects`: `chassis.http.access` has the `BearerGuard` authenticate the
 credential and load its scopes (401; 404 for an organization that the caller is not a member of, and for a resource that
-does not exist, `routing.resource`; 403 without the scope). The handler, `governance.tenants.projects`, gets its body
+does not exist, `routing.resource`; 403 without the scope). The handler, `governance.tenants.api`, gets its body
 (415, 413, 400) and a transaction, in the order of its parameters, and calls `identity.organizations.organization_store`
 (409 for a slug that is taken). The same transaction writes the audit event (`audit.record`). The response shows what
 was stored.

@@ -10,9 +10,8 @@ import sqlalchemy as sa
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
 from chassis.auth.model import AuthorizationContext
-from chassis.auth.tables import metadata, principals
+from chassis.auth.tables import metadata, new_id, principals
 from chassis.db.database import UtcTime, text, to_milliseconds
 from chassis.errors import Conflict, Forbidden
 from chassis.http.access import bearer
@@ -117,8 +116,7 @@ class SavedViews(Handlers):
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def arguments(self) -> Arguments:
-        page = {PageReader: page_argument(self.context, MAX_VIEWS, MAX_VIEWS)}
-        return control_arguments(self.context, page)
+        return control_arguments(self.context, {PageReader: page_argument(self.context, MAX_VIEWS, MAX_VIEWS)})
 
     @route("GET", PATH, bearer(Scope.EXPLORE_READ))
     async def list_saved_views(self, caller: AuthorizationContext, page: PageReader) -> PageOf[SavedView]:

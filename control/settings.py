@@ -9,7 +9,7 @@ import msgspec
 from chassis.runtime.settings_loader import Settings, SettingsError, setting
 from control.notify.channels.config import ChannelRules, MailAddress
 from control.outbound.egress_policy import EgressPolicy, parse_url
-from control.outbound.smtp import MailServer
+from control.outbound.mail_server import MailServer
 from control.plans import Plans
 
 MAX_SECRETS: Final = 5  # each costs a digest of every body

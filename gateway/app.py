@@ -34,8 +34,7 @@ from gateway.export import Decoder, ExportParts, ExportSteps
 from gateway.http import ExportHandlers, OtlpResponses, export_routes
 from gateway.ingest.snapshots import IngestSnapshots
 from gateway.ingest.wiring import StoragePipeline, TelemetryStore, build_ingest
-from gateway.metrics import Metrics
-from gateway.outcomes import OutcomeCounters
+from gateway.metrics import Metrics, OutcomeCounters
 from gateway.settings import GatewaySettings
 
 MAX_THREADS: Final = 4

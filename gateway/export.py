@@ -22,7 +22,7 @@ import msgspec
 from chassis.errors import ApiError, Issue, PayloadTooLarge
 from chassis.http.access import PROJECT, ProjectKeyCheck
 from chassis.http.validation import Issues, decode_json
-from chassis.limits.client_request import ClientRequest
+from chassis.limits.rate_limits import ClientRequest
 from gateway.admission.budgets import (
     SMALL_BYTES,
     LargeResourceBudget,
@@ -34,9 +34,9 @@ from gateway.admission.concurrency import OVERLOADED, Overloaded
 from gateway.admission.quota import Quota
 from gateway.admission.refusal_cache import RefusalCache
 from gateway.decompression import IDENTITY, DecompressionLimits, decompress
-from gateway.ingest.interface import AcceptedRequest, Ingest
+from gateway.ingest.lanes import AcceptedRequest, Ingest
 from gateway.journal import JournaledRequest
-from gateway.outcomes import ITEMS, NO_PROJECT, WIRE_BYTES, OutcomeCounters
+from gateway.metrics import ITEMS, NO_PROJECT, WIRE_BYTES, OutcomeCounters
 from gateway.settings import GatewaySettings
 from proto.errors import ErrorCode
 from proto.otlp.codec import (

@@ -25,7 +25,7 @@ from chassis.http.route import Body, ErrorBody, ErrorSpec, Operation, Parameter,
 from gateway.admission.budgets import MemoryReservation
 from gateway.decompression import ENCODINGS, IDENTITY, content_encoding
 from gateway.export import METRICS_HINT, ExportSteps, count_refused
-from gateway.outcomes import OutcomeCounters
+from gateway.metrics import OutcomeCounters
 from gateway.settings import GatewaySettings
 from proto.errors import ErrorCode
 from proto.otlp.policy import DecodedPayload, Signal

@@ -1,6 +1,6 @@
 """Formats and vocabulary of identity: tokens, project keys, DSNs, slugs, roles and scopes.
 
-All functions are pure. Callers pass random bytes, which `chassis.auth.id_generation` generates. Secrets have high
+All functions are pure. Callers pass random bytes, which `chassis.auth.tables` generates. Secrets have high
 entropy by construction, so a plain SHA-256 of them is stored and looked up.
 """
 

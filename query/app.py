@@ -15,8 +15,8 @@ from chassis.http.web import Service
 from chassis.runtime.memory import available_bytes
 from chassis.source_maps.resolver import SourceMaps
 from query.change_events import ChangeHandlers
+from query.error_groups.groups import IssueStates
 from query.error_groups.handlers import ErrorHandlers
-from query.error_groups.issue_states import IssueStates
 from query.handlers import ExploreHandlers
 from query.live import LiveHandlers
 from query.logs.handlers import LogHandlers
@@ -26,7 +26,7 @@ from query.routing import explore_routes
 from query.scheduler import QueryScheduler
 from query.send_buffer import TRUNCATED_HEADER
 from query.settings import QuerySettings
-from query.timestamps import ceil_to_second
+from query.values import ceil_to_second
 
 
 def service(
@@ -58,11 +58,12 @@ def service(
         """`now` of a request: equal requests within one second are equal, and nothing up to now is left out."""
         return ceil_to_second(clock())
 
+    shared = (stores, scheduler, signer, settings, now, source_maps)
     handlers = (
-        ExploreHandlers(stores, scheduler, signer, settings, now, source_maps),
-        LogHandlers(stores, scheduler, settings, now),
-        LiveHandlers(stores, scheduler, now),
-        ErrorHandlers(stores, scheduler, signer, IssueStates(database, clock), now, source_maps),
+        ExploreHandlers(*shared),
+        LogHandlers(*shared),
+        LiveHandlers(*shared),
+        ErrorHandlers(*shared, issues=IssueStates(database, clock)),
         ChangeHandlers(database, signer, now),
     )
     routes = [each for one in handlers for each in explore_routes(one)]

@@ -14,14 +14,13 @@ from chassis.db.database import Database
 from chassis.http.access import authorization_context
 from chassis.http.cursor import CursorSigner
 from chassis.http.route import Parameter, Tag
-from chassis.http.validation import Issues, bounded_int, bounded_text, must_be_one_of, single_value
+from chassis.http.validation import Issues, bounded_int, bounded_text
 from chassis.http.web import json_response
-from query.json_types import Range, Timestamp
-from query.request.parameters import DEFAULT_LIMIT, MAX_CURSOR, MAX_LIMIT, parse_time_range
+from query.request.parameters import DEFAULT_LIMIT, MAX_CURSOR, MAX_LIMIT, checked, parse_choice, parse_time_range
 from query.routing import CURSOR, LIMIT, TIME, explore, get_project_id
 from query.search.listing import open_cursor
-from query.statements.predicates import Window
-from query.timestamps import format_timestamp
+from query.statements import Window
+from query.values import Range, Timestamp, format_timestamp
 
 TAG: Final = Tag("change-events", "What changed: deployments, releases and flags on a time line.")
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
@@ -132,16 +131,14 @@ def _plan(query: Mapping[str, str], org_id: str, project_id: int, signer: Cursor
     issues = Issues()
     times = parse_time_range(query, issues)
     environment, service = (_name(query, name, issues) for name in ("environment", "service"))
-    kind = _kind(query, issues)
+    kind = parse_choice(query, "kind", ChangeKind, issues)
     limit = bounded_int(query, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT, issues)
     given = (times.from_text, times.to_text, times.hours)
     binding = msgspec.msgpack.encode(("explore/changes", org_id, project_id, given, environment, service, kind))
     cursor = bounded_text(query, "cursor", 1, MAX_CURSOR, issues)
     payload = open_cursor(signer, cursor, binding, _CursorPayload, issues)
     window = times.resolve(now_ns, "query", issues) if payload is None else Window(payload.from_ns, payload.to_ns)
-    issues.raise_if_any()
-    if window is None:
-        raise TypeError("a missing window must have an issue")
+    window = checked(window, issues)
     wanted = ChangeFilter(
         org_id=org_id,
         since=_time(-(-window.from_ns // 1_000_000) * 1_000_000),  # stored times are whole milliseconds
@@ -167,17 +164,6 @@ def _name(query: Mapping[str, str], name: str, issues: Issues) -> str | None:
         return text
     issues.add(f"query.{name}", "Must consist of printable characters.", "format")
     return None
-
-
-def _kind(query: Mapping[str, str], issues: Issues) -> ChangeKind | None:
-    text = single_value(query, "kind", issues)
-    if text is None:
-        return None
-    try:
-        return ChangeKind(text)
-    except ValueError:
-        issues.add("query.kind", must_be_one_of(ChangeKind), "not_allowed")
-        return None
 
 
 def _time(nanos: int) -> datetime:

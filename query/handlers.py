@@ -1,6 +1,5 @@
 """The explore endpoints: each is a list of steps from the request to one response."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Final
@@ -10,16 +9,12 @@ from aiohttp import web
 
 from chassis.errors import NotFound
 from chassis.http.access import authorization_context
-from chassis.http.cursor import CursorSigner
 from chassis.http.route import Parameter
 from chassis.http.validation import Issues, single_value
 from chassis.limits.limiter import LimitClass
-from chassis.source_maps.resolver import SourceMaps
 from query.analysis import aggregate, attribute_values, attributes, compare, figures, heatmap, service_map
-from query.analysis.attribute_values import values_of
-from query.query_key import JsonResult, QueryKey
-from query.read_store import ReadStores
-from query.request.parameters import FILTERS_PATH, MAX_SPAN_ID, MAX_TRACE_ID, read_body
+from query.read_store import ReadStore
+from query.request.parameters import MAX_SPAN_ID, MAX_TRACE_ID, read_body
 from query.routing import (
     CURSOR,
     FILTERS_OF_SPANS,
@@ -33,22 +28,21 @@ from query.routing import (
     TIME,
     TRACE_IN_PATH,
     TRACE_TAG,
+    Endpoints,
     analysis,
     explore,
     get_project_id,
     parse_path_id,
 )
 from query.rows import LOGS, SPANS, TelemetryTable, span_id_bytes, trace_id_bytes
-from query.scheduler import QueryScheduler, requester_of
+from query.scheduler import QueryKey
 from query.search import traces
 from query.search.listing import ListScope, RowPage, fetch, page_query_key, plan
 from query.search.schemas import LogPage, SpanPage
 from query.search.serializers import log_page, span_page
 from query.send_buffer import TRUNCATED_HEADER
-from query.settings import QuerySettings
-from query.trace.columns import TraceTable, read_columns
 from query.trace.read import SpanDetail, Waterfall, read_span, read_waterfall
-from query.trace_windows import trace_windows
+from query.trace.waterfall import TraceTable, read_columns
 
 ROOT: Final = Parameter(
     "root",
@@ -60,26 +54,8 @@ ROOT: Final = Parameter(
 PageBuilder = Callable[[Sequence[Sequence[Any]], str | None], object]
 
 
-class ExploreHandlers:
-    """The endpoints over each principal's read store. JSON is encoded off the event loop: a response may hold many
-    megabytes.
-    """
-
-    def __init__(
-        self,
-        stores: ReadStores,
-        scheduler: QueryScheduler,
-        signer: CursorSigner,
-        settings: QuerySettings,
-        clock: Callable[[], int],
-        source_maps: SourceMaps | None = None,
-    ) -> None:
-        self._stores = stores
-        self._scheduler = scheduler
-        self._signer = signer
-        self._settings = settings
-        self._clock = clock
-        self._source_maps = source_maps
+class ExploreHandlers(Endpoints):
+    """The endpoints over each principal's read store."""
 
     @explore(
         SPAN_TAG,
@@ -94,34 +70,25 @@ class ExploreHandlers:
         Built-in fields and attributes, named as in filters and groups. The count of a key is the number of spans
         that `exists` finds with it.
         """
-        project_id, window = get_project_id(request), attributes.plan(request.query, self._clock())
-
-        async def make() -> JsonResult:
-            async with self._stores.session(requester_of(request)) as store:
-                result = await attributes.read(store, project_id, window, self._settings.max_attribute_keys)
-            return JsonResult(msgspec.json.encode(result.keys), "keys" if result.truncated else "")
-
-        return await self._scheduler.respond(
-            request, QueryKey.of("attributes", project_id, window, to_ns=window.to_ns), make
-        )
+        project_id, window = get_project_id(request), attributes.plan(request.query, self.clock())
+        key = QueryKey.of("attributes", project_id, window, to_ns=window.to_ns)
+        limit = self.settings.max_attribute_keys
+        return await self.respond(request, key, lambda store: attributes.read(store, project_id, window, limit))
 
     @explore(
-        SPAN_TAG, "/attributes/values", attribute_values.AttributeValues, *values_of(FILTERS_OF_SPANS, "http.route")
+        SPAN_TAG,
+        "/attributes/values",
+        attribute_values.AttributeValues,
+        *attribute_values.values_of(FILTERS_OF_SPANS, "http.route"),
     )
     async def list_attribute_values(self, request: web.Request) -> web.StreamResponse:
         """List the values of a key, most spans first.
 
         Of the newest million spans of the window; `complete` tells whether that was all.
         """
-        project_id, planned = get_project_id(request), attribute_values.plan(request.query, self._clock())
-
-        async def make() -> JsonResult:
-            async with self._stores.session(requester_of(request)) as store:
-                await store.validate_regexes(planned.filters, FILTERS_PATH)
-                return JsonResult(await attribute_values.read(store, project_id, planned))
-
+        project_id, planned = get_project_id(request), attribute_values.plan(request.query, self.clock())
         key = QueryKey.of("attribute values", project_id, planned, to_ns=planned.window.to_ns)
-        return await self._scheduler.respond(request, key, make)
+        return await self.respond(request, key, lambda store: attribute_values.read(store, project_id, planned))
 
     @analysis(
         SPAN_TAG,
@@ -144,17 +111,7 @@ class ExploreHandlers:
         Counts, sums of durations, percentiles and uniques are exact; the response shows the groups with the greatest
         values.
         """
-        project_id = get_project_id(request)
-        planned = aggregate.plan(await read_body(request, self._settings.timeout_s), self._clock())
-
-        async def make() -> JsonResult:
-            async with self._stores.session(requester_of(request)) as store:
-                await store.validate_regexes(planned.filters, aggregate.FILTERS_PATH)
-                result = await aggregate.read(store, self._settings, project_id, planned)
-            return JsonResult(await asyncio.to_thread(aggregate.encode_response, planned, result, self._settings))
-
-        key = QueryKey.of("aggregate", project_id, planned, to_ns=planned.window.to_ns)
-        return await self._scheduler.respond(request, key, make)
+        return await self.analyse(request, "aggregate", aggregate.plan, aggregate.read, aggregate.build_response)
 
     @analysis(
         SPAN_TAG,
@@ -181,18 +138,7 @@ class ExploreHandlers:
         Up to six functions in one pass, each over the spans that match filters of its own; groups by up to three keys.
         Values, ranking and limits are those of `/spans/aggregate`.
         """
-        project_id = get_project_id(request)
-        planned = figures.plan(await read_body(request, self._settings.timeout_s), self._clock())
-
-        async def make() -> JsonResult:
-            async with self._stores.session(requester_of(request)) as store:
-                for path, filters in planned.filters:
-                    await store.validate_regexes(filters, path)
-                result = await figures.read(store, self._settings, project_id, planned)
-            return JsonResult(await asyncio.to_thread(figures.encode_response, planned, result, self._settings))
-
-        key = QueryKey.of("figures", project_id, planned, to_ns=planned.window.to_ns)
-        return await self._scheduler.respond(request, key, make)
+        return await self.analyse(request, "figures", figures.plan, figures.read, figures.build_response)
 
     @analysis(
         SPAN_TAG,
@@ -213,17 +159,7 @@ class ExploreHandlers:
 
         Rows are parts of an octave. Each has the bounds of the filters `gte` and `lt` that find its spans.
         """
-        project_id = get_project_id(request)
-        planned = heatmap.plan(await read_body(request, self._settings.timeout_s), self._clock())
-
-        async def make() -> JsonResult:
-            async with self._stores.session(requester_of(request)) as store:
-                await store.validate_regexes(planned.filters, heatmap.FILTERS_PATH)
-                result = await heatmap.read(store, self._settings, project_id, planned)
-            return JsonResult(await asyncio.to_thread(heatmap.encode_response, planned, result, self._settings))
-
-        key = QueryKey.of("heatmap", project_id, planned, to_ns=planned.window.to_ns)
-        return await self._scheduler.respond(request, key, make)
+        return await self.analyse(request, "heatmap", heatmap.plan, heatmap.read, heatmap.build_response)
 
     @explore(SPAN_TAG, "/services/map", service_map.ServiceMap, *TIME, FILTERS_OF_SPANS, limit=LimitClass.ANALYSIS)
     async def show_service_map(self, request: web.Request) -> web.StreamResponse:
@@ -232,15 +168,11 @@ class ExploreHandlers:
         A call is a SERVER or CONSUMER span with a CLIENT or PRODUCER span as its parent. Of a window with millions of
         spans one trace in `sample` is counted.
         """
-        project_id, planned = get_project_id(request), service_map.plan(request.query, self._clock())
-
-        async def make() -> JsonResult:
-            async with self._stores.session(requester_of(request)) as store:
-                await store.validate_regexes(planned.filters, FILTERS_PATH)
-                return JsonResult(await service_map.read(store, self._settings, project_id, planned))
-
+        project_id, planned = get_project_id(request), service_map.plan(request.query, self.clock())
         key = QueryKey.of("service map", project_id, planned, to_ns=planned.window.to_ns)
-        return await self._scheduler.respond(request, key, make)
+        return await self.respond(
+            request, key, lambda store: service_map.read(store, self.settings, project_id, planned)
+        )
 
     @analysis(
         SPAN_TAG,
@@ -265,18 +197,11 @@ class ExploreHandlers:
         first.
         """
         project_id = get_project_id(request)
-        planned = compare.plan(await read_body(request, self._settings.timeout_s), self._clock())
-
-        async def make() -> JsonResult:
-            async with self._stores.session(requester_of(request)) as store:
-                for path, filters in planned.all_filters:
-                    await store.validate_regexes(filters, path)
-                comparison = await compare.read(store, project_id, planned, self._settings.max_scan_rows)
-            return JsonResult(msgspec.json.encode(comparison))
-
+        planned = compare.plan(await read_body(request, self.settings.timeout_s), self.clock())
         end = max(planned.spike.to_ns, planned.baseline.to_ns)
         key = QueryKey.of("compare", project_id, replace(planned, now_ns=0), to_ns=end)
-        return await self._scheduler.respond(request, key, make)
+        limit = self.settings.max_scan_rows
+        return await self.respond(request, key, lambda store: compare.read(store, project_id, planned, limit))
 
     @explore(SPAN_TAG, "/spans", SpanPage, *SPAN_LIST)
     async def list_spans(self, request: web.Request) -> web.StreamResponse:
@@ -312,13 +237,9 @@ class ExploreHandlers:
         trace is of all its spans. A trace is listed once, unless a span of it arrives while pages are read.
         """
         project_id, org_id = get_project_id(request), authorization_context(request).org_id
-        planned = traces.plan(request.query, org_id, project_id, self._signer, self._clock())
-
-        async def make() -> JsonResult:
-            async with self._stores.session(requester_of(request)) as store:
-                return JsonResult(await traces.fetch(store, self._signer, planned))
-
-        return await self._scheduler.respond(request, traces.query_key(planned), make)
+        planned = traces.plan(request.query, org_id, project_id, self.signer, self.clock())
+        key = traces.query_key(planned)
+        return await self.respond(request, key, lambda store: traces.fetch(store, self.signer, planned))
 
     @explore(TRACE_TAG, "/traces/{traceId}/rows", TraceTable, TRACE_IN_PATH, ROOT)
     async def show_trace_rows(self, request: web.Request) -> web.StreamResponse:
@@ -328,15 +249,10 @@ class ExploreHandlers:
         """
         project_id, trace_id = get_project_id(request), _trace_id(request)
         root = _root(request)
-
-        async def make() -> JsonResult:
-            async with self._stores.session(requester_of(request)) as store:
-                body = await read_columns(store, self._settings, project_id, trace_id, root)
-            if body is None:
-                raise NotFound
-            return JsonResult(body)
-
-        return await self._scheduler.respond(request, QueryKey.of("trace rows", project_id, trace_id, root), make)
+        key = QueryKey.of("trace rows", project_id, trace_id, root)
+        return await self.respond(
+            request, key, lambda store: read_columns(store, self.settings, project_id, trace_id, root)
+        )
 
     @explore(TRACE_TAG, "/traces/{traceId}/waterfall", Waterfall, TRACE_IN_PATH)
     async def show_waterfall(self, request: web.Request) -> web.StreamResponse:
@@ -345,15 +261,10 @@ class ExploreHandlers:
         Depth first, siblings ordered by start. Timestamps are shown as received, and every span appears once.
         """
         project_id, trace_id = get_project_id(request), _trace_id(request)
-
-        async def make() -> JsonResult:
-            async with self._stores.session(requester_of(request)) as store:
-                body = await read_waterfall(store, self._settings, project_id, trace_id)
-            if body is None:
-                raise NotFound
-            return JsonResult(body)
-
-        return await self._scheduler.respond(request, QueryKey.of("waterfall", project_id, trace_id), make)
+        key = QueryKey.of("waterfall", project_id, trace_id)
+        return await self.respond(
+            request, key, lambda store: read_waterfall(store, self.settings, project_id, trace_id)
+        )
 
     @explore(TRACE_TAG, "/traces/{traceId}/spans/{spanId}", SpanDetail, TRACE_IN_PATH, SPAN_IN_PATH)
     async def show_span(self, request: web.Request) -> web.StreamResponse:
@@ -362,35 +273,26 @@ class ExploreHandlers:
         Events, links, resource and scope are shown as received.
         """
         project_id, trace_id, span_id = get_project_id(request), _trace_id(request), _span_id(request)
-
-        async def make() -> JsonResult:
-            async with self._stores.session(requester_of(request)) as store:
-                body = await read_span(store, project_id, trace_id, span_id, self._source_maps)
-            if body is None:
-                raise NotFound
-            return JsonResult(body)
-
-        return await self._scheduler.respond(request, QueryKey.of("span", project_id, trace_id, span_id), make)
+        key = QueryKey.of("span", project_id, trace_id, span_id)
+        return await self.respond(
+            request, key, lambda store: read_span(store, project_id, trace_id, span_id, self.source_maps)
+        )
 
     async def _list_rows(
         self, request: web.Request, signal: TelemetryTable, build_page: PageBuilder, trace_id: bytes | None
     ) -> web.StreamResponse:
         project_id = get_project_id(request)
         scope = ListScope(authorization_context(request).org_id, project_id, signal, trace_id)
-        planned = plan(request.query, scope, self._signer, self._clock())
+        planned = plan(request.query, scope, self.signer, self.clock())
 
-        async def make() -> JsonResult:
-            async with self._stores.session(requester_of(request)) as store:
-                if trace_id is not None and not await trace_windows(store, project_id, trace_id):
-                    raise NotFound
-                page = await fetch(store, self._signer, planned)
-            return JsonResult(await asyncio.to_thread(_encode_page, page, build_page))
+        async def read(store: ReadStore) -> RowPage:
+            if trace_id is not None and not await store.trace_windows(project_id, trace_id):
+                raise NotFound
+            return await fetch(store, self.signer, planned)
 
-        return await self._scheduler.respond(request, page_query_key(planned), make)
-
-
-def _encode_page(page: RowPage, build_page: PageBuilder) -> bytes:
-    return msgspec.json.encode(build_page(page.rows, page.next_cursor))
+        return await self.respond_with(
+            request, page_query_key(planned), read, lambda page: build_page(page.rows, page.next_cursor)
+        )
 
 
 def _trace_id(request: web.Request) -> bytes:

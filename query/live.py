@@ -23,7 +23,6 @@ minute, and of both the newest MAX_READ_ROWS.
 The endpoints of the tail: each is a list of steps from the request to one response.
 """
 
-import asyncio
 import base64
 import binascii
 from collections.abc import Callable, Mapping, Sequence
@@ -37,19 +36,26 @@ from msgspec import Meta
 from chassis.http.route import Parameter
 from chassis.http.validation import Issues, bounded_int, bounded_text, single_value
 from query.analysis import windows
-from query.query_key import JsonResult, QueryKey
-from query.read_store import ReadStore, ReadStores
+from query.read_store import ReadStore
 from query.request.filters import Filter, conditions, parse_filters
 from query.request.parameters import DEFAULT_LIMIT, FILTERS_PATH, MAX_LIMIT
-from query.routing import FILTERS_OF_LOGS, FILTERS_OF_SPANS, LIMIT, LOG_TAG, SPAN_TAG, explore, get_project_id
+from query.routing import (
+    FILTERS_OF_LOGS,
+    FILTERS_OF_SPANS,
+    LIMIT,
+    LOG_TAG,
+    SPAN_TAG,
+    Endpoints,
+    explore,
+    get_project_id,
+)
 from query.rows import LOGS, SPANS, LogColumns, SpanColumns, TelemetryTable
-from query.scheduler import QueryScheduler, requester_of
+from query.scheduler import QueryKey
 from query.search.listing import attribute_names_of, read_bounded
 from query.search.schemas import Log, Span
 from query.search.serializers import log, span
-from query.statements import Condition, EndedRows
-from query.statements.predicates import Window
-from query.timestamps import MAX_NANOS, MINUTE
+from query.statements import Condition, EndedRows, Window, subjects_of
+from query.values import MAX_NANOS, MINUTE
 
 MAX_POSITION: Final = 2_800  # characters
 AFTER: Final = Parameter(
@@ -226,10 +232,9 @@ async def _statement(store: ReadStore, plan: TailPlan, floor_ns: int) -> tuple[E
     start_ns = max(0, plan.now_ns - MAX_SPAN_NS) if plan.signal is SPANS else floor_ns + 1
     window = Window(start_ns, plan.now_ns)
     newest = await windows.newest_within_limit(store, plan.project_id, window, MAX_READ_ROWS, plan.signal)
-    subjects = [subject for each in plan.conditions for subject in each.subjects]
     statement = EndedRows(
         project_id=plan.project_id,
-        existing_attributes=attribute_names_of(subjects),
+        existing_attributes=attribute_names_of(subjects_of(plan.conditions)),
         signal=plan.signal,
         window=newest.window,
         after_ns=floor_ns,
@@ -249,13 +254,8 @@ def _end(row: Sequence[Any], signal: TelemetryTable) -> tuple[int, RowId]:
     return record.time_ns, (record.batch_id, record.row)
 
 
-class LiveHandlers:
-    """The endpoints over each principal's read store. JSON is encoded off the event loop, as everywhere in explore."""
-
-    def __init__(self, stores: ReadStores, scheduler: QueryScheduler, clock: Callable[[], int]) -> None:
-        self._stores = stores
-        self._scheduler = scheduler
-        self._clock = clock
+class LiveHandlers(Endpoints):
+    """The endpoints over each principal's read store."""
 
     @explore(SPAN_TAG, "/spans/live", SpanTail, AFTER, FILTERS_OF_SPANS, LIMIT, answers_head=False)
     async def tail_spans(self, request: web.Request) -> web.StreamResponse:
@@ -264,7 +264,7 @@ class LiveHandlers:
         To be polled every two seconds. A span is shown once; one that lasted longer than a quarter of an hour, or
         arrived later than a minute after its end, is missed.
         """
-        return await self._respond(request, SPANS, span_tail)
+        return await self._tail(request, SPANS, span_tail)
 
     @explore(LOG_TAG, "/logs/live", LogTail, AFTER, FILTERS_OF_LOGS, LIMIT, answers_head=False)
     async def tail_logs(self, request: web.Request) -> web.StreamResponse:
@@ -273,16 +273,11 @@ class LiveHandlers:
         To be polled every two seconds. A record is shown once; one that arrived later than a minute after its time is
         missed.
         """
-        return await self._respond(request, LOGS, log_tail)
+        return await self._tail(request, LOGS, log_tail)
 
-    async def _respond(
+    async def _tail(
         self, request: web.Request, signal: TelemetryTable, build: Callable[[TailRows], object]
     ) -> web.StreamResponse:
-        planned = plan(request.query, get_project_id(request), signal, self._clock())
-
-        async def make() -> JsonResult:
-            async with self._stores.session(requester_of(request)) as store:
-                tail = await fetch(store, planned)
-            return JsonResult(await asyncio.to_thread(lambda: msgspec.json.encode(build(tail))))
-
-        return await self._scheduler.respond(request, QueryKey.of("live", planned.project_id, planned), make)
+        planned = plan(request.query, get_project_id(request), signal, self.clock())
+        key = QueryKey.of("live", planned.project_id, planned)
+        return await self.respond_with(request, key, lambda store: fetch(store, planned), build)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, Final
@@ -20,12 +20,10 @@ from chassis.errors import BadRequest, Issue, ServiceUnavailable
 from chassis.http.validation import Issues
 from chassis.limits.fairness import FairSemaphore, Requester, ShareLimits
 from query import metrics, sql
-from query.metrics import QueryMetrics
 from query.request.filters import Filter, Op, members_of
 from query.rows import SPANS, TelemetryTable
 from query.settings import QuerySettings
-from query.statements import Attribute, ExistingAttributeKeys, Statement, Subject
-from query.statements.predicates import Window
+from query.statements import Attribute, ExistingAttributeKeys, Statement, Subject, TraceBounds, Window
 
 MAX_RESULT_ROWS: Final = 100_000
 MAX_RESULT_BYTES: Final = 128 * 2**20  # twice the limit of one body: every stored row can be read alone
@@ -38,6 +36,7 @@ _REGEX_PROBE_LIMITS: Final = QueryLimits(max_seconds=5)
 # (1) runs: a requester with one read at a time does not share the processors with a requester with many.
 SINGLE_READ_PRIORITY: Final = 2
 PARALLEL_READ_PRIORITY: Final = 3
+SHRINK_FACTOR: Final = 4  # by which a read is made smaller whose rows exceed the byte limit
 
 
 class ReadStore:
@@ -87,6 +86,13 @@ class ReadStore:
         rows = await self.rows(ExistingAttributeKeys(project_id=project_id, names=tuple(names), window=window))
         return frozenset(name for (name,) in rows)
 
+    async def trace_windows(self, project_id: int, trace_id: bytes) -> dict[int, Window]:
+        """The time ranges of a trace's spans and log records, by the signal's code, from the trace index: reads of its
+        rows are limited to these windows. Empty for an unknown trace.
+        """
+        bounds = await self.rows(TraceBounds(project_id=project_id, trace_id=trace_id))
+        return {code: Window(low, high + 1) for code, low, high in bounds}
+
     async def validate_regexes(self, filters: Sequence[Filter], path: str) -> None:
         """Raise BadRequest naming each regular expression that ClickHouse cannot compile."""
         issues = Issues()
@@ -110,7 +116,7 @@ class ReadStore:
 class _FairReader:
     """The ClickHouse handles: one requester uses at most all but one of them, so that the next one finds a free one."""
 
-    def __init__(self, clickhouse: ClickHouse, settings: QuerySettings, query_metrics: QueryMetrics) -> None:
+    def __init__(self, clickhouse: ClickHouse, settings: QuerySettings, query_metrics: metrics.QueryMetrics) -> None:
         self._clickhouse = clickhouse
         self._read_seconds = query_metrics.read_seconds
         handles = settings.effective_handles
@@ -141,7 +147,7 @@ class ReadStores:
 
     name = "clickhouse"
 
-    def __init__(self, clickhouse: ClickHouse, settings: QuerySettings, query_metrics: QueryMetrics) -> None:
+    def __init__(self, clickhouse: ClickHouse, settings: QuerySettings, query_metrics: metrics.QueryMetrics) -> None:
         self._clickhouse = clickhouse
         self._settings = settings
         self._metrics = query_metrics
@@ -178,3 +184,16 @@ class ReadStores:
         except (StoreUnavailable, StoreMisconfigured) as error:
             self._metrics.record_refusal(metrics.STORE_UNAVAILABLE)
             raise ServiceUnavailable("The telemetry store is temporarily unavailable; retry later.") from error
+
+
+async def read_shrinking(
+    read: Callable[[int], Awaitable[list[tuple[Any, ...]]]], limit: int
+) -> tuple[list[tuple[Any, ...]], int]:
+    """Rows read with `limit`, or with a smaller one if they exceed the byte limit; and the limit that was used."""
+    while True:
+        try:
+            return await read(limit), limit
+        except QueryTooLarge:
+            if limit == 1:
+                raise
+            limit = max(1, limit // SHRINK_FACTOR)

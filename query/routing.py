@@ -4,27 +4,47 @@ Bounds are the constants that validation uses. A handler reads its query string 
 filters and a cursor depend on each other.
 """
 
+import asyncio
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, Protocol, TypeVar
 
+import msgspec
 from aiohttp import web
 from msgspec import Meta
 
 from chassis.errors import NotFound
 from chassis.http.access import authorization_context, bearer
+from chassis.http.cursor import CursorSigner
 from chassis.http.declaration import Arguments, F, declared_routes, route
 from chassis.http.route import Body, Parameter, ResponseSpec, Route, Tag, json_content
 from chassis.http.validation import Issues, check_length
 from chassis.limits.limiter import LimitClass
+from chassis.source_maps.resolver import SourceMaps
+from query.read_store import ReadStore, ReadStores
 from query.request.filters import MAX_FILTERS, MAX_TEXT
-from query.request.parameters import DEFAULT_LIMIT, MAX_CURSOR, MAX_LIMIT, MAX_SPAN_ID, MAX_TRACE_ID, SORTS
+from query.request.parameters import DEFAULT_LIMIT, MAX_CURSOR, MAX_LIMIT, MAX_SPAN_ID, MAX_TRACE_ID, SORTS, read_body
 from query.rows import ERRORS, LOGS, SPANS, TelemetryTable
-from query.statements.predicates import DEFAULT_HOURS, MAX_HOURS
-from query.timestamps import TIMESTAMP_PATTERN
+from query.scheduler import QueryKey, QueryScheduler, requester_of
+from query.send_buffer import JsonResult
+from query.settings import QuerySettings
+from query.statements import DEFAULT_HOURS, MAX_HOURS, Window
+from query.values import TIMESTAMP_PATTERN
 
 T = TypeVar("T")
+
+
+class Planned(Protocol):
+    """A validated request over a window of time."""
+
+    @property
+    def window(self) -> Window:
+        """The window."""
+
+
+P = TypeVar("P", bound=Planned)
 
 SCOPE: Final = "explore:read"
 EXPLORE_PATH: Final = "/orgs/{orgSlug}/projects/{projectSlug}/explore"
@@ -131,7 +151,9 @@ def explore(
     described = (inspect.getdoc(result) or "").partition("\n\n")[0]
     response = ResponseSpec(described, json_content(result), headers=headers)
     path = EXPLORE_PATH + path
-    return route(method, path, bearer(SCOPE), tag=tag, responses=(response,), parameters=parameters, **options)
+    return route(
+        method, path, bearer(SCOPE), tag=tag, responses=(response,), parameters=parameters, checks_query=True, **options
+    )
 
 
 def analysis(
@@ -148,6 +170,68 @@ async def _no_body(_request: web.Request, type_: type[Any]) -> Any:
 
 
 _ARGUMENTS: Final = Arguments(_no_body, lambda request, name: request.match_info[name])
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    """What the endpoints share: each reads the principal's store, once for all identical requests. `clock`: `now` of a
+    request, in nanoseconds since 1970. JSON is encoded off the event loop: a response may hold many megabytes.
+    """
+
+    stores: ReadStores
+    scheduler: QueryScheduler
+    signer: CursorSigner
+    settings: QuerySettings
+    clock: Callable[[], int]
+    source_maps: SourceMaps | None = None
+
+    async def respond(
+        self, request: web.Request, key: QueryKey, read: Callable[[ReadStore], Awaitable[JsonResult | bytes | None]]
+    ) -> web.StreamResponse:
+        """Respond with the JSON that `read` returns; None: NotFound."""
+
+        async def make() -> JsonResult:
+            async with self.stores.session(requester_of(request)) as store:
+                found = await read(store)
+            if found is None:
+                raise NotFound
+            return found if isinstance(found, JsonResult) else JsonResult(found)
+
+        return await self.scheduler.respond(request, key, make)
+
+    async def respond_with(
+        self,
+        request: web.Request,
+        key: QueryKey,
+        read: Callable[[ReadStore], Awaitable[T]],
+        build: Callable[[T], object],
+    ) -> web.StreamResponse:
+        """Respond with what `build` makes of what `read` returns."""
+
+        async def make() -> JsonResult:
+            async with self.stores.session(requester_of(request)) as store:
+                found = await read(store)
+            return JsonResult(await asyncio.to_thread(lambda: msgspec.json.encode(build(found))))
+
+        return await self.scheduler.respond(request, key, make)
+
+    async def analyse(
+        self,
+        request: web.Request,
+        kind: str,
+        plan: Callable[[bytes, int], P],
+        read: Callable[[ReadStore, QuerySettings, int, P], Awaitable[T]],
+        build: Callable[[P, T, QuerySettings], object],
+    ) -> web.StreamResponse:
+        """Respond to a body: the three steps of a module of `query.analysis`."""
+        project_id = get_project_id(request)
+        planned = plan(await read_body(request, self.settings.timeout_s), self.clock())
+        return await self.respond_with(
+            request,
+            QueryKey.of(kind, project_id, planned, to_ns=planned.window.to_ns),
+            lambda store: read(store, self.settings, project_id, planned),
+            lambda found: build(planned, found, self.settings),
+        )
 
 
 def explore_routes(handlers: object) -> list[Route]:

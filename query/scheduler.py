@@ -21,6 +21,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine
+from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from aiohttp import web
@@ -29,10 +30,27 @@ from chassis.errors import ServiceUnavailable
 from chassis.http.access import authorization_context
 from chassis.limits.fairness import FairSemaphore, QueueFull, Requester, ShareLimits
 from query import metrics
-from query.metrics import QueryMetrics
-from query.query_key import JsonResult, QueryKey
-from query.send_buffer import BufferedResponse, SendBuffer
+from query.send_buffer import BufferedResponse, JsonResult, SendBuffer
 from query.settings import QuerySettings
+
+
+class QueryKey(NamedTuple):
+    """Equal for two requests whose responses are the same bytes as long as nothing is stored in between.
+
+    `digest` covers all parameters of the query besides the project, with times resolved: a window relative to now is a
+    different one every second. `to_ns`: the end of the window; None if there is none, and then the result is not
+    cached.
+    """
+
+    kind: str
+    project_id: int
+    digest: bytes
+    to_ns: int | None = None
+
+    @classmethod
+    def of(cls, kind: str, project_id: int, *parameters: object, to_ns: int | None = None) -> "QueryKey":
+        """`parameters`: values whose `repr` shows their complete state, as that of frozen structures does."""
+        return cls(kind, project_id, sha256(repr(parameters).encode("utf-8", "surrogatepass")).digest(), to_ns)
 
 
 class _Entry(NamedTuple):
@@ -157,7 +175,7 @@ class QueryScheduler:
     """Schedules all responses of a process. `clock` returns nanoseconds since 1970; `min_rate` is `SendBuffer`'s."""
 
     def __init__(
-        self, settings: QuerySettings, query_metrics: QueryMetrics, clock: Callable[[], int], min_rate: int = 0
+        self, settings: QuerySettings, query_metrics: metrics.QueryMetrics, clock: Callable[[], int], min_rate: int = 0
     ) -> None:
         self._slots = FairSemaphore(settings.max_answers, ShareLimits.of(settings.max_answers), settings.max_waiting)
         self._max_wait_s = settings.max_wait_s

@@ -7,24 +7,29 @@ client that reads too slowly.
 """
 
 import asyncio
-from typing import Final
+from typing import Final, NamedTuple
 
 from aiohttp import hdrs, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import Payload
 
-from chassis.errors import ServiceUnavailable
+from chassis.errors import JSON_TYPE, ServiceUnavailable
 from chassis.http.compression import GZIP, MIN_BYTES, accepts_gzip, gzip_body
 from chassis.http.connections.timeouts import unacknowledged_bytes
-from chassis.http.web import JSON_HEADERS, JSON_TYPE
+from chassis.http.web import JSON_HEADERS
 from chassis.limits.fairness import FairSemaphore, QueueFull, Requester, ShareLimits
 from query import metrics
-from query.metrics import QueryMetrics
-from query.query_key import JsonResult
 
 CHUNK_BYTES: Final = 64 * 2**10  # bytes of a response that are copied to a connection at a time
 TRUNCATED_HEADER: Final = "X-Sluice-Truncated"
 _CHECKS_PER_STALL: Final = 4  # checks for stalled clients per stall_s
+
+
+class JsonResult(NamedTuple):
+    """The JSON of a 200; `truncated` names what was cut short if the body has no field that reports it."""
+
+    body: bytes
+    truncated: str = ""
 
 
 class SendBuffer:
@@ -41,7 +46,7 @@ class SendBuffer:
         max_wait_s: float,
         max_waiting: int,
         stall_s: float,
-        query_metrics: QueryMetrics,
+        query_metrics: metrics.QueryMetrics,
         min_rate: int = 0,
     ) -> None:
         self._capacity = FairSemaphore(max_bytes, ShareLimits.of(max_bytes), max_waiting)

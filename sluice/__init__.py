@@ -1,18 +1,18 @@
 """The `sluice` command, which assembles the services. No other package imports this one.
 
     main               parses the command line; a StartupError becomes one sentence and an exit code
-    cli/               one module per sub-command
+    commands           the sub-commands and their options, as rows (`client_commands`: some of them)
+    options            what the rows are made of, and the types of their values
+    cli/               the sub-commands, one module per subject
     settings_sources   settings of all services from file, environment and command line
     extras             checks which extras of the package are installed; names those that a command lacks
-    data_dir           the data directory: private, writable, locked
-    data_marker        refuses a copy of a data directory that was in use
+    data_dir           the data directory: private, writable, locked, no copy of one in use; its sockets
     backup/            backups of the embedded stores, and their restores
     interface          the OpenAPI document of all services as data (`openapi.json`), for the `/docs` page of each
     all_services       all services in one process: `sluice up`
     app_builder        builds one application from settings and services
     process            runs one coroutine in an event loop; an error of a store becomes one sentence
     supervisor         several worker processes on one port
-    unix_socket        sockets in the data directory, between commands of one user
     handover           passes listening sockets to the next supervisor on the port
 
 `main.main` parses the options and calls `cli.up.run`, which prepares and locks the data directory (`data_dir.locked`),

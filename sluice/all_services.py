@@ -84,12 +84,8 @@ async def _prepare(settings: ChassisSettings, say: Say) -> None:
     """Bootstrap and migrate ClickHouse in this process, before several workers serve."""
     await _bootstrap(settings)
     say(_opening(settings))
-    clickhouse: ClickHouse = open_clickhouse(settings)
-    await clickhouse.start()
-    try:
+    async with process.started(open_clickhouse(settings)) as clickhouse:
         await _migrate(settings, say, clickhouse)
-    finally:
-        await clickhouse.close()
 
 
 async def _migrate(settings: ChassisSettings, say: Say, clickhouse: ClickHouse) -> None:
@@ -107,13 +103,9 @@ def _say_pending(say: Say, store: str, count: int) -> None:
 
 
 async def _bootstrap(settings: ChassisSettings) -> None:
-    database = Database.from_settings(settings)
-    await database.start()
-    try:
-        file = settings.data_dir / first_run.FILE_NAME
-        await bootstrap(database, settings.base_url, partial(first_run.write, file), first_run.record_bootstrap)
-    finally:
-        await database.close()
+    write = partial(first_run.write, settings.data_dir / first_run.FILE_NAME)
+    async with process.started(Database.from_settings(settings)) as database:
+        await bootstrap(database, settings.base_url, write, first_run.record_bootstrap)
 
 
 def _announce(settings: ChassisSettings, lock: data_dir.DataDirLock) -> None:

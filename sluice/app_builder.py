@@ -316,8 +316,7 @@ def _add_backups(builder: _AppBuilder) -> None:
     chassis = builder.chassis
     if builder.gateway is None or not chassis.uses_embedded_clickhouse or not chassis.uses_sqlite:
         return
-    from sluice.backup.server import BackupServer
-    from sluice.backup.snapshot import SnapshotTaker
+    from sluice.backup.server import BackupServer, SnapshotTaker
 
     taker = SnapshotTaker(chassis, builder.gateway.clickhouse, builder.gateway.snapshots)
     builder.resources.append(BackupServer(chassis.data_dir, taker, builder.telemetry.registry).running)

@@ -31,7 +31,6 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 import msgspec
-import structlog
 
 from chassis.errors import StartupError
 
@@ -140,9 +139,6 @@ ORIGIN: Final = "origin"  # created anew by each start, and never changed
 _COMPARED: Final = (ORIGIN, "lock", "sluice.db", "clickhouse", "clickhouse/sluice-engine.xml")
 
 
-log = structlog.get_logger(__name__)
-
-
 class DataMark(msgspec.Struct, frozen=True, kw_only=True):
     """The mark: the state, the inode numbers of some files, and the change time of `origin` in nanoseconds."""
 
@@ -213,7 +209,9 @@ def mark_unfinished_restore(directory: Path) -> None:
 
 def _log_unmarked(error: OSError) -> None:
     """A full disk prevents no start, and the last mark stays: a copy that is made now may not be recognized."""
-    log.warning("the data directory cannot be marked as in use or stopped", error=str(error))
+    import structlog  # here: the first line of `up` waits for the imports of this module
+
+    structlog.get_logger(__name__).warning("the data directory cannot be marked as in use or stopped", error=str(error))
 
 
 def _current(directory: Path) -> DataMark:

@@ -86,8 +86,7 @@ def read_commits(directory: Path, since: str | None, until: str, limit: int) -> 
     """
     last = resolve(directory, until)
     names = [last] if since is None else [last, f"^{resolve(directory, since)}"]
-    output = _git(directory, "log", *_LOG, f"--max-count={limit}", f"--format={_FORMAT}", *names, "--")
-    found = parse_log(output)
+    found = parse_log(_git(directory, "log", *_LOG, f"--max-count={limit}", f"--format={_FORMAT}", *names, "--"))
     if not found and since is not None and last != resolve(directory, since):
         raise StartupError(f"{until} is older than {since}, so no commits are between them.", exit_code=2)
     return found

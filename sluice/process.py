@@ -3,19 +3,22 @@
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
 import msgspec
 
-from chassis.clickhouse import StoreError
+from chassis.clickhouse import ClickHouse, StoreError
 from chassis.clickhouse.migrations import ClickHouseSchemaError
+from chassis.db.database import Database
 from chassis.errors import ApiError, StartupError
 from chassis.runtime import memory
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import configure_logging
 
 T = TypeVar("T")
+Store = TypeVar("Store", bound=Database | ClickHouse)
 
 _LIBRARY_LOG_LEVELS: Final = {
     "alembic": logging.WARNING,  # announces every connection
@@ -38,6 +41,16 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         raise
     except (StoreError, ClickHouseSchemaError, ApiError) as error:
         raise StartupError(str(error)) from error
+
+
+@asynccontextmanager
+async def started(store: Store) -> AsyncIterator[Store]:
+    """The store, started, and closed afterwards."""
+    await store.start()
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 def log_to_stderr(settings: ChassisSettings) -> None:

@@ -45,8 +45,7 @@ def find_scripts(directory: Path) -> list[BuiltScript]:
     found: list[BuiltScript] = []
     for file in files:
         if file.suffix in SCRIPTS:
-            name = file.relative_to(directory).as_posix()
-            found.append(BuiltScript(name, file, _find_map(file, by_debug_id)))
+            found.append(BuiltScript(file.relative_to(directory).as_posix(), file, _find_map(file, by_debug_id)))
     return found
 
 

@@ -9,7 +9,7 @@ Each worker (`run_worker`) inherits:
 
 - its listening sockets, taken over from the previous supervisor if there is one (`handover`);
 - a metrics socket: the other workers read its metrics from it, and the supervisor its readiness
-  (`chassis.runtime.worker_metrics`);
+  (`chassis.runtime.health`);
 - a ready pipe, to report that it accepts connections;
 - the parent pipe. Only the supervisor has its write end, and writes nothing. The pipe closes when the supervisor exits,
   for whatever reason; the worker then drains as on a signal.
@@ -33,10 +33,9 @@ import structlog
 
 from chassis.http.serve import DRAIN_GRACE_S, bind, bind_health, listening, serve
 from chassis.http.web import build_app
-from chassis.runtime.health import Dependency, NotReady
+from chassis.runtime.health import Dependency, NotReady, WorkerDependency, WorkerMetrics, bind_worker_socket
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
-from chassis.runtime.worker_metrics import WorkerDependency, WorkerMetrics, bind_worker_socket
 from sluice import handover, process
 from sluice.app_builder import compose_app
 from sluice.settings_sources import SettingsSources

@@ -16,7 +16,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 from proto.otlp import codec, kernel, reference
 from proto.otlp.json import ItemReader, to_protobuf
 from proto.otlp.policy import Policy, Signal
-from proto.otlp.reference.schema import schema
+from proto.otlp.reference.values import schema
 from tests.proto.otlp.as_json import as_json
 from tests.proto.otlp.realistic import NOW_NS, request
 

@@ -21,8 +21,7 @@ import uvloop
 
 from benchmarks.control.directory import GROUP, PATCH, USER, connected, database, peak, resident, serving, spread
 from benchmarks.control.service import Served
-from chassis.auth.id_generation import new_id
-from chassis.auth.tables import organizations
+from chassis.auth.tables import new_id, organizations
 from chassis.db.database import Database
 from control.identity.directory.tables import scim_group_members, scim_groups, scim_user_emails, scim_users
 from control.identity.scim.messages import MAX_COUNT

@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 from typing import Final
 
-from chassis.auth.bearer import BearerGuard
 from chassis.auth.cache import CacheMetrics
+from chassis.auth.credential_guards import BearerGuard
 from chassis.db.database import Database
 from chassis.db.migrations import migrate
 from control.identity.organizations import organization_store

@@ -12,7 +12,7 @@ from benchmarks.explore.layouts import CONTRIB, SIGNOZ, SLUICE
 from benchmarks.explore.served import PROJECT, Served
 from benchmarks.explore.shapes import LONG, NEWEST, PAGE, Facts, Places, Shape
 from query.rows import SPAN_SELECT
-from query.timestamps import parse_timestamp
+from query.values import parse_timestamp
 
 ENDPOINT: Final = "endpoint"
 LAYOUTS: Final = (SLUICE, CONTRIB, SIGNOZ)

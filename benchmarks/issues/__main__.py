@@ -21,8 +21,8 @@ from chassis.db.migrations import migrate
 from chassis.issues import issue_fingerprints, issues
 from control.issues.counting import follower as follower_module
 from control.issues.counting.follower import TABLE, IssueFollower, IssueMetrics
-from control.issues.counting.notifications import IssueUrls
 from control.issues.counting.occurrences import COLUMNS
+from control.issues.counting.project_state import IssueUrls
 from proto.grouping.fingerprint import FINGERPRINT_VERSION
 from proto.otlp.native import write_block
 from proto.otlp.policy import NANOS_PER_DAY

@@ -20,7 +20,7 @@ from benchmarks.control.service import Served, served
 from benchmarks.proofs.hostile_bodies import SMALL, Case, cases
 from benchmarks.proofs.making import ISSUER, KEY
 from benchmarks.proofs.serving import peak
-from chassis.auth.id_generation import new_id
+from chassis.auth.tables import new_id
 from chassis.db.database import Database
 from control.approvals.proofs import issuers
 from control.approvals.proofs.issuers import MAX_ACTIVE_KEYS, MAX_KEYS

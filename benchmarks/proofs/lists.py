@@ -19,7 +19,7 @@ from benchmarks.proofs.serving import register
 from benchmarks.proofs.stored import Project
 from chassis.db.database import Database
 from chassis.http.cursor import CursorSigner, load_cursor_signer
-from chassis.http.query import read_query
+from chassis.http.route import read_query
 from chassis.http.validation import Issues
 from control.approvals.proofs import bundles, store
 from control.approvals.proofs.store import BundleQuery

@@ -13,8 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from benchmarks.proofs.making import ISSUER
-from chassis.auth.id_generation import new_id
-from chassis.auth.tables import principals, projects
+from chassis.auth.tables import new_id, principals, projects
 from chassis.db.database import Database
 from chassis.issues import issues
 from control.approvals.proofs.tables import proof_bundles, proof_issuer_keys, proof_links

@@ -1,8 +1,9 @@
 """Loads credentials from the database with their current scopes.
 
-The guard loads a credential for requests (`chassis.auth.bearer`) and caches it for some seconds. Code that writes on
-behalf of a credential loads it again inside its transaction (`reload_authorization`, `reload_session_credential`): a
-body may take long to arrive, and a credential revoked meanwhile, in this or another process, must not count.
+The guard loads a credential for requests (`chassis.auth.credential_guards`) and caches it for some seconds. Code that
+writes on behalf of a credential loads it again inside its transaction (`reload_authorization`,
+`reload_session_credential`): a body may take long to arrive, and a credential revoked meanwhile, in this or another
+process, must not count.
 
 The current membership status of principals in an organization, and the scopes that a credential of theirs has.
 

@@ -7,9 +7,8 @@ from typing import Final, Self
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from chassis.auth.bearer import BearerGuard
 from chassis.auth.cache import CacheMetrics
-from chassis.auth.project_key_guard import ProjectKeyGuard
+from chassis.auth.credential_guards import BearerGuard, ProjectKeyGuard
 from chassis.db.database import Database
 from chassis.redis import Broadcast, Redis
 

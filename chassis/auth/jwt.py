@@ -13,7 +13,7 @@ The check of a session's access token: verifies the signature and returns the se
 
 A signature is verified once per token and process, and the result is cached: it does not change. Whether the key is
 trusted is at most five seconds old; whether the session still exists is looked up like any other credential
-(`chassis.auth.bearer`).
+(`chassis.auth.credential_guards`).
 """
 
 import base64
@@ -34,8 +34,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.cache import CacheLimits, CacheMetrics, LookupCache
 from chassis.auth.grants import INVALID_TOKEN
-from chassis.auth.id_generation import new_id
-from chassis.auth.tables import signing_keys
+from chassis.auth.tables import new_id, signing_keys
 from chassis.db.database import Database, to_milliseconds
 from chassis.errors import CredentialExpired, Unauthorized
 from proto.identity import hash_secret

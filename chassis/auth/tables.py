@@ -1,13 +1,16 @@
-"""The tables of identity. Every row below an organization has its `org_id`, and so does every index that finds it.
+"""The tables of identity, and the random part of ids and secrets (their formats are in `proto.identity`).
 
-Ids are text: a prefix and a ULID (`id_generation.new_id`), so that they sort by creation. Project ids are the
-exception: random positive 53-bit integers, because DSNs contain them and the telemetry tables are sorted by them. Of
-secrets only the SHA-256 is stored.
+Every row below an organization has its `org_id`, and so does every index that finds it. Ids are text: a prefix and a
+ULID (`new_id`), so that they sort by creation. Project ids are the exception: random positive 53-bit integers, because
+DSNs contain them and the telemetry tables are sorted by them. Of secrets only the SHA-256 is stored.
 
 A deleted organization or project keeps its row, without its name, and with a slug (`deleted_slug`) that no path, no
 request and no other row has.
 """
 
+import secrets
+import threading
+import time
 from typing import Final
 
 import sqlalchemy as sa
@@ -15,13 +18,22 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from chassis.db.database import UtcTime, enum_check, text
 from proto.identity import (
+    EMAIL_VERIFICATION_PREFIX,
+    INVITATION_PREFIX,
     MAX_EMAIL_LENGTH,
     MAX_LOCALE_LENGTH,
     MAX_NAME_LENGTH,
+    MAX_PROJECT_ID,
     MAX_SLUG_LENGTH,
     MAX_URL_LENGTH,
+    PROJECT_KEY_ENTROPY_BYTES,
+    REFRESH_PREFIX,
+    SCIM_PREFIX,
+    TOKEN_ENTROPY_BYTES,
     PrincipalKind,
     Role,
+    encode_project_key,
+    encode_token,
 )
 
 metadata: Final = sa.MetaData(
@@ -265,3 +277,69 @@ signing_keys: Final = sa.Table(
 def deleted_slug(table: sa.Table) -> sa.ColumnElement[str]:
     """The slug of a row of `organizations` or `projects` that is deleted: not a valid one, and unique."""
     return sa.literal("~").concat(sa.cast(table.c.id, sa.Text))
+
+
+_CROCKFORD: Final = "0123456789abcdefghjkmnpqrstvwxyz"
+_STEP_BITS: Final = 40  # between two ids of the same millisecond
+_ID_DIGITS: Final = 26  # for 128 bits, five per digit
+
+
+class _Numbers:
+    """128-bit numbers that ascend in this process, also within a millisecond and when the clock goes back."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last = 0
+
+    def next(self) -> int:
+        number = (time.time_ns() // 1_000_000) << 80 | secrets.randbits(80)
+        with self._lock:
+            self._last = max(number, self._last + 1 + secrets.randbits(_STEP_BITS))
+            return self._last
+
+
+_numbers: Final = _Numbers()
+
+
+def new_id(prefix: str) -> str:
+    """`prefix_` and a ULID in lower case: 48 bits of milliseconds, 80 random bits. Sorts by time of creation, and
+    within one process in the order of the calls.
+    """
+    number = _numbers.next()
+    digits = [_CROCKFORD[number >> shift & 31] for shift in range(5 * (_ID_DIGITS - 1), -1, -5)]
+    return f"{prefix}_{''.join(digits)}"
+
+
+def new_project_id() -> int:
+    """A random positive integer of 53 bits: exact in JSON everywhere, and it does not reveal the number of projects."""
+    return 1 + secrets.randbelow(MAX_PROJECT_ID)
+
+
+def new_token() -> str:
+    """A new personal access token, in plain text."""
+    return encode_token(secrets.token_bytes(TOKEN_ENTROPY_BYTES))
+
+
+def new_invitation() -> str:
+    """A new invitation token, in plain text."""
+    return encode_token(secrets.token_bytes(TOKEN_ENTROPY_BYTES), INVITATION_PREFIX)
+
+
+def new_refresh_token() -> str:
+    """A new refresh token of a session, in plain text."""
+    return encode_token(secrets.token_bytes(TOKEN_ENTROPY_BYTES), REFRESH_PREFIX)
+
+
+def new_email_verification() -> str:
+    """A new secret that verifies an e-mail address, in plain text."""
+    return encode_token(secrets.token_bytes(TOKEN_ENTROPY_BYTES), EMAIL_VERIFICATION_PREFIX)
+
+
+def new_project_key() -> str:
+    """A new project key, in plain text."""
+    return encode_project_key(secrets.token_bytes(PROJECT_KEY_ENTROPY_BYTES))
+
+
+def new_scim_token() -> str:
+    """A new token of a directory, in plain text."""
+    return encode_token(secrets.token_bytes(TOKEN_ENTROPY_BYTES), SCIM_PREFIX)

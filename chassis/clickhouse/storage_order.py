@@ -80,8 +80,7 @@ class Checkpoint(NamedTuple):
 
     def encode(self) -> bytes:
         """As JSON, for a follower to store: some 30 bytes for each batch of the last minutes."""
-        blocks = [(*key, *progress) for key, progress in self.recent.items()]
-        return msgspec.json.encode((self.position, blocks))
+        return msgspec.json.encode((self.position, [(*key, *progress) for key, progress in self.recent.items()]))
 
     @classmethod
     def decode(cls, text: bytes) -> "Checkpoint":

@@ -13,8 +13,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
-from chassis.auth.tables import projects
+from chassis.auth.tables import new_id, projects
 from chassis.db.database import to_milliseconds
 from chassis.erasures.tables import (
     ErasureKind,

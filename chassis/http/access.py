@@ -28,9 +28,8 @@ from chassis.errors import (
     Unauthorized,
     UnsupportedMediaType,
 )
-from chassis.limits.client_request import ClientRequest
 from chassis.limits.limiter import COUNTED_AS_API, LimitClass
-from chassis.limits.rate_limits import RateLimits
+from chassis.limits.rate_limits import ClientRequest, RateLimits
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 ExistenceCheck = Callable[[web.Request, AuthenticatedCredential], Awaitable[None]]

@@ -10,7 +10,7 @@
 - the operation's id, `createSavedView`, its summary and description (the docstring),
 - the value of each parameter, in their order: what the service offers for its type (`Arguments`); else of the path by
   the parameter's name, the JSON body by a structure as its type, the query string by a `Query`,
-- the response: a structure as JSON, `Created` ones with 201, None as 204, a `web.StreamResponse` as it is.
+- the response: a structure as JSON, `Created` ones with 201, None as 204, a `StreamResponse` as it is.
 """
 
 import inspect
@@ -27,17 +27,19 @@ from aiohttp import web
 from msgspec import Meta
 
 from chassis.http.access import Access, Handler
-from chassis.http.query import Query, query_parameters, read_query
 from chassis.http.route import (
     DEFAULT_ERROR_SPEC,
     Body,
     ErrorSpec,
     Operation,
     Parameter,
+    Query,
     ResponseSpec,
     Route,
     Tag,
     json_content,
+    query_parameters,
+    read_query,
 )
 from chassis.http.validation import Issues, with_known_issues
 from chassis.http.web import json_response
@@ -109,6 +111,7 @@ class _Declaration:
     error_spec: ErrorSpec
     only_errors: tuple[int, ...] | None
     page: str
+    checks_query: bool
     route: Mapping[str, Any]
 
 
@@ -127,13 +130,15 @@ def route(
     error_spec: ErrorSpec = DEFAULT_ERROR_SPEC,
     only_errors: tuple[int, ...] | None = None,
     page: str = "",
+    checks_query: bool = False,
     **options: Any,
 ) -> Callable[[F], F]:
     """Declare the method below as the handler of a route. `tag`: in place of that of its class. `status`: of a response
     with a body. `errors`: statuses beyond those that access and body imply, `only_errors`: all of them, for a handler
     that has others of its own. `example`: of the body. `body`, `responses` and `parameters` describe what a handler
     that takes the `web.Request` reads and answers itself. `page`: what the document calls a page, by default the name
-    of its items and `Page`. `options`: further fields of `Route`.
+    of its items and `Page`. `checks_query`: the handler reads the query string by itself, and raises its faults before
+    it does anything. `options`: further fields of `Route`.
     """
     declared = _Declaration(
         method,
@@ -149,6 +154,7 @@ def route(
         error_spec,
         only_errors,
         page,
+        checks_query,
         options,
     )
 
@@ -195,7 +201,8 @@ def _route(handler: Callable[..., Awaitable[Any]], tag: Tag, arguments: Argument
         description=inspect.getdoc(handler) or "",
     )
     provided = {name: each.provide for name, each in given.items()}
-    answer = _handler(handler, provided, declared.status, reads_body=declared.body is not None)
+    checks = declared.checks_query or declared.body is not None
+    answer = _handler(handler, provided, declared.status, checks_query=checks)
     return Route(declared.method, declared.path, answer, declared.access, operation=operation, **declared.route)
 
 
@@ -206,14 +213,14 @@ def _ids(path: str, described: Container[str]) -> list[Parameter]:
 
 
 def _handler(
-    handler: Callable[..., Awaitable[Any]], given: Mapping[str, Provide], status: int, *, reads_body: bool
+    handler: Callable[..., Awaitable[Any]], given: Mapping[str, Provide], status: int, *, checks_query: bool
 ) -> Handler:
-    """`reads_body`: by itself, and raises the faults of the query with those of the body."""
+    """`checks_query`: the handler reads the query string or the body by itself, and raises all faults together."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         async with AsyncExitStack() as stack:
             values = {name: await provide(request, stack) for name, provide in given.items()}
-            if not reads_body and not any(isinstance(value, ChecksQuery) for value in values.values()):
+            if not checks_query and not any(isinstance(value, ChecksQuery) for value in values.values()):
                 Issues().raise_if_any("The query is not valid.")
             result = await handler(**values)
         if isinstance(result, web.StreamResponse):

@@ -12,8 +12,7 @@ _STEP: Final = re.compile(r"\.(\w+)|\[([0-9]{1,9})\]")
 
 def is_any_under(path: str, paths: Iterable[str]) -> bool:
     """Whether one of `paths` is `path` or a part of it."""
-    parts = (f"{path}.", f"{path}[")
-    return any(each == path or each.startswith(parts) for each in paths)
+    return any(each == path or each.startswith((f"{path}.", f"{path}[")) for each in paths)
 
 
 def replace_faulty_items(root: Any, path: str, placeholders: Mapping[str, Any], paths: Iterable[str]) -> list[str]:

@@ -264,8 +264,7 @@ def _connection(request: web.Request) -> Any:
 def client_key_of(request: web.Request) -> bytes:
     """As `RequestPreview.client_key`, of a parsed request."""
     headers = request.headers
-    query = request.raw_path.partition("?")[2]
-    return client_key(headers.get("X-Legacy-Auth"), headers.get("Authorization"), query)
+    return client_key(headers.get("X-Legacy-Auth"), headers.get("Authorization"), request.raw_path.partition("?")[2])
 
 
 def _decode_header(value: bytes | None) -> str | None:

@@ -28,6 +28,7 @@ from aiohttp.typedefs import Handler as AiohttpHandler
 from aiohttp.typedefs import Middleware
 
 from chassis.errors import (
+    JSON_TYPE,
     ApiError,
     BadRequest,
     Forbidden,
@@ -64,14 +65,11 @@ from chassis.http.cors import Cors, cors_middleware
 from chassis.http.not_found import add_catch_all, resolve_path, route_name
 from chassis.http.openapi import Endpoint
 from chassis.http.preparse import PRE_PARSE_FILTERS, require_slot
-from chassis.http.query import with_declared_parameters
 from chassis.http.request_ids import resolve_request_id
-from chassis.http.route import JSON_TYPE, ErrorRenderer, Route
-from chassis.limits.client_request import TrustedProxies
+from chassis.http.route import ErrorRenderer, Route, with_declared_parameters
 from chassis.limits.limiter import Limiter, LocalLimiter
-from chassis.limits.rate_limits import RateLimits, limit_headers, rules_from_settings
-from chassis.runtime.health import HEALTH, Dependency, Health
-from chassis.runtime.other_servers import OTHER_SERVERS, OtherServers
+from chassis.limits.rate_limits import RateLimits, TrustedProxies, limit_headers, rules_from_settings
+from chassis.runtime.health import HEALTH, OTHER_SERVERS, Dependency, Health, OtherServers
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import METRICS_TYPE, Telemetry
 
@@ -80,7 +78,6 @@ __all__ = (
     "AUTHENTICATED_CREDENTIAL",
     "AUTHORIZATION_CONTEXT",
     "JSON_HEADERS",
-    "JSON_TYPE",
     "PROJECT",
     "RATE_LIMITS",
     "Access",

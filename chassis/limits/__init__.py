@@ -6,7 +6,9 @@ of an authenticated principal (429) and stores the result on the request, from w
 response headers. On a route for project keys, a key that is in memory passes whatever the failures of its address;
 `take` counts the requests of the key.
 
-`gcra` is the arithmetic; `limiter.Limiter` is the interface, `local.LocalLimiter` implements it in the process,
+`limiter` has the arithmetic (GCRA); its `Limiter` is the interface, `LocalLimiter` implements it in the process,
 `redis.RedisLimiter` for all processes together. There is one bucket per limit class and holder; a bucket is one number.
 Buckets may be lost, as after a restart: the holder may then exceed the rule by one burst.
+
+`limiter.Allowance` is how much each holder may use of something; `fairness` divides what holders share at a moment.
 """

@@ -8,16 +8,18 @@ The generic cell rate algorithm: a bucket is one number, the time at which it wi
 So at most `burst + t / interval` requests pass in any period of length t. Times are integer nanoseconds of one clock.
 Source: ITU-T I.371, the virtual scheduling algorithm.
 
-The limiter inside the process: exact for one process, and lost when it ends.
+The limiter inside the process (`LocalLimiter`) is exact for one process, and lost when it ends. `Allowance` limits how
+much of something each holder may use, in any unit: some at once, and some more each second.
 """
 
+import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from types import MappingProxyType
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 SECOND_NS: Final = 10**9
 
@@ -215,3 +217,48 @@ class LocalLimiter:
     def _drop_unused(self, buckets: OrderedDict[str, int], now: int) -> None:
         while len(buckets) > self._max_buckets or next(iter(buckets.values())) <= now:
             buckets.popitem(last=False)
+
+
+MAX_HOLDERS: Final = 10_000  # remembered; the one that used something longest ago is forgotten first
+K = TypeVar("K", bound=Hashable)
+
+
+class Allowance(Generic[K]):
+    """What each holder has left: at most `burst`, `per_s` more each second. Threads may use it."""
+
+    def __init__(self, burst: float, per_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._burst = burst
+        self._per_s = per_s
+        self._clock = clock
+        self._left: dict[K, tuple[float, float]] = {}  # what was left, at a time
+        self._lock = threading.Lock()
+
+    def has(self, holder: K) -> bool:
+        """Whether the holder may use something now. How much is often known afterwards, so a holder may come to owe."""
+        with self._lock:
+            return self._left_now(holder) > 0
+
+    def take(self, holder: K, amount: float) -> bool:
+        """Use something, if so much is left."""
+        with self._lock:
+            is_left = amount <= self._left_now(holder)
+            if is_left:
+                self._use(holder, amount)
+            return is_left
+
+    def use(self, holder: K, amount: float) -> None:
+        """Count what was used."""
+        with self._lock:
+            self._use(holder, amount)
+
+    def _use(self, holder: K, amount: float) -> None:
+        left = self._left_now(holder) - amount
+        self._left.pop(holder, None)
+        self._left[holder] = left, self._clock()
+        if len(self._left) > MAX_HOLDERS:
+            del self._left[next(iter(self._left))]
+
+    def _left_now(self, holder: K) -> float:
+        now = self._clock()
+        left, at = self._left.get(holder, (self._burst, now))
+        return min(self._burst, left + (now - at) * self._per_s)

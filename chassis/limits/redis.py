@@ -1,7 +1,7 @@
 """The limiter that processes share: one script in Redis, using Redis's clock.
 
 A bucket in Redis is two numbers: the time of its last update (microseconds of the server), and how far ahead of that
-time it would be full (nanoseconds); the arithmetic is that of `gcra`. When Redis does not respond in time, the
+time it would be full (nanoseconds); the arithmetic is that of `limiter`. When Redis does not respond in time, the
 process's own limiter decides, if the policy of the class allows it.
 
 Two cases need no round trip. A bucket that rejected, for as long as it reported: no other process can fill it sooner.

@@ -10,8 +10,7 @@ the background, which writes as the scripts do, closes it again. So an outage de
 `client` is the driver; it is imported only where a URL is configured.
 """
 
-from chassis.redis.breaker import Redis, open_redis
-from chassis.redis.broadcast import Broadcast
-from chassis.redis.client import RedisUnavailable, Script
+from chassis.redis.breaker import Broadcast, Redis, open_redis
+from chassis.redis.scripts import RedisUnavailable, Script
 
 __all__ = ["Broadcast", "Redis", "RedisUnavailable", "Script", "open_redis"]

@@ -1,11 +1,7 @@
-"""The driver: a few connections to one Redis server, opened on demand.
+"""The driver: a few connections to one Redis server, opened on demand."""
 
-Lua scripts, and the errors of running them.
-"""
-
-import hashlib
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Self
 
 from redis.asyncio import BlockingConnectionPool
 from redis.asyncio import Redis as Driver
@@ -16,28 +12,7 @@ from redis.exceptions import NoPermissionError, NoScriptError, RedisError
 from redis.exceptions import TimeoutError as NoAnswer
 from redis.maint_notifications import MaintNotificationsConfig
 
-FailureKind = Literal["timeout", "connection", "refused"]
-
-
-class Script:
-    """A Lua script, which Redis knows by its SHA-1 once it has been loaded."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
-
-
-class RedisFailure(Exception):
-    """One call failed: timeout, no connection, or an error reply. The text contains no password."""
-
-    def __init__(self, kind: FailureKind, reason: str) -> None:
-        super().__init__(reason)
-        self.kind: FailureKind = kind
-
-
-class RedisUnavailable(Exception):
-    """Redis cannot be used now; the caller continues without it."""
-
+from chassis.redis.scripts import RedisFailure, Script
 
 MAX_CONNECTIONS: Final = 16  # at once; a call beyond that waits for a free one
 SUBSCRIPTION_PING_S: Final = (

@@ -1,9 +1,22 @@
-"""Liveness and readiness of a process: `/livez` and `/readyz`."""
+"""Liveness and readiness of a process (`/livez` and `/readyz`) and of its workers.
+
+Servers of other protocols (`OtherServers`) drain with HTTP, and share its file descriptors.
+
+Several worker processes behind one port exchange metrics and readiness with each other and the supervisor. Each worker
+listens on a socket of its own, in Linux's abstract namespace, bound by the supervisor; a client sends the query
+`metrics` or `ready`. The worker that gets `GET /metrics` queries the others and responds with the metrics of all, every
+sample with the label `worker`. A worker that does not respond in time is reported with `sluice_worker_up` 0. For the
+supervisor each worker is a dependency (`WorkerDependency`).
+"""
 
 import asyncio
+import os
+import re
+import socket
+import struct
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import msgspec
@@ -119,3 +132,166 @@ HEALTH: Final = web.AppKey("health", Health)
 def _detail(error: Exception) -> str:
     """The error's own message, never that of its cause: a driver's may quote a password."""
     return (str(error) or type(error).__name__)[:_MAX_DETAIL]
+
+
+@dataclass
+class OtherServers:
+    """Filled by the cleanup contexts that run such a server, when they start."""
+
+    descriptors: int = 0  # files that all of them together may open, for connections
+    # Each is called once, when HTTP stops accepting.
+    stop_accepting: list[Callable[[], None]] = field(default_factory=list)
+
+
+OTHER_SERVERS: Final = web.AppKey("other_servers", OtherServers)
+
+
+RESPONSE_TIMEOUT_S: Final = 1.0  # timeout: a worker whose event loop hangs must not fail the scrape of all
+MAX_EXPOSITION: Final = 16 * 2**20  # bytes
+_CREDENTIALS: Final = struct.Struct("3i")  # ucred of a peer: process, user, group
+
+METRICS: Final = b"metrics\n"
+READY: Final = b"ready\n"  # the response is a line with the reason why it is not ready, or an empty one
+
+_NAME: Final = re.compile(rb"[a-zA-Z_:][a-zA-Z0-9_:]*")
+_UP: Final = b"# HELP sluice_worker_up 1 if the worker responds, 0 otherwise.\n# TYPE sluice_worker_up gauge\n"
+
+
+class WorkerMetrics:
+    """This process among the workers of its port. `own_number` is its number, `listener` its socket, `names` the
+    sockets of all workers. The supervisor has neither number nor socket.
+    """
+
+    def __init__(self, own_number: int | None, listener: socket.socket | None, names: Sequence[bytes]) -> None:
+        self._own_number = own_number
+        self._listener = listener
+        self._names = names
+
+    async def serve(self, exposition: Callable[[], bytes], app: web.Application) -> AsyncIterator[None]:
+        """A cleanup context: serves `exposition` to the other workers, and readiness to the supervisor."""
+
+        async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                if _is_same_user(writer):
+                    async with asyncio.timeout(RESPONSE_TIMEOUT_S):
+                        query = await reader.readline()
+                    writer.write(await _readiness(app[HEALTH]) if query == READY else exposition())
+                    await writer.drain()
+            except (OSError, TimeoutError, ValueError):
+                pass  # the client has disconnected or sent no valid query
+            finally:
+                writer.close()
+
+        if self._listener is None:
+            yield
+            return
+        server = await asyncio.start_unix_server(respond, sock=self._listener)
+        yield
+        server.close()
+
+    async def collect(self, exposition: bytes) -> bytes:
+        """The metrics of all workers; `exposition` are those of this process, if it is a worker."""
+        others = [number for number in range(len(self._names)) if number != self._own_number]
+        fetched = await asyncio.gather(*(self._fetch_exposition(number) for number in others))
+        expositions = dict(zip(others, fetched, strict=True)) | (
+            {} if self._own_number is None else {self._own_number: exposition}
+        )
+        return merge_expositions({number: expositions[number] for number in sorted(expositions)})
+
+    async def _fetch_exposition(self, number: int) -> bytes:
+        """Empty when the worker does not respond in time."""
+        try:
+            async with asyncio.timeout(RESPONSE_TIMEOUT_S):
+                return await _query_worker(self._names[number], METRICS)
+        except (OSError, TimeoutError) as error:
+            log.warning("worker metrics unavailable", worker=number, error=str(error) or "no response in time")
+            return b""
+
+
+class WorkerDependency:
+    """A worker as a dependency of its supervisor: unavailable when it does not respond, or reports that it is not
+    ready.
+    """
+
+    def __init__(self, number: int, name: bytes) -> None:
+        self.name = f"worker {number}"
+        self._socket = name
+
+    async def probe(self) -> None:
+        """Raises NotReady with the worker's reason; OSError when it does not respond."""
+        response = await _query_worker(self._socket, READY)
+        if response != b"\n":
+            raise NotReady(response.decode().strip())
+
+
+async def _readiness(health: Health) -> bytes:
+    return f"{health.not_ready_reason(await health.probes()) or ''}\n".encode()
+
+
+async def _query_worker(name: bytes, query: bytes) -> bytes:
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(connection, name)
+        reader, writer = await asyncio.open_unix_connection(sock=connection)
+    except BaseException:
+        connection.close()
+        raise
+    try:
+        if not _is_same_user(writer):
+            raise PermissionError("the socket belongs to a process of another user")
+        writer.write(query)
+        response = b""
+        while part := await reader.read(2**16):
+            response += part
+            if len(response) > MAX_EXPOSITION:
+                raise OSError("the response is too long")
+        if not response.endswith(b"\n"):
+            raise ConnectionError("the response is truncated")
+        return response
+    finally:
+        writer.close()
+
+
+def _is_same_user(writer: asyncio.StreamWriter) -> bool:
+    """Whether the peer is a process of the same user: any user can connect to names of this namespace."""
+    credentials = writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return bool(_CREDENTIALS.unpack(credentials)[1] == os.geteuid())
+
+
+def bind_worker_socket() -> socket.socket:
+    """A listening socket with a free name that the system chooses (unix(7), autobind)."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind("")
+    listener.listen()
+    return listener
+
+
+def merge_expositions(expositions: Mapping[int, bytes]) -> bytes:
+    """Merge the expositions of several workers. An empty one is of a worker that did not respond."""
+    families: dict[bytes, list[bytes]] = {}
+    for worker, text in expositions.items():
+        label = b'worker="%d"' % worker
+        lines: list[bytes] = []
+        for line in text.splitlines(keepends=True):
+            if line.startswith((b"# HELP ", b"# TYPE ")):
+                lines = families.setdefault(line.split(b" ", 3)[2], [])
+                if line not in lines[:2]:
+                    lines.append(line)
+            else:
+                lines.append(_with_label(line, label))
+    up = [b'sluice_worker_up{worker="%d"} %d\n' % (worker, bool(text)) for worker, text in expositions.items()]
+    return b"".join([line for lines in families.values() for line in lines] + [_UP, *up])
+
+
+def _with_label(sample: bytes, label: bytes) -> bytes:
+    """A sample line with one more label, in front."""
+    name = _NAME.match(sample)
+    if name is None:
+        return sample
+    rest = sample[name.end() :]
+    if rest.startswith(b"{}"):
+        rest = rest[2:]
+    if rest.startswith(b"{"):
+        return b"%s{%s,%s" % (name[0], label, rest[1:])
+    return b"%s{%s}%s" % (name[0], label, rest)

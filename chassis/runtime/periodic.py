@@ -1,15 +1,34 @@
-"""Periodic background work, repeated whether it fails or not."""
+"""Periodic background work, repeated whether it fails or not, and the end of background tasks."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import structlog
+from aiohttp import web
+
+
+async def cancel_tasks(*tasks: "asyncio.Task[Any] | None") -> None:
+    """Cancel those tasks that were started (None: not), and wait until each has ended, however it ends."""
+    started = [task for task in tasks if task is not None]
+    for task in started:
+        task.cancel()
+    await asyncio.gather(*started, return_exceptions=True)
+
 
 FIRST_RUN_DELAY_S: Final = 0.0  # of tasks that run immediately; tests that are over sooner have none of them
 
 FailureKey = tuple[type[Exception], object]
+
+
+class LoggedFailure(Exception):
+    """A failure that a `FailureLog` logs once for each `code`, with this message."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
 
 
 class FailureLog:
@@ -62,6 +81,12 @@ class PeriodicTask:
         self._sleep = sleep
         self._run_lock = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
+
+    async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
+        """Run until shutdown."""
+        self.start()
+        yield
+        await self.close()
 
     def start(self) -> None:
         """Start the task; needs a running event loop."""

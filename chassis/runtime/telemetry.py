@@ -26,7 +26,7 @@ from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
-from chassis.runtime.worker_metrics import WorkerMetrics
+from chassis.runtime.health import WorkerMetrics
 
 TICK_S: Final = 0.1
 WINDOW_S: Final = 15.0  # the maximum covers this window and the last, so a scraper sees any peak younger than WINDOW_S

@@ -2,5 +2,5 @@
 control resolve them for display.
 
 `store` is their place in the relational database. `resolver.SourceMaps` keeps in memory which projects have maps, and
-the maps that were used last; `sharing` bounds what each project takes of memory and threads.
+the maps that were used last, and bounds what each project takes of memory and threads.
 """

@@ -1,17 +1,20 @@
 """Resolves stack traces with the source maps of their project.
 
 In memory: the revision of each project that has maps, read every REFRESH_S seconds; the paths of the projects that were
-asked for last; the frames and the maps that were used last, each within bytes that the projects share fairly. The rest
-is read from the database when a frame needs it. What cannot be read in time is not resolved, and counted: no export
-waits for the database longer than TIMEOUT_S. What is in memory is resolved however late it is, so that one error has
-one fingerprint under load, too. The work of frames and maps that were not in memory is bounded by project.
+asked for last; the frames and the maps that were used last, each within bytes that the projects share fairly
+(`FairCache`). The rest is read from the database when a frame needs it. What cannot be read in time is not resolved,
+and counted: no export waits for the database longer than TIMEOUT_S. What is in memory is resolved however late it is,
+so that one error has one fingerprint under load, too. The work of frames and maps that were not in memory is bounded by
+project.
 """
 
 import asyncio
+import threading
 import time
 import zlib
-from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import Any, Final, TypeVar
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Coroutine, Hashable
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 import structlog
@@ -20,12 +23,64 @@ from prometheus_client import CollectorRegistry, Counter
 
 from chassis.db.database import Database
 from chassis.errors import ApiError
-from chassis.limits.allowance import Allowance
+from chassis.limits.limiter import Allowance
 from chassis.runtime.periodic import PeriodicTask
-from chassis.source_maps.sharing import FairCache
 from chassis.source_maps.store import read_content, read_index, read_revisions
 from proto.source_maps.compact_map import MAX_LOADED_BYTES, CompactMap, OriginalFrame
 from proto.source_maps.frame_rewriting import resolve_stack_trace
+
+T = TypeVar("T")
+
+
+class _Share(OrderedDict[Hashable, tuple[T, int]]):
+    """The entries of a project with their sizes, those that were used last at the end."""
+
+    size = 0
+
+
+class FairCache(Generic[T]):
+    """Values by project and key, of `max_size` together in the caller's unit. Threads may use it."""
+
+    def __init__(self, max_size: int) -> None:
+        self._max_size: Final = max_size
+        self._size = 0
+        self._shares: dict[int, _Share[T]] = {}
+        self._lock = threading.Lock()
+
+    def get(self, project_id: int, key: Hashable, missing: T) -> T:
+        """The value, or `missing`."""
+        with self._lock:
+            share = self._shares.get(project_id)
+            if share is None or key not in share:
+                return missing
+            share.move_to_end(key)
+            return share[key][0]
+
+    def put(self, project_id: int, key: Hashable, value: T, size: int) -> None:
+        """Keep a value, unless it alone makes its project the one with most of a full cache."""
+        with self._lock:
+            share = self._shares.setdefault(project_id, _Share())
+            if key in share:
+                self._resize(share, -share.pop(key)[1])
+            share[key] = value, size
+            self._resize(share, size)
+            while self._size > self._max_size:
+                largest = max(self._shares, key=lambda one: self._shares[one].size)
+                _, (_, freed) = self._shares[largest].popitem(last=False)
+                self._resize(self._shares[largest], -freed)
+                if not self._shares[largest]:
+                    del self._shares[largest]
+
+    def forget(self, project_id: int) -> None:
+        """Drop everything of a project."""
+        with self._lock:
+            share = self._shares.pop(project_id, None)
+            self._size -= 0 if share is None else share.size
+
+    def _resize(self, share: "_Share[T]", size: int) -> None:
+        share.size += size
+        self._size += size
+
 
 REFRESH_S: Final = 5.0
 TIMEOUT_S: Final = 1.0  # of one caller, for everything that it reads from the database
@@ -44,7 +99,6 @@ log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 _Index = dict[tuple[str, str], str]
 _FrameKey = tuple[str, str, int, int]  # id of the map, function, line and column
-T = TypeVar("T")
 
 
 class _Missing:

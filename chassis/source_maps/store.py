@@ -45,13 +45,15 @@ async def read_revisions(connection: AsyncConnection) -> dict[int, int]:
 
 async def read_index(connection: AsyncConnection, project_id: int) -> dict[tuple[str, str], str]:
     """The ids of a project's maps by release and path: at most as many as a project may have."""
-    columns = source_maps.c.id, source_maps.c.release, source_maps.c.path
-    found = sa.select(*columns).where(source_maps.c.project_id == project_id)
+    found = sa.select(source_maps.c.id, source_maps.c.release, source_maps.c.path).where(
+        source_maps.c.project_id == project_id
+    )
     return {(row.release, row.path): row.id for row in await connection.execute(found)}
 
 
 async def read_content(connection: AsyncConnection, source_map_id: str) -> bytes | None:
     """The stored content of a map; None if it was deleted."""
-    found = sa.select(source_maps.c.content).where(source_maps.c.id == source_map_id)
-    content: bytes | None = (await connection.execute(found)).scalar()
+    content: bytes | None = await connection.scalar(
+        sa.select(source_maps.c.content).where(source_maps.c.id == source_map_id)
+    )
     return content

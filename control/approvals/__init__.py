@@ -2,13 +2,13 @@
 
 A request, from `POST .../approval-requests` to its decision:
 
-    requests.create_approval_request   the scope, the rate of approvals, the body            -> 401, 403, 429, 400
-    submission.submit                  the policies decide (`policies.rules.decide`). ALLOW and DENY are final -> 200
+    `POST .../approval-requests`       the scope, the rate of approvals, the body            -> 401, 403, 429, 400
+    requests.submit                    the policies decide (`policies.rules.decide`). ALLOW and DENY are final -> 200
     store.find_open                    for ASK: the same request is open already             -> 200
-    submission.check_open_limit        limits of open requests                               -> 429
+    requests.check_open_limit          limits of open requests                               -> 429
     store.create                       an open request with a copy of the rule               -> 201
     notifications.notify_requested     a message per channel, in the same transaction
-    requests.approve_request           a vote: `voting.cast_vote` with `voting.approve` or `voting.reject`
+    `POST .../approve`                 a vote: `voting.cast_vote` with `voting.approve` or `voting.reject`
     voting.load_cases                  the request and the current rights of everyone involved
     voting.is_repeated_approval        the rules of a vote                                   -> 403, 409
     store.decide                       the vote that makes the count sufficient decides      -> 200
@@ -16,7 +16,7 @@ A request, from `POST .../approval-requests` to its decision:
 What a 201 promises: the request is stored, and its messages are sent until it ends. Exactly one vote decides a request:
 write transactions are serialized (`chassis.db.database`), and the update applies only to an open request. Votes count
 as far as their owner groups are disjoint (`model.count_votes`). A request without a decision is EXPIRED by time alone
-(`RequestRecord.status_at`); `task` records that and tells the channels.
+(`RequestRecord.status_at`); `notifications.ExpiryTask` records that and tells the channels.
 
 `policies` has the rules of an organization, `proofs` the signed records about code changes. `views` shows requests with
 what a vote of the caller would be answered.

@@ -9,9 +9,8 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.grants import MembershipStatus, load_membership_statuses, with_owner_chain
-from chassis.auth.id_generation import new_id
 from chassis.auth.model import AuthorizationContext
-from chassis.auth.tables import principals
+from chassis.auth.tables import new_id, principals
 from chassis.db.database import to_milliseconds
 from chassis.errors import NotFound
 from control.approvals.model import Participant, RequestRecord, Status, StoredVote, Verdict, acting_ids
@@ -159,7 +158,7 @@ async def list_pending(
     connection: AsyncConnection, org_id: str, now: datetime, after: tuple[datetime, str] | None, limit: int
 ) -> list[RequestRecord]:
     """At most `limit` pending requests, the first to expire first; `after`: expiry and id of the one before them. Only
-    their ids are sorted, of which `submission` bounds the number.
+    their ids are sorted, of which `requests.check_open_limit` bounds the number.
     """
     columns = approval_requests.c
     page = sa.select(columns.id).where(columns.org_id == org_id, OPEN, columns.expires_at > now)
@@ -181,8 +180,7 @@ async def count_pending(connection: AsyncConnection, org_id: str, now: datetime)
 async def mark_expired(connection: AsyncConnection, request_id: str, now: datetime) -> bool:
     """Store that a request has expired; False, without a change, when it has not or this is stored already."""
     due = (approval_requests.c.id == request_id, OPEN, approval_requests.c.expires_at <= now)
-    marked = await connection.execute(approval_requests.update().where(*due).values(expiry_noted=True))
-    return marked.rowcount == 1
+    return (await connection.execute(approval_requests.update().where(*due).values(expiry_noted=True))).rowcount == 1
 
 
 async def decide(connection: AsyncConnection, request: RequestRecord, values: Mapping[str, Any], now: datetime) -> bool:

@@ -10,8 +10,7 @@ import sqlalchemy as sa
 
 from chassis.auth.tables import metadata
 from chassis.db.database import UtcTime, enum_check, text
-from control.approvals.policies.rules import MAX_ACTION_LENGTH, RiskClass
-from control.approvals.policies.tables import MAX_TARGET_TYPE_LENGTH
+from control.approvals.policies.rules import MAX_ACTION_LENGTH, MAX_TARGET_TYPE_LENGTH, RiskClass
 from proto.identity import PrincipalKind
 
 MAX_TARGET_ID_LENGTH: Final = 500

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, ClassVar, Final, NamedTuple
 
 import msgspec
 from aiohttp import web
@@ -14,21 +14,18 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.model import AuthorizationContext
 from chassis.db.database import format_time
 from chassis.http.access import authorization_context, bearer, reauthorize
-from chassis.http.declaration import Argument, declared_routes, route
+from chassis.http.declaration import Argument, Arguments, route
 from chassis.http.route import Parameter
 from chassis.http.validation import Issues, bounded_int
-from chassis.http.web import Route
 from control.approvals import store, voting
 from control.approvals.bodies import ApprovalRequest, request_body
 from control.approvals.model import RequestRecord, Status, StoredVote, Verdict
 from control.approvals.notifications import involved_principals
-from control.approvals.requests import ONE, PATH, TAG
+from control.approvals.requests import ONE, PATH, ApprovalRequests
 from control.approvals.voting import VoteCase, explain_approval, explain_rejection
-from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
-from control.http.paging import DEFAULT_LIMIT, MAX_LIMIT, PAGE_PARAMETERS, NextCursor, open_cursor
-from control.http.query_filters import choice_filter
-from control.routing.arguments import control_arguments
+from control.http.lists import DEFAULT_LIMIT, MAX_LIMIT, PAGE_PARAMETERS, NextCursor, choice_filter, open_cursor
+from control.routing.arguments import Handlers, control_arguments
 from proto.identity import Role, Scope
 
 _ENDED: Final = (Status.APPROVED, Status.REJECTED, Status.EXPIRED)
@@ -151,16 +148,14 @@ class _InboxQuery(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ApprovalViews:
-    """Handlers of views, and their dependencies."""
+class ApprovalViews(Handlers):
+    """Handlers of views, and their dependencies. Their routes precede those with an id in the place of `inbox`."""
 
-    context: HandlerContext
+    TAG: ClassVar = ApprovalRequests.TAG
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
-    def routes(self) -> list[Route]:
-        """Every route of this resource. They precede the routes with an id in the place of `inbox`."""
-        query = Argument(self._parse_query, _PARAMETERS)
-        return declared_routes(self, TAG, control_arguments(self.context, {_InboxQuery: query}))
+    def arguments(self) -> Arguments:
+        return control_arguments(self.context, {_InboxQuery: Argument(self._parse_query, _PARAMETERS)})
 
     @route("GET", PATH + "/inbox", _READ)
     async def list_approval_inbox(

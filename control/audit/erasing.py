@@ -12,10 +12,8 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.db.database import Database
-from control.audit import store
 from control.audit.chain import SEAL_ACTION, ErasedEvent, remainder_line, seal_data
-from control.audit.record import Actor, record
-from control.audit.store import find_head
+from control.audit.record import Actor, find_head, iter_chunks, record
 from control.audit.tables import ERASED, audit_events, audit_heads
 
 ERASURE_REQUEST_ID: Final = "(erasure)"  # of the seal, like `control.audit.record.COMMAND_REQUEST_ID`
@@ -65,7 +63,7 @@ async def erase_events(connection: AsyncConnection, org_id: str, after: int, lim
 async def seal(database: Database, org_id: str) -> bool:
     """Append the seal to a chain of erased events. False when there are events that are not erased yet. Idempotent."""
     events, digest = 0, hashlib.sha256()
-    async for chunk in store.iter_chunks(database, org_id):
+    async for chunk in iter_chunks(database, org_id):
         for event in chunk:
             if isinstance(event, ErasedEvent):
                 events += 1

@@ -1,21 +1,26 @@
-"""Appends an event to the chain of its organization, in the transaction of the change that it records."""
+"""Appends an event to the chain of its organization, in the transaction of the change that it records; reads pages of a
+list, newest first, and complete chains from their start.
+"""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Self
+from typing import Annotated, Any, Final, Self
 
 import msgspec
 import sqlalchemy as sa
 import structlog
+from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthorizationContext
-from chassis.db.database import format_time, to_milliseconds
-from chassis.runtime.periodic import FailureLog
-from control.audit.chain import GENESIS_HASH, Event, canonical_json, hash_event
+from chassis.db.database import Database, format_time, to_milliseconds
+from chassis.http.route import Query, form
+from chassis.runtime.periodic import FailureLog, LoggedFailure
+from control.audit.chain import GENESIS_HASH, ErasedEvent, Event, canonical_json, hash_event
 from control.audit.tables import MAX_ACTION_LENGTH, MAX_OBJECT_ID_LENGTH, SALT_BYTES, audit_events, audit_heads
+from control.http.field_types import TimeRange
 from proto.identity import PrincipalKind
 
 # Used instead of a request id for changes by a CLI command; no request has an id with brackets.
@@ -25,15 +30,6 @@ MAX_CLOCK_SKEW: Final = timedelta(seconds=60)
 _CLOCK_SKEW_LOG: Final = FailureLog(
     structlog.get_logger(__name__), "clock skew: audit events get the time of the previous event"
 )
-
-
-class ClockSkew(Exception):
-    """The last event is in the future. `code`: its organization; logged once per organization."""
-
-    def __init__(self, org_id: str, last: datetime, now: datetime) -> None:
-        self.code = org_id
-        self.message = f"the last event is {(last - now).total_seconds():.0f} s ahead of this host's clock"
-        super().__init__(self.message)
 
 
 class ChainSealed(Exception):
@@ -90,7 +86,8 @@ async def record(
     seq, digest, last = await _read_head(connection, actor.org_id)
     now = to_milliseconds(datetime.now(UTC))
     if last is not None and last - now > MAX_CLOCK_SKEW:
-        _CLOCK_SKEW_LOG.failed(ClockSkew(actor.org_id, last, now))
+        ahead = f"the last event is {(last - now).total_seconds():.0f} s ahead of this host's clock"
+        _CLOCK_SKEW_LOG.failed(LoggedFailure(actor.org_id, ahead))  # once per organization
     event = Event(
         org_id=actor.org_id,
         seq=seq + 1,
@@ -150,3 +147,152 @@ def _row(event: Event, digest: bytes) -> dict[str, Any]:
         "hash": digest,
         "salt": None if isinstance(event.salt, msgspec.UnsetType) else bytes.fromhex(event.salt),
     }
+
+
+CHUNK_SIZE: Final = 500  # events in memory at once while a chain is read
+MAX_ID_LENGTH: Final = 32
+_FORM: Final = "Has an invalid format."
+
+
+class EventFilter(Query, frozen=True, rename="camel"):
+    """Filters of events; None: any. An `action` that ends in `.` is a prefix."""
+
+    actor_principal_id: Annotated[
+        str | None, form(r"[0-9A-Za-z_.:-]+", _FORM, MAX_ID_LENGTH), Meta(description="Only events of this actor.")
+    ] = None
+    action: Annotated[
+        str | None,
+        form(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?", _FORM, MAX_ACTION_LENGTH),
+        Meta(
+            description="Only events with this action; with a trailing dot, every action with this prefix.",
+            examples=["approval_request."],
+        ),
+    ] = None
+    object_id: Annotated[
+        str | None,
+        form(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]+", _FORM, MAX_OBJECT_ID_LENGTH),  # objects may have any name
+        Meta(description="Only events about this resource."),
+    ] = None
+
+
+async def list_events(
+    connection: AsyncConnection, org_id: str, filters: EventFilter, window: TimeRange, before: int | None, limit: int
+) -> list[Event]:
+    """At most `limit` matching events, newest first, starting before the event number `before`."""
+    conditions = await _window_conditions(connection, org_id, window)
+    wanted = {audit_events.c.actor_id: filters.actor_principal_id, audit_events.c.object_id: filters.object_id}
+    conditions += [column == value for column, value in wanted.items() if value is not None]
+    if before is not None:
+        conditions.append(audit_events.c.seq < before)
+    found: list[Event] = []
+    for action in await _action_conditions(connection, org_id, filters.action):
+        page = sa.select(audit_events).where(audit_events.c.org_id == org_id, *action, *conditions)
+        page = page.order_by(audit_events.c.seq.desc()).limit(limit)
+        found += [event_from_row(row) for row in (await connection.execute(page)).mappings()]
+    return sorted(found, key=lambda one: one.seq, reverse=True)[:limit]
+
+
+async def iter_chunks(
+    database: Database, org_id: str, after: int = 0, window: TimeRange | None = None, *, chunk_size: int | None = None
+) -> AsyncIterator[list[Event]]:
+    """All events of the window after the event number `after`, oldest first, in chunks of `chunk_size` (None:
+    CHUNK_SIZE). Each chunk is a transaction of its own, so events appended meanwhile are included.
+    """
+    limit = chunk_size or CHUNK_SIZE
+    while True:
+        async with database.read() as connection:
+            conditions = await _window_conditions(connection, org_id, window or TimeRange())
+            chunk = await _read_chunk(connection, org_id, conditions, after, limit)
+        if chunk:
+            after = chunk[-1].seq
+            yield chunk
+        if len(chunk) < limit:
+            return
+
+
+async def find_head(connection: AsyncConnection, org_id: str) -> tuple[int, bytes] | None:
+    """Number and hash of the last event; None if there is none."""
+    found = sa.select(audit_heads.c.seq, audit_heads.c.hash).where(audit_heads.c.org_id == org_id)
+    row = (await connection.execute(found)).one_or_none()
+    return None if row is None else (row.seq, bytes(row.hash))
+
+
+def event_from_row(row: sa.RowMapping) -> Event:
+    """The event as it was hashed, or what remains of it."""
+    return (ErasedEvent if row["erased"] else Event)(
+        org_id=row["org_id"],
+        seq=row["seq"],
+        at=format_time(row["at"]),
+        actor_principal_id=row["actor_id"],
+        actor_kind=row["actor_kind"],
+        on_behalf_of_principal_id=row["on_behalf_of"],
+        act_chain=_decode_json(row["act_chain"]),
+        token_id=row["token_id"],
+        action=row["action"],
+        object_id=row["object_id"],
+        data=_decode_json(row["data"]),
+        request_id=row["request_id"],
+        prev_hash=bytes(row["prev_hash"]).hex(),
+        hash=bytes(row["hash"]).hex(),
+        salt=msgspec.UNSET if row["salt"] is None else bytes(row["salt"]).hex(),
+    )
+
+
+def _decode_json(text: str) -> Any:
+    """Text that is not JSON is returned as it is: verification then reports it as altered."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+
+
+async def _read_chunk(
+    connection: AsyncConnection, org_id: str, conditions: Sequence[sa.ColumnElement[bool]], after: int, limit: int
+) -> list[Event]:
+    found = (
+        sa.select(audit_events)
+        .where(audit_events.c.org_id == org_id, audit_events.c.seq > after, *conditions)
+        .order_by(audit_events.c.seq)
+        .limit(limit)
+    )
+    return [event_from_row(row) for row in (await connection.execute(found)).mappings()]
+
+
+async def _window_conditions(
+    connection: AsyncConnection, org_id: str, window: TimeRange
+) -> list[sa.ColumnElement[bool]]:
+    """The time window as event numbers, the order in which events are read. An event is never earlier than the previous
+    one (`record`), so a window is a contiguous part of the chain.
+    """
+    conditions: list[sa.ColumnElement[bool]] = []
+    of_org = sa.select(audit_events.c.seq).where(audit_events.c.org_id == org_id).limit(1)
+    oldest_first = of_org.order_by(audit_events.c.at, audit_events.c.seq)
+    if window.since is not None:
+        first = await connection.scalar(oldest_first.where(audit_events.c.at >= window.since))
+        conditions.append(sa.false() if first is None else audit_events.c.seq >= first)
+    if window.until is not None:
+        end = await connection.scalar(oldest_first.where(audit_events.c.at >= window.until))
+        conditions += [] if end is None else [audit_events.c.seq < end]
+    return conditions
+
+
+async def _action_conditions(
+    connection: AsyncConnection, org_id: str, action: str | None
+) -> list[list[sa.ColumnElement[bool]]]:
+    """One condition per matching action: an index has the events of one action in order, but not those of several.
+    There are a few dozen actions, found by skipping through that index.
+    """
+    if action is None:
+        return [[]]
+    column = audit_events.c.action
+    if not action.endswith("."):
+        return [[column == action]]
+    next_action = sa.select(sa.func.min(column)).where(
+        audit_events.c.org_id == org_id, column < f"{action[:-1]}/"
+    )  # `/` is the next character after `.`
+    found: list[str] = []
+    name = await connection.scalar(next_action.where(column > action))
+    while name is not None:
+        found.append(name)
+        name = await connection.scalar(next_action.where(column > name))
+    return [[column == one] for one in found]

@@ -10,8 +10,8 @@ from sqlalchemy import exc
 from chassis.auth.tables import organizations
 from chassis.db.database import Database
 from chassis.erasures.tables import ErasureKind, erasures
-from control.audit import store
 from control.audit.chain import ChainBreak, ChainVerifier, Event
+from control.audit.record import find_head, iter_chunks
 
 _ORGANIZATIONS_PER_PAGE: Final = 500
 # Raised for a row whose column has a value outside its type: SQLite stores any value in any column. An unavailable
@@ -100,9 +100,9 @@ def verify_export(lines: Iterable[bytes], known_hashes: Mapping[int, bytes]) -> 
 async def _verify_events(database: Database, org_id: str, verifier: ChainVerifier) -> int:
     """The number of readable events. If not all are, reads one by one to find the first that is not."""
     events = after = 0
-    for chunk_size in (store.CHUNK_SIZE, 1):
+    for chunk_size in (None, 1):
         try:
-            async for chunk in store.iter_chunks(database, org_id, after, chunk_size=chunk_size):
+            async for chunk in iter_chunks(database, org_id, after, chunk_size=chunk_size):
                 for event in chunk:
                     verifier.add(event)
                 events, after = events + len(chunk), chunk[-1].seq
@@ -116,7 +116,7 @@ async def _verify_events(database: Database, org_id: str, verifier: ChainVerifie
 async def _find_head(database: Database, org_id: str) -> tuple[int, bytes] | None:
     async with database.read() as connection:
         try:
-            return await store.find_head(connection, org_id)
+            return await find_head(connection, org_id)
         except _COLUMN_ERRORS:
             return None
 

@@ -10,7 +10,7 @@ range (`chassis.changes`).
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, ClassVar, Final, NamedTuple
 
 import msgspec
 import sqlalchemy as sa
@@ -18,8 +18,8 @@ from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
 from chassis.auth.model import AuthorizationContext
+from chassis.auth.tables import new_id
 from chassis.changes import (
     MAX_DEDUPE_KEY_LENGTH,
     MAX_DETAIL_LENGTH,
@@ -35,18 +35,14 @@ from chassis.changes import (
 )
 from chassis.db.database import format_time, to_milliseconds
 from chassis.http.access import bearer
-from chassis.http.declaration import Created, PageOf, declared_routes, route
-from chassis.http.query import Query
-from chassis.http.query import line as line_filter
-from chassis.http.route import Body, Tag, json_content
+from chassis.http.declaration import Created, PageOf, route
+from chassis.http.route import Body, Query, Tag, json_content
+from chassis.http.route import line as line_filter
 from chassis.http.validation import Issues
-from chassis.http.web import Route
 from control.code.row_limits import RowLimit
-from control.http.context import HandlerContext
-from control.http.field_types import Slug, Timestamp, Url, check_url, line, lines
-from control.http.query_filters import ProjectFilter, require_project_id
-from control.http.time_input import TimeInput, TimeRange, parse_time
-from control.routing.arguments import Transaction, begin, control_arguments
+from control.http.field_types import Slug, TimeInput, TimeRange, Timestamp, Url, check_url, line, lines, parse_time
+from control.http.lists import ProjectFilter, require_project_id
+from control.routing.arguments import Handlers, Transaction, begin
 from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
 from proto.identity import Scope
 
@@ -95,8 +91,9 @@ async def create_change(connection: AsyncConnection, org_id: str, new: NewChange
             return RecordedChange(known, is_new=False)
     await _prune(connection, org_id, now)
     change_id = new_id("chg")
-    row = {"id": change_id, "org_id": org_id, "created_at": now, **asdict(new)}
-    await connection.execute(change_events.insert().values(row))
+    await connection.execute(
+        change_events.insert().values({"id": change_id, "org_id": org_id, "created_at": now, **asdict(new)})
+    )
     return RecordedChange(change_id, is_new=True)
 
 
@@ -108,12 +105,10 @@ async def _prune(connection: AsyncConnection, org_id: str, now: datetime) -> Non
     await connection.execute(change_events.delete().where(change_events.c.id.in_(outdated)))
     surplus = await _limit.find_surplus(connection, org_id, 1, MAX_CHANGES, _PRUNED_AT_ONCE)
     if surplus:
-        oldest = oldest_first.limit(surplus)
-        await connection.execute(change_events.delete().where(change_events.c.id.in_(oldest)))
+        await connection.execute(change_events.delete().where(change_events.c.id.in_(oldest_first.limit(surplus))))
 
 
 SOURCE: Final = "api"
-TAG: Final = Tag("changes", "Change events: deployments, releases, flags and other changes on a time line.")
 PATH: Final = "/orgs/{orgSlug}/changes"
 _READ: Final = bearer(Scope.RELEASES_READ)
 _WRITE: Final = bearer(Scope.RELEASES_WRITE)
@@ -198,15 +193,11 @@ CHANGES: Final = Resource(
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(Handlers):
     """Handlers of change events, and their dependencies."""
 
-    context: HandlerContext
+    TAG: ClassVar = Tag("changes", "Change events: deployments, releases, flags and other changes on a time line.")
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
-
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        return declared_routes(self, TAG, control_arguments(self.context))
 
     @route("GET", PATH, _READ)
     async def list_changes(
@@ -281,5 +272,4 @@ def _position(after: str | None) -> ChangePosition | None:
 
 
 async def _record(transaction: Transaction, action: str, change: Change) -> None:
-    data = {"kind": change.kind, "title": change.title, "project": change.project}
-    await transaction.record(action, change.id, data)
+    await transaction.record(action, change.id, {"kind": change.kind, "title": change.title, "project": change.project})

@@ -8,12 +8,12 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
+from chassis.auth.tables import new_id
 from control.code.messages import merge_of
 from control.code.row_limits import RowLimit, delete_rows
 from control.issues.references import IssueIndex, References
 from control.issues.releases.tables import MAX_MESSAGE_LENGTH, code_reverts, commit_issues, commits, release_commits
-from control.issues.store import in_chunks, insert_rows
+from control.issues.store import in_chunks, insert_rows, read_in_chunks
 
 MAX_COMMITS: Final = 200_000  # of an organization; beyond it those reported first are deleted
 MAX_RELEASE_COMMITS: Final = 5_000
@@ -107,8 +107,9 @@ async def upsert_commits(
         values: dict[str, Any] = {"files": sa.bindparam("paths"), "files_truncated": sa.bindparam("cut")}
         update = commits.update().where(commits.c.id == sa.bindparam("of_commit")).values(values)
         await connection.execute(update, completed)
-    ids = {key: new.get(key) or known[key].id for key in wanted}
-    return UpsertedCommits(ids, frozenset(new), len(rows) + len(completed))
+    return UpsertedCommits(
+        {key: new.get(key) or known[key].id for key in wanted}, frozenset(new), len(rows) + len(completed)
+    )
 
 
 async def insert_commits(
@@ -118,8 +119,11 @@ async def insert_commits(
     now: datetime,
 ) -> None:
     """Store commits that are not stored yet, each with how it reached the default branch."""
-    rows = [_row(one, new_id("cmt"), org_id, arrived_by, now) for one, arrived_by in new.values()]
-    await insert_rows(connection, commits, rows)
+    await insert_rows(
+        connection,
+        commits,
+        [_row(one, new_id("cmt"), org_id, arrived_by, now) for one, arrived_by in new.values()],
+    )
 
 
 async def find_known(
@@ -144,15 +148,12 @@ async def link_to_release(
     position = release_commits.c.position
     of_release = release_commits.c.release_id == release_id
     last = await connection.scalar(sa.select(sa.func.max(position)).where(of_release))
-    known: set[str] = set()
-    for chunk in in_chunks(commit_ids):
-        where = of_release & release_commits.c.commit_id.in_(chunk)
-        known |= set((await connection.execute(sa.select(release_commits.c.commit_id).where(where))).scalars())
+    linked = sa.select(release_commits.c.commit_id).where(of_release)
+    known = {row.commit_id for row in await read_in_chunks(connection, linked, release_commits.c.commit_id, commit_ids)}
     new = [commit_id for commit_id in commit_ids if commit_id not in known]
-    start = 0 if last is None else last + 1
     rows = [
         {"release_id": release_id, "commit_id": commit_id, "org_id": org_id, "position": number}
-        for number, commit_id in enumerate(new, start)
+        for number, commit_id in enumerate(new, 0 if last is None else last + 1)
     ]
     await insert_rows(connection, release_commits, rows)
     return new
@@ -165,13 +166,10 @@ async def link_to_issues(
     named = {
         (commit_id, issue.id): issue.project_id for commit_id, one in references.items() for issue in index.resolve(one)
     }
-    known: set[tuple[str, str]] = set()
-    for chunk in in_chunks(sorted({commit_id for commit_id, _ in named})):
-        pairs = sa.select(commit_issues.c.commit_id, commit_issues.c.issue_id)
-        known |= {
-            (row.commit_id, row.issue_id)
-            for row in await connection.execute(pairs.where(commit_issues.c.commit_id.in_(chunk)))
-        }
+    pairs = sa.select(commit_issues.c.commit_id, commit_issues.c.issue_id)
+    commit_ids = sorted({commit_id for commit_id, _ in named})
+    linked = await read_in_chunks(connection, pairs, commit_issues.c.commit_id, commit_ids)
+    known = {(row.commit_id, row.issue_id) for row in linked}
     new = [pair for pair in named if pair not in known]
     rows = [
         {"commit_id": commit_id, "issue_id": issue_id, "org_id": org_id, "project_id": named[commit_id, issue_id]}
@@ -187,16 +185,13 @@ async def put_on_default_branch(
     """Note how commits, by id, reached the default branch: the first push counts, whichever is reported first. Returns
     those that changed.
     """
-    columns = (commits.c.id, commits.c.default_branch_at, commits.c.default_branch_head)
-    changed: list[str] = []
-    for chunk in in_chunks(list(known)):
-        rows = (await connection.execute(sa.select(*columns).where(commits.c.id.in_(chunk)))).all()
-        changed += [
-            row.id
-            for row in rows
-            if row.default_branch_at is None
-            or (arrived_by.at, arrived_by.head) < (row.default_branch_at, row.default_branch_head or "")
-        ]
+    select = sa.select(commits.c.id, commits.c.default_branch_at, commits.c.default_branch_head)
+    changed = [
+        row.id
+        for row in await read_in_chunks(connection, select, commits.c.id, known)
+        if row.default_branch_at is None
+        or (arrived_by.at, arrived_by.head) < (row.default_branch_at, row.default_branch_head or "")
+    ]
     if changed:
         names = ("default_branch_at", "default_branch_head", "proposal_number")
         update = commits.update().where(commits.c.id == sa.bindparam("of_commit"))

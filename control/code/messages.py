@@ -56,20 +56,20 @@ def strip_code_and_quotes(text: str, *, is_markdown: bool) -> str:
     return "\n\n".join(_without_spans("\n".join(one)) for one in paragraphs if one)
 
 
+@dataclass(slots=True)
 class _Blocks:
     """Reads lines one after the other, and knows in which block the next one is. `last_end`: the last line that may end
     a comment.
     """
 
-    def __init__(self, is_markdown: bool, last_end: int) -> None:
-        self._is_markdown = is_markdown
-        self._last_end = last_end
-        self._fence = ""
-        self._in_comment = False
-        self._in_quote = False  # the next line continues it without a marker
-        self._in_code = False
-        self._after_blank = True
-        self._items: list[int] = []  # where the contents of the open list items begin
+    _is_markdown: bool
+    _last_end: int
+    _fence: str = ""
+    _in_comment: bool = False
+    _in_quote: bool = False  # the next line continues it without a marker
+    _in_code: bool = False
+    _after_blank: bool = True
+    _items: list[int] = field(default_factory=list)  # where the contents of the open list items begin
 
     def keep(self, number: int, line: str) -> str:
         """What of the line counts."""
@@ -94,8 +94,7 @@ class _Blocks:
         return line if self._is_own_text(number, self._without_markers(len(expanded) - len(content), content)) else ""
 
     def _end_fence(self, line: str) -> None:
-        is_end = len(line) >= len(self._fence) and not line.strip(self._fence[0])
-        if is_end:
+        if len(line) >= len(self._fence) and not line.strip(self._fence[0]):
             self._fence, self._after_blank = "", True
 
     def _enter_items(self, column: int, content: str) -> int:
@@ -263,8 +262,8 @@ def merge_of(message: str) -> MergeOf:
 
 def _read(text: str, org_slug: str, repository: str) -> ParsedMessage:
     own_text = "\n".join(line for one in _kept(_sections(text)) for line in one.lines)
-    reverts = dict.fromkeys(_reverts(own_text, repository))
-    return ParsedMessage(fixed_by(own_text, org_slug), tuple(reverts)[:MAX_REFERENCES])
+    reverts = tuple(dict.fromkeys(_reverts(own_text, repository)))
+    return ParsedMessage(fixed_by(own_text, org_slug), reverts[:MAX_REFERENCES])
 
 
 def _sections(text: str) -> list[_Section]:
@@ -272,8 +271,7 @@ def _sections(text: str) -> list[_Section]:
     for line in text.split("\n"):
         item = _SECTION.match(line)
         if item is not None or not sections:
-            title = line[item.end() if item else 0 :].strip()
-            sections.append(_Section(_without_number(title)))
+            sections.append(_Section(_without_number(line[item.end() if item else 0 :].strip())))
         section = sections[-1]
         section.lines.append(_unquoted(line, section))
     return sections

@@ -52,8 +52,7 @@ async def report_push(connection: AsyncConnection, author: Author, push: PushRep
     known = {upserted.ids[one.key]: one for one in push.commits if one.key not in upserted.new}
     moved = await put_on_default_branch(connection, known, arrived_by)
     arrived = {*moved, *(upserted.ids[key] for key in upserted.new if key in parsed)}
-    update = await update_issues(connection, author, arrived)
-    return ReportedPush(upserted.changed, update.resolved, update.reopened)
+    return ReportedPush(upserted.changed, *await update_issues(connection, author, arrived))
 
 
 async def report_plain_pushes(

@@ -7,8 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from chassis.http.validation import Issues, decode_json
 from control.export.exporter import EndedRun
-from control.export.model import Checkpoint, RunStatus, Sink, SinkConfig, SinkKind, SnowflakeConfig, Stream
-from control.export.store import CONFIGS
+from control.export.model import CONFIGS, Checkpoint, RunStatus, Sink, SinkConfig, SinkKind, SnowflakeConfig, Stream
 from control.export.streams.schemas import ColumnType, StreamSchema
 from control.http.field_types import Name, Timestamp, check_url
 from control.routing.arguments import CheckedBody

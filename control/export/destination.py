@@ -6,7 +6,6 @@ from typing import Final
 from msgspec import UnsetType
 from yarl import URL
 
-from control.export.destinations.azure import AzureStore
 from control.export.destinations.bigquery import BigQuery
 from control.export.destinations.interfaces import (
     DestinationError,
@@ -16,7 +15,7 @@ from control.export.destinations.interfaces import (
     endpoint_url,
     given,
 )
-from control.export.destinations.s3 import GOOGLE, Credentials, Place, S3Store
+from control.export.destinations.object_stores import GOOGLE, AzureStore, Credentials, Place, S3Store
 from control.export.destinations.snowflake import Snowflake
 from control.export.model import Attempt, BigQueryConfig, BlobProvider, BlobstoreConfig, Intent, Sink, SnowflakeConfig
 from control.export.streams.schemas import StreamSchema

@@ -23,19 +23,22 @@ import sqlalchemy as sa
 import structlog
 from prometheus_client import CollectorRegistry, Counter
 
-from chassis.auth.id_generation import new_id
-from chassis.auth.tables import projects
+from chassis.auth.tables import new_id, projects
 from chassis.clickhouse.errors import StoreError
 from chassis.db.database import Database, DatabaseUnavailable, to_milliseconds
-from control.export import run_store, store
+from control.export import store
 from control.export.destination import Destination
 from control.export.destinations.interfaces import DestinationError
 from control.export.model import Attempt, Checkpoint, Intent, Run, RunStatus, Sink, SinkKind, Stream, find_missing
-from control.export.run_store import CheckpointChanged
-from control.export.store import LeaseHeld
-from control.export.streams import arrow
-from control.export.streams.reader import Batch, Scope, StreamReader
-from control.export.streams.schemas import SCHEMAS
+from control.export.streams.schemas import (
+    SCHEMAS,
+    Batch,
+    Scope,
+    StreamReader,
+    digest_table,
+    has_arrow,
+    write_parquet,
+)
 from control.secrets.secret_box import SecretBox
 
 
@@ -122,11 +125,11 @@ class Exporter:
             await store.take_lease(connection, sink_id, owner, now)
             sink = await store.find(connection, self._secret_box, org_id, sink_id)
             if sink is None:
-                raise LeaseHeld(sink_id)
+                raise store.LeaseHeld(sink_id)
             if not sink.enabled:
                 raise SinkDisabled(sink_id)
-            await run_store.end_interrupted(connection, sink_id, now)
-            await run_store.delete_old_runs(connection, sink_id)
+            await store.end_interrupted(connection, sink_id, now)
+            await store.delete_old_runs(connection, sink_id)
         ended: list[EndedRun] = []
         try:
             async with self._holding(sink_id, owner):
@@ -150,7 +153,7 @@ class Exporter:
             return wrong
         if not self._readers:
             return "This control service has no ClickHouse URL (SLUICE_CLICKHOUSE_URL): ask the operator."
-        if not arrow.is_available():
+        if not has_arrow():
             return "This control service was installed without the extra `warehouse`: ask the operator."
         return None
 
@@ -173,22 +176,19 @@ class Exporter:
         if reason is not None:
             run = replace(run, status=RunStatus.NOT_CONFIGURED, error=reason)
             return await self._end(sink, run, batches=0, has_more=False)
-        batches, has_more = 0, False
+        batches, has_more = 0, True
         try:
             destination = self._open_destination(sink)
-            while batches < max_batches:
+            while has_more and batches < max_batches:
                 async with self._turns.setdefault(sink.org_id, asyncio.Semaphore(1)):
                     exported = await self._export_batch(sink, stream, run, destination)
                 if exported is None:
                     has_more = False
-                    break
-                run, has_more = exported
-                batches += 1
-                if not has_more:
-                    break
+                else:
+                    batches, (run, has_more) = batches + 1, exported
         except DestinationError as error:
             run = replace(run, status=RunStatus.FAILED, error=error.detail)
-        except CheckpointChanged:
+        except store.CheckpointChanged:
             run = replace(run, status=RunStatus.FAILED, error=TAKEN_OVER)
         except StoreError as error:
             log.warning("export failed", stream=stream.value, reason=str(error))
@@ -204,11 +204,11 @@ class Exporter:
         run = replace(run, finished_at=self._milliseconds())
         try:
             async with self._database.write() as connection:
-                await run_store.store_run(connection, run)
+                await store.store_run(connection, run)
                 if not batches:
-                    known = await run_store.load_checkpoint(connection, sink.id, sink.org_id, run.stream)
-                    await run_store.note_run(connection, known, run.started_at)
-        except (sa.exc.IntegrityError, CheckpointChanged):  # the sink was deleted meanwhile
+                    known = await store.load_checkpoint(connection, sink.id, sink.org_id, run.stream)
+                    await store.note_run(connection, known, run.started_at)
+        except (sa.exc.IntegrityError, store.CheckpointChanged):  # the sink was deleted meanwhile
             log.info("a sink was deleted while it exported", sink_id=sink.id)
         self._metrics.record(sink.kind, run)
         return EndedRun(run, not batches and run.status is RunStatus.SUCCEEDED, has_more)
@@ -219,7 +219,7 @@ class Exporter:
         """Export one batch; returns the run with it, and whether there may be more. None: there was none."""
         reader = self._readers[stream]
         async with self._database.read() as connection:
-            checkpoint = await run_store.load_checkpoint(connection, sink.id, sink.org_id, stream)
+            checkpoint = await store.load_checkpoint(connection, sink.id, sink.org_id, stream)
             found = sa.select(projects.c.id, projects.c.slug)
             of_org = found.where(projects.c.org_id == sink.org_id, projects.c.deleted_at.is_(None))
             scope = Scope(sink.org_id, {row.id: row.slug for row in await connection.execute(of_org)})
@@ -229,30 +229,30 @@ class Exporter:
                 if batch is None:
                     return None
                 table, is_last = batch.table, batch.is_last
-                attempt = Attempt(await asyncio.to_thread(arrow.digest, table), table.num_rows)
+                attempt = Attempt(await asyncio.to_thread(digest_table, table), table.num_rows)
                 intent = _intent(sink, stream, checkpoint, batch, attempt)
             else:
                 intent, is_last = checkpoint.intent, False
                 table = await reader.read_again(scope, checkpoint.cursor, intent.until)
-                attempt = Attempt(await asyncio.to_thread(arrow.digest, table), table.num_rows)
+                attempt = Attempt(await asyncio.to_thread(digest_table, table), table.num_rows)
                 if attempt not in intent.attempts:
                     intent = replace(intent, attempts=(*intent.attempts, attempt)[-MAX_ATTEMPTS:])
             if checkpoint.intent is None and not table.num_rows:
                 async with self._database.write() as connection:
-                    await run_store.store_exported(connection, checkpoint, intent, 0, run.started_at)
+                    await store.store_exported(connection, checkpoint, intent, 0, run.started_at)
                 return run, not is_last
             if intent != checkpoint.intent:
                 async with self._database.write() as connection:
-                    checkpoint = await run_store.store_intent(connection, checkpoint, intent)
-            body = await asyncio.to_thread(arrow.write, table)
+                    checkpoint = await store.store_intent(connection, checkpoint, intent)
+            body = await asyncio.to_thread(write_parquet, table)
             del table
         exported, name = await destination.export(intent, attempt, SCHEMAS[stream], body)
         run = replace(
             run, rows=run.rows + exported.rows, bytes=run.bytes + len(body), object_keys=(*run.object_keys, name)
         )
         async with self._database.write() as connection:
-            await run_store.store_exported(connection, checkpoint, intent, exported.rows, run.started_at)
-            await run_store.store_run(connection, run)
+            await store.store_exported(connection, checkpoint, intent, exported.rows, run.started_at)
+            await store.store_run(connection, run)
         return run, not is_last
 
     @asynccontextmanager
@@ -270,7 +270,7 @@ class Exporter:
                         await store.take_lease(connection, sink_id, owner, self._milliseconds())
                 except DatabaseUnavailable:
                     continue  # the transactions of the batch fail, too
-                except LeaseHeld:
+                except store.LeaseHeld:
                     is_lost = True
                     if task is not None:
                         task.cancel()
@@ -284,7 +284,7 @@ class Exporter:
                 raise
             if task is not None:
                 task.uncancel()
-            raise LeaseHeld(sink_id) from None
+            raise store.LeaseHeld(sink_id) from None
         finally:
             renewing.cancel()
             await asyncio.gather(renewing, return_exceptions=True)

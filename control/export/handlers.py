@@ -24,7 +24,7 @@ from chassis.http.declaration import Argument, Arguments, route
 from chassis.http.route import Body, Tag, json_content
 from chassis.http.validation import Issues
 from chassis.http.web import CleanupContext, Route
-from control.export import run_store, store
+from control.export import store
 from control.export.bodies import (
     SCRUB_TIER,
     ConfigReplacement,
@@ -48,12 +48,9 @@ from control.export.bodies import (
 from control.export.destination import open_destination
 from control.export.exporter import EndedRun, Exporter, SinkDisabled, WarehouseMetrics
 from control.export.model import Sink, Stream
-from control.export.store import LeaseHeld
-from control.export.streams.issue_rollups import IssueRollups
 from control.export.streams.ordered import OrderedStream
-from control.export.streams.reader import StreamReader
-from control.export.streams.release_health import ReleaseHealth
-from control.export.streams.schemas import SCHEMAS
+from control.export.streams.rollups import IssueRollups, ReleaseHealth
+from control.export.streams.schemas import SCHEMAS, StreamReader
 from control.export.task import WarehouseScheduler
 from control.http.context import HandlerContext, path_id
 from control.outbound.egress import Egress
@@ -89,8 +86,7 @@ class WarehouseSinks(Handlers):
     @route("GET", PATH, _READ)
     async def list_warehouse_sinks(self, caller: AuthorizationContext, connection: AsyncConnection) -> SinkList:
         """List sinks, oldest first."""
-        found = await store.list_sinks(connection, self.secret_box, caller.org_id)
-        return SinkList([self._body(sink) for sink in found])
+        return SinkList([self._body(one) for one in await store.list_sinks(connection, self.secret_box, caller.org_id)])
 
     @route("POST", PATH, _WRITE, status=201, body=NEW, errors=(409,))
     async def create_warehouse_sink(self, request: web.Request) -> WarehouseSink:
@@ -175,14 +171,13 @@ class WarehouseSinks(Handlers):
         if the sink is disabled, or another export of it still runs after some seconds.
         """
         async with begin(self.context, request) as transaction:
-            asked = await self._load(transaction.connection, known.org_id, known.id)
-            await _record(transaction, "sink.export", asked)
+            await _record(transaction, "sink.export", await self._load(transaction.connection, known.org_id, known.id))
         exporting = asyncio.create_task(_export(self.exporter, known, body.max_batches_per_stream))
         try:
             sink, ended = await asyncio.shield(exporting)  # it goes on if the client leaves
         except SinkDisabled as error:
             raise Conflict("The sink is disabled.") from error
-        except LeaseHeld as error:
+        except store.LeaseHeld as error:
             raise Conflict("Another export of this sink is running.") from error
         return export_body(sink, ended)
 
@@ -192,8 +187,8 @@ class WarehouseSinks(Handlers):
     ) -> SinkStatus:
         """Show a sink, how far its streams are exported, and its last runs."""
         sink = await self._load(connection, caller.org_id, sink_id)
-        known = await run_store.list_checkpoints(connection, sink.id)
-        runs = await run_store.list_runs(connection, sink.id, SHOWN_RUNS)
+        known = await store.list_checkpoints(connection, sink.id)
+        runs = await store.list_runs(connection, sink.id, SHOWN_RUNS)
         checkpoints = [checkpoint_body(one, known.get(one)) for one in Stream if one in sink.streams or one in known]
         return SinkStatus(
             self._body(sink), checkpoints, [shown_as(ExportRun, run, scrub_tier=SCRUB_TIER) for run in runs]
@@ -240,7 +235,7 @@ async def _export(exporter: Exporter, sink: Sink, max_batches: int) -> tuple[Sin
     while True:
         try:
             return await exporter.export(sink.org_id, sink.id, max_batches)
-        except LeaseHeld:
+        except store.LeaseHeld:
             if time.monotonic() >= deadline:
                 raise
         await asyncio.sleep(_RETRY_S)

@@ -4,9 +4,11 @@ A wrong type in a config is refused; what is missing makes the sink not configur
 stored encrypted and never shown.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Annotated, Final
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
@@ -137,6 +139,11 @@ class SinkKind(StrEnum):
     BLOBSTORE = "BLOBSTORE"
     SNOWFLAKE = "SNOWFLAKE"
     BIGQUERY = "BIGQUERY"
+
+
+CONFIGS: Final[Mapping[SinkKind, type[SinkConfig]]] = MappingProxyType(
+    {SinkKind.BLOBSTORE: BlobstoreConfig, SinkKind.SNOWFLAKE: SnowflakeConfig, SinkKind.BIGQUERY: BigQueryConfig}
+)
 
 
 class Stream(StrEnum):

@@ -72,7 +72,7 @@ warehouse_runs: Final = sa.Table(
     sa.Index(None, "org_id"),
 )
 
-# The last number that a change of an issue of the organization has got (`control.export.streams.issue_rollups`).
+# The last number that a change of an issue of the organization has got (`control.export.streams.rollups`).
 issue_change_numbers: Final = sa.Table(
     "issue_change_numbers",
     metadata,

@@ -14,7 +14,6 @@ from chassis.db.database import Database, DatabaseUnavailable, to_milliseconds
 from chassis.runtime.periodic import PeriodicTask
 from control.export import store
 from control.export.exporter import Exporter, SinkDisabled
-from control.export.store import LeaseHeld
 
 POLL_S: Final = 5.0
 TASKS: Final = 4
@@ -72,7 +71,7 @@ class WarehouseScheduler:
     async def _export(self, sink_id: str, org_id: str) -> None:
         try:
             await self._exporter.export(org_id, sink_id, MAX_BATCHES, self._interval)
-        except (LeaseHeld, SinkDisabled):
+        except (store.LeaseHeld, SinkDisabled):
             log.info("a sink is exported by another process, or was changed", sink_id=sink_id)
         except DatabaseUnavailable:
             raise

@@ -3,7 +3,7 @@
 `DELETE /orgs/{orgSlug}/projects/{projectSlug}`, for example:
 
     Projects.delete_project   only a user who acts for itself                                       -> 403
-    deletion.delete_project   one transaction: the erasure, revoked keys, deleted configs, the project out of sight
+    erasures.deletion         one transaction: the erasure, revoked keys, deleted configs, the project out of sight
     Purger.poll_once          afterwards, in batches: the remaining rows; it resumes after a crash
     chassis.erasures          a gateway erases the telemetry
 

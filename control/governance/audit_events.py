@@ -11,12 +11,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.model import AuthorizationContext
 from chassis.http.access import bearer
 from chassis.http.declaration import PageOf, route
-from chassis.http.query import Query
-from chassis.http.route import ResponseSpec, Tag
-from control.audit import store
+from chassis.http.route import Query, ResponseSpec, Tag
 from control.audit.chain import Event
-from control.audit.store import EventFilter
-from control.http.time_input import TimeRange
+from control.audit.record import EventFilter, iter_chunks, list_events
+from control.http.field_types import TimeRange
 from control.routing.arguments import Handlers
 from control.routing.resource import PageReader
 from proto.identity import Scope
@@ -49,8 +47,7 @@ class Audit(Handlers):
         """List audit events, newest first."""
 
         async def fetch(connection: AsyncConnection, before: str | None, limit: int) -> list[Event]:
-            position = None if before is None else int(before)
-            return await store.list_events(connection, caller.org_id, filters, window, position, limit)
+            return await list_events(connection, caller.org_id, filters, window, int(before) if before else None, limit)
 
         list_name = ("audit", caller.org_id, filters, window)
         return await page.read(list_name, fetch, lambda event: event, lambda event: str(event.seq))
@@ -63,7 +60,7 @@ class Audit(Handlers):
 
         `jq -cjS 'del(.hash)' | sha256sum` verifies a line, `sluice audit verify --file` the complete export.
         """
-        chunks = store.iter_chunks(self.context.database, caller.org_id, start.after_seq, window)
+        chunks = iter_chunks(self.context.database, caller.org_id, start.after_seq, window)
         # Read the first chunk before the response starts, so that an unavailable database is still a 503.
         first: Sequence[Event] = await anext(chunks, [])
         headers = {"Content-Type": NDJSON, "Content-Disposition": 'attachment; filename="audit.ndjson"'}

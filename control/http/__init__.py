@@ -1,1 +1,1 @@
-"""What the handlers of control share: handler context, paging, field types."""
+"""What the handlers of control share: handler context, field types, pages and filters of lists."""

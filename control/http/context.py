@@ -1,7 +1,12 @@
-"""The context that all handlers of the control service share, and ids in paths."""
+"""The context that all handlers of the control service share, and ids in paths.
 
+`RequestSlots` bounds the requests of one sender that are worked on at once: connections of the database and its writes
+are shared by all organizations, and one that sends hundreds of expensive requests at once would have all of them.
+"""
+
+import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,7 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.guards import AuthGuards
 from chassis.auth.model import AuthenticatedCredential, AuthorizationContext
 from chassis.db.database import Database
-from chassis.errors import NotFound
+from chassis.errors import NotFound, RateLimited
 from chassis.http.access import reauthenticate, reauthorize
 from chassis.http.cursor import CursorSigner
 from chassis.http.validation import Issues, decode_with_placeholders, read_json, read_json_bytes
@@ -99,6 +104,50 @@ class HandlerContext:
         self, request: web.Request
     ) -> AsyncIterator[tuple[AsyncConnection, AuthenticatedCredential]]:
         """The same for a `session` route: a write transaction, and the session's credential as of it."""
-        Issues().raise_if_any()
         async with self.database.write() as connection:
             yield connection, await reauthenticate(request, connection, datetime.now(UTC))
+
+
+MAX_RUNNING: Final = 3  # requests of one sender in this process, each with one connection to the database
+MAX_WAITING: Final = 64
+RETRY_AFTER_S: Final = 1
+
+
+@dataclass(slots=True)
+class _Queue:
+    running: asyncio.Semaphore
+    requests: int = 0
+
+
+class RequestSlots:
+    """Slots by whose requests they are; these wait for one in the order in which they have come. `refusal`: the message
+    to those beyond `max_waiting`, who may come again after `retry_after_s`.
+    """
+
+    def __init__(
+        self,
+        refusal: str,
+        max_running: int = MAX_RUNNING,
+        *,
+        max_waiting: int = MAX_WAITING,
+        retry_after_s: int = RETRY_AFTER_S,
+    ) -> None:
+        self._refusal = (refusal, retry_after_s)
+        self._max_running = max_running
+        self._max_requests = max_running + max_waiting
+        self._queues: dict[Hashable, _Queue] = {}
+
+    @asynccontextmanager
+    async def taken(self, whose: Hashable) -> AsyncIterator[None]:
+        """For the time of a request. Raises RateLimited if too many wait."""
+        queue = self._queues.setdefault(whose, _Queue(asyncio.Semaphore(self._max_running)))
+        if queue.requests >= self._max_requests:
+            raise RateLimited(*self._refusal)
+        queue.requests += 1
+        try:
+            async with queue.running:
+                yield
+        finally:
+            queue.requests -= 1
+            if not queue.requests:
+                del self._queues[whose]

@@ -4,8 +4,8 @@ A login, `POST /auth/login`: `login.api.Logins.login` has `login.throttle` limit
 accounts of the address. `login.authentication` finds the one with this password, in a thread (`users.passwords`), and
 verifies the second factor (401). In one transaction the handler reads the account again, refuses an organization that
 requires single sign-on (`users.session_store.check_password_login`, 403), starts a session and records it
-(`login.sessions.record_start`). `login.credentials.SessionIssuer` signs its access token. From then on
-`chassis.auth.bearer` authenticates the session like a personal access token.
+(`login.api.record_start`). `login.credentials.SessionIssuer` signs its access token. From then on
+`chassis.auth.credential_guards` authenticates the session like a personal access token.
 
 organizations  what everything belongs to: organizations, projects, project keys, roles; revoking credentials
 users          accounts as stored, with passwords, sessions, one-time codes

@@ -18,9 +18,8 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.grants import load_session_credential
-from chassis.auth.id_generation import new_id
 from chassis.auth.model import AuthenticatedCredential
-from chassis.auth.tables import metadata, organizations
+from chassis.auth.tables import metadata, new_id, organizations
 from chassis.db.database import UtcTime, enum_check, text, to_milliseconds
 from proto.identity import PrincipalKind, hash_secret
 

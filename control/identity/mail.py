@@ -23,7 +23,8 @@ from chassis.http.web import RATE_LIMITS
 from chassis.limits.limiter import LimitClass
 from control.http.page_links import PageLinks
 from control.outbound.egress import Egress, EgressError
-from control.outbound.smtp import MAIL_POLICY, MailServer, submit
+from control.outbound.mail_server import MailServer
+from control.outbound.smtp import MAIL_POLICY, submit
 
 MAX_IN_FLIGHT: Final = 4  # mails of a process; beyond it 503
 MIN_PERMANENT_CODE: Final = 500  # SMTP codes from here on are permanent
@@ -80,9 +81,8 @@ class AccountMailer:
             raise ServiceUnavailable("Too many mails are being sent. Retry later.")
         async with self._slots:
             code = await self._submit(kind, address, mail.as_bytes())
-        permanent = code is not None and code >= MIN_PERMANENT_CODE
         self.metrics.mails.labels(kind, "sent" if code is None else "rejected").inc()
-        if permanent:
+        if code is not None and code >= MIN_PERMANENT_CODE:
             raise Conflict(f"The mail server rejected the mail (SMTP {code}).")
         if code is not None:
             raise ServiceUnavailable(f"The mail server deferred the mail (SMTP {code}). Retry later.")

@@ -10,11 +10,10 @@ from control.identity.account.api import Accounts
 from control.identity.account.mfa import Mfa
 from control.identity.account.verification import EmailVerification
 from control.identity.login.acceptance import Acceptances
-from control.identity.login.api import Logins
+from control.identity.login.api import Logins, Sessions
 from control.identity.login.authentication import Authenticator, MfaSecrets
 from control.identity.login.challenge import LoginChallenges, LoginLink
 from control.identity.login.credentials import SessionIssuer
-from control.identity.login.sessions import Sessions
 from control.identity.login.throttle import LoginThrottle
 from control.identity.mail import AccountMailer
 from control.identity.members.api import Members, Principals
@@ -39,15 +38,15 @@ def build_identity_routes(
     authenticator = Authenticator(context.database, throttle, Passwords(), MfaSecrets(secret_box))
     login_link = LoginLink(context, challenges, mailer)
     routes = [
-        *Logins(context, authenticator, issuer).routes(),
+        *Logins(context, issuer, authenticator).routes(),
         *login_link.routes(),
         *Sessions(context, issuer).routes(),
-        *Mfa(context, authenticator, issuer).routes(),
+        *Mfa(context, issuer, authenticator).routes(),
         *Accounts(context, authenticator).routes(),
         *EmailVerification(context, authenticator, mailer).routes(),
         *Members(context).routes(),
         *Invitations(context, mailer).routes(),
-        *Acceptances(context, authenticator, issuer).routes(),
+        *Acceptances(context, issuer, authenticator).routes(),
         *Principals(context).routes(),
         *AccessTokens(context).routes(),
     ]

@@ -44,9 +44,12 @@ def build_chat_routes(
         (api_host,) if api_host else (),
     )
     chat_b = ChatB(receiver, actor, settings.chat_b_public_key, API_URL)
-    links = ChatLinks(context, settings.chat_platforms)
     arguments = control_arguments(context)
-    routes = [*links.routes(), *declared_routes(chat_a, TAG, arguments), *declared_routes(chat_b, TAG, arguments)]
+    routes = [
+        *ChatLinks(context, settings.chat_platforms).routes(),
+        *declared_routes(chat_a, TAG, arguments),
+        *declared_routes(chat_b, TAG, arguments),
+    ]
     return routes, [egress.running, updater.running] if settings.chat_platforms else []
 
 

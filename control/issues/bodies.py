@@ -8,12 +8,11 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from chassis.http.query import Query, line
+from chassis.http.route import Query, line
 from chassis.http.validation import Issues
 from chassis.issues import MAX_VERSION_LENGTH, IssueStatus, short_id
-from control.http.field_types import Timestamp
-from control.http.paging import NextCursor
-from control.http.time_input import parse_time
+from control.http.field_types import Timestamp, parse_time
+from control.http.lists import NextCursor
 from control.issues.tables import ISSUE_ID_PATTERN, ActivityKind, IssueRecord
 from control.routing.arguments import CheckedBody
 from control.routing.resource import shown_as

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import sqlalchemy as sa
 from msgspec import UNSET
@@ -14,13 +14,11 @@ from chassis.auth.model import AuthorizationContext
 from chassis.db.database import format_time
 from chassis.errors import Conflict, NotFound
 from chassis.http.access import bearer
-from chassis.http.declaration import PageOf, declared_routes, route
+from chassis.http.declaration import PageOf, route
 from chassis.http.route import Tag
 from chassis.http.validation import Issues
-from chassis.http.web import Route
 from chassis.issues import IssueStatus, issues
-from control.http.context import HandlerContext
-from control.http.request_slots import RequestSlots
+from control.http.context import RequestSlots
 from control.issues import lifecycle, store
 from control.issues.bodies import (
     ME,
@@ -37,11 +35,10 @@ from control.issues.bodies import (
 from control.issues.lifecycle import Ignoring, Resolution
 from control.issues.releases.store import find_latest_version
 from control.issues.tables import IssueRecord, issue_activity
-from control.routing.arguments import Transaction, control_arguments
+from control.routing.arguments import Handlers, Transaction
 from control.routing.resource import PageReader, Resource, ids, in_project, shown_as
 from proto.identity import Scope
 
-TAG: Final = Tag("issues", "Errors with a life: open, resolved, ignored, regressed.")
 PATH: Final = "/orgs/{orgSlug}/projects/{projectSlug}/issues"
 _READ: Final = bearer(Scope.ISSUES_READ)
 _WRITE: Final = bearer(Scope.ISSUES_WRITE)
@@ -71,16 +68,12 @@ ACTIVITY: Final = Resource(
 
 
 @dataclass(frozen=True, slots=True)
-class IssueHandlers:
+class IssueHandlers(Handlers):
     """Handlers of issues, and their dependencies."""
 
-    context: HandlerContext
+    TAG: ClassVar = Tag("issues", "Errors with a life: open, resolved, ignored, regressed.")
     searches: RequestSlots = field(default_factory=lambda: RequestSlots(TOO_MANY_SEARCHES, MAX_SEARCHES))
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
-
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        return declared_routes(self, TAG, control_arguments(self.context))
 
     @route("GET", PATH, _READ)
     async def list_issues(self, caller: AuthorizationContext, query: IssueQuery, page: PageReader) -> IssuePage:
@@ -103,8 +96,12 @@ class IssueHandlers:
             found = await page.read(binding, fetch, lambda one: one, query.key)
         async with self.context.database.read() as connection:
             ignored = await store.find_untracked(connection, caller.path_project_id)
-        untracked = None if ignored is None else shown_as(UntrackedErrors, ignored)
-        return IssuePage(found.data, found.next_cursor, found.has_more, untracked)
+        return IssuePage(
+            found.data,
+            found.next_cursor,
+            found.has_more,
+            None if ignored is None else shown_as(UntrackedErrors, ignored),
+        )
 
     @route("GET", PATH + "/{issueId}", _READ)
     async def show_issue(
@@ -215,12 +212,14 @@ async def _set_status(
     connection: AsyncConnection, issue: IssueRecord, body: IssueChange, by: str, now: datetime
 ) -> IssueRecord:
     if body.status is IssueStatus.RESOLVED:
-        resolution = await _resolution(connection, issue, body)
-        return await lifecycle.set_resolved(connection, issue, resolution, now=now, by=by)
+        return await lifecycle.set_resolved(
+            connection, issue, await _resolution(connection, issue, body), now=now, by=by
+        )
     if body.status is IssueStatus.IGNORED:
         occurrences = None if body.ignored_occurrences is UNSET else body.ignored_occurrences
-        ignoring = Ignoring(body.parse_ignored_until(Issues()), occurrences)
-        return await lifecycle.set_ignored(connection, issue, ignoring, now=now, by=by)
+        return await lifecycle.set_ignored(
+            connection, issue, Ignoring(body.parse_ignored_until(Issues()), occurrences), now=now, by=by
+        )
     if body.status is IssueStatus.UNRESOLVED:
         return await lifecycle.set_unresolved(connection, issue, now=now, by=by)
     return issue

@@ -14,7 +14,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
+from chassis.auth.tables import new_id
 from chassis.db.database import format_time, to_milliseconds
 from chassis.issues import IssueStatus, issues
 from control.issues import store
@@ -96,8 +96,7 @@ async def set_resolved(
         "resolved_in_release": resolution.in_release,
         "resolved_after_release": resolution.after_release,
     }
-    named = {"inRelease": resolution.in_release, "afterRelease": resolution.after_release}
-    releases = {name: value for name, value in named.items() if value is not None}
+    releases = store.without_none({"inRelease": resolution.in_release, "afterRelease": resolution.after_release})
     return await _change(connection, issue, values, ActivityKind.RESOLVED, now, by, {**releases, **data})
 
 
@@ -131,11 +130,8 @@ async def set_ignored(
         "ignored_until": until,
         "ignored_until_count": until_count,
     }
-    data: dict[str, object] = {}
-    if until is not None:
-        data["until"] = format_time(until)
-    if ignoring.occurrences is not None:
-        data["occurrences"] = ignoring.occurrences
+    until_text = None if until is None else format_time(until)
+    data = store.without_none({"until": until_text, "occurrences": ignoring.occurrences})
     return await _change(connection, issue, values, ActivityKind.IGNORED, now, by, data)
 
 
@@ -145,10 +141,8 @@ async def set_assignee(
     """The issue with this assignee; None takes it from the one it has."""
     if issue.assignee_id == assignee_id:
         return issue
-    if assignee_id is None:
-        kind, data = ActivityKind.UNASSIGNED, {"assigneePrincipalId": issue.assignee_id}
-    else:
-        kind, data = ActivityKind.ASSIGNED, {"assigneePrincipalId": assignee_id}
+    kind = ActivityKind.UNASSIGNED if assignee_id is None else ActivityKind.ASSIGNED
+    data = {"assigneePrincipalId": issue.assignee_id if assignee_id is None else assignee_id}
     return await _change(connection, issue, {"assignee_id": assignee_id}, kind, now, by, data)
 
 

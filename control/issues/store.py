@@ -25,6 +25,23 @@ def in_chunks(values: Sequence[T], size: int = _CHUNK) -> list[Sequence[T]]:
     return [values[start : start + size] for start in range(0, len(values), size)]
 
 
+def without_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that are given."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+async def read_in_chunks(
+    connection: AsyncConnection, select: sa.Select[Any], column: sa.ColumnElement[Any], values: Iterable[Any]
+) -> list[sa.Row[Any]]:
+    """The rows that have one of the values in the column, a statement for each part of the values, which has its own
+    order and limit.
+    """
+    found: list[sa.Row[Any]] = []
+    for some in in_chunks(list(values)):
+        found += (await connection.execute(select.where(column.in_(some)))).all()
+    return found
+
+
 async def insert_rows(connection: AsyncConnection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert rows, if there are any."""
     if rows:

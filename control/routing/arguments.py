@@ -19,7 +19,7 @@ from chassis.http.validation import Issues
 from chassis.http.web import Route, request_id
 from control.audit.record import record
 from control.http.context import HandlerContext, path_id
-from control.http.paging import DEFAULT_LIMIT, MAX_LIMIT, page_parameters
+from control.http.lists import DEFAULT_LIMIT, MAX_LIMIT, page_parameters
 from control.routing.resource import PageReader
 
 C = TypeVar("C", AuthenticatedCredential, AuthorizationContext)

@@ -24,7 +24,7 @@ from chassis.http.access import BearerAuth
 from chassis.http.declaration import ChecksQuery, PageOf
 from chassis.http.web import Route
 from control.http.context import HandlerContext
-from control.http.paging import parse_page_request
+from control.http.lists import parse_page_request
 from proto.identity import Scope
 
 R = TypeVar("R")

@@ -5,7 +5,7 @@ organization and column are its associated data: a value that is copied into ano
 
 The ring is `kid:base64` items, separated by commas or lines. The first key encrypts, all of them decrypt. It comes from
 the settings, or else from a file in the data directory (mode 0600), which is read again when it has changed: a rotation
-needs no restart there. Only `control.secrets.keyring_watch` generates the file, at the first start: another ring in
+needs no restart there. Only `control.secrets.keyring` generates the file, at the first start: another ring in
 place of a lost one would decrypt nothing.
 """
 

@@ -24,8 +24,7 @@ from chassis.http.preparse import RequestPreview, date_line
 from chassis.http.request_ids import new_request_id
 from chassis.limits.fairness import FairShare
 from chassis.runtime.periodic import PeriodicTask
-from gateway.metrics import SIGNALS, Metrics
-from gateway.outcomes import NO_PROJECT, OutcomeCounters
+from gateway.metrics import NO_PROJECT, SIGNALS, Metrics, OutcomeCounters
 from gateway.settings import GatewaySettings
 from proto.otlp.policy import Signal
 from proto.otlp.responses import CONTENT_TYPES, status_json, status_protobuf

@@ -19,9 +19,8 @@ from typing import Final, NamedTuple
 
 from chassis.errors import ApiError
 from chassis.http.access import PROJECT
-from chassis.limits.client_request import ClientRequest
 from chassis.limits.limiter import LimitResult
-from chassis.limits.rate_limits import LIMIT_RESULT
+from chassis.limits.rate_limits import LIMIT_RESULT, ClientRequest
 from proto.errors import ErrorCode
 
 NANOS_PER_SECOND: Final = 10**9

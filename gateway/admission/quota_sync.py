@@ -29,8 +29,7 @@ from chassis.auth.usage import add_usage, claim_recount, list_project_ids, read_
 from chassis.clickhouse import QueryLimits, StoreError
 from chassis.db.database import Database, DatabaseUnavailable
 from chassis.redis import Redis, RedisUnavailable, Script
-from chassis.runtime.periodic import PeriodicTask
-from chassis.runtime.tasks import cancel_tasks
+from chassis.runtime.periodic import PeriodicTask, cancel_tasks
 from gateway.admission.quota import NANOS_PER_SECOND, Account, Accounts, Quota
 
 

@@ -18,11 +18,10 @@ from chassis.auth.project_credential import ANONYMOUS
 from chassis.errors import ApiError, ServiceUnavailable, envelope
 from chassis.http.access import PROJECT
 from chassis.http.preparse import PreParseFilter, RequestPreview, Slot, client_key_of, date_line
-from chassis.limits.client_request import ClientRequest
 from chassis.limits.limiter import SECOND_NS, LimitClass
-from chassis.limits.rate_limits import LIMIT_RESULT, limit_headers
+from chassis.limits.rate_limits import LIMIT_RESULT, ClientRequest, limit_headers
 from gateway.admission.concurrency import is_protobuf, request_id_of
-from gateway.outcomes import WIRE_BYTES, OutcomeCounters
+from gateway.metrics import WIRE_BYTES, OutcomeCounters
 from proto.errors import ErrorCode
 from proto.otlp.policy import Signal
 from proto.otlp.responses import CONTENT_TYPES, Media, status_json, status_protobuf

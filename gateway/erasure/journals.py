@@ -18,18 +18,16 @@ import msgspec
 
 from chassis.db.database import Database
 from chassis.erasures import repository
-from chassis.erasures.repository import StoredErasure
 from chassis.erasures.tables import ErasureKind
 from gateway.journal.storage import quarantine
 from gateway.journal.storage.directories import ID_FILE, list_journals
 from gateway.journal.storage.files import Files, write_atomic
-from gateway.journal.storage.quarantine import NOTE_SUFFIX, QuarantineNote
 from gateway.journal.storage.scanning import read_header
 from gateway.journal.storage.segments import SEGMENT_SUFFIX, parse_segment_name
 
 _FILES: Final = Files()
 
-Covers = Callable[[QuarantineNote], bool]
+Covers = Callable[[quarantine.QuarantineNote], bool]
 
 
 def oldest_segments(root: Path, files: Files = _FILES) -> dict[str, int | None]:
@@ -50,8 +48,10 @@ def remove_quarantined(root: Path, covers: Covers, files: Files = _FILES) -> int
     """Remove the quarantined requests whose note `covers` accepts; returns their number. Raises OSError."""
     directory, removed = root / quarantine.QUARANTINE_DIRECTORY, 0
     for name in files.list_existing(directory):
-        if name.endswith(f"{SEGMENT_SUFFIX}{NOTE_SUFFIX}") and _is_covered(directory / name, covers):
-            files.unlink(directory / name.removesuffix(NOTE_SUFFIX))  # the note last: it says whose request it was
+        if name.endswith(f"{SEGMENT_SUFFIX}{quarantine.NOTE_SUFFIX}") and _is_covered(directory / name, covers):
+            files.unlink(
+                directory / name.removesuffix(quarantine.NOTE_SUFFIX)
+            )  # the note last: it says whose request it was
             files.unlink(directory / name)
             removed += 1
     if removed:
@@ -76,7 +76,7 @@ def remove_damaged(root: Path, before_ns: int, files: Files = _FILES) -> int:
 
 def _is_covered(note: Path, covers: Covers) -> bool:
     try:
-        return covers(msgspec.json.decode(note.read_bytes(), type=QuarantineNote))
+        return covers(msgspec.json.decode(note.read_bytes(), type=quarantine.QuarantineNote))
     except FileNotFoundError:
         return False  # requeued, or removed by another process
     except msgspec.MsgspecError:
@@ -138,7 +138,7 @@ class JournalErasure:
         """Remove what erasures cover outside of segments, and acknowledge those that no segment is older than."""
         oldest = await asyncio.to_thread(self._oldest_segments)
         waiting: dict[str, Sequence[str]] = {}
-        erasures: dict[str, StoredErasure] = {}
+        erasures: dict[str, repository.StoredErasure] = {}
         async with self._database.read() as connection:
             for journal in oldest:
                 waiting[journal] = await repository.list_unacknowledged(connection, self._name(journal))
@@ -157,10 +157,10 @@ class JournalErasure:
                 for journal, ids in due.items():
                     await repository.acknowledge(connection, ids, self._name(journal), self._now())
 
-    def _remove_files(self, erasure: StoredErasure) -> None:
+    def _remove_files(self, erasure: repository.StoredErasure) -> None:
         requested_ns = _nanoseconds(erasure.requested_at)
 
-        def covers(note: QuarantineNote) -> bool:
+        def covers(note: quarantine.QuarantineNote) -> bool:
             if note.project_id != erasure.project_id or erasure.kind is not ErasureKind.FILTER:
                 return note.project_id == erasure.project_id
             return _nanoseconds(datetime.fromisoformat(note.received)) <= requested_ns
@@ -173,7 +173,7 @@ class JournalErasure:
             self._id = self._load_id()
         return oldest_segments(self._directory, self._files)
 
-    def _is_younger(self, oldest_ns: int | None, erasure: StoredErasure) -> bool:
+    def _is_younger(self, oldest_ns: int | None, erasure: repository.StoredErasure) -> bool:
         """Whether a journal whose oldest segment is from `oldest_ns` has no request from before an erasure."""
         return min(self._clock() if oldest_ns is None else oldest_ns, self._clock()) > (
             _nanoseconds(erasure.requested_at) + MARGIN_NS

@@ -29,7 +29,6 @@ from gateway.repair.derivation import (
     temporary_tables,
     unsupported_engines,
 )
-from gateway.repair.statements import ITEM_SOURCES, Source
 from proto.storage.tables import (
     ATTRIBUTE_KEYS,
     ERROR_OCCURRENCES,
@@ -237,7 +236,7 @@ _SETTINGS: Final = {
 _ITEMS: Final = " UNION ALL ".join(
     f"SELECT toDate({source.time}) AS day, 0 AS indexed, count() AS stored FROM {source.table}"
     f" WHERE {PROJECT} AND {statements.HAS_TRACE} GROUP BY day"
-    for source in ITEM_SOURCES
+    for source in statements.ITEM_SOURCES
 )
 _OUTDATED_SQL: Final = (
     f"SELECT day FROM (SELECT day, sum(items) AS indexed, 0 AS stored FROM {TRACE_INDEX.name} WHERE {PROJECT}"
@@ -273,7 +272,7 @@ class DerivedRows:
         if before != await self._count_items(project_id, day):
             return False
 
-        def chunks_of(source: Source) -> AsyncIterator[Chunk]:
+        def chunks_of(source: statements.Source) -> AsyncIterator[Chunk]:
             return split_project(self._clickhouse, day, project_id, row_chunks(source))
 
         async with temporary_tables(self._clickhouse, _MODELS) as temporary:
@@ -310,7 +309,7 @@ class DerivedRows:
     async def _count_items(self, project_id: int, day: date) -> list[tuple[Any, ...]]:
         tomorrow = day + timedelta(days=1)
         counts = []
-        for source in ITEM_SOURCES:
+        for source in statements.ITEM_SOURCES:
             sql = (
                 f"SELECT count() FROM {source.table} WHERE {PROJECT} AND {source.time} >= {{day:Date}}"
                 f" AND {source.time} < {{tomorrow:Date}}"

@@ -15,8 +15,6 @@ import structlog
 from chassis.clickhouse import StoreError, StoreRejected
 from chassis.db.database import Database
 from chassis.erasures import leases, repository
-from chassis.erasures.leases import AcknowledgementMissing, ErasureLease
-from chassis.erasures.repository import StoredErasure
 from chassis.erasures.tables import ErasureKind
 from chassis.runtime.periodic import PeriodicTask
 from gateway.erasure.journals import MARGIN_NS, JournalErasure
@@ -32,7 +30,7 @@ from gateway.erasure.telemetry import (
 )
 
 # The SQL conditions of an erasure by filter on spans and on logs, and the values bound in them.
-CompileFilters = Callable[[StoredErasure], tuple[str, str, Mapping[str, object]]]
+CompileFilters = Callable[[repository.StoredErasure], tuple[str, str, Mapping[str, object]]]
 
 POLL_INTERVAL_S: Final = 5.0
 RETRY_S: Final = 5.0  # between two steps of an erasure; longer the longer it waits, because each counts rows
@@ -112,7 +110,7 @@ class ErasureWorker:
             self._last_org_id = held.erasure.org_id
             await self._execute(held)
 
-    async def _execute(self, held: ErasureLease) -> None:
+    async def _execute(self, held: leases.ErasureLease) -> None:
         """One step of an erasure; gives the lease back, unless it ends. Messages never quote what is erased."""
         renewing = asyncio.create_task(self._renew(held))
         try:
@@ -137,7 +135,7 @@ class ErasureWorker:
         finally:
             renewing.cancel()
 
-    async def _step(self, held: ErasureLease) -> str | None:
+    async def _step(self, held: leases.ErasureLease) -> str | None:
         """Returns why the erasure is not done yet; None if it has ended. Raises ErasureImpossible, StoreError."""
         condition = self._condition(held.erasure)
         if others := await self._telemetry.unsupported_engines():
@@ -159,7 +157,9 @@ class ErasureWorker:
         held = replace(held, erasure=replace(held.erasure, counts=deleted, pending_deletion=None))
         return await self._finish_rows(held) or await self._complete(held, deleted)
 
-    async def _remaining(self, erasure: StoredErasure, condition: Condition) -> tuple[Condition, Mapping[str, int]]:
+    async def _remaining(
+        self, erasure: repository.StoredErasure, condition: Condition
+    ) -> tuple[Condition, Mapping[str, int]]:
         """What is to be deleted now, and the rows of it by table."""
         counts = await self._telemetry.count(condition)
         if not counts and erasure.kind is ErasureKind.FILTER and erasure.days:
@@ -168,7 +168,7 @@ class ErasureWorker:
             counts = await self._telemetry.count(condition)
         return condition, counts
 
-    async def _count_deleted(self, erasure: StoredErasure, remaining: Mapping[str, int]) -> dict[str, int]:
+    async def _count_deleted(self, erasure: repository.StoredErasure, remaining: Mapping[str, int]) -> dict[str, int]:
         """The rows by table that the erasure has deleted. The deletion that was begun last counts if ClickHouse knows
         its statement, or if rows are gone: ClickHouse may have forgotten the statement, but not before it was executed.
         """
@@ -181,7 +181,7 @@ class ErasureWorker:
         return deleted
 
     async def _delete_rows(
-        self, held: ErasureLease, condition: Condition, counts: Mapping[str, int], deleted: Mapping[str, int]
+        self, held: leases.ErasureLease, condition: Condition, counts: Mapping[str, int], deleted: Mapping[str, int]
     ) -> str:
         """Delete the rows that are there; returns what is waited for. `deleted`: before, by table."""
         is_filter = held.erasure.kind is ErasureKind.FILTER
@@ -200,7 +200,7 @@ class ErasureWorker:
         await self._telemetry.delete(condition, list(counts), deletion_id)
         return f"ClickHouse is deleting {sum(counts.values())} rows."
 
-    async def _finish_rows(self, held: ErasureLease) -> str:
+    async def _finish_rows(self, held: leases.ErasureLease) -> str:
         """After the last row: derived rows, requests on their way, files; returns what is waited for."""
         erasure = held.erasure
         if erasure.kind is ErasureKind.FILTER and (message := await self._rebuild_derived(held)):
@@ -216,7 +216,7 @@ class ErasureWorker:
         await self._telemetry.remove_finished_mutations(ALL_TABLES)
         return "" if await self._telemetry.remove_old_parts(ALL_TABLES, deleted_at) else OLD_PARTS
 
-    async def _rebuild_derived(self, held: ErasureLease) -> str:
+    async def _rebuild_derived(self, held: leases.ErasureLease) -> str:
         """Rebuild the derived rows of days from which items were deleted; returns why that is not done yet."""
         project_id = _project_of(held.erasure)
         outdated = await self._derived_rows.outdated_days(project_id)
@@ -225,11 +225,11 @@ class ErasureWorker:
                 return f"{NOT_QUIET}{day} receives no more items."
         return ""
 
-    async def _is_held(self, held: ErasureLease) -> bool:
+    async def _is_held(self, held: leases.ErasureLease) -> bool:
         async with self._database.write() as connection:
             return await leases.renew(connection, held, self._now())
 
-    def _condition(self, erasure: StoredErasure) -> Condition:
+    def _condition(self, erasure: repository.StoredErasure) -> Condition:
         project_id = _project_of(erasure)
         if erasure.kind is not ErasureKind.FILTER:
             return of_project(project_id)
@@ -238,23 +238,23 @@ class ErasureWorker:
         spans, logs, parameters = self._compile_filters(erasure)
         return of_items(project_id, spans, logs, parameters)
 
-    def _retry_s(self, erasure: StoredErasure, message: str) -> float:
+    def _retry_s(self, erasure: repository.StoredErasure, message: str) -> float:
         if message.startswith(NOT_QUIET):
             return NOT_QUIET_RETRY_S
         waited_s = (self._now() - erasure.requested_at).total_seconds()
         return min(max(RETRY_S, waited_s * RETRY_GROWTH), MAX_RETRY_S)
 
-    def _is_recent(self, erasure: StoredErasure) -> bool:
+    def _is_recent(self, erasure: repository.StoredErasure) -> bool:
         """Whether requests that were accepted before the erasure may still be on their way to ClickHouse."""
         return self._clock() < int(erasure.requested_at.timestamp() * 10**9) + MARGIN_NS
 
-    async def _renew(self, held: ErasureLease) -> None:
+    async def _renew(self, held: leases.ErasureLease) -> None:
         while True:
             await asyncio.sleep(leases.LEASE.total_seconds() / 3)
             with contextlib.suppress(Exception):  # the next attempt, or another gateway
                 await self._is_held(held)
 
-    async def _fail(self, held: ErasureLease, reason: str) -> None:
+    async def _fail(self, held: leases.ErasureLease, reason: str) -> None:
         async with self._database.write() as connection:
             await leases.fail(connection, held, reason)
         self._log.error(
@@ -263,11 +263,11 @@ class ErasureWorker:
             error=reason,
         )
 
-    async def _complete(self, held: ErasureLease, counts: Mapping[str, int]) -> str | None:
+    async def _complete(self, held: leases.ErasureLease, counts: Mapping[str, int]) -> str | None:
         try:
             async with self._database.write() as connection:
                 ended = await leases.complete(connection, held, counts, self._now())
-        except AcknowledgementMissing as error:
+        except leases.AcknowledgementMissing as error:
             journals = ", ".join(error.journals)
             return f"The rows are deleted. Waiting until these journals release older requests: {journals}."
         self._deleted_at.pop(held.erasure.id, None)
@@ -275,7 +275,7 @@ class ErasureWorker:
             self._log.info("an erasure is complete", erasure=held.erasure.id, rows=sum(counts.values()))
         return None
 
-    async def _release(self, held: ErasureLease, message: str | None, retry_s: float) -> None:
+    async def _release(self, held: leases.ErasureLease, message: str | None, retry_s: float) -> None:
         async with self._database.write() as connection:
             await leases.release(connection, held, self._now() + timedelta(seconds=retry_s), message)
 
@@ -283,11 +283,11 @@ class ErasureWorker:
         return datetime.fromtimestamp(self._clock() / 10**9, UTC)
 
 
-def _project_of(erasure: StoredErasure) -> int:
+def _project_of(erasure: repository.StoredErasure) -> int:
     if erasure.project_id is None:
         raise ValueError("an organization's telemetry is erased by the erasures of its projects")
     return erasure.project_id
 
 
-def _days(erasure: StoredErasure) -> list[date]:
+def _days(erasure: repository.StoredErasure) -> list[date]:
     return [date.fromisoformat(day) for day in erasure.days or ()]

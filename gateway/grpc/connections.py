@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from chassis.errors import StartupError
 from chassis.http.connections.registry import ConnectionRegistry
-from chassis.limits.client_request import TrustedProxies
+from chassis.limits.rate_limits import TrustedProxies
 from chassis.runtime.settings import ChassisSettings
 from gateway.settings import GatewaySettings
 

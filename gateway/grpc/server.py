@@ -15,12 +15,10 @@ from aiohttp import web
 from grpc import aio
 
 from chassis.errors import StartupError
-from chassis.http.connections.acceptor import Acceptor
-from chassis.http.serve import bind
+from chassis.http.serve import Acceptor, bind
 from chassis.http.web import RATE_LIMITS
 from chassis.runtime import fd_limits
-from chassis.runtime.health import HEALTH, REUSE_S, Health
-from chassis.runtime.other_servers import OTHER_SERVERS
+from chassis.runtime.health import HEALTH, OTHER_SERVERS, REUSE_S, Health
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
 from gateway.export import ExportParts

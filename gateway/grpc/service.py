@@ -32,7 +32,7 @@ from gateway.admission.budgets import MemoryReservation
 from gateway.decompression import IDENTITY
 from gateway.export import METRICS_HINT, ExportParts, count_refused
 from gateway.grpc.connections import WINDOW_BYTES, GrpcMetrics, peer_address
-from gateway.outcomes import WIRE_BYTES
+from gateway.metrics import WIRE_BYTES
 from proto.otlp.policy import Signal
 from proto.otlp.responses import Violation, export_response, rpc_code, status_protobuf
 

@@ -23,16 +23,14 @@ import structlog
 from chassis.errors import ServiceUnavailable
 from chassis.limits.fairness import FairShare
 from chassis.runtime.health import Dependency, OptionalDependency
-from chassis.runtime.tasks import cancel_tasks
-from gateway.ingest.interface import AcceptedRequest
-from gateway.ingest.lanes import Lane, LaneLimits, SlowLaneRule
+from chassis.runtime.periodic import cancel_tasks
+from gateway.ingest.lanes import AcceptedRequest, Lane, LaneLimits, SlowLaneRule
 from gateway.ingest.recovery import Recovery
 from gateway.inserts.batch_writer import BatchWriter
 from gateway.inserts.pending_requests import JournalReader, PendingRequest
 from gateway.inserts.store_state import InsertBreaker
 from gateway.journal import Entry, JournalLike
-from gateway.metrics import ItemAccounting, Metrics
-from gateway.outcomes import OutcomeCounters
+from gateway.metrics import ItemAccounting, Metrics, OutcomeCounters
 from gateway.settings import GatewaySettings
 from proto.otlp.policy import DecodedPayload
 

@@ -1,20 +1,59 @@
 """Groups requests into batches. A batch is dispatched when it is full or has lingered, and an insert slot is free.
 
 While all slots are busy the queue grows, so that a slow ClickHouse gets larger blocks instead of more.
+
+The durability mode: where a decoded request is before it is answered, behind one interface.
+
+journal   on disk, with others in one sync; stored in ClickHouse afterwards (`gateway.ingest.journaled`)
+store     rows in ClickHouse (`gateway.ingest.synchronous`)
+memory    in a bounded queue, which is lost with the process (`gateway.ingest.journaled`, without a journal)
 """
 
 import asyncio
 import heapq
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextvars import Context
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
-from chassis.runtime.tasks import cancel_tasks
+from chassis.runtime.health import Dependency
+from chassis.runtime.periodic import cancel_tasks
 from gateway.inserts.pending_requests import PendingRequest
+from gateway.journal import JournaledRequest
 from gateway.settings import GatewaySettings
 from proto.otlp.policy import NANOS_PER_DAY, DecodedPayload
+
+
+class AcceptedRequest(NamedTuple):
+    """A request with at least one accepted item: as received, its columns, and the length of its body on the wire."""
+
+    request: JournaledRequest
+    decoded: DecodedPayload
+    wire_bytes: int
+
+
+class Ingest(Protocol):
+    """Takes requests, each with the promise of its durability mode. `admit` and `submit` raise ApiError on refusal."""
+
+    @property
+    def needs_raw_body(self) -> bool:
+        """Whether `submit` needs the body as received."""
+
+    def admit(self) -> None:
+        """Raise ServiceUnavailable, before the body is read, while no request could be taken."""
+
+    async def submit(self, accepted: AcceptedRequest) -> None:
+        """Returns when the promise of a 200 holds."""
+
+    def dependencies(self) -> Sequence[Dependency]:
+        """The dependencies that `/readyz` probes."""
+
+    async def start(self) -> None:
+        """Start storing what is taken. Raises StartupError."""
+
+    async def close(self) -> None:
+        """Store what can be stored in time; afterwards every request is answered."""
 
 
 class BatchQueue:

@@ -28,7 +28,6 @@ from chassis.errors import ServiceUnavailable
 from gateway.inserts.blocks import Gate, GateBusy
 from gateway.journal import Journal, JournalLocked
 from gateway.journal.storage import directories
-from gateway.journal.storage.directories import list_journals
 from gateway.journal.storage.files import Files
 
 HOLD_TIMEOUT_S: Final = 10.0  # for the inserts that are under way, and for batches without a journal
@@ -152,7 +151,7 @@ class IngestSnapshots:
         """Link all journals; the moment is that of the one that accepts requests, which is the last."""
         lengths: dict[str, int] = {}
         own = None if self._own is None else self._own.directory
-        for directory in await asyncio.to_thread(list_journals, self._files, self._root):
+        for directory in await asyncio.to_thread(directories.list_journals, self._files, self._root):
             if directory != own:
                 linked = await self._link_journal(directory)
                 lengths |= {f"{directory.name}/{name}": length for name, length in linked.items()}

@@ -20,13 +20,11 @@ import structlog
 from chassis.errors import PayloadTooLarge, ServiceUnavailable
 from chassis.limits.fairness import FairShare
 from chassis.runtime.health import Dependency
-from gateway.ingest.interface import AcceptedRequest
-from gateway.ingest.lanes import Lane, LaneLimits, SlowLaneRule
+from gateway.ingest.lanes import AcceptedRequest, Lane, LaneLimits, SlowLaneRule
 from gateway.inserts.batch_writer import RETRY_AFTER_S, STORE_UNAVAILABLE, BatchWriter
 from gateway.inserts.pending_requests import PendingRequest
 from gateway.inserts.store_state import InsertBreaker
-from gateway.metrics import Metrics
-from gateway.outcomes import OutcomeCounters
+from gateway.metrics import Metrics, OutcomeCounters
 from gateway.settings import GatewaySettings
 
 TOO_MANY_OLD: Final = "The queue for old and high-cardinality data is full; retry later."

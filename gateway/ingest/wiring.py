@@ -14,13 +14,12 @@ from weakref import WeakSet
 import structlog
 
 from chassis.runtime.health import Dependency, NotReady
-from chassis.runtime.periodic import PeriodicTask
+from chassis.runtime.periodic import PeriodicTask, cancel_tasks
 from chassis.runtime.settings import ChassisSettings
-from chassis.runtime.tasks import cancel_tasks
 from chassis.runtime.telemetry import Telemetry
 from chassis.source_maps.resolver import SourceMaps
-from gateway.ingest.interface import Ingest
 from gateway.ingest.journaled import JournaledIngest
+from gateway.ingest.lanes import Ingest
 from gateway.ingest.recovery import Recovery
 from gateway.ingest.snapshots import IngestSnapshots
 from gateway.ingest.synchronous import SynchronousIngest
@@ -46,8 +45,7 @@ from gateway.journal import (
     NullJournal,
     find_orphans,
 )
-from gateway.metrics import ItemAccounting, Metrics
-from gateway.outcomes import OutcomeCounters
+from gateway.metrics import ItemAccounting, Metrics, OutcomeCounters
 from gateway.settings import GatewaySettings
 from proto.otlp.codec import new_named_keys
 

@@ -24,8 +24,7 @@ from chassis.source_maps.resolver import ProjectResolver, SourceMaps
 from gateway.inserts.pending_requests import PendingRequest
 from gateway.inserts.store_state import InsertBreaker, InsertStore
 from gateway.journal import Batch, TableDay
-from gateway.metrics import Metrics
-from gateway.outcomes import OutcomeSums
+from gateway.metrics import Metrics, OutcomeSums
 from proto.grouping.fingerprint import FINGERPRINT_VERSION, fingerprint
 from proto.otlp.codec import NamedKeySet, build_blocks
 from proto.otlp.native import write_block

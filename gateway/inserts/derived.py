@@ -17,12 +17,10 @@ from typing import Final
 import structlog
 
 from chassis.clickhouse import StoreBusy, StoreRejected, StoreUnavailable
-from chassis.runtime.periodic import PeriodicTask
-from chassis.runtime.tasks import cancel_tasks
+from chassis.runtime.periodic import PeriodicTask, cancel_tasks
 from gateway.inserts.blocks import InsertBlock, Inserter, merge_blocks, new_batch_id
 from gateway.inserts.store_state import InsertBreaker
-from gateway.metrics import Metrics
-from gateway.outcomes import OutcomeCounters
+from gateway.metrics import Metrics, OutcomeCounters
 from proto.storage.tables import TRACE_INDEX
 
 RETRY_S: Final = 0.2

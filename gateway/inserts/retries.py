@@ -19,7 +19,7 @@ import structlog
 
 from chassis.clickhouse import StoreBusy, StoreError, StoreRejected, StoreUnavailable
 from chassis.errors import ApiError
-from chassis.runtime.tasks import cancel_tasks
+from chassis.runtime.periodic import cancel_tasks
 from gateway.inserts.blocks import InsertBlock, Inserter
 from gateway.inserts.pending_requests import JournalReader
 from gateway.inserts.store_state import TABLES_WITH_BATCH_ID, InsertBreaker, StoredBlockChecker

@@ -24,8 +24,7 @@ from typing import Final, Protocol
 import structlog
 
 from chassis.clickhouse import QueryLimits, StoreError, StoreUnavailable
-from chassis.runtime.periodic import PeriodicTask
-from chassis.runtime.tasks import cancel_tasks
+from chassis.runtime.periodic import PeriodicTask, cancel_tasks
 from gateway.journal import Batch, TableDay
 from gateway.metrics import Metrics
 from proto.storage.tables import ERROR_OCCURRENCES, INGEST_OUTCOMES, LOGS, SPANS, TABLES

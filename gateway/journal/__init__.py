@@ -39,7 +39,7 @@ from gateway.journal.interface import (
     TableDay,
 )
 from gateway.journal.journal import Journal, find_orphans
-from gateway.journal.storage.context import JournalMetrics
+from gateway.journal.storage.files import JournalMetrics
 
 __all__ = [
     "Batch",

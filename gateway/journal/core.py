@@ -15,10 +15,9 @@ from gateway.journal.format import (
 )
 from gateway.journal.interface import Batch, JournaledRequest, TableDay
 from gateway.journal.storage import quarantine
-from gateway.journal.storage.context import JournalContext
 from gateway.journal.storage.directories import DirectoryLock, JournalSnapshot, link_files
+from gateway.journal.storage.files import JournalContext
 from gateway.journal.storage.ledger import Ledger
-from gateway.journal.storage.quarantine import CorruptionStore, Quarantine
 from gateway.journal.storage.retention import Retention
 from gateway.journal.storage.scanning import CooperativeSteps
 from gateway.journal.storage.segment_set import SegmentSet
@@ -40,7 +39,7 @@ class JournalCore:
         context: JournalContext,
         ledger: Ledger,
         segment_set: SegmentSet,
-        corruption_store: CorruptionStore,
+        corruption_store: quarantine.CorruptionStore,
         salt: bytes,
     ) -> None:
         self.directory_lock = directory_lock
@@ -50,7 +49,7 @@ class JournalCore:
         self._context = context
         self._metrics, self._log = context.metrics, context.log
         self._salt = salt
-        self._quarantine = Quarantine(
+        self._quarantine = quarantine.Quarantine(
             context.files, directory_lock.root / quarantine.QUARANTINE_DIRECTORY, context.clock
         )
         self._quarantined: dict[int, int] = {}  # number of quarantined requests by batch, until `quarantine` returns

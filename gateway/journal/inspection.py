@@ -15,13 +15,18 @@ import msgspec
 from gateway.journal import format as fmt
 from gateway.journal.interface import Range
 from gateway.journal.storage import quarantine
-from gateway.journal.storage import quarantine as damage
 from gateway.journal.storage.batch_state import BatchState
 from gateway.journal.storage.consistency import missing_names, missing_ranges
 from gateway.journal.storage.directories import LOCK_FILE, list_journals
 from gateway.journal.storage.files import Files
 from gateway.journal.storage.ledger import ledger_numbers, ledger_path, read_ledger
-from gateway.journal.storage.quarantine import NOTE_SUFFIX, DamageNote, QuarantineNote, read_quarantine_file
+from gateway.journal.storage.quarantine import (
+    DAMAGED_DIRECTORY,
+    NOTE_SUFFIX,
+    DamageNote,
+    QuarantineNote,
+    read_quarantine_file,
+)
 from gateway.journal.storage.scanning import (
     IndexResult,
     index_segment,
@@ -148,7 +153,7 @@ def list_quarantined(root: Path, files: Files = _FILES, *, verify: bool = False)
 
 def list_damaged(root: Path, files: Files = _FILES) -> list[DamageNote]:
     """The notes of damaged bytes and segments in `damaged/`. Raises OSError."""
-    directory = root / damage.DAMAGED_DIRECTORY
+    directory = root / DAMAGED_DIRECTORY
     notes = [
         read_json(files, directory / name, DamageNote)
         for name in files.list_existing(directory)

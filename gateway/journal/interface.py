@@ -235,11 +235,6 @@ class RangeSet:
             yield max(first, self._firsts[at]), min(last, self._lasts[at])
             at += 1
 
-    def next_missing(self, value: int) -> int:
-        """The lowest integer from `value` on that is not in the set."""
-        at = bisect_right(self._firsts, value) - 1
-        return self._lasts[at] + 1 if at >= 0 and value <= self._lasts[at] else value
-
     def last_missing(self, value: int) -> int:
         """The highest integer up to `value` that is not in the set."""
         at = bisect_right(self._firsts, value) - 1

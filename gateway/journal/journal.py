@@ -25,9 +25,7 @@ from gateway.journal.interface import (
 from gateway.journal.io_thread import CommitResult, CooperativeTask, IoThread, PendingAppend
 from gateway.journal.startup import open_journal
 from gateway.journal.storage import directories
-from gateway.journal.storage.context import JournalContext, JournalMetrics
-from gateway.journal.storage.directories import JournalSnapshot
-from gateway.journal.storage.files import Files
+from gateway.journal.storage.files import Files, JournalContext, JournalMetrics
 from gateway.journal.storage.ledger import LEDGER_PREFIX
 from gateway.journal.storage.retention import DISK_NEARLY_FULL, SpaceQuota
 from gateway.journal.storage.scanning import CooperativeSteps
@@ -175,7 +173,7 @@ class Journal:
         """The readable requests of a batch. Raises OSError."""
         return await self._submit(self._core.segment_set.read_batch(batch))
 
-    async def snapshot(self, target: Path) -> JournalSnapshot:
+    async def snapshot(self, target: Path) -> directories.JournalSnapshot:
         """Link the files of the journal into the new directory `target`, between two groups of requests: everything
         that was acknowledged before is in them. Raises OSError, ServiceUnavailable.
         """

@@ -18,14 +18,12 @@ from typing import Final, NamedTuple
 from chassis.errors import StartupError
 from gateway.journal import format as fmt
 from gateway.journal.core import JournalCore
-from gateway.journal.format import SealRecord
 from gateway.journal.interface import RangeSet, RecoveredState
 from gateway.journal.requeue import finish_requeue
 from gateway.journal.storage.batch_state import BatchState
 from gateway.journal.storage.consistency import SKIPPED_NUMBERS, Headers, MissingSegments, SegmentNames
-from gateway.journal.storage.context import JournalContext
 from gateway.journal.storage.directories import DirectoryLock
-from gateway.journal.storage.files import TEMPORARY_SUFFIX
+from gateway.journal.storage.files import TEMPORARY_SUFFIX, JournalContext
 from gateway.journal.storage.ledger import Ledger, ledger_numbers, ledger_path, read_ledger
 from gateway.journal.storage.quarantine import DAMAGED_DIRECTORY as DAMAGED
 from gateway.journal.storage.quarantine import QUARANTINE_DIRECTORY as QUARANTINE
@@ -186,7 +184,7 @@ class _SegmentLoader:
         self._ledger = ledger
         self._is_certain = is_certain
 
-    def load_all(self) -> Mapping[int, SealRecord]:
+    def load_all(self) -> Mapping[int, fmt.SealRecord]:
         """Load all segments, in order of their sequences; returns the records of sealed ones that are gone."""
         state = self._ledger.state
         firsts = [first for name in self._headers if (first := parse_segment_name(name)) is not None]
@@ -206,7 +204,7 @@ class _SegmentLoader:
         state.sealed = {first: facts for first, facts in state.sealed.items() if first in loaded}
         return {first: facts for first, facts in sealed.items() if first not in loaded}
 
-    def _load_unsealed(self, path: Path, first: int, following: int | None, facts: SealRecord | None) -> None:
+    def _load_unsealed(self, path: Path, first: int, following: int | None, facts: fmt.SealRecord | None) -> None:
         """Load a segment that was not sealed, or whose header is damaged."""
         limit = fmt.MAX_SEQUENCE if following is None else following - 1
         found = self._index(path, first, limit, facts)
@@ -225,7 +223,7 @@ class _SegmentLoader:
         self._segment_set.add(segment)
         self._ledger.append(segment.to_record())
 
-    def _index(self, path: Path, first: int, limit: int, facts: SealRecord | None) -> IndexResult:
+    def _index(self, path: Path, first: int, limit: int, facts: fmt.SealRecord | None) -> IndexResult:
         """Index a segment. If its salt is unreadable, use the salt in use that finds the most requests."""
         header = self._headers[path.name]
         salts = _salts(self._headers) if header is None else [header.salt]
@@ -234,7 +232,7 @@ class _SegmentLoader:
         found = [run_to_completion(index_segment(self._files, segment, length, limit)) for segment in segments]
         return max(found, key=lambda indexed: indexed.segment.requests)
 
-    def _expected_last(self, found: IndexResult, following: int | None, facts: SealRecord | None) -> int:
+    def _expected_last(self, found: IndexResult, following: int | None, facts: fmt.SealRecord | None) -> int:
         """The last sequence known to have been on disk, from the segment's record, the next segment or the ledger."""
         if facts is not None:
             return facts.last

@@ -31,7 +31,6 @@ from gateway.repair.derivation import (
     temporary_tables,
     unsupported_engines,
 )
-from gateway.repair.statements import ITEM_SOURCES, LOG_SOURCE, SPAN_SOURCE, Source
 from proto.otlp.native import write_block
 from proto.otlp.policy import RaisedException
 from proto.otlp.reference.text import compact_json
@@ -190,7 +189,7 @@ class Repair:
         """Raises UnsupportedEngine unless every table is of the MergeTree family. Call it before anything else: a table
         created like a Distributed one would write to the live rows, and a view has no partitions.
         """
-        tables = [*(source.table for source in ITEM_SOURCES), *DERIVED_TABLES]
+        tables = [*(source.table for source in statements.ITEM_SOURCES), *DERIVED_TABLES]
         others = await unsupported_engines(self._clickhouse, tables)
         if others:
             raise UnsupportedEngine(
@@ -230,21 +229,21 @@ class Repair:
         return count
 
     async def _count_items(self, day: date) -> list[int]:
-        counts = [await self._read(statements.rows_of_day(source), day=day) for source in ITEM_SOURCES]
+        counts = [await self._read(statements.rows_of_day(source), day=day) for source in statements.ITEM_SOURCES]
         return [int(str(count)) for ((count,),) in counts]
 
     async def _fill_tables(self, day: date, temporary: Mapping[str, str]) -> None:
-        def chunks_of(source: Source) -> AsyncIterator[Chunk]:
+        def chunks_of(source: statements.Source) -> AsyncIterator[Chunk]:
             return split_day(self._clickhouse, day, row_chunks(source))
 
         await derive_rows(self._clickhouse, chunks_of, temporary, self._keys_per_day, _STATEMENT_SETTINGS)
         for source, sql in (
-            (SPAN_SOURCE, statements.spans_with_exceptions()),
-            (LOG_SOURCE, statements.logs_with_exceptions()),
+            (statements.SPAN_SOURCE, statements.spans_with_exceptions()),
+            (statements.LOG_SOURCE, statements.logs_with_exceptions()),
         ):
             await self._insert_occurrences(source, sql, day, temporary[ERROR_OCCURRENCES.name])
 
-    async def _insert_occurrences(self, source: Source, sql: str, day: date, into: str) -> None:
+    async def _insert_occurrences(self, source: statements.Source, sql: str, day: date, into: str) -> None:
         condition, weight = statements.EXCEPTION_CONDITIONS[source.table], statements.row_bytes(source)
         async for chunk in split_day(self._clickhouse, day, ChunkSizing(source, condition, weight, CHUNK_BYTES)):
             rows = await self._clickhouse.query(sql, chunk.parameters, limits=_LIMITS)

@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 
 from chassis.clickhouse import ClickHouse, QueryLimits
 from gateway.repair import statements
-from gateway.repair.statements import ITEM_SOURCES, SPAN_SOURCE, Source, weight_by_bucket, weight_by_project
 from proto.storage.tables import ATTRIBUTE_KEYS, TRACE_INDEX
 
 CHUNK_ROWS: Final = 2_000_000  # that ClickHouse groups at once
@@ -57,7 +56,7 @@ class Chunk(NamedTuple):
 class ChunkSizing(NamedTuple):
     """The rows of a day to divide (`condition`), the `weight` of a row, and about how much a chunk may weigh."""
 
-    source: Source
+    source: statements.Source
     condition: str
     weight: str
     max_weight: int
@@ -68,7 +67,7 @@ async def split_day(clickhouse: ClickHouse, day: date, sizing: ChunkSizing) -> A
     midnight = (day - _EPOCH).days * SECONDS_PER_DAY
     tomorrow = midnight + SECONDS_PER_DAY
     first = last = chunk_weight = 0
-    sql = weight_by_project(sizing.source, sizing.condition, sizing.weight)
+    sql = statements.weight_by_project(sizing.source, sizing.condition, sizing.weight)
     for project, size in await _read_weights(clickhouse, sql, {"day": day}):
         if chunk_weight and chunk_weight + size > sizing.max_weight:
             yield Chunk(day, first, last, midnight, tomorrow)
@@ -86,7 +85,7 @@ async def split_day(clickhouse: ClickHouse, day: date, sizing: ChunkSizing) -> A
 async def split_project(clickhouse: ClickHouse, day: date, project: int, sizing: ChunkSizing) -> AsyncIterator[Chunk]:
     """Chunks of one project, of whole five minutes where possible."""
     since = until = chunk_weight = 0
-    sql = weight_by_bucket(sizing.source, sizing.condition, sizing.weight)
+    sql = statements.weight_by_bucket(sizing.source, sizing.condition, sizing.weight)
     for bucket, size in await _read_weights(clickhouse, sql, {"day": day, "project": project}):
         if chunk_weight and chunk_weight + size > sizing.max_weight:
             yield Chunk(day, project, project, since, until)
@@ -107,7 +106,7 @@ async def _read_weights(clickhouse: ClickHouse, sql: str, parameters: Mapping[st
     return [(int(str(group)), int(str(weight))) for group, weight in rows]
 
 
-def row_chunks(source: Source) -> ChunkSizing:
+def row_chunks(source: statements.Source) -> ChunkSizing:
     """All rows of a source, CHUNK_ROWS at once."""
     return ChunkSizing(source, statements.EVERY_ROW, statements.ROW_WEIGHT, CHUNK_ROWS)
 
@@ -142,7 +141,7 @@ async def temporary_tables(clickhouse: ClickHouse, models: Mapping[str, str]) ->
 
 async def derive_rows(
     clickhouse: ClickHouse,
-    chunks_of: Callable[[Source], AsyncIterator[Chunk]],
+    chunks_of: Callable[[statements.Source], AsyncIterator[Chunk]],
     temporary: Mapping[str, str],
     keys_per_day: int,
     settings: Mapping[str, int],
@@ -151,11 +150,11 @@ async def derive_rows(
     project `keys_per_day` keys have rows of their own (0: all).
     """
     traces, keys, every_key = temporary[TRACE_INDEX.name], temporary[ATTRIBUTE_KEYS.name], temporary[EVERY_KEY]
-    for source in ITEM_SOURCES:
+    for source in statements.ITEM_SOURCES:
         async for chunk in chunks_of(source):
             sql = statements.trace_rows(source, traces)
             await clickhouse.command(sql, chunk.parameters, insert_settings(settings))
-    async for chunk in chunks_of(SPAN_SOURCE):
+    async for chunk in chunks_of(statements.SPAN_SOURCE):
         sql = statements.key_rows(every_key if keys_per_day else keys)
         await clickhouse.command(sql, chunk.parameters, insert_settings(settings))
     if keys_per_day:

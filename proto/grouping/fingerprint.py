@@ -177,8 +177,7 @@ def _place(found: Trace, kind: str, stacktrace: str) -> str:
     types = [kind] if not found.cause or found.cause == kind else [kind, found.cause]
     if len(types) > 1 and kind in _TRANSPARENT_WRAPPERS:
         types = [found.cause]
-    frames = fold(_with_caller(found), kind, stacktrace)
-    return "\n".join([*types, "", *frames])
+    return "\n".join([*types, "", *fold(_with_caller(found), kind, stacktrace)])
 
 
 def _with_caller(found: Trace) -> Sequence[Frame]:

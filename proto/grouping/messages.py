@@ -87,8 +87,7 @@ def is_prefixed_id(letters: str) -> bool:
     """Whether the letters behind a prefix (`usr_bXkQmZ`) are generated, by their case: camel-case words have vowels."""
     if letters.islower() or letters.isupper():
         return False
-    runs = _RUN.findall(letters)
-    return any(len(run) == 1 or not (run.isupper() or _VOWEL.search(run)) for run in runs)
+    return any(len(run) == 1 or not (run.isupper() or _VOWEL.search(run)) for run in _RUN.findall(letters))
 
 
 MAX_MESSAGE_CHARS: Final = 1_024  # of the first line that are read

@@ -52,7 +52,10 @@ class _Context(NamedTuple):
 
 def check(bundle: ProofBundle) -> list[Finding]:
     """At most MAX_FINDINGS, errors first."""
-    found = [*_check_verdict(bundle), *_check_ids(bundle), *_check_times("", bundle)]
+    found = list(_check_verdict(bundle))
+    for at in repeated_claim_ids(bundle):
+        found.append(_error(f"claims[{at}].claimId", "An earlier claim has this id.", "repeated"))
+    found += _check_times("", bundle)
     context = _Context(bundle, parse_rfc3339(bundle.issued_at), _failing_tests(bundle))
     for at, claim in enumerate(bundle.claims):
         place = f"claims[{at}]"
@@ -119,18 +122,8 @@ def _failing_tests(bundle: ProofBundle) -> dict[str, set[str]]:
 
 def repeated_claim_ids(bundle: ProofBundle) -> list[int]:
     """Where claims are whose id an earlier one has."""
-    seen: set[str] = set()
-    repeated = []
-    for at, claim in enumerate(bundle.claims):
-        if claim.claim_id in seen:
-            repeated.append(at)
-        seen.add(claim.claim_id)
-    return repeated
-
-
-def _check_ids(bundle: ProofBundle) -> _Found:
-    for at in repeated_claim_ids(bundle):
-        yield _error(f"claims[{at}].claimId", "An earlier claim has this id.", "repeated")
+    first: dict[str, int] = {}
+    return [at for at, claim in enumerate(bundle.claims) if first.setdefault(claim.claim_id, at) != at]
 
 
 def _check_verdict(bundle: ProofBundle) -> _Found:

@@ -35,8 +35,10 @@ def source_frames(stacktrace: str) -> list[SourceFrame]:
     Paths are those of where the code was built or installed, with `/`, without drive, scheme and host. Of a class
     without file, the path is that of its outermost class by the conventions of its language.
     """
-    frames = read_trace(stacktrace).frames
-    return [SourceFrame(_source_path(frame.file or frame.location), frame.function) for frame in frames]
+    return [
+        SourceFrame(_source_path(frame.file or frame.location), frame.function)
+        for frame in read_trace(stacktrace).frames
+    ]
 
 
 _ORIGIN: Final = re.compile(r"^(?:[A-Za-z][A-Za-z0-9+.-]*://[^/]*|[A-Za-z]:(?=[/\\])|file:|webpack:)")

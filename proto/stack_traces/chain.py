@@ -105,19 +105,19 @@ def arrange(lines: Sequence[Line], family: str) -> list[list[Raised]]:
     return [*chain.members, chain.raised]
 
 
+@dataclass(slots=True)
 class _Chain:
     """The exceptions so far; `at` is the one whose frames come next. `members`: the chains of earlier members."""
 
-    def __init__(self) -> None:
-        self.members: list[list[Raised]] = []
-        self.raised = [Raised()]
-        self._at = 0
-        self._suppressed = -1  # the indentation of a suppressed exception, whose lines are passed over
-        self._number = -1
-        self._group: Raised | None = None  # whose members are listed
-        self._is_list = False  # of Node: members have no mark of their own
-        self._last = -1  # the line of the last frame
-        self._is_shared = False  # whether the frames that it shares with its wrapper are known
+    members: list[list[Raised]] = field(default_factory=list)
+    raised: list[Raised] = field(default_factory=lambda: [Raised()])
+    _at: int = 0
+    _suppressed: int = -1  # the indentation of a suppressed exception, whose lines are passed over
+    _number: int = -1
+    _group: Raised | None = None  # whose members are listed
+    _is_list: bool = False  # of Node: members have no mark of their own
+    _last: int = -1  # the line of the last frame
+    _is_shared: bool = False  # whether the frames that it shares with its wrapper are known
 
     def take(self, index: int, line: Line) -> bool:
         """Whether the trace goes on after this line."""

@@ -82,8 +82,7 @@ def _read(function: str, place: str, indent: int) -> Line:
     in_app = not _LIBRARY.search(file)
     function = _stable_function(function)
     if not in_app:
-        is_standard = "node_modules" not in file
-        return frame_line(FAMILY, make_frame(file, function, False, is_standard=is_standard), indent)
+        return frame_line(FAMILY, make_frame(file, function, False, is_standard="node_modules" not in file), indent)
     location, is_hashed = _stable_location(file)
     is_remote = "://" in file and not file.startswith("file:")
     if is_hashed or is_remote or ".min." in file or file.endswith("bundle"):

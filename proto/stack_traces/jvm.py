@@ -44,8 +44,9 @@ def read(head: str, inside: str, indent: int) -> Line:
         is_standard = qualified.startswith(JVM_STANDARD)
         return frame_line(FAMILY, make_frame(qualified, function, False, file=path, is_standard=is_standard), indent)
     is_named = not _ANONYMOUS.search(qualified)
-    frame = make_frame(_stable(qualified), _stable(function), True, file=path, is_named=is_named)
-    return frame_line(FAMILY, frame, indent)
+    return frame_line(
+        FAMILY, make_frame(_stable(qualified), _stable(function), True, file=path, is_named=is_named), indent
+    )
 
 
 def _stable(name: str) -> str:

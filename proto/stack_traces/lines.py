@@ -118,10 +118,7 @@ def _read_node_cause(body: str, indent: int) -> Line:
 
 
 def _read_next(body: str, _indent: int) -> Line:
-    match = _NEXT.match(body)
-    if not match:
-        return OTHER
-    return Line(Kind.WRAPPER, php.FAMILY, None, php.read_header(body[5:]).text)
+    return Line(Kind.WRAPPER, php.FAMILY, None, php.read_header(body[5:]).text) if _NEXT.match(body) else OTHER
 
 
 def _read_elixir_type(body: str, indent: int) -> Line:
@@ -149,14 +146,6 @@ def _type_of(text: str) -> str:
 
 def _read_go_file(body: str, indent: int) -> Line:
     return go.read_file(body, indent) if indent else OTHER
-
-
-def _read_at_sign(body: str, indent: int) -> Line:
-    return javascript.read_at_sign(body, indent)
-
-
-def _read_php_header(body: str, _indent: int) -> Line:
-    return php.read_header(body)
 
 
 def _read_rest(body: str, indent: int) -> Line:
@@ -210,8 +199,8 @@ _PARTS: Final[tuple[tuple[str, Reader], ...]] = (
     (".go:", _read_go_file),
     (".s:", _read_go_file),
     (".ex", elixir.read),
-    ("@", _read_at_sign),
+    ("@", javascript.read_at_sign),
     ("[0x", native.read_symbol),
-    (" in ", _read_php_header),
+    (" in ", php.read_header),
     (".dart ", dart.read_terse),
 )

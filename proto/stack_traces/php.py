@@ -28,7 +28,7 @@ def read(body: str, indent: int) -> Line:
     return Line(Kind.FUNCTION, FAMILY, None, f"{_SEPARATOR}{{main}}", indent, int(match[1])) if match else OTHER
 
 
-def read_header(body: str) -> Line:
+def read_header(body: str, _indent: int = 0) -> Line:
     """Reads `RuntimeException: no cart in /var/www/app/src/Cart.php:12`: where the exception was made."""
     text, _, place = body.rpartition(" in ")
     match = _PLACE.fullmatch(place)

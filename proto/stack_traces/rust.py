@@ -22,9 +22,7 @@ _PANIC: Final = re.compile(
 def read_function(body: str, indent: int) -> Line:
     """Reads a numbered line."""
     match = _FUNCTION.fullmatch(body)
-    if match:
-        return Line(Kind.FUNCTION, FAMILY, None, match[2], indent, int(match[1]))
-    return OTHER
+    return Line(Kind.FUNCTION, FAMILY, None, match[2], indent, int(match[1])) if match else OTHER
 
 
 def read_file(body: str, indent: int) -> Line:

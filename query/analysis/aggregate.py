@@ -4,7 +4,7 @@
     read              the newest part of the window within the scan limit (`scan_limit`);
                       groups and their series from one scan; if there are too many cells, first the groups, then the
                       series of those shown
-    encode_response   rows -> JSON, zero-filled
+    build_response    rows -> response, zero-filled
 
 The values are exact for the part of the window that `range` shows, up to the rounding of doubles.
 
@@ -19,18 +19,17 @@ import msgspec
 from msgspec import Meta
 
 from chassis.clickhouse import QueryTooLarge
-from chassis.http.validation import Issues, decode_with_placeholders
-from query.analysis import windows
+from chassis.http.validation import Issues
 from query.analysis.windows import (
     MAX_INTERVAL_MINUTES,
     MAX_POINTS,
     ScanWindow,
     bucket_labels,
     default_interval_minutes,
+    newest_within_limit,
     point_count,
     time_buckets,
 )
-from query.json_types import Count, Range
 from query.read_store import ReadStore
 from query.request.filters import (
     PLACEHOLDERS,
@@ -42,12 +41,22 @@ from query.request.filters import (
     conditions,
     resolve_key,
 )
-from query.request.parameters import TimeInput, time_range
+from query.request.parameters import TimeInput, plan_of_body, time_range
 from query.rows import SPANS, ColumnKind, Field
 from query.settings import QuerySettings
-from query.statements import Aggregation, Condition, Fn, GroupKey, GroupRanking, GroupSeries, Subject
-from query.statements.predicates import MAX_HOURS, Window
-from query.timestamps import format_millis, format_timestamp
+from query.statements import (
+    MAX_HOURS,
+    Aggregation,
+    Condition,
+    Fn,
+    GroupKey,
+    GroupRanking,
+    GroupSeries,
+    Subject,
+    Window,
+    subjects_of,
+)
+from query.values import Count, Range, format_millis, format_timestamp
 
 _ZERO_WHEN_EMPTY: Final = frozenset({Fn.COUNT, Fn.COUNT_UNIQUE, Fn.SUM})
 
@@ -201,13 +210,7 @@ class AggregateResult(NamedTuple):
 
 def plan(raw: bytes, now_ns: int) -> AggregatePlan:
     """Validate the body; BadRequest names every offending field."""
-    issues = Issues()
-    request = decode_with_placeholders(AggregateRequest, raw, {"fn": "count"} | PLACEHOLDERS, issues)
-    planned = None if request is None else _build_plan(request, now_ns, issues)
-    issues.raise_if_any()
-    if planned is None:
-        raise TypeError("a body without a plan must have an issue")
-    return planned
+    return plan_of_body(AggregateRequest, raw, now_ns, _build_plan, {"fn": "count"} | PLACEHOLDERS)
 
 
 def _build_plan(request: AggregateRequest, now_ns: int, issues: Issues) -> AggregatePlan | None:
@@ -238,15 +241,18 @@ def _interval_minutes(request: AggregateRequest, window: Window, issues: Issues)
 
 
 async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan: AggregatePlan) -> AggregateResult:
-    """The groups to show, with their time buckets. Raises StoreErrors."""
-    scan_window = await windows.newest_within_limit(store, project_id, plan.window, settings.max_scan_rows)
+    """The groups to show, with their time buckets. Raises BadRequest for a pattern that does not compile, and
+    StoreErrors.
+    """
+    await store.validate_regexes(plan.filters, FILTERS_PATH)
+    scan_window = await newest_within_limit(store, project_id, plan.window, settings.max_scan_rows)
     if not scan_window.spans:
         return AggregateResult(scan_window, ())
-    subjects = [each for each in (plan.subject, plan.group_by) if each is not None]
-    subjects += [subject for each in plan.conditions for subject in each.subjects]
     statement = Aggregation(
         project_id=project_id,
-        existing_attributes=await store.find_existing_attributes(project_id, scan_window.window, subjects),
+        existing_attributes=await store.find_existing_attributes(
+            project_id, scan_window.window, subjects_of(plan.conditions, plan.subject, plan.group_by)
+        ),
         window=scan_window.window,
         conditions=plan.conditions,
         fn=plan.request.fn,
@@ -255,14 +261,19 @@ async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan:
         buckets=time_buckets(scan_window.window, plan.interval_minutes),
         limit=plan.request.limit or DEFAULT_LIMIT,
     )
+    return AggregateResult(scan_window, await read_groups(store, settings, statement))
+
+
+async def read_groups(store: ReadStore, settings: QuerySettings, statement: Aggregation) -> list[GroupRow]:
+    """The groups of `statement`, in two scans if it has too many cells. Raises StoreErrors."""
     try:
         rows = await store.rows(statement, max_groups=settings.max_group_cardinality)
     except QueryTooLarge:
-        rows = await two_pass(store, statement)
-    return AggregateResult(scan_window, [GroupRow._make(row) for row in rows])
+        rows = await _two_pass(store, statement)
+    return [GroupRow._make(row) for row in rows]
 
 
-async def two_pass(store: ReadStore, statement: Aggregation) -> list[tuple[Any, ...]]:
+async def _two_pass(store: ReadStore, statement: Aggregation) -> list[tuple[Any, ...]]:
     """The rows of `statement` in two scans: the first has every group but no buckets, the second the buckets of the
     groups shown. Raises StoreErrors.
     """
@@ -275,15 +286,15 @@ async def two_pass(store: ReadStore, statement: Aggregation) -> list[tuple[Any, 
     return [(*row[:3], series.get(row[0], ()), row[3]) for row in ranked]
 
 
-def encode_response(plan: AggregatePlan, result: AggregateResult, settings: QuerySettings) -> bytes:
-    """The response as JSON."""
+def build_response(plan: AggregatePlan, result: AggregateResult, settings: QuerySettings) -> Aggregate:
+    """The response."""
     request, scan_window = plan.request, result.scan_window
     rows = result.rows if plan.group_by is not None or result.rows else (_NO_SPANS,)
     groups = [_group(row, plan) for row in rows]
     group_count = rows[0].group_count if rows else 0
     labels = bucket_labels(scan_window.window, plan.interval_minutes)
     series = [Series(group.group, _points(row.buckets, labels, plan)) for group, row in zip(groups, rows, strict=True)]
-    body = Aggregate(
+    return Aggregate(
         fn=request.fn,
         field=request.field,
         group_by=request.group_by,
@@ -296,7 +307,6 @@ def encode_response(plan: AggregatePlan, result: AggregateResult, settings: Quer
         groups_truncated=group_count > len(groups),
         limits=Limits(settings.max_scan_rows, settings.max_series, settings.max_group_cardinality),
     )
-    return msgspec.json.encode(body)
 
 
 def _group(row: GroupRow, plan: AggregatePlan) -> Group:

@@ -13,15 +13,13 @@ from chassis.http.route import Parameter
 from chassis.http.validation import Issues, bounded_int, single_value
 from query.analysis import windows
 from query.analysis.aggregate import group_text
-from query.json_types import Count, Range
 from query.read_store import MAX_GROUP_BYTES, ReadStore
 from query.request.filters import MAX_VALUE, Filter, KeyText, Op, check_key, conditions, parse_filters, resolve_key
-from query.request.parameters import FILTERS_PATH, parse_time_range
+from query.request.parameters import FILTERS_PATH, checked, parse_time_range
 from query.routing import TIME
 from query.rows import SPANS, TelemetryTable
-from query.statements import Condition, Fn, GroupRanking, Subject
-from query.statements.predicates import Window
-from query.timestamps import format_timestamp
+from query.statements import Condition, Fn, GroupRanking, Subject, Window, subjects_of
+from query.values import Count, Range, format_timestamp
 
 DEFAULT_VALUES: Final = 20
 MAX_VALUES: Final = 100
@@ -69,9 +67,7 @@ def plan(query: Mapping[str, str], now_ns: int, signal: TelemetryTable = SPANS) 
     filters = parse_filters(single_value(query, "filters", issues) or "", FILTERS_PATH, issues)
     limit = bounded_int(query, "limit", DEFAULT_VALUES, 1, MAX_VALUES, issues)
     resolved = conditions(filters, signal, now_ns, FILTERS_PATH, issues)
-    issues.raise_if_any()
-    if window is None:
-        raise TypeError("a missing window must have an issue")
+    window = checked(window, issues)
     having = (Filter(key, Op.EXISTS), *([Filter(key, Op.STARTS_WITH, (prefix,))] if prefix else []))
     resolved += conditions(having, signal, now_ns, "query.prefix", issues)
     issues.raise_if_any()
@@ -79,15 +75,17 @@ def plan(query: Mapping[str, str], now_ns: int, signal: TelemetryTable = SPANS) 
 
 
 async def read(store: ReadStore, project_id: int, plan: ValuesPlan) -> bytes:
-    """The values as JSON. Raises StoreErrors."""
+    """The values as JSON. Raises BadRequest for a pattern that does not compile, and StoreErrors."""
+    await store.validate_regexes(plan.filters, FILTERS_PATH)
     signal = plan.signal
     scan_window = await windows.newest_within_limit(store, project_id, plan.window, MAX_ROWS, signal)
     window, rows = scan_window.window, list[tuple[Any, ...]]()
     if scan_window.spans:
-        subjects = [plan.subject, *(subject for each in plan.conditions for subject in each.subjects)]
         statement = GroupRanking(
             project_id=project_id,
-            existing_attributes=await store.find_existing_attributes(project_id, window, subjects, signal),
+            existing_attributes=await store.find_existing_attributes(
+                project_id, window, subjects_of(plan.conditions, plan.subject), signal
+            ),
             signal=signal,
             window=window,
             conditions=plan.conditions,

@@ -29,12 +29,13 @@ from query.analysis.attribute_usage import (
     count_usage,
     double_resource_keys,
 )
-from query.json_types import Count
 from query.read_store import MAX_RESULT_BYTES, ReadStore
 from query.request.filters import ATTRIBUTE_PREFIX, MAX_KEY
-from query.request.parameters import parse_time_range
+from query.request.parameters import checked, parse_time_range
 from query.rows import SPANS, ColumnKind
+from query.send_buffer import JsonResult
 from query.statements import (
+    BUCKET,
     Attribute,
     AttributeKeys,
     DistinctAttributeSets,
@@ -42,8 +43,9 @@ from query.statements import (
     PresenceCounts,
     RollupKeys,
     Subject,
+    Window,
 )
-from query.statements.predicates import BUCKET, Window
+from query.values import Count
 
 # A subject adds about 1 ms of planning to the count; reading the lists costs as much as 16 subjects.
 _MAX_QUERIED_SUBJECTS: Final = 16
@@ -73,13 +75,6 @@ class Keys(msgspec.Struct, rename="camel"):
     data: list[Key]
 
 
-class AttributeKeysResult(NamedTuple):
-    """The response, and whether there are more attributes than it shows."""
-
-    keys: Keys
-    truncated: bool
-
-
 class _AttributeCounts(NamedTuple):
     """Spans that carry `name`, and those where it is a number; the same for `resource.<name>`."""
 
@@ -102,14 +97,11 @@ def plan(query: Mapping[str, str], now_ns: int) -> Window:
     """The requested window; BadRequest names each offending parameter."""
     issues = Issues()
     window = parse_time_range(query, issues).resolve(now_ns, "query", issues)
-    issues.raise_if_any()
-    if window is None:
-        raise TypeError("a time range without a window must have an issue")
-    return window
+    return checked(window, issues)
 
 
-async def read(store: ReadStore, project_id: int, window: Window, max_keys: int) -> AttributeKeysResult:
-    """The built-in fields that any span has, and at most `max_keys` attributes. Raises StoreErrors."""
+async def read(store: ReadStore, project_id: int, window: Window, max_keys: int) -> JsonResult:
+    """The built-in fields that any span has, and at most `max_keys` attributes, as JSON. Raises StoreErrors."""
     counts_by_attribute, truncated = await _read_attributes(store, project_id, window, max_keys + 1)
     truncated, counts_by_attribute = truncated or len(counts_by_attribute) > max_keys, counts_by_attribute[:max_keys]
     own_only, shared = (
@@ -125,7 +117,7 @@ async def read(store: ReadStore, project_id: int, window: Window, max_keys: int)
     statement = PresenceCounts(project_id=project_id, window=window, present=(*_OPTIONAL, *queried))
     ((total, *counts),) = await store.rows(statement)
     if not total:
-        return AttributeKeysResult(Keys([]), truncated=False)
+        return JsonResult(msgspec.json.encode(Keys([])))
     present = dict(zip(statement.present, counts, strict=True))
     keys = [_key(each.name, each.spans, all_numbers=each.is_numeric) for each in own_only]
     if attribute_sets is None:
@@ -133,7 +125,8 @@ async def read(store: ReadStore, project_id: int, window: Window, max_keys: int)
     else:
         keys += await _count_by_sets(store, statement, shared, attribute_sets)
     keys += _own_fields(total, present)
-    return AttributeKeysResult(Keys(sorted(keys, key=lambda key: (-key.spans, key.key))), truncated=truncated)
+    body = Keys(sorted(keys, key=lambda key: (-key.spans, key.key)))
+    return JsonResult(msgspec.json.encode(body), "keys" if truncated else "")
 
 
 def split_buckets(window: Window) -> tuple[Window | None, tuple[Window, ...]]:

@@ -29,9 +29,8 @@ from query.request.predicates import numeric_spellings, parse_number
 from query.rows import SPANS
 from query.sql.compare import MAX_NUMERIC_VALUES, MAX_PAIRS, MAX_VALUES_OF_KEY
 from query.sql.predicates import attribute_names
-from query.statements import Attribute, ConditionCounts, KeyCardinality, KeyCounts, KeyPairs, Subject
-from query.statements.predicates import Window
-from query.timestamps import HOUR
+from query.statements import Attribute, ConditionCounts, KeyCardinality, KeyCounts, KeyPairs, Subject, Window
+from query.values import HOUR
 
 MAX_MULTI_LOCATION_KEYS: Final = 50  # keys that occur in several locations, read as filters read them
 MAX_RECOUNTED_NUMBERS: Final = 50  # numbers stored in more than one spelling, which are recounted

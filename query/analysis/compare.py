@@ -30,7 +30,6 @@ from query.analysis.comparison import (
     read_cohort_sizes,
     score,
 )
-from query.json_types import Count, Share, Timestamp
 from query.read_store import ReadStore
 from query.request.filters import (
     PLACEHOLDERS,
@@ -44,9 +43,8 @@ from query.request.filters import (
 )
 from query.request.parameters import TimeInput, time_range
 from query.rows import SPANS
-from query.statements import Cohort, Condition, ExcludedSpans
-from query.statements.predicates import Window
-from query.timestamps import TimestampError, format_timestamp, parse_timestamp
+from query.statements import Cohort, Condition, ExcludedSpans, Window
+from query.values import Count, Share, Timestamp, TimestampError, format_timestamp, parse_timestamp
 
 MAX_COMPARE_KEYS: Final = 50
 DEFAULT_FINDINGS: Final = 50
@@ -191,13 +189,15 @@ def plan(raw: bytes, now_ns: int) -> ComparePlan:
     return planned
 
 
-async def read(store: ReadStore, project_id: int, plan: ComparePlan, max_scan_rows: int) -> SpanComparison:
-    """Run the comparison. Raises StoreErrors."""
+async def read(store: ReadStore, project_id: int, plan: ComparePlan, max_scan_rows: int) -> bytes:
+    """Run the comparison: its result as JSON. Raises BadRequest for a pattern that does not compile; StoreErrors."""
+    for path, filters in plan.all_filters:
+        await store.validate_regexes(filters, path)
     spike, baseline = plan.spike_cohort, plan.baseline_cohort
     sizes = await read_cohort_sizes(store, project_id, spike, baseline, max_scan_rows)
     min_spike_count = plan.min_spike_count or default_min_spike_count(sizes.spike)
     if not sizes.spike or not sizes.baseline or baseline is None:
-        return _span_comparison(plan, sizes, min_spike_count, ComparedPairs())
+        return _encode(plan, sizes, min_spike_count, ComparedPairs())
     comparison = Comparison(
         store=store,
         project_id=project_id,
@@ -210,7 +210,7 @@ async def read(store: ReadStore, project_id: int, plan: ComparePlan, max_scan_ro
         existing_attributes=sizes.existing_attributes,
     )
     found = await (requested_pairs(comparison, plan.keys) if plan.keys else default_pairs(comparison))
-    return _span_comparison(plan, sizes.raised_to_counts(found), min_spike_count, found)
+    return _encode(plan, sizes.raised_to_counts(found), min_spike_count, found)
 
 
 def _build_plan(request: CompareRequest, now_ns: int, issues: Issues) -> ComparePlan | None:
@@ -276,11 +276,9 @@ def _window(window: CompareWindow, path: str, now_ns: int, issues: Issues) -> Wi
     return time_range(window.from_, window.to).resolve(now_ns, path, issues)
 
 
-def _span_comparison(
-    plan: ComparePlan, sizes: CohortSizes, min_spike_count: int, found: ComparedPairs
-) -> SpanComparison:
+def _encode(plan: ComparePlan, sizes: CohortSizes, min_spike_count: int, found: ComparedPairs) -> bytes:
     ranked = _rank_pairs(sizes, [each for each in found.pairs if each.spike >= min_spike_count])
-    return SpanComparison(
+    comparison = SpanComparison(
         spike=_side(plan.spike, sizes.spike),
         baseline=_side(plan.baseline, sizes.baseline),
         attributes=[_finding(pair, pair_score) for pair, pair_score in ranked[: plan.limit]],
@@ -289,6 +287,7 @@ def _span_comparison(
         min_spike_count=min_spike_count,
         disclaimer=_disclaimer(plan, sizes, found),
     )
+    return msgspec.json.encode(comparison)
 
 
 def _side(window: Window, total: int) -> Side:

@@ -30,6 +30,7 @@ from query.statements import (
     ListPairs,
     PairsByHash,
     PairSelection,
+    subjects_of,
 )
 
 _IDENTIFIER_RATIO: Final = 0.9  # distinct values per occurrence above which a key is an identifier
@@ -142,7 +143,7 @@ def _conditions(cohorts: Iterable[Cohort | None]) -> list[Condition]:
 async def _find_existing_attributes(
     store: ReadStore, project_id: int, cohorts: Sequence[Cohort | None]
 ) -> frozenset[str]:
-    subjects = [subject for each in _conditions(cohorts) for subject in each.subjects]
+    subjects = subjects_of(_conditions(cohorts))
     windows = dict.fromkeys(window for cohort in cohorts if cohort for window in cohort.windows)
     return frozenset[str]().union(
         *[await store.find_existing_attributes(project_id, window, subjects) for window in windows]

@@ -4,7 +4,7 @@
     read              the newest part of the window within the scan limit (`scan_limit`);
                       groups, figures and series from one scan; if there are too many cells, first the groups, then the
                       series of those shown
-    encode_response   rows -> JSON, zero-filled
+    build_response    rows -> response, zero-filled
 
 A figure means what `analysis.aggregate` computes with the same function, field and filters.
 """
@@ -17,8 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from chassis.clickhouse import QueryTooLarge
-from chassis.http.validation import Issues, decode_with_placeholders
-from query.analysis import windows
+from chassis.http.validation import Issues
 from query.analysis.aggregate import (
     DEFAULT_LIMIT,
     FILTERS_PATH,
@@ -32,14 +31,12 @@ from query.analysis.aggregate import (
 )
 from query.analysis.windows import (
     MAX_INTERVAL_SECONDS,
-    MAX_POINTS,
     ScanWindow,
     buckets_of_seconds,
-    default_interval_seconds,
+    interval_seconds,
     labels_of_seconds,
-    points_of_seconds,
+    newest_within_limit,
 )
-from query.json_types import Count, Range
 from query.read_store import ReadStore
 from query.request.filters import (
     PLACEHOLDERS,
@@ -53,10 +50,11 @@ from query.request.filters import (
     filters_of_body,
     resolve_key,
 )
-from query.request.parameters import TimeInput, time_range
+from query.request.parameters import TimeInput, plan_of_body, time_range
 from query.rows import SPANS
 from query.settings import QuerySettings
 from query.statements import (
+    MAX_HOURS,
     Condition,
     Figure,
     FigureRanking,
@@ -65,9 +63,10 @@ from query.statements import (
     GroupKey,
     RankedFigures,
     Subject,
+    Window,
+    subjects_of,
 )
-from query.statements.predicates import MAX_HOURS, Window
-from query.timestamps import format_timestamp
+from query.values import Count, Range, format_timestamp
 
 MAX_FIGURES: Final = 6
 MAX_GROUP_KEYS: Final = 3
@@ -170,12 +169,9 @@ class FiguresPlan:
 
     def subjects(self) -> Iterator[Subject]:
         """Everything that the statements read."""
-        yield from self.group_by
-        yield from (subject for each in self.conditions for subject in each.subjects)
+        yield from subjects_of(self.conditions, *self.group_by)
         for figure in self.figures:
-            if figure.subject is not None:
-                yield figure.subject
-            yield from (subject for each in figure.conditions for subject in each.subjects)
+            yield from subjects_of(figure.conditions, figure.subject)
 
 
 class FiguresRow(NamedTuple):
@@ -197,15 +193,9 @@ class FiguresResult(NamedTuple):
 
 def plan(raw: bytes, now_ns: int) -> FiguresPlan:
     """Validate the body; BadRequest names every offending field."""
-    issues = Issues()
     count = {"fn": "count"}
     placeholders = {"figures": [count], "figures[]": count} | PLACEHOLDERS
-    request = decode_with_placeholders(FiguresRequest, raw, placeholders, issues)
-    planned = None if request is None else _build_plan(request, now_ns, issues)
-    issues.raise_if_any()
-    if planned is None:
-        raise TypeError("a body without a plan must have an issue")
-    return planned
+    return plan_of_body(FiguresRequest, raw, now_ns, _build_plan, placeholders)
 
 
 def _build_plan(request: FiguresRequest, now_ns: int, issues: Issues) -> FiguresPlan | None:
@@ -231,7 +221,7 @@ def _build_plan(request: FiguresRequest, now_ns: int, issues: Issues) -> Figures
         figures=tuple(figures),
         group_by=tuple(resolve_key(each, SPANS) for each in request.group_by or ()),
         window=window,
-        interval_seconds=_interval_seconds(request, window, issues),
+        interval_seconds=interval_seconds(request.interval_seconds, window, issues),
     )
 
 
@@ -247,18 +237,13 @@ def _figure(requested: RequestedFigure, path: str, now_ns: int, issues: Issues) 
     return Figure(requested.fn, subject, resolved), filters
 
 
-def _interval_seconds(request: FiguresRequest, window: Window, issues: Issues) -> int:
-    if request.interval_seconds is None:
-        return default_interval_seconds(window)
-    if request.interval_seconds and points_of_seconds(window, request.interval_seconds) > MAX_POINTS:
-        message = f"A series has at most {MAX_POINTS} points; use a longer interval or a shorter time range."
-        issues.add("body.intervalSeconds", message, "too_small")
-    return request.interval_seconds
-
-
 async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan: FiguresPlan) -> FiguresResult:
-    """The groups to show, with their time buckets. Raises StoreErrors."""
-    scan_window = await windows.newest_within_limit(store, project_id, plan.window, settings.max_scan_rows)
+    """The groups to show, with their time buckets. Raises BadRequest for a pattern that does not compile, and
+    StoreErrors.
+    """
+    for path, filters in plan.filters:
+        await store.validate_regexes(filters, path)
+    scan_window = await newest_within_limit(store, project_id, plan.window, settings.max_scan_rows)
     if not scan_window.spans:
         return _result(scan_window, (), plan)
     ranking = FigureRanking(
@@ -305,13 +290,13 @@ def _result(scan_window: ScanWindow, rows: Sequence[tuple[Any, ...]], plan: Figu
     return FiguresResult(scan_window, found, rows[0][-1] if rows else 0)
 
 
-def encode_response(plan: FiguresPlan, result: FiguresResult, settings: QuerySettings) -> bytes:
-    """The response as JSON."""
+def build_response(plan: FiguresPlan, result: FiguresResult, settings: QuerySettings) -> Figures:
+    """The response."""
     scan_window = result.scan_window
     groups = [FiguresGroup(_texts(row, plan), row.spans, _values(row.values, row.spans, plan)) for row in result.rows]
     with_series = result.rows[: settings.max_series] if plan.interval_seconds else ()
     labels = labels_of_seconds(scan_window.window, plan.interval_seconds) if plan.interval_seconds else []
-    body = Figures(
+    return Figures(
         figures=[ShownFigure(each.fn, each.field, each.filters or []) for each in plan.request.figures],
         group_by=plan.request.group_by or [],
         interval_seconds=plan.interval_seconds or None,
@@ -324,7 +309,6 @@ def encode_response(plan: FiguresPlan, result: FiguresResult, settings: QuerySet
         groups_truncated=result.group_count > len(groups),
         limits=Limits(settings.max_scan_rows, settings.max_series, settings.max_group_cardinality),
     )
-    return msgspec.json.encode(body)
 
 
 def _texts(row: FiguresRow, plan: FiguresPlan) -> list[str | None]:

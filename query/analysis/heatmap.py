@@ -2,7 +2,7 @@
 
     plan              body -> time, filters, field, columns and rows; reports all faults at once              -> 400
     read              the newest part of the window within the scan limit (`scan_limit`); its cells in one scan
-    encode_response   rows -> JSON, from the lowest row that has a span to the highest
+    build_response    rows -> response, from the lowest row that has a span to the highest
 
 Edges of rows have at most six significant digits, so that a program that reads them as doubles writes the same number;
 those of durations are whole nanoseconds. A filter with these numbers finds exactly the spans of a row.
@@ -16,14 +16,11 @@ from typing import Annotated, Any, Final, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from chassis.http.validation import Issues, decode_with_placeholders
-from query.analysis import windows
+from chassis.http.validation import Issues
 from query.analysis.aggregate import Limits
-from query.analysis.windows import ScanWindow
-from query.json_types import Count, Range, raw_json
+from query.analysis.windows import ScanWindow, newest_within_limit
 from query.read_store import ReadStore
 from query.request.filters import (
-    PLACEHOLDERS,
     Filter,
     FiltersInBody,
     KeyText,
@@ -32,12 +29,11 @@ from query.request.filters import (
     filters_of_body,
     resolve_key,
 )
-from query.request.parameters import TimeInput, time_range
+from query.request.parameters import TimeInput, plan_of_body, time_range
 from query.rows import SPANS, ColumnKind, Field
 from query.settings import QuerySettings
-from query.statements import Condition, Heatmap, LogRows, Subject, TimeBuckets
-from query.statements.predicates import MAX_HOURS, Window
-from query.timestamps import SECOND, format_millis, format_timestamp
+from query.statements import MAX_HOURS, Condition, Heatmap, LogRows, Subject, TimeBuckets, Window, subjects_of
+from query.values import SECOND, Count, Range, format_millis, format_timestamp, raw_json
 
 FILTERS_PATH: Final = "body.filters"
 DEFAULT_FIELD: Final = "durationMs"
@@ -117,13 +113,7 @@ class HeatmapResult(NamedTuple):
 
 def plan(raw: bytes, now_ns: int) -> HeatmapPlan:
     """Validate the body; BadRequest names every offending field."""
-    issues = Issues()
-    request = decode_with_placeholders(HeatmapRequest, raw, PLACEHOLDERS, issues)
-    planned = None if request is None else _build_plan(request, now_ns, issues)
-    issues.raise_if_any()
-    if planned is None:
-        raise TypeError("a body without a plan must have an issue")
-    return planned
+    return plan_of_body(HeatmapRequest, raw, now_ns, _build_plan)
 
 
 def _build_plan(request: HeatmapRequest, now_ns: int, issues: Issues) -> HeatmapPlan | None:
@@ -146,15 +136,17 @@ def _build_plan(request: HeatmapRequest, now_ns: int, issues: Issues) -> Heatmap
 
 
 async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan: HeatmapPlan) -> HeatmapResult:
-    """The cells. Raises StoreErrors."""
-    scan_window = await windows.newest_within_limit(store, project_id, plan.window, settings.max_scan_rows)
+    """The cells. Raises BadRequest for a pattern that does not compile, and StoreErrors."""
+    await store.validate_regexes(plan.filters, FILTERS_PATH)
+    scan_window = await newest_within_limit(store, project_id, plan.window, settings.max_scan_rows)
     if not scan_window.spans:
         return HeatmapResult(scan_window, ())
     window = scan_window.window
-    subjects = [plan.subject, *(subject for each in plan.conditions for subject in each.subjects)]
     statement = Heatmap(
         project_id=project_id,
-        existing_attributes=await store.find_existing_attributes(project_id, window, subjects),
+        existing_attributes=await store.find_existing_attributes(
+            project_id, window, subjects_of(plan.conditions, plan.subject)
+        ),
         window=window,
         conditions=plan.conditions,
         subject=plan.subject,
@@ -164,8 +156,8 @@ async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan:
     return HeatmapResult(scan_window, await store.rows(statement))
 
 
-def encode_response(plan: HeatmapPlan, result: HeatmapResult, settings: QuerySettings) -> bytes:
-    """The response as JSON."""
+def build_response(plan: HeatmapPlan, result: HeatmapResult, settings: QuerySettings) -> SpanHeatmap:
+    """The response."""
     window = result.scan_window.window
     width = _column_width(window, plan.columns)
     edges = log_rows(plan.subject, plan.rows_per_octave).edges
@@ -174,7 +166,7 @@ def encode_response(plan: HeatmapPlan, result: HeatmapResult, settings: QuerySet
     used = [cell[1] for cell in drawn]
     shown = [n for n in range(min(used), max(used) + 1) if edges[n] < edges[n + 1]] if used else []
     place = {number: index for index, number in enumerate(shown)}
-    body = SpanHeatmap(
+    return SpanHeatmap(
         field=plan.field,
         range=Range(format_timestamp(window.from_ns), format_timestamp(window.to_ns)),
         column_seconds=msgspec.Raw(_plain(Decimal(width) / SECOND)),
@@ -188,7 +180,6 @@ def encode_response(plan: HeatmapPlan, result: HeatmapResult, settings: QuerySet
         scan_truncated=result.scan_window.truncated,
         limits=Limits(settings.max_scan_rows, settings.max_series, settings.max_group_cardinality),
     )
-    return msgspec.json.encode(body)
 
 
 def log_rows(subject: Subject, per_octave: int) -> LogRows:

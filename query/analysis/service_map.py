@@ -18,15 +18,13 @@ from msgspec import Meta
 from chassis.http.validation import Issues, single_value
 from query.analysis import windows
 from query.analysis.aggregate import Limits
-from query.json_types import Count, Millis, Range
 from query.read_store import ReadStore
 from query.request.filters import Filter, conditions, parse_filters
-from query.request.parameters import FILTERS_PATH, parse_time_range
+from query.request.parameters import FILTERS_PATH, checked, parse_time_range
 from query.rows import SPANS
 from query.settings import QuerySettings
-from query.statements import Condition, ServiceCalls, ServiceFigures
-from query.statements.predicates import Window
-from query.timestamps import format_millis, format_timestamp
+from query.statements import Condition, ServiceCalls, ServiceFigures, Window, subjects_of
+from query.values import Count, Millis, Range, format_millis, format_timestamp
 
 MAX_JOINED_SPANS: Final = 1_000_000  # in the traces of a map, about; their join takes up to 200 MB
 MAX_EDGES: Final = 1_000
@@ -90,14 +88,13 @@ def plan(query: Mapping[str, str], now_ns: int) -> MapPlan:
     window = parse_time_range(query, issues).resolve(now_ns, "query", issues)
     filters = parse_filters(single_value(query, "filters", issues) or "", FILTERS_PATH, issues)
     resolved = conditions(filters, SPANS, now_ns, FILTERS_PATH, issues)
-    issues.raise_if_any()
-    if window is None:
-        raise TypeError("a missing window must have an issue")
+    window = checked(window, issues)
     return MapPlan(filters, resolved, window)
 
 
 async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan: MapPlan) -> bytes:
-    """The map as JSON. Raises StoreErrors."""
+    """The map as JSON. Raises BadRequest for a pattern that does not compile, and StoreErrors."""
+    await store.validate_regexes(plan.filters, FILTERS_PATH)
     scan_window = await windows.newest_within_limit(store, project_id, plan.window, settings.max_scan_rows)
     window, sample = scan_window.window, max(1, -(-scan_window.spans // MAX_JOINED_SPANS))
     calls, services, is_truncated = list[_Row](), list[_Row](), False
@@ -127,8 +124,7 @@ async def _read_services(
     store: ReadStore, project_id: int, plan: MapPlan, window: Window, sample: int
 ) -> tuple[list[_Row], list[_Row], bool]:
     """Calls, services (among them both ends of every call), and whether there are more of either."""
-    subjects = [subject for each in plan.conditions for subject in each.subjects]
-    existing = await store.find_existing_attributes(project_id, window, subjects)
+    existing = await store.find_existing_attributes(project_id, window, subjects_of(plan.conditions))
 
     def figures(limit: int, services: tuple[str, ...] | None = None) -> ServiceFigures:
         return ServiceFigures(

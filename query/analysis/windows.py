@@ -9,12 +9,12 @@ correct for that part, and it depends only on the stored data: not on threads, n
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
+from chassis.http.validation import Issues
 from query.analysis.attributes import split_buckets
 from query.read_store import ReadStore
 from query.rows import SPANS, TelemetryTable
-from query.statements import SpanCount, TimeBuckets
-from query.statements.predicates import BUCKET, Window
-from query.timestamps import SECOND
+from query.statements import BUCKET, SpanCount, TimeBuckets, Window
+from query.values import SECOND
 
 INTERVALS_MINUTES: Final = (1, 2, 5, 10, 15, 30, 60, 120, 180, 240, 360, 720, 1440)  # minutes
 MAX_INTERVAL_MINUTES: Final = 43_200
@@ -34,6 +34,16 @@ def default_interval_seconds(window: Window) -> int:
     """The shortest of INTERVALS_SECONDS with at most 60 points; a day if none has."""
     fitting = (seconds for seconds in INTERVALS_SECONDS if points_of_seconds(window, seconds) <= _DEFAULT_POINTS)
     return next(fitting, INTERVALS_SECONDS[-1])
+
+
+def interval_seconds(requested: int | None, window: Window, issues: Issues) -> int:
+    """The interval of a body's series: as requested, 0 for no series, or the default. Too short is an issue."""
+    if requested is None:
+        return default_interval_seconds(window)
+    if requested and points_of_seconds(window, requested) > MAX_POINTS:
+        message = f"A series has at most {MAX_POINTS} points; use a longer interval or a shorter time range."
+        issues.add("body.intervalSeconds", message, "too_small")
+    return requested
 
 
 def point_count(window: Window, minutes: int) -> int:

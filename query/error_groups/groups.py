@@ -1,17 +1,21 @@
 """Reads the details of error groups: for the few on a page, however many are in the window."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
+from msgspec import UNSET, UnsetType
+
 from chassis.clickhouse import QueryTooLarge
-from chassis.issues import IssueState
-from query.error_groups.issue_states import error_issue
+from chassis.db.database import Database, DatabaseUnavailable
+from chassis.issues import IssueState, read_states
 from query.error_groups.occurrences import OccurrenceKey, occurrence_id
 from query.error_groups.schemas import (
     SPARKLINE_PARTS,
     EnvironmentExtent,
+    ErrorIssue,
     ListedErrorGroup,
     ReleaseExtent,
     ServiceExtent,
@@ -26,14 +30,18 @@ from query.statements import (
     ErrorTraces,
     FirstOccurrences,
     LatestOccurrences,
+    Window,
 )
-from query.statements.predicates import Window
-from query.timestamps import format_timestamp
+from query.values import format_timestamp
 
 MAX_FACET_VALUES: Final = 20  # values shown per kind
 # Combinations of release, environment, service and source of all errors of a page, counted at once.
 MAX_FACET_COMBINATIONS: Final = 500_000
 _WHOLE, _RELEASE, _ENVIRONMENT, _SERVICE, _SOURCE = range(5)  # the kinds of `query.sql.error_groups.facets`
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_NANOS_PER_MICRO: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +128,8 @@ async def read_groups(
             first_ever.get(each),
             traces[each],
             traces_exact,
-            facets_exact or _has_all_values(facets[each]),
+            # Where all values are shown, nothing is estimated.
+            facets_exact or all(facet.values <= MAX_FACET_VALUES for facet in facets[each]),
         )
         for each in facets
         if each in latest and each in traces
@@ -226,11 +235,6 @@ async def _read_facets(store: ReadStore, statement: ErrorFacets) -> tuple[dict[b
     return {each: tuple(found) for each, found in groups}, exact
 
 
-def _has_all_values(facets: tuple[Facet, ...]) -> bool:
-    """Whether all values are shown: then nothing is estimated."""
-    return all(facet.values <= MAX_FACET_VALUES for facet in facets)
-
-
 async def _read_trace_counts(store: ReadStore, statement: ErrorTraces) -> tuple[dict[bytes, int], bool]:
     """Number of traces by group, and whether it is exact: tens of millions can only be estimated within the memory
     limit.
@@ -254,3 +258,30 @@ async def _read_latest(
         fingerprint_times=fingerprint_times,
     )
     return {row[0]: LatestOccurrence._make(row) for row in await store.rows(statement)}
+
+
+@dataclass(frozen=True, slots=True)
+class IssueStates:
+    """Which issue an error belongs to, from the relational database. `clock` returns nanoseconds since 1970."""
+
+    database: Database
+    clock: Callable[[], int]
+
+    async def read(self, project_id: int, fingerprints: Sequence[bytes]) -> Mapping[bytes, IssueState] | None:
+        """By fingerprint; None while the database is unavailable: errors are shown without their issues then."""
+        if not fingerprints:
+            return {}
+        now = _EPOCH + timedelta(microseconds=self.clock() // _NANOS_PER_MICRO)
+        try:
+            async with self.database.read() as connection:
+                return await read_states(connection, project_id, fingerprints, now)
+        except DatabaseUnavailable:
+            return None
+
+
+def error_issue(states: Mapping[bytes, IssueState] | None, fingerprint: bytes) -> ErrorIssue | UnsetType | None:
+    """The field `issue` of an error."""
+    if states is None:
+        return UNSET
+    state = states.get(fingerprint)
+    return None if state is None else ErrorIssue(state.id, state.short_id, state.status)

@@ -1,8 +1,7 @@
 """The error endpoints: each is a list of steps from the request to one response."""
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Final
 
 import msgspec
@@ -11,12 +10,9 @@ from msgspec import Meta
 
 from chassis.errors import NotFound
 from chassis.http.access import authorization_context
-from chassis.http.cursor import CursorSigner
 from chassis.http.route import Parameter, Tag
-from chassis.source_maps.resolver import SourceMaps
 from query.error_groups import listing
-from query.error_groups.issue_states import IssueStates, error_issue
-from query.error_groups.listing import error_page
+from query.error_groups.groups import IssueStates, error_issue
 from query.error_groups.occurrences import (
     DEFAULT_LOGS,
     MAX_LOGS,
@@ -27,12 +23,12 @@ from query.error_groups.occurrences import (
     read_occurrence,
 )
 from query.error_groups.schemas import ErrorHistory, ErrorPage, OccurrencePage, OccurrenceRecord
-from query.query_key import JsonResult, QueryKey
-from query.read_store import ReadStores
-from query.routing import CURSOR, FILTERS_OF_ERRORS, LIMIT, TIME, explore, get_project_id, parse_path_id
+from query.read_store import ReadStore
+from query.routing import CURSOR, FILTERS_OF_ERRORS, LIMIT, TIME, Endpoints, explore, get_project_id, parse_path_id
 from query.rows import ERRORS, fingerprint_bytes
-from query.scheduler import QueryScheduler, requester_of
-from query.search.listing import ListScope, fetch, page_query_key, plan
+from query.scheduler import QueryKey, requester_of
+from query.search.listing import ListScope, RowPage, fetch, page_query_key, plan
+from query.send_buffer import JsonResult
 from query.statements import ErrorOrder
 
 MAX_ID: Final = 64
@@ -66,24 +62,11 @@ SURROUNDING_LOGS: Final = Parameter(
 _ERROR: Final = "/errors/{fingerprint}"
 
 
-class ErrorHandlers:
-    """The endpoints over each principal's read store. JSON is encoded off the event loop, as everywhere in explore."""
+@dataclass(frozen=True)
+class ErrorHandlers(Endpoints):
+    """The endpoints over each principal's read store. `issues`: what errors belong to."""
 
-    def __init__(
-        self,
-        stores: ReadStores,
-        scheduler: QueryScheduler,
-        signer: CursorSigner,
-        issues: IssueStates,
-        clock: Callable[[], int],
-        source_maps: SourceMaps | None = None,
-    ) -> None:
-        self._stores = stores
-        self._issues = issues
-        self._scheduler = scheduler
-        self._signer = signer
-        self._clock = clock
-        self._source_maps = source_maps
+    issues: IssueStates = field(kw_only=True)
 
     @explore(TAG, "/errors", ErrorPage, *TIME, FILTERS_OF_ERRORS, SORT, LIMIT, CURSOR)
     async def list_errors(self, request: web.Request) -> web.StreamResponse:
@@ -93,17 +76,17 @@ class ErrorHandlers:
         occurrences over the window, and its first one ever; it names its issue, as it was some seconds ago at most.
         """
         scope = ListScope(authorization_context(request).org_id, get_project_id(request), ERRORS)
-        planned = listing.plan(request.query, scope, self._signer, self._clock())
+        planned = listing.plan(request.query, scope, self.signer, self.clock())
 
         async def make() -> JsonResult:
-            async with self._stores.session(requester_of(request)) as store:
-                page = await listing.fetch(store, self._signer, planned)
-            states = await self._issues.read(scope.project_id, [each.fingerprint for each in page.groups])
-            return JsonResult(await asyncio.to_thread(lambda: msgspec.json.encode(error_page(page, states))))
+            async with self.stores.session(requester_of(request)) as store:
+                page = await listing.fetch(store, self.signer, planned)
+            states = await self.issues.read(scope.project_id, [each.fingerprint for each in page.groups])
+            return JsonResult(await asyncio.to_thread(lambda: msgspec.json.encode(listing.error_page(page, states))))
 
         parameters, to_ns = replace(planned, now_ns=0), planned.occurrence_filter.window.to_ns
         key = QueryKey.of("errors", scope.project_id, parameters, to_ns=to_ns)
-        return await self._scheduler.respond(request, key, make)
+        return await self.scheduler.respond(request, key, make)
 
     @explore(TAG, _ERROR, ErrorHistory, FINGERPRINT_IN_PATH, *TIME, FILTERS_OF_ERRORS)
     async def show_error(self, request: web.Request) -> web.StreamResponse:
@@ -111,20 +94,20 @@ class ErrorHandlers:
 
         An error that did not occur in the window is shown with a count of zero.
         """
-        planned = listing.plan_history(request.query, get_project_id(request), _fingerprint(request), self._clock())
+        planned = listing.plan_history(request.query, get_project_id(request), _fingerprint(request), self.clock())
 
         async def make() -> JsonResult:
-            async with self._stores.session(requester_of(request)) as store:
+            async with self.stores.session(requester_of(request)) as store:
                 error_history = await listing.read_history(store, planned)
             if error_history is None:
                 raise NotFound
-            states = await self._issues.read(planned.occurrence_filter.project_id, [planned.fingerprint])
+            states = await self.issues.read(planned.occurrence_filter.project_id, [planned.fingerprint])
             error_history.issue = error_issue(states, planned.fingerprint)
             return JsonResult(msgspec.json.encode(error_history))
 
         occurrence_filter = planned.occurrence_filter
         query_key = QueryKey.of("error", occurrence_filter.project_id, planned, to_ns=occurrence_filter.window.to_ns)
-        return await self._scheduler.respond(request, query_key, make)
+        return await self.scheduler.respond(request, query_key, make)
 
     @explore(TAG, _ERROR + "/occurrences", OccurrencePage, FINGERPRINT_IN_PATH, *TIME, FILTERS_OF_ERRORS, LIMIT, CURSOR)
     async def list_error_occurrences(self, request: web.Request) -> web.StreamResponse:
@@ -134,16 +117,17 @@ class ErrorHandlers:
         """
         project_id, fingerprint = get_project_id(request), _fingerprint(request)
         scope = ListScope(authorization_context(request).org_id, project_id, ERRORS, fingerprint=fingerprint)
-        planned = plan(request.query, scope, self._signer, self._clock())
+        planned = plan(request.query, scope, self.signer, self.clock())
 
-        async def make() -> JsonResult:
-            async with self._stores.session(requester_of(request)) as store:
-                page = await fetch(store, self._signer, planned)
-                if not page.rows and await listing.find_error_type(store, project_id, fingerprint) is None:
-                    raise NotFound
-            return JsonResult(await asyncio.to_thread(lambda: msgspec.json.encode(occurrence_page(page, fingerprint))))
+        async def read(store: ReadStore) -> RowPage:
+            page = await fetch(store, self.signer, planned)
+            if not page.rows and await listing.find_error_type(store, project_id, fingerprint) is None:
+                raise NotFound
+            return page
 
-        return await self._scheduler.respond(request, page_query_key(planned), make)
+        return await self.respond_with(
+            request, page_query_key(planned), read, lambda page: occurrence_page(page, fingerprint)
+        )
 
     @explore(
         TAG,
@@ -165,17 +149,17 @@ class ErrorHandlers:
         )
 
         async def make() -> JsonResult:
-            async with self._stores.session(requester_of(request)) as store:
+            async with self.stores.session(requester_of(request)) as store:
                 rows = await read_occurrence(store, project_id, fingerprint, key, log_limit)
             if rows is None:
                 raise NotFound
             resolved = None
-            if self._source_maps is not None:
-                resolved = await self._source_maps.resolve(project_id, rows.occurrence.release, rows.stacktrace)
+            if self.source_maps is not None:
+                resolved = await self.source_maps.resolve(project_id, rows.occurrence.release, rows.stacktrace)
             return JsonResult(await asyncio.to_thread(lambda: msgspec.json.encode(occurrence_record(rows, resolved))))
 
         query_key = QueryKey.of("occurrence", project_id, fingerprint, key, log_limit)
-        return await self._scheduler.respond(request, query_key, make)
+        return await self.scheduler.respond(request, query_key, make)
 
 
 def _fingerprint(request: web.Request) -> bytes:

@@ -5,7 +5,7 @@ One error group, and how often it occurred over the window.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from chassis.http.cursor import CursorSigner
 from chassis.http.validation import Issues, single_value
@@ -22,17 +22,13 @@ from query.error_groups.groups import (
     to_listed_group,
 )
 from query.error_groups.schemas import ErrorHistory, ErrorPage, HistoryPoint
-from query.json_types import Range
 from query.read_store import ReadStore
 from query.request.filters import Filter, conditions, parse_filters
-from query.request.parameters import FILTERS_PATH, parse_page_request, parse_time_range
+from query.request.parameters import FILTERS_PATH, checked, parse_choice, parse_page_request, parse_time_range
 from query.rows import ERRORS
 from query.search.listing import ListScope, cursor_binding, open_cursor
-from query.statements import ErrorGroupType, ErrorOrder, ErrorRanking, ErrorSeries
-from query.statements.predicates import Window, slices
-from query.timestamps import MINUTE, format_timestamp
-
-SORT_PATH: Final = "query.sort"
+from query.statements import ErrorGroupType, ErrorOrder, ErrorRanking, ErrorSeries, Window, slices
+from query.values import MINUTE, Range, format_timestamp
 
 
 class _CursorPayload(NamedTuple):
@@ -77,7 +73,8 @@ class ErrorGroupPage(NamedTuple):
 def plan(query: Mapping[str, str], scope: ListScope, signer: CursorSigner, now_ns: int) -> ErrorListPlan:
     """Validate everything that does not need the store; BadRequest names each offending field."""
     issues = Issues()
-    request, order = parse_page_request(query, issues), _parse_order(query, issues)
+    request = parse_page_request(query, issues)
+    order = parse_choice(query, "sort", ErrorOrder, issues) or ErrorOrder.LAST_SEEN
     binding = cursor_binding(request, scope) + order.encode()
     payload = open_cursor(signer, request.cursor, binding, _CursorPayload, issues)
     if payload is None:
@@ -86,9 +83,7 @@ def plan(query: Mapping[str, str], scope: ListScope, signer: CursorSigner, now_n
         now_ns, window = payload.now_ns, Window(payload.from_ns, payload.to_ns)
         after = _RankedGroup(payload.rank, payload.fingerprint)
     resolved = conditions(request.filters, scope.signal, now_ns, FILTERS_PATH, issues)
-    issues.raise_if_any()
-    if window is None:
-        raise TypeError("a missing window must have an issue")
+    window = checked(window, issues)
     return ErrorListPlan(
         OccurrenceFilter(scope.project_id, window, resolved),
         request.filters,
@@ -166,17 +161,6 @@ def _within_bytes(ranked: list[_RankedGroup], found: Mapping[bytes, ErrorGroupRo
     return ranked
 
 
-def _parse_order(query: Mapping[str, str], issues: Issues) -> ErrorOrder:
-    text = single_value(query, "sort", issues)
-    if text is None:
-        return ErrorOrder.LAST_SEEN
-    try:
-        return ErrorOrder(text)
-    except ValueError:
-        issues.add(SORT_PATH, f"Must be one of {', '.join(ErrorOrder)}.", "not_allowed")
-        return ErrorOrder.LAST_SEEN
-
-
 @dataclass(frozen=True, slots=True)
 class HistoryPlan:
     """A validated request."""
@@ -192,9 +176,7 @@ def plan_history(query: Mapping[str, str], project_id: int, fingerprint: bytes, 
     window = parse_time_range(query, issues).resolve(now_ns, "query", issues)
     filters = parse_filters(single_value(query, "filters", issues) or "", FILTERS_PATH, issues)
     resolved = conditions(filters, ERRORS, now_ns, FILTERS_PATH, issues)
-    issues.raise_if_any()
-    if window is None:
-        raise TypeError("a missing window must have an issue")
+    window = checked(window, issues)
     return HistoryPlan(OccurrenceFilter(project_id, window, resolved), filters, fingerprint)
 
 

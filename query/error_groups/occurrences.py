@@ -13,15 +13,12 @@ import msgspec
 
 from chassis.http.validation import Issues, bounded_int
 from query.error_groups import schemas
-from query.error_groups.schemas import LogContext, LogPart
 from query.read_store import ReadStore
 from query.rows import LOGS, SPANS, OccurrenceColumns, text_size
 from query.search.listing import RowPage, read_bounded
 from query.search.serializers import StoredEvent, hex_id, log, span, span_events
-from query.statements import Condition, ErrorRecord, Listing, SpanRecords, TextIn
-from query.statements.predicates import Window, slices, slices_oldest_first
-from query.timestamps import HOUR, MAX_NANOS, format_timestamp
-from query.trace_windows import trace_windows
+from query.statements import Condition, ErrorRecord, Listing, SpanRecords, TextIn, Window, slices, slices_oldest_first
+from query.values import HOUR, MAX_NANOS, format_timestamp
 
 _DIGITS: Final = 40
 
@@ -89,14 +86,14 @@ async def read_surrounding_logs(
     )
 
 
-def log_context(logs: SurroundingLogs) -> LogContext:
+def log_context(logs: SurroundingLogs) -> schemas.LogContext:
     """The records as a response: in order of time."""
     before, more_before = logs.before
     after, more_after = logs.after
-    return LogContext(
+    return schemas.LogContext(
         logs.scope,
-        LogPart([log(row) for row in reversed(before)], more_before),
-        LogPart([log(row) for row in after], more_after),
+        schemas.LogPart([log(row) for row in reversed(before)], more_before),
+        schemas.LogPart([log(row) for row in after], more_after),
     )
 
 
@@ -105,7 +102,7 @@ async def _scope(
 ) -> tuple[str, Listing] | None:
     """The log records to choose from: of the trace, if it has any, else of the service in its environment."""
     if any(occurrence.trace_id):
-        trace_window = (await trace_windows(store, project_id, occurrence.trace_id)).get(LOGS.trace_index_code)
+        trace_window = (await store.trace_windows(project_id, occurrence.trace_id)).get(LOGS.trace_index_code)
         if trace_window is not None:
             listing = Listing(
                 project_id=project_id, signal=LOGS, window=trace_window, trace_id=occurrence.trace_id, limit=1
@@ -235,7 +232,7 @@ async def _read_span(store: ReadStore, project_id: int, occurrence: OccurrenceCo
     """The row of the span that the occurrence names, the earliest of those that share the id."""
     if not any(occurrence.trace_id) or not any(occurrence.span_id):
         return None
-    window = (await trace_windows(store, project_id, occurrence.trace_id)).get(SPANS.trace_index_code)
+    window = (await store.trace_windows(project_id, occurrence.trace_id)).get(SPANS.trace_index_code)
     if window is None:
         return None
     statement = SpanRecords(

@@ -5,9 +5,9 @@ from typing import Annotated, Final
 import msgspec
 
 from chassis.issues import IssueStatus
-from query.json_types import Count, Range, SpanId, Timestamp, TraceId
 from query.rows import SOURCES
 from query.search.schemas import Log, Span
+from query.values import Count, Range, SpanId, Timestamp, TraceId
 
 SPARKLINE_PARTS: Final = 24
 

@@ -4,7 +4,7 @@
     read              the newest part of the window within the scan limit (`query.analysis.windows`);
                       groups and their series from one scan; if there are too many cells, first the groups, then the
                       series of those shown
-    encode_response   rows -> JSON, zero-filled
+    build_response    rows -> response, zero-filled
 
 Groups, their ranking and series are those of `query.analysis.aggregate` with the function `count`.
 
@@ -19,22 +19,18 @@ import msgspec
 from msgspec import Meta
 
 from chassis.clickhouse import QueryTooLarge
-from chassis.http.validation import Issues, decode_with_placeholders
-from query.analysis import windows
-from query.analysis.aggregate import DEFAULT_LIMIT, MAX_LIMIT, GroupRow, Limits, group_text, two_pass
+from chassis.http.validation import Issues
+from query.analysis.aggregate import DEFAULT_LIMIT, MAX_LIMIT, GroupRow, Limits, group_text, read_groups
 from query.analysis.windows import (
     MAX_INTERVAL_SECONDS,
-    MAX_POINTS,
     ScanWindow,
     buckets_of_seconds,
-    default_interval_seconds,
+    interval_seconds,
     labels_of_seconds,
-    points_of_seconds,
+    newest_within_limit,
 )
-from query.json_types import Count, Range
 from query.read_store import MAX_GROUP_BYTES, ReadStore
 from query.request.filters import (
-    PLACEHOLDERS,
     Filter,
     FiltersInBody,
     KeyText,
@@ -43,12 +39,11 @@ from query.request.filters import (
     filters_of_body,
     resolve_key,
 )
-from query.request.parameters import TimeInput, time_range
+from query.request.parameters import TimeInput, plan_of_body, time_range
 from query.rows import LOGS
 from query.settings import QuerySettings
-from query.statements import Aggregation, Condition, Fn, GroupRanking, Subject
-from query.statements.predicates import MAX_HOURS, Window
-from query.timestamps import format_timestamp
+from query.statements import MAX_HOURS, Aggregation, Condition, Fn, GroupRanking, Subject, Window, subjects_of
+from query.values import Count, Range, format_timestamp
 
 
 class LogKey(msgspec.Struct, rename="camel"):
@@ -145,13 +140,7 @@ class LogCountsResult(NamedTuple):
 
 def plan(raw: bytes, now_ns: int) -> LogCountsPlan:
     """Validate the body; BadRequest names every offending field."""
-    issues = Issues()
-    request = decode_with_placeholders(LogCountsRequest, raw, PLACEHOLDERS, issues)
-    planned = None if request is None else _build_plan(request, now_ns, issues)
-    issues.raise_if_any()
-    if planned is None:
-        raise TypeError("a body without a plan must have an issue")
-    return planned
+    return plan_of_body(LogCountsRequest, raw, now_ns, _build_plan)
 
 
 def _build_plan(request: LogCountsRequest, now_ns: int, issues: Issues) -> LogCountsPlan | None:
@@ -163,29 +152,25 @@ def _build_plan(request: LogCountsRequest, now_ns: int, issues: Issues) -> LogCo
     if window is None:
         return None
     group_by = None if request.group_by is None else resolve_key(request.group_by, LOGS)
-    return LogCountsPlan(request, filters, resolved, group_by, window, _interval_seconds(request, window, issues))
-
-
-def _interval_seconds(request: LogCountsRequest, window: Window, issues: Issues) -> int:
-    if request.interval_seconds is None:
-        return default_interval_seconds(window)
-    if request.interval_seconds and points_of_seconds(window, request.interval_seconds) > MAX_POINTS:
-        message = f"A series has at most {MAX_POINTS} points; use a longer interval or a shorter time range."
-        issues.add("body.intervalSeconds", message, "too_small")
-    return request.interval_seconds
+    return LogCountsPlan(
+        request, filters, resolved, group_by, window, interval_seconds(request.interval_seconds, window, issues)
+    )
 
 
 async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan: LogCountsPlan) -> LogCountsResult:
-    """The groups to show, with their time buckets. Raises StoreErrors."""
-    scan_window = await windows.newest_within_limit(store, project_id, plan.window, settings.max_scan_rows, LOGS)
+    """The groups to show, with their time buckets. Raises BadRequest for a pattern that does not compile, and
+    StoreErrors.
+    """
+    await store.validate_regexes(plan.filters, FILTERS_PATH)
+    scan_window = await newest_within_limit(store, project_id, plan.window, settings.max_scan_rows, LOGS)
     window = scan_window.window
     if not scan_window.spans:
         return LogCountsResult(scan_window, ())
-    subjects = [] if plan.group_by is None else [plan.group_by]
-    subjects += [subject for each in plan.conditions for subject in each.subjects]
     ranking = GroupRanking(
         project_id=project_id,
-        existing_attributes=await store.find_existing_attributes(project_id, window, subjects, LOGS),
+        existing_attributes=await store.find_existing_attributes(
+            project_id, window, subjects_of(plan.conditions, plan.group_by), LOGS
+        ),
         signal=LOGS,
         window=window,
         conditions=plan.conditions,
@@ -199,25 +184,21 @@ async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan:
         return LogCountsResult(scan_window, [GroupRow._make((*row[:3], (), row[3])) for row in ranked])
     common = {field.name: getattr(ranking, field.name) for field in fields(GroupRanking)}
     statement = Aggregation(**common, buckets=buckets_of_seconds(window, plan.interval_seconds))
-    try:
-        rows = await store.rows(statement, max_groups=settings.max_group_cardinality)
-    except QueryTooLarge:
-        rows = await two_pass(store, statement)
-    found = [GroupRow._make(row) for row in rows]
+    found = await read_groups(store, settings, statement)
     if sum(len(row.key) for row in found if isinstance(row.key, str)) > MAX_GROUP_BYTES:
         raise QueryTooLarge("the texts of the groups are too long")
     return LogCountsResult(scan_window, found)
 
 
-def encode_response(plan: LogCountsPlan, result: LogCountsResult, settings: QuerySettings) -> bytes:
-    """The response as JSON."""
+def build_response(plan: LogCountsPlan, result: LogCountsResult, settings: QuerySettings) -> LogCounts:
+    """The response."""
     window = result.scan_window.window
     rows = result.rows if plan.group_by is not None or result.rows else (_NO_RECORDS,)
     groups = [LogGroup(group_text(row.key, plan.group_by), row.spans) for row in rows]
     group_count = rows[0].group_count if rows else 0
     labels = labels_of_seconds(window, plan.interval_seconds) if plan.interval_seconds else []
     with_series = rows[: settings.max_series] if plan.interval_seconds else ()
-    body = LogCounts(
+    return LogCounts(
         group_by=plan.request.group_by,
         interval_seconds=plan.interval_seconds or None,
         range=Range(format_timestamp(window.from_ns), format_timestamp(window.to_ns)),
@@ -232,7 +213,6 @@ def encode_response(plan: LogCountsPlan, result: LogCountsResult, settings: Quer
         groups_truncated=group_count > len(groups),
         limits=Limits(settings.max_scan_rows, settings.max_series, settings.max_group_cardinality),
     )
-    return msgspec.json.encode(body)
 
 
 def _points(buckets: Sequence[tuple[int, int, Any]], labels: Sequence[str]) -> list[LogPoint]:

@@ -35,7 +35,7 @@ from query.statements import (
     TextIn,
     TextMatches,
 )
-from query.timestamps import MAX_NANOS, TimestampError, format_millis, format_timestamp, parse_timestamp
+from query.values import MAX_NANOS, TimestampError, format_millis, format_timestamp, parse_timestamp
 
 _MAX_INTEGER: Final = 2**63 - 1
 _SEVERITIES: Final = range(1, 25)

@@ -15,7 +15,6 @@ import msgspec
 from chassis.http.faulty_items import is_any_under, replace_faulty_items
 from chassis.http.validation import Issues, decode_json, must_be_one_of
 from query.request import filter_syntax
-from query.request.filter_syntax import Term
 from query.request.patterns import MAX_EXPANDED_SIZE, is_within_limit
 from query.request.predicates import Scalar, canonical_text, equality, normalize_text, number_comparison
 from query.rows import TelemetryTable
@@ -206,9 +205,9 @@ def _group(written: WrittenFilter, path: str, issues: Issues) -> list[_Input]:
     return [_Input(path, written.key, written.op, written.value)]
 
 
-def _terms(term: Term | list[Term], path: str) -> list[_Input]:
+def _terms(term: filter_syntax.Term | list[filter_syntax.Term], path: str) -> list[_Input]:
     """The filters of a group, or a single one."""
-    if isinstance(term, Term):
+    if isinstance(term, filter_syntax.Term):
         return [_Input(path, term.key, Op(term.op), term.value)]
     return [_Input(_member_path(path, n), each.key, Op(each.op), each.value) for n, each in enumerate(term)]
 

@@ -3,17 +3,30 @@
 What the JSON bodies of explore share.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Annotated, Final
+from enum import StrEnum
+from typing import Annotated, Any, Final, TypeVar
 
 from aiohttp import web
 from msgspec import Meta
 
-from chassis.http.validation import Issues, bounded_int, bounded_text, must_be_one_of, read_json_bytes, single_value
-from query.request.filters import Filter, parse_filters
-from query.statements.predicates import MAX_HOURS, TimeRange
+from chassis.http.validation import (
+    Issues,
+    bounded_int,
+    bounded_text,
+    decode_with_placeholders,
+    must_be_one_of,
+    read_json_bytes,
+    single_value,
+)
+from query.request.filters import PLACEHOLDERS, Filter, parse_filters
+from query.statements import MAX_HOURS, TimeRange
+
+E = TypeVar("E", bound=StrEnum)
+T = TypeVar("T")
+R = TypeVar("R")
 
 MAX_BODY_BYTES: Final = 256 * 2**10  # bytes; twenty filters of a hundred values each fit
 
@@ -31,6 +44,27 @@ def time_range(from_: TimeInput | None, to: TimeInput | None, hours: int | None 
 async def read_body(request: web.Request, timeout_s: float) -> bytes:
     """Read the body's bytes. Raises UnsupportedMediaType, PayloadTooLarge, BadRequest, in this order."""
     return await read_json_bytes(request, max_bytes=MAX_BODY_BYTES, timeout_s=timeout_s)
+
+
+def checked(value: T | None, issues: Issues) -> T:
+    """`value`. Raises BadRequest if there are issues, of which there must be one if there is no value."""
+    issues.raise_if_any()
+    if value is None:
+        raise TypeError("what is missing must have an issue")
+    return value
+
+
+def plan_of_body(
+    type_: type[R],
+    raw: bytes,
+    now_ns: int,
+    build: Callable[[R, int, Issues], T | None],
+    placeholders: Mapping[str, Any] = PLACEHOLDERS,
+) -> T:
+    """What `build` makes of a body; BadRequest names every offending field."""
+    issues = Issues()
+    request = decode_with_placeholders(type_, raw, placeholders, issues)
+    return checked(None if request is None else build(request, now_ns, issues), issues)
 
 
 def _text(value: TimeInput | None) -> str | None:
@@ -59,6 +93,16 @@ class ListRequest:
     filters: tuple[Filter, ...]
     cursor: str | None
     limit: int
+
+
+def parse_choice(query: Mapping[str, str], name: str, choices: type[E], issues: Issues) -> E | None:
+    """One of the values of an enum: None when absent, and after recording an issue for another text."""
+    text = single_value(query, name, issues)
+    try:
+        return None if text is None else choices(text)
+    except ValueError:
+        issues.add(f"query.{name}", must_be_one_of(choices), "not_allowed")
+        return None
 
 
 def parse_sort(query: Mapping[str, str], issues: Issues) -> str:

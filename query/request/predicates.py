@@ -11,7 +11,7 @@ from typing import Final
 from chassis.http.validation import Issues, must_be_one_of
 from query.rows import ColumnKind, Field, id_bytes, match_enum_name
 from query.statements import CompareOp, IdIn, IntegerIn, IntegerRange, NumberComparison, Predicate, Subject, TextIn
-from query.timestamps import TimestampError, parse_timestamp
+from query.values import TimestampError, parse_timestamp
 
 Scalar = str | int | float | bool
 

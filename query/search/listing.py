@@ -15,8 +15,7 @@ from chassis.clickhouse import QueryTooLarge
 from chassis.errors import BadRequest
 from chassis.http.cursor import CursorSigner
 from chassis.http.validation import Issues
-from query.query_key import QueryKey
-from query.read_store import MAX_RESULT_BYTES, ReadStore
+from query.read_store import MAX_RESULT_BYTES, SHRINK_FACTOR, ReadStore
 from query.request.filters import conditions
 from query.request.parameters import (
     FILTERS_PATH,
@@ -37,6 +36,7 @@ from query.rows import (
     trace_id_bytes,
     within_bytes,
 )
+from query.scheduler import QueryKey
 from query.sql import attribute_names
 from query.statements import (
     Attribute,
@@ -48,12 +48,10 @@ from query.statements import (
     RankedSpans,
     SpanRanking,
     Subject,
+    Window,
+    slices,
 )
-from query.statements.predicates import Window, slices
-from query.timestamps import HOUR
-from query.trace_windows import trace_windows
-
-_SHRINK_FACTOR: Final = 4
+from query.values import HOUR
 
 M = TypeVar("M")
 _MIN_ROLLUP_SLICE_NS: Final = HOUR  # shortest slice for which the roll-up is queried for existing attributes
@@ -225,7 +223,7 @@ async def read_bounded(
                 return [], True
             if row_limit == 1:
                 raise
-            row_limit = max(1, row_limit // _SHRINK_FACTOR)
+            row_limit = max(1, row_limit // SHRINK_FACTOR)
         else:
             kept = within_bytes(rows, budget, page_started=page_started)
             return kept, len(kept) < len(rows) or len(rows) == row_limit < max_rows
@@ -252,7 +250,7 @@ async def _window(store: ReadStore, plan: ListPlan, trace_id: bytes | None) -> W
     """The window to read: the requested one, intersected with the trace's own if a trace is named."""
     if trace_id is None or plan.is_resumed:
         return plan.window
-    windows = await trace_windows(store, plan.scope.project_id, trace_id)
+    windows = await store.trace_windows(plan.scope.project_id, trace_id)
     own = windows.get(plan.scope.signal.trace_index_code)
     return own if own is None or plan.window is None else own.intersect(plan.window)
 

@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from query.json_types import (
+from query.values import (
     Attributes,
     Count,
     MergedAttributes,

@@ -6,7 +6,6 @@ from typing import Any, Final
 import msgspec
 
 from chassis.source_maps.resolver import ProjectResolver
-from query.json_types import decode_attribute_list, json_value, merged_attributes
 from query.rows import (
     SPAN_KINDS,
     STATUS_CODES,
@@ -28,7 +27,7 @@ from query.search.schemas import (
     SpanPage,
     SpanRecord,
 )
-from query.timestamps import format_millis, format_timestamp
+from query.values import decode_attribute_list, format_millis, format_timestamp, json_value, merged_attributes
 
 EXCEPTION_EVENT: Final = "exception"
 _SPAN_END: Final = len(SpanColumns._fields)

@@ -17,17 +17,24 @@ from msgspec import Meta
 from chassis.http.cursor import CursorSigner
 from chassis.http.validation import Issues
 from query.analysis import windows
-from query.json_types import Count, Millis, SpanId, SpanKind, StatusCode, Timestamp, TraceId
-from query.query_key import QueryKey
 from query.read_store import ReadStore
 from query.request.filters import conditions
-from query.request.parameters import FILTERS_PATH, ListRequest, parse_page_request, parse_sort
+from query.request.parameters import FILTERS_PATH, ListRequest, checked, parse_page_request, parse_sort
 from query.rows import SPAN_KINDS, SPANS, STATUS_CODES
+from query.scheduler import QueryKey
 from query.search.listing import open_cursor
-from query.statements import Condition, TraceRanges, TraceRanking, TraceSummaries
-from query.statements.predicates import Window
-from query.statements.search import TracePosition
-from query.timestamps import format_millis, format_timestamp
+from query.statements import Condition, TracePosition, TraceRanges, TraceRanking, TraceSummaries, Window, subjects_of
+from query.values import (
+    Count,
+    Millis,
+    SpanId,
+    SpanKind,
+    StatusCode,
+    Timestamp,
+    TraceId,
+    format_millis,
+    format_timestamp,
+)
 
 MAX_SERVICES: Final = 20
 _FIRST_SPANS: Final = 500_000  # the newest, which are ranked first
@@ -99,9 +106,7 @@ def plan(query: Mapping[str, str], org_id: str, project_id: int, signer: CursorS
         now_ns, window = payload.now_ns, Window(payload.from_ns, payload.to_ns)
         after = TracePosition(payload.rank, payload.trace_id)
     resolved = conditions(request.filters, SPANS, now_ns, FILTERS_PATH, issues)
-    issues.raise_if_any()
-    if window is None:
-        raise TypeError("a missing window must have an issue")
+    window = checked(window, issues)
     return TraceListPlan(project_id, request, resolved, sort == "duration", now_ns, window, after, binding)
 
 
@@ -131,10 +136,11 @@ async def _rank(store: ReadStore, plan: TraceListPlan) -> list[tuple[bytes, int]
         end = plan.after.rank + 1
         window = Window(window.from_ns, min(window.to_ns, end))
         shown = Window(end, plan.window.to_ns) if end < plan.window.to_ns else None
-    subjects = [subject for each in plan.conditions for subject in each.subjects]
     statement = TraceRanking(
         project_id=plan.project_id,
-        existing_attributes=await store.find_existing_attributes(plan.project_id, plan.window, subjects),
+        existing_attributes=await store.find_existing_attributes(
+            plan.project_id, plan.window, subjects_of(plan.conditions)
+        ),
         window=window,
         conditions=plan.conditions,
         by_duration=plan.by_duration,
@@ -154,10 +160,9 @@ async def _rank(store: ReadStore, plan: TraceListPlan) -> list[tuple[bytes, int]
 async def _summarize(store: ReadStore, plan: TraceListPlan, trace_ids: list[bytes]) -> list[TraceItem]:
     ranges = await store.rows(TraceRanges(project_id=plan.project_id, trace_ids=tuple(trace_ids)))
     window = Window(ranges[0][0], ranges[0][1] + 1) if ranges else plan.window
-    subjects = [subject for each in plan.conditions for subject in each.subjects]
     statement = TraceSummaries(
         project_id=plan.project_id,
-        existing_attributes=await store.find_existing_attributes(plan.project_id, window, subjects),
+        existing_attributes=await store.find_existing_attributes(plan.project_id, window, subjects_of(plan.conditions)),
         trace_ids=tuple(trace_ids),
         window=window,
         matching=plan.window,

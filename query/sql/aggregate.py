@@ -6,16 +6,28 @@ are the same.
 
 Groups are distinguished by their stored values, because formatting their texts for every span would be expensive.
 `query.sql.aggregate_functions` defines what a cell stores, and how the values of cells and groups are computed.
+
+A service map: the calls between services, and the figures of each.
 """
 
 from typing import Final
 
-from query.rows import SPANS, ColumnKind, Field, TelemetryTable
+from query.rows import SPAN_KINDS, SPANS, STATUS_CODES, ColumnKind, Field, TelemetryTable
 from query.sql.aggregate_functions import AggregateSql, aggregate_sql
 from query.sql.bindings import Bindings, Query, project_predicate, time_predicates
-from query.sql.predicates import ALWAYS, condition_sql, field_sql, value_sql
-from query.statements import Aggregation, GroupKey, GroupRanking, GroupSeries, SpanCount, Subject, TimeBuckets
-from query.statements.predicates import Window
+from query.sql.predicates import ALWAYS, condition_sql, field_sql, matching_rows, value_sql
+from query.statements import (
+    Aggregation,
+    GroupKey,
+    GroupRanking,
+    GroupSeries,
+    ServiceCalls,
+    ServiceFigures,
+    SpanCount,
+    Subject,
+    TimeBuckets,
+    Window,
+)
 
 _GroupedStatement = Aggregation | GroupRanking | GroupSeries
 
@@ -31,7 +43,7 @@ def span_count(statement: SpanCount) -> Query:
     parts += [" AND ".join(time_predicates(signal, edge, bindings)) for edge in statement.partial_buckets]
     rows = f"SELECT count() AS spans FROM {signal.name} WHERE {project}"
     counts = "\nUNION ALL ".join(f"{rows} AND {part}" for part in parts)
-    return _query(f"SELECT sum(spans) FROM (\n{counts})\n", bindings)
+    return bindings.query(f"SELECT sum(spans) FROM (\n{counts})\n")
 
 
 def aggregation(statement: Aggregation) -> Query:
@@ -49,14 +61,13 @@ def aggregation(statement: Aggregation) -> Query:
         bindings,
     )
     recheck = recheck_column("max(max(overlooked)) OVER ()", bindings)
-    sql = f"""SELECT grp, sum(n) AS spans, {aggregate.group_value} AS figure,
+    return bindings.query(f"""SELECT grp, sum(n) AS spans, {aggregate.group_value} AS figure,
   groupArray((step, n, {aggregate.bucket_value})) AS steps, count() OVER () AS groups{recheck}
 FROM (
 {cells}
 GROUP BY grp, step)
 GROUP BY grp
-{_order_and_limit(statement, bindings)}"""
-    return _query(sql, bindings)
+{_order_and_limit(statement, bindings)}""")
 
 
 def group_ranking(statement: GroupRanking) -> Query:
@@ -65,12 +76,11 @@ def group_ranking(statement: GroupRanking) -> Query:
     aggregate = aggregate_sql(statement.fn, statement.subject, bindings)
     cells = _bucket_aggregates(statement, aggregate, (group_key(statement.group_by, bindings),), bindings)
     recheck = recheck_column("max(overlooked) OVER ()", bindings)
-    sql = f"""SELECT grp, n, {aggregate.bucket_value} AS figure, count() OVER () AS groups{recheck}
+    return bindings.query(f"""SELECT grp, n, {aggregate.bucket_value} AS figure, count() OVER () AS groups{recheck}
 FROM (
 {cells}
 GROUP BY grp)
-{_order_and_limit(statement, bindings)}"""
-    return _query(sql, bindings)
+{_order_and_limit(statement, bindings)}""")
 
 
 def group_series(statement: GroupSeries) -> Query:
@@ -88,21 +98,19 @@ def group_series(statement: GroupSeries) -> Query:
             else f"\n  AND ({in_groups})"
         )
     recheck = recheck_column("max(overlooked)", bindings)
-    sql = f"""SELECT grp, groupArray((step, n, {aggregate.bucket_value})) AS steps{recheck}
+    return bindings.query(f"""SELECT grp, groupArray((step, n, {aggregate.bucket_value})) AS steps{recheck}
 FROM (
 {cells}
 GROUP BY grp, step)
 GROUP BY grp
-"""
-    return _query(sql, bindings)
+""")
 
 
 def _bucket_aggregates(
     statement: _GroupedStatement, aggregate: AggregateSql, keys: tuple[str, ...], bindings: Bindings
 ) -> str:
     """Rows: (grp, step if it is one of the keys, n, the aggregate's state columns of a cell); without GROUP BY."""
-    where = [project_predicate(statement, bindings), *time_predicates(statement.signal, statement.window, bindings)]
-    where += [condition_sql(condition, bindings) for condition in statement.conditions]
+    where = matching_rows(statement, statement.signal, statement.window, statement.conditions, bindings)
     columns = [f"{key} AS {name}" for key, name in zip(keys, ("grp", "step"), strict=False)]
     columns += ["count() AS n", *aggregate.state_columns]
     if bindings.recheck_condition:
@@ -119,10 +127,6 @@ def _order_and_limit(statement: Aggregation | GroupRanking, bindings: Bindings) 
 def recheck_column(expression: str, bindings: Bindings) -> str:
     """The last column of a statement that needs a recheck."""
     return f",\n  {expression}" if bindings.recheck_condition else ""
-
-
-def _query(sql: str, bindings: Bindings) -> Query:
-    return Query(sql, bindings.used_parameters(sql), needs_recheck=bindings.recheck_condition is not None)
 
 
 def group_key(subject: Subject | None, bindings: Bindings) -> str:
@@ -180,3 +184,66 @@ def bucket_index(buckets: TimeBuckets, bindings: Bindings, signal: TelemetryTabl
 def _whole_buckets(signal: TelemetryTable, window: Window, bindings: Bindings) -> str:
     bucket = f"toStartOfFiveMinutes({signal.time_column})"
     return f"{bucket} >= {bindings.bucket(window.from_ns)} AND {bucket} <= {bindings.bucket(window.to_ns - 1)}"
+
+
+_LENGTH: Final = "toInt128(greatest(duration, 0))"
+_FAILED: Final = f"status_code = {STATUS_CODES.index('ERROR')}"
+_CALLING: Final = f"kind IN ({SPAN_KINDS.index('CLIENT')}, {SPAN_KINDS.index('PRODUCER')})"
+_CALLED: Final = f"kind IN ({SPAN_KINDS.index('SERVER')}, {SPAN_KINDS.index('CONSUMER')})"
+_EARLIEST: Final = "(start_time, batch_id, row)"  # of spans that share an id, the one that owns the children
+
+
+def service_calls(statement: ServiceCalls) -> Query:
+    """Rows: (caller, callee, calls, of these failed, nanoseconds of all)."""
+    bindings = Bindings(statement.existing_attributes)
+    shared = _of_traces(statement, bindings)
+    calling = "\n  AND ".join([*shared, _CALLING])
+    called = "\n  AND ".join([*shared, _CALLED, *(condition_sql(each, bindings) for each in statement.conditions)])
+    recheck = bindings.recheck_condition
+    return bindings.query(f"""SELECT caller, callee, count() AS calls, countIf(failed), sum(length){
+        recheck_column("max(overlooked)", bindings)
+    }
+FROM (
+SELECT trace_id, parent_span_id, service_name AS callee, {_FAILED} AS failed, {_LENGTH} AS length{
+        f", {recheck} AS overlooked" if recheck else ""
+    }
+FROM spans
+WHERE {called}) AS called
+INNER JOIN (
+SELECT trace_id, span_id, argMin(service_name, {_EARLIEST}) AS caller
+FROM spans
+WHERE {calling}
+GROUP BY trace_id, span_id) AS calling
+ON called.trace_id = calling.trace_id AND called.parent_span_id = calling.span_id
+GROUP BY caller, callee
+ORDER BY calls DESC, caller, callee
+LIMIT {bindings.uint64(statement.limit)}
+""")
+
+
+def service_figures(statement: ServiceFigures) -> Query:
+    """Rows: (service, spans, calls served, of these failed, nanoseconds of all)."""
+    bindings = Bindings(statement.existing_attributes)
+    where = _of_traces(statement, bindings)
+    if statement.services is not None:
+        where.append(f"service_name IN {bindings.texts(statement.services)}")
+    where += [condition_sql(condition, bindings) for condition in statement.conditions]
+    recheck = bindings.recheck_condition
+    conditions = "\n  AND ".join(where)
+    sql = f"""SELECT service_name, count() AS held, countIf({_CALLED}), countIf({_CALLED} AND {_FAILED}),
+  sumIf({_LENGTH}, {_CALLED}){recheck_column(f"max({recheck})", bindings)}
+FROM spans
+WHERE {conditions}
+GROUP BY service_name
+ORDER BY held DESC, service_name
+LIMIT {bindings.uint64(statement.limit)}
+"""
+    return bindings.query(sql)
+
+
+def _of_traces(statement: ServiceCalls | ServiceFigures, bindings: Bindings) -> list[str]:
+    """The predicates of all spans that a map reads. CRC-32 is the one of zlib."""
+    where = [project_predicate(statement, bindings), *time_predicates(SPANS, statement.window, bindings)]
+    if statement.one_in > 1:
+        where.append(f"CRC32(trace_id) % {bindings.uint32(statement.one_in)} = 0")
+    return where

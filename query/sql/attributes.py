@@ -14,8 +14,7 @@ from query.request.filters import MAX_KEY
 from query.rows import SPANS, TelemetryTable
 from query.sql.bindings import Bindings, Query, project_predicate, select, time_predicates
 from query.sql.predicates import value_sql
-from query.statements import AttributeKeys, DistinctAttributeSets, NonFiniteCounts, PresenceCounts, RollupKeys
-from query.statements.predicates import Window
+from query.statements import AttributeKeys, DistinctAttributeSets, NonFiniteCounts, PresenceCounts, RollupKeys, Window
 
 _LIST_COLUMNS: Final = "attribute_types, resource, scope, scope_name, scope_version"
 _NON_FINITE: Final = "('NaN', 'Infinity', '-Infinity')"
@@ -30,7 +29,7 @@ def attribute_keys(statement: AttributeKeys) -> Query:
     parts = "\nUNION ALL\n".join(_key_count_selects(statement, bindings))
     own = "(key, spans, numbers, 0, 0)"
     resource = f"(substring(key, {len(_RESOURCE) + 1}), 0, 0, spans, numbers)"
-    sql = (
+    return bindings.query(
         "SELECT place.1 AS name, sum(place.2) AS carried, sum(place.3), sum(place.4) AS beneath, sum(place.5)\n"
         f"FROM (\n{parts}\n)\n"
         f"ARRAY JOIN if(startsWith(key, '{_RESOURCE}'), [{own}, {resource}], [{own}]) AS place\n"
@@ -39,7 +38,6 @@ def attribute_keys(statement: AttributeKeys) -> Query:
         "ORDER BY carried + beneath DESC, name\n"
         f"LIMIT {bindings.uint64(statement.limit)}\n"
     )
-    return Query(sql, bindings.used_parameters(sql))
 
 
 def rollup_keys(statement: RollupKeys) -> Query:

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from query.rows import TelemetryTable
-from query.statements import Statement
-from query.statements.predicates import BUCKET, Window
+from query.statements import BUCKET, Statement, Window
 
 _MAX_UINT32: Final = 2**32 - 1
 _BUCKET_SECONDS: Final = BUCKET // 10**9
@@ -46,6 +45,10 @@ class Bindings:
     def used_parameters(self, sql: str) -> dict[str, object]:
         """The values of parameters that occur in `sql`: for an attribute, more are bound than every predicate uses."""
         return {name: value for name, value in self.values.items() if f"{{{name}:" in sql}
+
+    def query(self, sql: str) -> Query:
+        """A complete statement. Its last column is the recheck condition, if there is one."""
+        return Query(sql, self.used_parameters(sql), needs_recheck=self.recheck_condition is not None)
 
     @property
     def recheck_condition(self) -> str | None:
@@ -132,8 +135,7 @@ def select(columns: Iterable[str], table: str, where: Iterable[str], tail: Itera
     """A complete statement; `tail` follows WHERE. Its rows end with the recheck condition, if there is one."""
     selected = [*columns, bindings.recheck_condition] if bindings.recheck_condition else columns
     lines = [f"SELECT {', '.join(selected)}", f"FROM {table}", "WHERE " + "\n  AND ".join(where), *tail]
-    sql = "\n".join(lines) + "\n"
-    return Query(sql, bindings.used_parameters(sql), needs_recheck=bindings.recheck_condition is not None)
+    return bindings.query("\n".join(lines) + "\n")
 
 
 def project_predicate(statement: Statement, bindings: Bindings) -> str:

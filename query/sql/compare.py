@@ -67,7 +67,8 @@ def field_pairs(statement: FieldPairs) -> Query:
     masks = [(1 << len(columns)) - 1 - (1 << index) for index in reversed(range(len(columns)))]
     scopes = ", ".join(map(_literal, SCOPE_FIELDS))
     sets = ", ".join(f"({column})" for column in columns)
-    sql = f"""SELECT key, value, cityHash64(key, value) AS pair, sum(held) AS spans, grouping(value) AS whole
+    return _query(
+        f"""SELECT key, value, cityHash64(key, value) AS pair, sum(held) AS spans, grouping(value) AS whole
 FROM (
 SELECT grouping({", ".join(columns)}) AS place,
   {_by_grouping(masks, [_literal(key) for key in keys])} AS key,
@@ -81,8 +82,9 @@ GROUP BY GROUPING SETS ((key, value), (key))
 HAVING if(whole = 1, key IN ({scopes}), {_pair_predicate(statement.selection, bindings)})
 ORDER BY whole DESC, spans DESC, key, value
 LIMIT {len(SCOPE_FIELDS) + MAX_PAIRS + 1}
-"""
-    return _query(sql, bindings)
+""",
+        bindings,
+    )
 
 
 def list_pairs(statement: ListPairs) -> Query:
@@ -93,7 +95,8 @@ def list_pairs(statement: ListPairs) -> Query:
     bindings = Bindings(statement.existing_attributes)
     sets = ", ".join(f"({column})" for column in LIST_COLUMNS)
     before, after = _hex(BEFORE_KEY), _hex(AFTER_KEY)
-    sql = f"""SELECT place, key, value, cityHash64(place, key, value) AS pair, sum(held) AS spans,
+    return _query(
+        f"""SELECT place, key, value, cityHash64(place, key, value) AS pair, sum(held) AS spans,
   grouping(value) AS whole, uniqExact(value) AS distinct, arraySort(groupUniqArray(letter)) AS letters
 FROM (
 SELECT place, held,
@@ -111,8 +114,9 @@ GROUP BY GROUPING SETS ((place, key, value), (place, key))
 HAVING whole OR (place > 0 AND {_pair_predicate(statement.selection, bindings)})
 ORDER BY whole DESC, spans DESC, place, key, value
 LIMIT {MAX_KEYS + 1}
-"""
-    return _query(sql, bindings)
+""",
+        bindings,
+    )
 
 
 def key_pairs(statement: KeyPairs) -> Query:
@@ -121,7 +125,8 @@ def key_pairs(statement: KeyPairs) -> Query:
     """
     bindings = Bindings(statement.existing_attributes)
     is_frequent = _pair_predicate(FrequentPairs(statement.min_spans), bindings)
-    sql = f"""SELECT source, sum(spans), count(),
+    return _query(
+        f"""SELECT source, sum(spans), count(),
   arraySlice(arraySort(p -> (-toInt64(p.3), p.2),
     groupArrayIf((pair, value, spans), {is_frequent})), 1, {MAX_VALUES_OF_KEY + 1})
 FROM (
@@ -131,33 +136,38 @@ FROM (
 GROUP BY pair)
 GROUP BY source
 ORDER BY source
-"""
-    return _query(sql, bindings)
+""",
+        bindings,
+    )
 
 
 def key_counts(statement: KeyCounts) -> Query:
     """Rows: (hash, spans), for the hashes that any span has."""
     bindings = Bindings(statement.existing_attributes)
     hashes = bindings.uint64s(statement.hashes)
-    sql = f"""SELECT pair, count()
+    return _query(
+        f"""SELECT pair, count()
 FROM (
 {_pair_hashes(statement, bindings)})
 WHERE pair IN {hashes}
 GROUP BY pair
-"""
-    return _query(sql, bindings)
+""",
+        bindings,
+    )
 
 
 def key_cardinality(statement: KeyCardinality) -> Query:
     """Rows: (source, distinct values up to MAX_NUMERIC_VALUES, one more if there are more)."""
     bindings = Bindings(statement.existing_attributes)
-    sql = f"""SELECT source, uniqUpTo({MAX_NUMERIC_VALUES})(pair)
+    return _query(
+        f"""SELECT source, uniqUpTo({MAX_NUMERIC_VALUES})(pair)
 FROM (
 {_source_rows(statement, bindings)})
 GROUP BY source
 ORDER BY source
-"""
-    return _query(sql, bindings)
+""",
+        bindings,
+    )
 
 
 def condition_counts(statement: ConditionCounts) -> Query:

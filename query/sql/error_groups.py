@@ -7,8 +7,8 @@ per error group, and cells into facets. So a row is read once, and what costs mo
 from typing import Final
 
 from query.rows import ERRORS, OCCURRENCE_RECORD_SELECT
-from query.sql.bindings import Bindings, Query, project_predicate, select, time_predicates
-from query.sql.predicates import condition_sql
+from query.sql.bindings import Bindings, Query, select
+from query.sql.predicates import matching_rows
 from query.statements import (
     ErrorFacets,
     ErrorGroupType,
@@ -20,9 +20,9 @@ from query.statements import (
     ErrorTraces,
     FirstOccurrences,
     LatestOccurrences,
+    Window,
 )
-from query.statements.predicates import Window
-from query.timestamps import MAX_NANOS
+from query.values import MAX_NANOS
 
 WindowedErrorStatement = ErrorRanking | ErrorFacets | ErrorTraces | LatestOccurrences | ErrorSeries | ErrorSparklines
 
@@ -96,7 +96,7 @@ def facets(statement: ErrorFacets) -> Query:
         return _estimated_facets(statement)
     bindings = Bindings()
     where = "\n    AND ".join([*_where(statement, bindings), _in_fingerprints(statement.fingerprints, bindings)])
-    sql = (
+    return bindings.query(
         f"SELECT {', '.join(_FACETS)}\n"
         f"FROM (\n  SELECT {_FACET_COLUMNS}, count() AS occurrences, min(time) AS first, max(time) AS last\n"
         f"  FROM {ERRORS.name}\n  WHERE {where}\n  GROUP BY {_FACET_COLUMNS}\n)\n"
@@ -105,7 +105,6 @@ def facets(statement: ErrorFacets) -> Query:
         "ORDER BY fingerprint, kind, total DESC, value\n"
         f"LIMIT {bindings.uint64(statement.limit)} BY fingerprint, kind\n"
     )
-    return Query(sql, bindings.used_parameters(sql))
 
 
 def _estimated_facets(statement: ErrorFacets) -> Query:
@@ -116,7 +115,7 @@ def _estimated_facets(statement: ErrorFacets) -> Query:
     where = "\n  AND ".join([*_where(statement, bindings), _in_fingerprints(statement.fingerprints, bindings)])
     rows = f"FROM {ERRORS.name}\nARRAY JOIN [{_KINDS}] AS facet\nWHERE {where}"
     kinds = ", ".join(_KINDS_ESTIMATED).format(limit=int(statement.limit))
-    sql = (
+    return bindings.query(
         f"WITH kinds AS (\nSELECT {kinds}\n{rows}\nGROUP BY fingerprint, kind\n), found AS (\n"
         f"SELECT {', '.join(_FREQUENT)}\n{rows}\n"
         "  AND (fingerprint, tupleElement(facet, 1), tupleElement(facet, 2))"
@@ -126,7 +125,6 @@ def _estimated_facets(statement: ErrorFacets) -> Query:
         "FROM found INNER JOIN kinds USING (fingerprint, kind)\n"
         "ORDER BY fingerprint, kind, total DESC, value\n"
     )
-    return Query(sql, bindings.used_parameters(sql))
 
 
 def traces(statement: ErrorTraces) -> Query:
@@ -177,8 +175,7 @@ def first_occurrences(statement: FirstOccurrences) -> Query:
     """Rows: (group, first time)."""
     bindings = Bindings()
     where = [
-        project_predicate(statement, bindings),
-        *time_predicates(ERRORS, _ALL_TIME, bindings),
+        *matching_rows(statement, ERRORS, _ALL_TIME, (), bindings),
         _in_fingerprints(statement.fingerprints, bindings),
     ]
     columns = ("fingerprint", _TIME.format("min(time)"))
@@ -189,8 +186,7 @@ def group_type(statement: ErrorGroupType) -> Query:
     """One row with the type, or no row."""
     bindings = Bindings()
     where = [
-        project_predicate(statement, bindings),
-        *time_predicates(ERRORS, _ALL_TIME, bindings),
+        *matching_rows(statement, ERRORS, _ALL_TIME, (), bindings),
         _in_fingerprints((statement.fingerprint,), bindings),
     ]
     return select(("type",), ERRORS.name, where, ("LIMIT 1",), bindings)
@@ -200,8 +196,7 @@ def record(statement: ErrorRecord) -> Query:
     """The complete row."""
     bindings = Bindings()
     where = [
-        project_predicate(statement, bindings),
-        *time_predicates(ERRORS, Window(statement.time_ns, statement.time_ns + 1), bindings),
+        *matching_rows(statement, ERRORS, Window(statement.time_ns, statement.time_ns + 1), (), bindings),
         _in_fingerprints((statement.fingerprint,), bindings),
         f"batch_id = {bindings.uint64(statement.batch_id)}",
         f"row = {bindings.uint32(statement.row)}",
@@ -210,11 +205,7 @@ def record(statement: ErrorRecord) -> Query:
 
 
 def _where(statement: WindowedErrorStatement, bindings: Bindings) -> list[str]:
-    return [
-        project_predicate(statement, bindings),
-        *time_predicates(ERRORS, statement.window, bindings),
-        *(condition_sql(condition, bindings) for condition in statement.conditions),
-    ]
+    return matching_rows(statement, ERRORS, statement.window, statement.conditions, bindings)
 
 
 def _in_fingerprints(fingerprints: tuple[bytes, ...], bindings: Bindings) -> str:

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 from query.rows import SPANS, STATUS_CODES, ColumnKind, Field
 from query.sql.aggregate import bucket_index, group_key, group_order, recheck_column
 from query.sql.aggregate_functions import AggregatedSpans, AggregateSql, aggregate_sql
-from query.sql.bindings import Bindings, Query, project_predicate, time_predicates
-from query.sql.predicates import ALWAYS, NEVER, ValueSql, condition_sql, value_sql
+from query.sql.bindings import Bindings, Query
+from query.sql.predicates import ALWAYS, NEVER, ValueSql, condition_sql, matching_rows, value_sql
 from query.statements import (
     Condition,
     Figure,
@@ -53,15 +53,14 @@ def ranked_figures(statement: RankedFigures) -> Query:
     names, keys = _group_columns(statement.group_by, bindings)
     cells = _cells(statement, figures, (*keys, f"{bucket_index(statement.buckets, bindings)} AS step"), bindings)
     recheck = recheck_column("max(max(overlooked)) OVER ()", bindings)
-    sql = f"""SELECT {names}, sum(n) AS spans,
+    return bindings.query(f"""SELECT {names}, sum(n) AS spans,
   {_numbered(figures.group_values)},
   groupArray({_step(figures)}) AS steps, count() OVER () AS groups{recheck}
 FROM (
 {cells}
 GROUP BY {names}, step)
 GROUP BY {names}
-{_order_and_limit(statement, bindings)}"""
-    return _query(sql, bindings)
+{_order_and_limit(statement, bindings)}""")
 
 
 def figure_ranking(statement: FigureRanking) -> Query:
@@ -70,14 +69,13 @@ def figure_ranking(statement: FigureRanking) -> Query:
     figures = _figures_sql(statement.figures, bindings, mergeable=False)
     names, keys = _group_columns(statement.group_by, bindings)
     recheck = recheck_column("max(overlooked) OVER ()", bindings)
-    sql = f"""SELECT {names}, n,
+    return bindings.query(f"""SELECT {names}, n,
   {_numbered(figures.bucket_values)},
   count() OVER () AS groups{recheck}
 FROM (
 {_cells(statement, figures, keys, bindings)}
 GROUP BY {names})
-{_order_and_limit(statement, bindings)}"""
-    return _query(sql, bindings)
+{_order_and_limit(statement, bindings)}""")
 
 
 def figure_series(statement: FigureSeries) -> Query:
@@ -91,13 +89,12 @@ def figure_series(statement: FigureSeries) -> Query:
         alternatives = [in_groups, bindings.recheck_condition] if bindings.recheck_condition else [in_groups]
         cells += f"\n  AND ({' OR '.join(alternatives)})"
     recheck = recheck_column("max(overlooked)", bindings)
-    sql = f"""SELECT {names}, groupArray({_step(figures)}) AS steps{recheck}
+    return bindings.query(f"""SELECT {names}, groupArray({_step(figures)}) AS steps{recheck}
 FROM (
 {cells}
 GROUP BY {names}, step)
 GROUP BY {names}
-"""
-    return _query(sql, bindings)
+""")
 
 
 def _figures_sql(figures: tuple[Figure, ...], bindings: Bindings, *, mergeable: bool) -> _FiguresSql:
@@ -152,8 +149,7 @@ def _group_columns(group_by: tuple[Subject, ...], bindings: Bindings) -> tuple[s
 
 def _cells(statement: _Statement, figures: _FiguresSql, keys: tuple[str, ...], bindings: Bindings) -> str:
     """Rows: (the keys, n, the state columns of a cell); without GROUP BY."""
-    where = [project_predicate(statement, bindings), *time_predicates(SPANS, statement.window, bindings)]
-    where += [condition_sql(condition, bindings) for condition in statement.conditions]
+    where = matching_rows(statement, SPANS, statement.window, statement.conditions, bindings)
     columns = [*keys, "count() AS n", *figures.state_columns]
     if bindings.recheck_condition:
         columns.append(f"max({bindings.recheck_condition}) AS overlooked")
@@ -207,10 +203,6 @@ def _constant(subject: Subject, value: GroupKey, bindings: Bindings) -> list[str
     return [bindings.int64(value) if isinstance(value, int) else bindings.text(str(value))]
 
 
-def _query(sql: str, bindings: Bindings) -> Query:
-    return Query(sql, bindings.used_parameters(sql), needs_recheck=bindings.recheck_condition is not None)
-
-
 _ERROR: Final = STATUS_CODES.index("ERROR")
 _EXACT_FLOAT: Final = f"{2**53}."  # not every larger integer is a Float64
 _LARGEST_INTEGER: Final = f"{2**64}."  # beyond those that an attribute can have
@@ -224,8 +216,7 @@ def heatmap(statement: Heatmap) -> Query:
     filters `gte` and `lt` do.
     """
     bindings = Bindings(statement.existing_attributes)
-    where = [project_predicate(statement, bindings), *time_predicates(SPANS, statement.window, bindings)]
-    where += [condition_sql(condition, bindings) for condition in statement.conditions]
+    where = matching_rows(statement, SPANS, statement.window, statement.conditions, bindings)
     value, edges, is_number = _value(statement, bindings)
     if is_number is not None:
         alternatives = [is_number, bindings.recheck_condition] if bindings.recheck_condition else [is_number]
@@ -248,7 +239,7 @@ FROM spans
 WHERE {conditions})
 GROUP BY time, height
 """
-    return Query(sql, bindings.used_parameters(sql), needs_recheck=bindings.recheck_condition is not None)
+    return bindings.query(sql)
 
 
 def _value(statement: Heatmap, bindings: Bindings) -> tuple[str, str, str | None]:

@@ -3,7 +3,7 @@
 Where in a row the value of a subject is: SQL for its presence, its text and its number. Never NULL.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil, floor
@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from proto.storage.attribute_encoding import AFTER_KEY, BEFORE_KEY, ESCAPES, escape
 from query.request.patterns import escape_regex
-from query.rows import ColumnKind, Field
-from query.sql.bindings import Bindings
+from query.rows import ColumnKind, Field, TelemetryTable
+from query.sql.bindings import Bindings, project_predicate, time_predicates
 from query.statements import (
     Attribute,
     CompareOp,
@@ -25,9 +25,11 @@ from query.statements import (
     NumberComparison,
     Predicate,
     RegexMatches,
+    Statement,
     Subject,
     TextIn,
     TextMatches,
+    Window,
 )
 
 NEVER: Final = "0"
@@ -313,3 +315,14 @@ def _timestamp_bounds(column: str, low: int, high: int | None, bindings: Binding
     if high is not None:
         bounds += [f"{bucket} <= {bindings.bucket(high - 1)}", f"{column} < {bindings.timestamp(high)}"]
     return bounds
+
+
+def matching_rows(
+    statement: Statement, signal: TelemetryTable, window: Window, conditions: Iterable[Condition], bindings: Bindings
+) -> list[str]:
+    """The predicates of the rows of a window that meet the conditions."""
+    return [
+        project_predicate(statement, bindings),
+        *time_predicates(signal, window, bindings),
+        *(condition_sql(condition, bindings) for condition in conditions),
+    ]

@@ -1,6 +1,7 @@
 """`emit` and one function per statement."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from query.rows import (
@@ -17,7 +18,7 @@ from query.rows import (
     TelemetryTable,
 )
 from query.sql import compare, error_groups, traces
-from query.sql.aggregate import aggregation, group_ranking, group_series, span_count
+from query.sql.aggregate import aggregation, group_ranking, group_series, service_calls, service_figures, span_count
 from query.sql.attributes import (
     attribute_keys,
     distinct_attribute_sets,
@@ -28,8 +29,6 @@ from query.sql.attributes import (
 from query.sql.bindings import Bindings, Query, project_predicate, select, time_predicates
 from query.sql.figures import figure_ranking, figure_series, heatmap, ranked_figures
 from query.sql.predicates import condition_sql
-from query.sql.service_map import service_calls, service_figures
-from query.sql.traces import ranked_spans, span_ranking
 from query.statements import (
     Aggregation,
     AttributeKeys,
@@ -78,8 +77,8 @@ from query.statements import (
     TraceSize,
     TraceSpansBrief,
     TraceSummaries,
+    Window,
 )
-from query.statements.predicates import Window
 
 _SELECT: Final = {SPANS.name: SPAN_SELECT, LOGS.name: LOG_SELECT, ERRORS.name: OCCURRENCE_SELECT}
 _ROW_KEY: Final = "trace_id, span_id, batch_id, row"
@@ -151,18 +150,10 @@ def _trace_bounds(statement: TraceBounds) -> Query:
     return select(columns, "trace_index", where, ("GROUP BY signal",), bindings)
 
 
-def _trace_spans_brief(statement: TraceSpansBrief) -> Query:
+def _trace_spans(select_list: tuple[str, ...], statement: TraceSpansBrief | TraceRows) -> Query:
     bindings = Bindings()
     where = _trace_predicates(statement, statement.trace_id, statement.window, bindings)
-    tail = (f"ORDER BY {_EARLIEST}", f"LIMIT 1 BY {_SPAN_IDENTITY}", f"LIMIT {bindings.uint64(statement.limit)}")
-    return select(BRIEF_SPAN_SELECT, SPANS.name, where, tail, bindings)
-
-
-def _trace_rows(statement: TraceRows) -> Query:
-    bindings = Bindings()
-    where = _trace_predicates(statement, statement.trace_id, statement.window, bindings)
-    tail = (f"ORDER BY {_EARLIEST}", f"LIMIT 1 BY {_SPAN_IDENTITY}", f"LIMIT {bindings.uint64(statement.limit)}")
-    return select(TRACE_ROW_SELECT, SPANS.name, where, tail, bindings)
+    return _earliest(select_list, statement.limit, where, bindings)
 
 
 def _trace_size(statement: TraceSize) -> Query:
@@ -183,8 +174,13 @@ def _span_records(statement: SpanRecords) -> Query:
     bindings = Bindings()
     where = _trace_predicates(statement, statement.trace_id, statement.window, bindings)
     where.append(f"span_id = {bindings.id(statement.span_id)}")
-    tail = (f"ORDER BY {_EARLIEST}", f"LIMIT 1 BY {_SPAN_IDENTITY}", f"LIMIT {bindings.uint64(statement.limit)}")
-    return select(SPAN_RECORD_SELECT, SPANS.name, where, tail, bindings)
+    return _earliest(SPAN_RECORD_SELECT, statement.limit, where, bindings)
+
+
+def _earliest(select_list: tuple[str, ...], limit: int, where: Iterable[str], bindings: Bindings) -> Query:
+    """The earliest spans, each resent one once."""
+    tail = (f"ORDER BY {_EARLIEST}", f"LIMIT 1 BY {_SPAN_IDENTITY}", f"LIMIT {bindings.uint64(limit)}")
+    return select(select_list, SPANS.name, where, tail, bindings)
 
 
 def _trace_predicates(statement: Statement, trace_id: bytes, window: Window, bindings: Bindings) -> list[str]:
@@ -220,12 +216,12 @@ def _before(signal: TelemetryTable, after: Position, bindings: Bindings) -> str:
 _EMITTERS: Final[Mapping[type, Callable[[Any], Query]]] = {
     Listing: _list,
     EndedRows: _ended,
-    SpanRanking: span_ranking,
-    RankedSpans: ranked_spans,
+    SpanRanking: traces.span_ranking,
+    RankedSpans: traces.ranked_spans,
     ExistingAttributeKeys: _existing_attribute_keys,
     TraceBounds: _trace_bounds,
-    TraceSpansBrief: _trace_spans_brief,
-    TraceRows: _trace_rows,
+    TraceSpansBrief: partial(_trace_spans, BRIEF_SPAN_SELECT),
+    TraceRows: partial(_trace_spans, TRACE_ROW_SELECT),
     TraceSize: _trace_size,
     TraceRanking: traces.trace_ranking,
     TraceSummaries: traces.trace_summaries,

@@ -7,10 +7,8 @@ from typing import Final
 
 from query.rows import SPAN_SELECT, SPANS
 from query.sql.bindings import Bindings, Query, project_predicate, select, time_predicates
-from query.sql.predicates import condition_sql
-from query.statements import Position, RankedSpans, SpanRanking
-from query.statements.predicates import Window
-from query.statements.search import TraceRanges, TraceRanking, TraceSummaries
+from query.sql.predicates import condition_sql, matching_rows
+from query.statements import Position, RankedSpans, SpanRanking, TraceRanges, TraceRanking, TraceSummaries, Window
 
 _TIME: Final = f"toUnixTimestamp64Nano({SPANS.time_column})"
 _IDENTITY: Final = "(span_id, start_time, duration, name, kind)"  # rows equal in these are one span, resent
@@ -22,10 +20,9 @@ def trace_ranking(statement: TraceRanking) -> Query:
     """Rows: (trace, rank), in order."""
     bindings = Bindings(statement.existing_attributes)
     rank = "max(greatest(duration, 0))" if statement.by_duration else f"max({_TIME})"
-    where = _matching(statement, bindings)
+    where = matching_rows(statement, SPANS, statement.window, statement.conditions, bindings)
     if statement.shown is not None:
-        later = [project_predicate(statement, bindings), *time_predicates(SPANS, statement.shown, bindings)]
-        later += [condition_sql(condition, bindings) for condition in statement.conditions]
+        later = matching_rows(statement, SPANS, statement.shown, statement.conditions, bindings)
         where.append(f"trace_id NOT IN (SELECT trace_id FROM spans WHERE {' AND '.join(later)})")
     recheck = bindings.recheck_condition
     having = ""
@@ -33,14 +30,13 @@ def trace_ranking(statement: TraceRanking) -> Query:
         after = statement.after
         having = f"HAVING (place, trace_id) < ({bindings.int64(after.rank)}, {bindings.id(after.trace_id)})\n"
     conditions = "\n  AND ".join(where)
-    sql = f"""SELECT trace_id, {rank} AS place{f", max({recheck})" if recheck else ""}
+    return bindings.query(f"""SELECT trace_id, {rank} AS place{f", max({recheck})" if recheck else ""}
 FROM spans
 WHERE {conditions}
 GROUP BY trace_id
 {having}ORDER BY place DESC, trace_id DESC
 LIMIT {bindings.uint64(statement.limit)}
-"""
-    return Query(sql, bindings.used_parameters(sql), needs_recheck=recheck is not None)
+""")
 
 
 def trace_summaries(statement: TraceSummaries) -> Query:
@@ -64,25 +60,19 @@ FROM spans
 WHERE {conditions}
 GROUP BY trace_id
 """
-    return Query(sql, bindings.used_parameters(sql), needs_recheck=recheck is not None)
+    return bindings.query(sql)
 
 
 def trace_ranges(statement: TraceRanges) -> Query:
     """One row: (first, last start), or none."""
     bindings = Bindings()
     ids = ", ".join(bindings.id(each) for each in statement.trace_ids)
-    sql = f"""SELECT toUnixTimestamp64Nano(min(min_time)), toUnixTimestamp64Nano(max(max_time))
+    return bindings.query(f"""SELECT toUnixTimestamp64Nano(min(min_time)), toUnixTimestamp64Nano(max(max_time))
 FROM trace_index
 WHERE {project_predicate(statement, bindings)}
   AND trace_id IN ({ids}) AND signal = {SPANS.trace_index_code}
 HAVING count() > 0
-"""
-    return Query(sql, bindings.used_parameters(sql))
-
-
-def _matching(statement: TraceRanking, bindings: Bindings) -> list[str]:
-    where = [project_predicate(statement, bindings), *time_predicates(SPANS, statement.window, bindings)]
-    return where + [condition_sql(condition, bindings) for condition in statement.conditions]
+""")
 
 
 _LENGTH: Final = "greatest(duration, 0)"

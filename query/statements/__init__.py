@@ -53,6 +53,9 @@ from query.statements.error_groups import (
     LatestOccurrences,
 )
 from query.statements.predicates import (
+    BUCKET,
+    DEFAULT_HOURS,
+    MAX_HOURS,
     Attribute,
     CompareOp,
     Condition,
@@ -67,6 +70,11 @@ from query.statements.predicates import (
     Subject,
     TextIn,
     TextMatches,
+    TimeRange,
+    Window,
+    slices,
+    slices_oldest_first,
+    subjects_of,
 )
 from query.statements.search import (
     AttributeKeys,
@@ -83,6 +91,7 @@ from query.statements.search import (
     SpanRecords,
     TraceAttributes,
     TraceBounds,
+    TracePosition,
     TraceRanges,
     TraceRanking,
     TraceRows,
@@ -140,6 +149,9 @@ Statement = (
 )
 
 __all__ = [
+    "BUCKET",
+    "DEFAULT_HOURS",
+    "MAX_HOURS",
     "Aggregation",
     "Attribute",
     "AttributeKeys",
@@ -204,12 +216,18 @@ __all__ = [
     "TextIn",
     "TextMatches",
     "TimeBuckets",
+    "TimeRange",
     "TraceAttributes",
     "TraceBounds",
+    "TracePosition",
     "TraceRanges",
     "TraceRanking",
     "TraceRows",
     "TraceSize",
     "TraceSpansBrief",
     "TraceSummaries",
+    "Window",
+    "slices",
+    "slices_oldest_first",
+    "subjects_of",
 ]

@@ -5,7 +5,7 @@ The base of every statement.
 Half-open time windows: resolved from `from`, `to` and `hours`, and divided into slices, newest first.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -13,7 +13,7 @@ from typing import Final
 
 from chassis.http.validation import Issues
 from query.rows import Field
-from query.timestamps import HOUR, MAX_NANOS, MINUTE, TimestampError, parse_timestamp
+from query.values import HOUR, MAX_NANOS, MINUTE, TimestampError, parse_timestamp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,3 +234,9 @@ class Condition:
     def subjects(self) -> tuple[Subject, ...]:
         """Its own and those of its alternatives."""
         return (self.subject, *(each.subject for each in self.alternatives))
+
+
+def subjects_of(conditions: Iterable[Condition], *others: Subject | None) -> list[Subject]:
+    """What a statement reads: `others`, but for None, and the subjects of the conditions."""
+    given = [each for each in others if each is not None]
+    return given + [subject for condition in conditions for subject in condition.subjects]

@@ -1,7 +1,7 @@
 """One trace: its time range, its waterfall (specification 2.4 and 4.2), and the full records of its spans."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -9,7 +9,14 @@ import msgspec
 
 from chassis.clickhouse import QueryTooLarge
 from chassis.source_maps.resolver import ProjectResolver, SourceMaps
-from query.json_types import (
+from query.read_store import MAX_RESULT_BYTES, SHRINK_FACTOR, ReadStore, read_shrinking
+from query.rows import SPAN_KINDS, SPANS, STATUS_CODES, AttributeColumns, BriefSpanColumns, text_size, within_bytes
+from query.search.schemas import SpanRecord
+from query.search.serializers import hex_id, span_record
+from query.settings import QuerySettings
+from query.statements import SpanRecords, TraceAttributes, TraceSize, TraceSpansBrief, Window
+from query.trace.waterfall import build_layout
+from query.values import (
     Count,
     MergedAttributes,
     Millis,
@@ -19,22 +26,13 @@ from query.json_types import (
     StatusCode,
     Timestamp,
     TraceId,
+    format_millis,
+    format_timestamp,
     merged_attributes,
     raw_json,
 )
-from query.read_store import MAX_RESULT_BYTES, ReadStore
-from query.rows import SPAN_KINDS, SPANS, STATUS_CODES, AttributeColumns, BriefSpanColumns, text_size, within_bytes
-from query.search.schemas import SpanRecord
-from query.search.serializers import hex_id, span_record
-from query.settings import QuerySettings
-from query.statements import SpanRecords, TraceAttributes, TraceSize, TraceSpansBrief
-from query.statements.predicates import Window
-from query.timestamps import format_millis, format_timestamp
-from query.trace.waterfall import build_layout
-from query.trace_windows import trace_windows
 
 MAX_SPANS_PER_ID: Final = 20  # full records shown of spans that share an id
-_SHRINK_FACTOR: Final = 4
 _CHUNK_ROWS: Final = 250  # rows that are requested by their ids, which fit a URL
 
 AttributesByRow = Mapping[tuple[int, int], AttributeColumns]  # by batch and row
@@ -99,7 +97,7 @@ async def read_waterfall(store: ReadStore, settings: QuerySettings, project_id: 
     """The waterfall as JSON; None for an unknown trace. The layout runs in a thread: a long trace takes a noticeable
     time.
     """
-    window = (await trace_windows(store, project_id, trace_id)).get(SPANS.trace_index_code)
+    window = (await store.trace_windows(project_id, trace_id)).get(SPANS.trace_index_code)
     if window is None:
         return None
     trace = await _read_trace(store, settings, project_id, trace_id, window)
@@ -112,7 +110,7 @@ async def read_span(
     store: ReadStore, project_id: int, trace_id: bytes, span_id: bytes, source_maps: SourceMaps | None = None
 ) -> bytes | None:
     """The full record of a span as JSON; None if the trace has no such span. Encoded in a thread, like a waterfall."""
-    window = (await trace_windows(store, project_id, trace_id)).get(SPANS.trace_index_code)
+    window = (await store.trace_windows(project_id, trace_id)).get(SPANS.trace_index_code)
     if window is None:
         return None
     statement = SpanRecords(
@@ -189,7 +187,13 @@ async def _read_trace(
     store: ReadStore, settings: QuerySettings, project_id: int, trace_id: bytes, window: Window
 ) -> _Trace:
     """The earliest spans of a trace, as many as the settings allow, with their attributes."""
-    rows, limit = await _read_brief_spans(store, project_id, trace_id, window, settings.max_trace_spans)
+    # With long names `limit` + 1 rows may exceed the byte limit, and then fewer are read.
+    rows, limit = await read_shrinking(
+        lambda most: store.rows(
+            TraceSpansBrief(project_id=project_id, trace_id=trace_id, window=window, limit=most + 1)
+        ),
+        settings.max_trace_spans,
+    )
     span_count = len(rows)
     if span_count > limit:
         ((span_count,),) = await store.rows(TraceSize(project_id=project_id, trace_id=trace_id, window=window))
@@ -197,33 +201,6 @@ async def _read_trace(
     attributes = await _read_attributes(store, project_id, trace_id, spans, settings.max_trace_bytes)
     kept = [span for span in spans if (span.batch_id, span.row) in attributes]
     return _Trace(kept, attributes, span_count)
-
-
-async def _read_brief_spans(
-    store: ReadStore, project_id: int, trace_id: bytes, window: Window, limit: int
-) -> tuple[list[tuple[Any, ...]], int]:
-    """At most `limit` + 1 rows, and the limit that was used: a smaller one if the rows with long names exceed the byte
-    limit.
-    """
-    return await read_shrinking(
-        lambda most: store.rows(
-            TraceSpansBrief(project_id=project_id, trace_id=trace_id, window=window, limit=most + 1)
-        ),
-        limit,
-    )
-
-
-async def read_shrinking(
-    read: Callable[[int], Awaitable[list[tuple[Any, ...]]]], limit: int
-) -> tuple[list[tuple[Any, ...]], int]:
-    """Rows read with `limit`, or with a smaller one if they exceed the byte limit; and the limit that was used."""
-    while True:
-        try:
-            return await read(limit), limit
-        except QueryTooLarge:
-            if limit == 1:
-                raise
-            limit = max(1, limit // _SHRINK_FACTOR)
 
 
 async def _read_attributes(
@@ -249,7 +226,7 @@ async def _read_attributes(
         except QueryTooLarge:
             if chunk == 1:
                 raise
-            chunk = max(1, chunk // _SHRINK_FACTOR)
+            chunk = max(1, chunk // SHRINK_FACTOR)
             continue
         attributes_by_row = {(batch_id, row): AttributeColumns._make(attributes) for batch_id, row, *attributes in rows}
         for span in batch:

@@ -1,11 +1,11 @@
 """Backups of the embedded mode: `sluice backup` and `sluice restore`.
 
-    sluice.cli.backup.run       asks the process that runs, or takes the snapshot itself when none does
+    `sluice backup`             asks the process that runs, or takes the snapshot itself when none does
       BackupServer              in `sluice up`: a Unix socket in the data directory, one snapshot at a time
         SnapshotTaker.taken     holds inserts for a moment, and links or copies everything as it is then
       copy_snapshot             copies the links into a new directory of the target, with a manifest; files that the
                                 last backup there has are hard links to it
-    sluice.cli.restore.run
+    `sluice restore`
       read_manifest             refuses what is not a complete backup
       restore                   copies and verifies every file beside the target, then renames
 

@@ -22,8 +22,7 @@ from typing import Final
 
 import msgspec
 
-from sluice.backup.manifest import Record
-from sluice.backup.snapshot import BackupFailed, Snapshot
+from sluice.backup.manifest import BackupFailed, Record, Snapshot
 from sluice.data_dir import short_path
 
 SOCKET: Final = "backup.sock"

@@ -20,8 +20,21 @@ from chassis.clickhouse import migrations as clickhouse_schema
 from chassis.db import migrations as relational_schema
 from chassis.errors import StartupError
 from sluice import data_dir
-from sluice.backup.copying import Progress, copy_file, hash_file, in_threads, remove_tree, sync_directory, sync_tree
-from sluice.backup.manifest import FileEntry, Manifest, NotABackup, Record, read_manifest, write_record
+from sluice.backup.manifest import (
+    FileEntry,
+    Manifest,
+    NotABackup,
+    Progress,
+    Record,
+    copy_file,
+    hash_file,
+    in_threads,
+    read_manifest,
+    remove_tree,
+    sync_directory,
+    sync_tree,
+    write_record,
+)
 from sluice.backup.target import find_backups
 
 STAGING: Final = ".restore-"

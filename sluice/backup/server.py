@@ -1,12 +1,19 @@
 """The part of a backup that the serving process does: snapshots for `sluice backup`, one at a time, over a Unix socket
 in the data directory (mode 0600, for processes of the same user and root).
+
+A snapshot of the data directory is everything as it is at one moment, as links and small copies. Order within the
+moment, while no insert is under way: journals (their last synced group is the moment), relational database, keys,
+tables. So no journal and no row has a project that the database lacks, no secret in the database has a key that is not
+there, and rows that the database says are erased are not in the tables.
 """
 
 import asyncio
 import os
+import shutil
 import socket
-from collections.abc import AsyncIterator
-from contextlib import suppress
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -15,12 +22,139 @@ import structlog
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from chassis.clickhouse import StoreError
+from chassis.clickhouse import ClickHouse, QueryLimits, StoreError
+from chassis.clickhouse.freeze import FrozenTables
+from chassis.db.database import sqlite_file
+from chassis.db.sqlite import SqliteSnapshot
+from chassis.errors import ApiError
+from chassis.runtime.settings import ChassisSettings
+from gateway.ingest.snapshots import IngestSnapshots, SnapshotFailed
+from sluice import __version__
 from sluice.backup import client
 from sluice.backup.client import Alive, Begin, Done, Failed, Held, Taken
-from sluice.backup.manifest import Record, read_record, write_record
-from sluice.backup.snapshot import BackupFailed, SnapshotTaker
+from sluice.backup.manifest import (
+    DATABASE,
+    KEY_FILES,
+    BackupFailed,
+    Record,
+    Snapshot,
+    Tree,
+    read_record,
+    remove_tree,
+    write_record,
+)
 from sluice.data_dir import peer_of, short_path
+
+DIRECTORY: Final = "backup.tmp"  # in the data directory
+_LIMITS: Final = QueryLimits(max_seconds=30)
+
+
+def require_embedded(settings: ChassisSettings) -> Path:
+    """The SQLite file of the embedded mode. Raises BackupFailed with exit code 2 for settings with servers."""
+    file = sqlite_file(settings.effective_database_url)
+    if not settings.uses_embedded_clickhouse or file is None:
+        stores = "ClickHouse" if not settings.uses_embedded_clickhouse else "PostgreSQL"
+        raise BackupFailed(
+            f"`sluice backup` copies the embedded stores, and the settings name a {stores} server; docs/backup.md "
+            "describes how to back up servers.",
+            exit_code=2,
+        )
+    return file
+
+
+class SnapshotTaker:
+    """Takes one snapshot at a time, of the stores of the settings. `clickhouse` is open."""
+
+    def __init__(self, settings: ChassisSettings, clickhouse: ClickHouse, ingest: IngestSnapshots) -> None:
+        self._settings = settings
+        self._database = require_embedded(settings)
+        self._directory = settings.data_dir / DIRECTORY
+        self._clickhouse = clickhouse
+        self._ingest = ingest
+
+    @property
+    def is_disk_low(self) -> bool:
+        """Whether the snapshot must be given up: exports are refused for want of disk space."""
+        return self._ingest.is_disk_low
+
+    async def take(self) -> Snapshot:
+        """A snapshot, which exists until `remove`. Raises BackupFailed; something may be left of it then."""
+        with failures_of_stores():
+            await self.remove()
+            return await self._take()
+
+    @asynccontextmanager
+    async def taken(self) -> AsyncIterator[Snapshot]:
+        """A snapshot, which exists while the block runs. Raises BackupFailed; then nothing is left of it."""
+        try:
+            yield await self.take()
+        finally:
+            with suppress(StoreError, OSError):  # the next snapshot, or the next start, removes what is left
+                await self.remove()
+
+    async def remove(self) -> None:
+        """Remove the last snapshot, also of a process that was killed. Raises StoreError, OSError."""
+        await self._ingest.release()
+        await FrozenTables(self._clickhouse).release()
+        await asyncio.to_thread(remove_tree, self._directory)
+
+    async def _take(self) -> Snapshot:
+        self._directory.mkdir(mode=0o700)
+        tables = FrozenTables(self._clickhouse)
+        await tables.prepare()
+        with ExitStack() as stack:
+            pinned: list[SqliteSnapshot] = []
+
+            async def freeze() -> None:
+                pinned.append(stack.enter_context(await asyncio.to_thread(SqliteSnapshot, self._database)))
+                await asyncio.to_thread(self._copy_keys)
+                await tables.complete()
+
+            ingested = await self._ingest.take(freeze)
+            await tables.settle()
+            (database,) = pinned
+            await asyncio.to_thread(database.copy_to, self._directory / DATABASE)
+            revision = await asyncio.to_thread(database.revision)
+        engine, schema = await self._versions()
+        return Snapshot(
+            moment_ns=ingested.moment_ns,
+            held_s=round(ingested.held_s, 6),
+            durability=self._settings.durability,
+            release=__version__,
+            engine=engine,
+            clickhouse_schema=schema,
+            database_revision=revision,
+            trees=[
+                Tree("", str(self._directory)),
+                Tree("clickhouse", str(tables.directory)),
+                Tree("journal", str(ingested.directory)),
+            ],
+            lengths={f"journal/{name}": length for name, length in ingested.lengths.items()},
+        )
+
+    def _copy_keys(self) -> None:
+        for name in KEY_FILES:
+            with suppress(FileNotFoundError):
+                shutil.copy2(self._settings.data_dir / name, self._directory / name)
+
+    async def _versions(self) -> tuple[str, int]:
+        ((engine,),) = await self._clickhouse.query("SELECT version()", {}, limits=_LIMITS)
+        ((schema,),) = await self._clickhouse.query("SELECT max(version) FROM sluice_schema", {}, limits=_LIMITS)
+        return str(engine), int(str(schema))
+
+
+@contextmanager
+def failures_of_stores() -> Iterator[None]:
+    """Raises every failure of a store or a disk as BackupFailed."""
+    try:
+        yield
+    except SnapshotFailed as error:
+        raise BackupFailed(str(error)) from error
+    except (StoreError, ApiError) as error:
+        raise BackupFailed(f"No backup was made: {error.message}") from error
+    except (OSError, sqlite3.Error) as error:
+        raise BackupFailed(f"No backup was made: {error}.") from error
+
 
 BEGIN_TIMEOUT_S: Final = 10.0  # for the first message of a connection
 BUSY: Final = "Another backup is in progress; try again when it has ended."

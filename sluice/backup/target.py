@@ -17,9 +17,23 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from sluice.backup.copying import Progress, copy_file, in_threads, remove_tree, sync_directory, sync_tree
-from sluice.backup.manifest import FileEntry, LinkEntry, Manifest, NotABackup, read_manifest, write_manifest
-from sluice.backup.snapshot import KEY_FILES, BackupFailed, Snapshot
+from sluice.backup.manifest import (
+    KEY_FILES,
+    BackupFailed,
+    FileEntry,
+    LinkEntry,
+    Manifest,
+    NotABackup,
+    Progress,
+    Snapshot,
+    copy_file,
+    in_threads,
+    read_manifest,
+    remove_tree,
+    sync_directory,
+    sync_tree,
+    write_manifest,
+)
 
 LOCK: Final = "lock"
 PARTIAL: Final = ".partial-"

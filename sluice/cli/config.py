@@ -17,7 +17,7 @@ def run(arguments: argparse.Namespace) -> int:
     sources = SettingsSources.from_arguments(arguments)
     rows = [row for cls in settings_classes() for row in describe(sources.load(cls))]
     if arguments.json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode() + "\n")
+        print(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode())
     elif arguments.markdown:
         sys.stdout.writelines(markdown(rows))
     else:

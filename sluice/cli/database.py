@@ -1,8 +1,8 @@
 """What the commands share that work on the relational database: settings, the open database, organizations, audit."""
 
 import argparse
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -42,15 +42,9 @@ def on_database(settings: ChassisSettings, work: Callable[[Database], Coroutine[
     return process.run(opened())
 
 
-@asynccontextmanager
-async def open_database(settings: ChassisSettings) -> AsyncIterator[Database]:
+def open_database(settings: ChassisSettings) -> AbstractAsyncContextManager[Database]:
     """The database, closed afterwards."""
-    database = Database.from_settings(settings)
-    await database.start()
-    try:
-        yield database
-    finally:
-        await database.close()
+    return process.started(Database.from_settings(settings))
 
 
 async def get_organization(connection: AsyncConnection, slug: str) -> "StoredOrganization":

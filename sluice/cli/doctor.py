@@ -5,7 +5,6 @@ import importlib
 import importlib.metadata
 import os
 import platform
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
@@ -52,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     process.quiet_libraries()
     results = list(run_checks(SettingsSources.from_arguments(arguments)))
     if arguments.json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(results), indent=2).decode() + "\n")
+        print(msgspec.json.format(msgspec.json.encode(results), indent=2).decode())
     else:
         for result in results:
             print(f"{'ok ' if result.ok else 'BAD'}  {result.name:<12} {result.detail}")
@@ -167,14 +166,10 @@ def _clickhouse(settings: ChassisSettings, *, running: bool) -> str:
 
 
 async def _inspect_clickhouse(settings: ChassisSettings) -> str:
-    clickhouse = open_clickhouse(settings)
-    await clickhouse.start()
-    try:
+    async with process.started(open_clickhouse(settings)) as clickhouse:
         ((version,),) = await clickhouse.query("SELECT version()", {}, limits=_LIMITS)
         await schema.check(clickhouse)
         return f"{clickhouse.address}: version {version}, schema {schema.migrations()[-1].version}"
-    finally:
-        await clickhouse.close()
 
 
 def _redis(settings: ChassisSettings) -> str:

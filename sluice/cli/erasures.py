@@ -1,27 +1,172 @@
 """`sluice erasures`: lists erasures of all organizations, deleted ones included, shows one, restarts a failed one or
 those that a restored ClickHouse undid, exports those in force and applies them to a restored backup, and lists and
-removes the journals that they wait for.
+removes the journals that they wait for. Applied to a restored backup, an export deletes again what was deleted after
+the backup.
+
+`sluice erase`: erases the spans and log records of a project that match filters and a time range.
+
+It stores the erasure; a gateway executes it. `sluice erasures show ID` shows how far it is.
 """
 
 import argparse
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Literal
 
 import msgspec
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.db.database import Database, format_time
+from chassis.auth.tables import organizations, projects
+from chassis.db.database import Database, format_time, to_milliseconds
 from chassis.erasures import export, repository
-from chassis.erasures.repository import StoredErasure
+from chassis.erasures.export import ExportedErasure, decode_line
+from chassis.erasures.repository import NewErasure, StoredErasure
+from chassis.erasures.tables import ErasureKind
 from chassis.errors import StartupError
+from chassis.http.validation import Issues
+from control.audit.record import COMMAND_REQUEST_ID, Actor
+from control.governance.erasures import deletion
 from control.governance.erasures.api import Erasure, erasure_body
-from query.timestamps import TimestampError, parse_timestamp
-from sluice.cli.database import load_settings, on_database
-from sluice.erasure_replay import apply_erasures, read_export
+from control.identity.organizations import organization_store
+from query.values import TimestampError, parse_timestamp
+from sluice.cli.database import get_organization, load_settings, on_database
+from sluice.erasure_filters import check_filter_text
+
+
+def run_erase(arguments: argparse.Namespace) -> int:
+    """Store the erasure and print its id; the exit code. Raises StartupError for an unknown organization or project,
+    and for invalid filters or times.
+    """
+    now = to_milliseconds(datetime.now(UTC))
+    wanted = _parse_filters(arguments, now)
+    erasure = on_database(load_settings(arguments), lambda database: _create_erasure(database, arguments, wanted, now))
+    if arguments.json:
+        print(msgspec.json.encode(erasure_body(erasure)).decode())
+        return 0
+    what = "counts" if erasure.dry_run else "erases"
+    print(f"{erasure.id}: a gateway {what} the rows; `sluice erasures show {erasure.id}` shows how far it is.")
+    return 0
+
+
+def _parse_filters(arguments: argparse.Namespace, now: datetime) -> dict[str, Any]:
+    """Filters and times as they are stored. Raises StartupError."""
+    if arguments.where is None and arguments.begin is None and arguments.end is None:
+        raise StartupError("One of --where, --from and --to is required.", exit_code=2)
+    issues = Issues()
+    filters = [] if arguments.where is None else check_filter_text(arguments.where, now, "--where", issues)
+    if arguments.where is not None and not filters and not len(issues):
+        issues.add("--where", "Must have a filter.", "missing")
+    from control.governance.erasures.api import check_time_range, nanoseconds
+
+    from_ns = _parse_time(arguments.begin, "--from", issues)
+    to_ns = nanoseconds(now) if arguments.end is None else _parse_time(arguments.end, "--to", issues)
+    if to_ns is not None:
+        check_time_range(from_ns, to_ns, "--from", issues)
+    if len(issues):
+        raise StartupError(" ".join(f"{one.path}: {one.message}" for one in issues), exit_code=2)
+    return {"filters": filters or None, "from_ns": from_ns, "to_ns": to_ns}
+
+
+def _parse_time(text: str | None, path: str, issues: Issues) -> int | None:
+    try:
+        return None if text is None else parse_timestamp(text, time.time_ns())
+    except TimestampError as error:
+        issues.add(path, str(error), "format")
+        return None
+
+
+async def _create_erasure(
+    database: Database, arguments: argparse.Namespace, wanted: dict[str, Any], now: datetime
+) -> StoredErasure:
+    from control.audit.record import COMMAND_REQUEST_ID, Actor
+    from control.governance.erasures.api import create_filter_erasure
+
+    async with database.write() as connection:
+        org_id, project = await _find_project(connection, arguments.org, arguments.project)
+        new = NewErasure(
+            kind=ErasureKind.FILTER,
+            org_id=org_id,
+            project_id=project.id,
+            project_slug=project.slug,
+            dry_run=arguments.dry_run,
+            purged=True,
+            **wanted,
+        )
+        return await create_filter_erasure(connection, Actor(org_id), new, COMMAND_REQUEST_ID, now)
+
+
+async def _find_project(
+    connection: AsyncConnection, org_slug: str, project_slug: str
+) -> tuple[str, organization_store.StoredProject]:
+    organization = await get_organization(connection, org_slug)
+    project = await organization_store.find_project(connection, organization.id, project_slug)
+    if project is None:
+        raise StartupError(f"The organization {org_slug} has no project {project_slug}.")
+    return organization.id, project
+
+
+Result = Literal["applied", "known", "nothing to erase"]
+
+
+def read_export(file: Path) -> list[ExportedErasure]:
+    """The erasures that `sluice erasures export` has printed. Raises StartupError."""
+    try:
+        return [decode_line(line) for line in file.read_bytes().splitlines() if line]
+    except (OSError, ValueError) as error:
+        raise StartupError(f"{file} cannot be read: {error}") from error
+
+
+async def apply_erasures(
+    database: Database, exported: Iterable[ExportedErasure]
+) -> list[tuple[ExportedErasure, Result]]:
+    """Apply erasures in the order in which they were requested; repeating it changes nothing. What the backup does not
+    have needs no erasure. Raises DatabaseUnavailable.
+    """
+    results = []
+    for erasure in sorted(exported, key=lambda one: one.number):
+        async with database.write() as connection:
+            results.append((erasure, await _apply_one(connection, erasure)))
+    return results
+
+
+async def _apply_one(connection: AsyncConnection, exported: ExportedErasure) -> Result:
+    if await repository.find(connection, exported.id) is not None:
+        return "known"
+    now, actor = datetime.now(UTC), Actor(exported.org_id)
+    if exported.project_id is None:
+        of_org = (organizations.c.id == exported.org_id) & organizations.c.deleted_at.is_(None)
+        slug = await connection.scalar(sa.select(organizations.c.slug).where(of_org))
+        if slug is None:
+            return "nothing to erase"
+        await deletion.delete_organization(connection, actor, slug, COMMAND_REQUEST_ID, now)
+        return "applied"
+    project_id = int(exported.project_id)
+    live = (projects.c.id == project_id) & projects.c.deleted_at.is_(None)
+    slug = await connection.scalar(sa.select(projects.c.slug).where(live))
+    if slug is None:
+        return "nothing to erase"
+    if exported.kind is ErasureKind.PROJECT:
+        await deletion.delete_project(connection, actor, project_id, slug, COMMAND_REQUEST_ID, now)
+        return "applied"
+    new = NewErasure(
+        id=exported.id,
+        kind=ErasureKind.FILTER,
+        org_id=exported.org_id,
+        project_id=project_id,
+        project_slug=slug,
+        filters=exported.filters,
+        from_ns=exported.from_ns,
+        to_ns=exported.to_ns,
+        purged=True,
+    )
+    await repository.create(connection, new, exported.requested_time)
+    return "applied"
+
 
 PAGE: Final = 500
 MAX_LISTED: Final = 1_000
@@ -88,8 +233,7 @@ async def _retry(database: Database, arguments: argparse.Namespace) -> int:
 
 
 async def _apply(database: Database, arguments: argparse.Namespace) -> int:
-    exported = await asyncio.to_thread(read_export, Path(arguments.file))
-    for erasure, result in await apply_erasures(database, exported):
+    for erasure, result in await apply_erasures(database, await asyncio.to_thread(read_export, Path(arguments.file))):
         print(f"{erasure.id}  {erasure.requested_at}  {erasure.kind.value}: {result}")
     return 0
 

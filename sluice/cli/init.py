@@ -4,7 +4,6 @@ The secrets are written only to a file (mode 0600), which the output names.
 """
 
 import argparse
-import sys
 from pathlib import Path
 
 import msgspec
@@ -38,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     created = on_database(settings, lambda database: _make(database, settings.base_url, arguments, file))
     result = InitResult(created.base_url, created.org_slug, created.project_slug, created.project_id, str(file))
     if arguments.json:
-        sys.stdout.write(msgspec.json.encode(result).decode() + "\n")
+        print(msgspec.json.encode(result).decode())
     else:
         print(f"Created organization {created.org_slug} with project {created.project_slug} ({created.project_id}).")
         if arguments.quota:

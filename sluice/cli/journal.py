@@ -8,7 +8,6 @@ The output contains counts, sizes, times, project ids and reasons, but no body a
 """
 
 import argparse
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -67,7 +66,7 @@ def _inspect(directory: Path, arguments: argparse.Namespace) -> int:
         inspection.list_damaged(directory),
     )
     if arguments.json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
+        print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
         return 0
     print(f"Journals in {directory}")
     _table(_JOURNAL_COLUMNS, [_journal_row(facts) for facts in found.journals])
@@ -108,8 +107,7 @@ def _verify(directory: Path, _arguments: argparse.Namespace) -> int:
             )
         for (first, last), segment in zip(facts.missing, facts.missing_segments, strict=True):
             bad += 1
-            name = f"{Path(facts.directory).name}/{segment}"
-            _print_result(False, name, f"is missing, requests {first} to {last}")
+            _print_result(False, f"{Path(facts.directory).name}/{segment}", f"is missing, requests {first} to {last}")
     if bad:
         files = f"{bad} files are" if bad > 1 else "1 file is"
         raise StartupError(f"{files} damaged or missing; intact frames are stored anyway, see docs/operations.md.")

@@ -25,12 +25,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _migrate_clickhouse(settings: ChassisSettings) -> list[str]:
-    clickhouse = open_clickhouse(settings)
-    await clickhouse.start()
-    try:
+    async with process.started(open_clickhouse(settings)) as clickhouse:
         return await schema.migrate(clickhouse, retention_days=settings.retention_days)
-    finally:
-        await clickhouse.close()
 
 
 def _print_applied(store: str, applied: list[str]) -> None:

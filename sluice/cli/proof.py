@@ -80,8 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    action: str = arguments.action
-    return _ACTIONS[action](arguments)
+    return _ACTIONS[arguments.action](arguments)
 
 
 def _validate(arguments: argparse.Namespace) -> int:

@@ -58,11 +58,8 @@ def _reject_unfinished_batches(directory: Path) -> None:
 
 
 async def _repair(settings: ChassisSettings, days: list[date], keys_per_day: int, *, replace: bool) -> int:
-    clickhouse = open_clickhouse(settings, timeout_s=_ANSWER_S)
-    database = Database.from_settings(settings)
-    await clickhouse.start()
-    await database.start()
-    try:
+    opened = process.started(open_clickhouse(settings, timeout_s=_ANSWER_S))
+    async with opened as clickhouse, process.started(Database.from_settings(settings)) as database:
         await migrations.check(clickhouse)
         quiet_s = 0 if settings.uses_embedded_clickhouse else QUIET_S
         source_maps = SourceMaps(database, timeout_s=_MAPS_S, burst_s=math.inf)
@@ -73,9 +70,6 @@ async def _repair(settings: ChassisSettings, days: list[date], keys_per_day: int
         await source_maps.refresh()
         await repair.drop_leftovers()
         return await _repair_days(repair, days, replace=replace)
-    finally:
-        await database.close()
-        await clickhouse.close()
 
 
 async def _repair_days(repair: Repair, days: list[date], *, replace: bool) -> int:

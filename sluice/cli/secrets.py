@@ -12,7 +12,7 @@ from collections import Counter
 from chassis.auth.tables import metadata
 from chassis.db.database import Database
 from chassis.errors import StartupError
-from control.secrets.reencrypt import count_by_key, encrypted_columns, reencrypt
+from control.secrets.keyring import count_by_key, encrypted_columns, reencrypt
 from control.secrets.secret_box import DecryptionError, KeyFile, KeyRingMissing, KeySource, SecretBox, load_key_source
 from sluice.cli.database import load_settings, on_database
 from sluice.settings_sources import SettingsSources

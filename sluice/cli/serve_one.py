@@ -75,8 +75,7 @@ async def _serve(
 ) -> None:
     telemetry = Telemetry(name)
     app = compose_app((name,), sources, settings, telemetry)
-    announce = partial(_announce, name, settings)
-    await serve(app, listener, settings, telemetry, announce, extra_listeners=health)
+    await serve(app, listener, settings, telemetry, partial(_announce, name, settings), extra_listeners=health)
 
 
 def _announce(name: str, settings: ChassisSettings) -> None:

@@ -15,9 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from yarl import URL
 
-from chassis.auth.id_generation import new_id
 from chassis.auth.jwt import JwtSigner, publish_key
-from chassis.auth.tables import delegations, users
+from chassis.auth.tables import delegations, new_id, users
 from chassis.runtime.key_file import load_or_create_key
 from control.identity import chat_links as link_repository
 from control.identity.chat_links import ChatPlatform, ChatUser, StoredChatLink

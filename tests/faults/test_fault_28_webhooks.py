@@ -11,7 +11,7 @@ from aiohttp import ClientSession, web
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from control.notify.channels.config import WebhookConfig
-from control.notify.deliveries.platforms import webhook
+from control.notify.deliveries.platforms import webhooks
 from control.settings import ControlSettings
 from tests.control.conftest import Control, serving
 from tests.control.notify.channels.conftest import CHANNELS
@@ -67,7 +67,7 @@ async def test_fault_28_webhooks_replayed_altered_and_stale(control: Control, re
 
     old = datetime.now(UTC) - HOUR
     config = WebhookConfig(url=receiver.url(), secret=SECRET)
-    signed_then = webhook.signatures(config, taken.headers["webhook-id"], old, taken.body)
+    signed_then = webhooks.signatures(config, taken.headers["webhook-id"], old, taken.body)
     assert [
         await repeated(receiver, taken),
         await repeated(receiver, taken, body=taken.body.decode().replace("channel.test", "channel.tesT")),

@@ -1,7 +1,7 @@
 """Answers that are kept for seconds."""
 
-from query.query_key import JsonResult, QueryKey
-from query.scheduler import ResultCache
+from query.scheduler import QueryKey, ResultCache
+from query.send_buffer import JsonResult
 
 
 def test_an_answer_is_kept_for_its_seconds_and_those_asked_for_last_stay() -> None:

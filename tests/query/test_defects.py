@@ -33,7 +33,7 @@ import pytest
 from chassis.clickhouse import ClickHouse
 from query.settings import QuerySettings
 from query.statements import Fn
-from query.timestamps import format_timestamp
+from query.values import format_timestamp
 from tests.query.conftest import HOUR, MS, NOW, SECOND, Explore, Loader, served, span
 from tests.selection import scaled
 

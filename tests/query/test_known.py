@@ -13,9 +13,8 @@ from query.request.filters import conditions, parse_filters
 from query.rows import SPANS
 from query.settings import QuerySettings
 from query.sql import attribute_names, emit
-from query.statements import Attribute, Condition, Exists, Listing
-from query.statements.predicates import Window
-from query.timestamps import HOUR, SECOND
+from query.statements import Attribute, Condition, Exists, Listing, Window
+from query.values import HOUR, SECOND
 from tests.query.conftest import NOW, PROJECT, Explore, Loader, span
 
 WINDOW = Window(NOW - HOUR, NOW)

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from query.settings import QuerySettings
-from query.timestamps import parse_timestamp
+from query.values import parse_timestamp
 from tests.query.conftest import HOUR, NOW, ONE_ENGINE, OTHER_PATH, SECOND, Loader, span
 from tests.query.under_load import Client, Counted, listened, until
 

@@ -22,9 +22,8 @@ from query import sql
 from query import statements as q
 from query.request.filters import Filter, Op, condition, conditions, parse_filters, resolve_key
 from query.rows import ERRORS, LOGS, SPAN_KINDS, SPANS, STATUS_CODES, TelemetryTable
-from query.statements import Fn, Listing, Statement
-from query.statements.predicates import BUCKET, Window
-from query.timestamps import HOUR, MAX_NANOS
+from query.statements import BUCKET, Fn, Listing, Statement, Window
+from query.values import HOUR, MAX_NANOS
 from tests.query.analysis import statements as analysis
 from tests.query.error_groups import statements as errors
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from chassis.db.database import Database, migration_engine
 from chassis.db.migrations import migrate
-from control.audit import store
+from control.audit import record as audit_log
 from control.audit.record import Actor, record
 from control.identity.organizations import organization_store
 
@@ -28,7 +28,7 @@ async def fill(url: str, events: int) -> list[bytes]:
             await record(connection, Actor(globex.id), "test.it", "x", {}, "r")
             for number in range(events):
                 await record(connection, Actor(acme.id), "test.it", f"obj_{number}", {"n": number}, "r")
-        chunks = [chunk async for chunk in store.iter_chunks(database, acme.id)]
+        chunks = [chunk async for chunk in audit_log.iter_chunks(database, acme.id)]
         return [msgspec.json.encode(event) + b"\n" for chunk in chunks for event in chunk]
     finally:
         await database.close()

@@ -19,10 +19,17 @@ import pytest
 from chassis.errors import StartupError
 from sluice import data_dir
 from sluice.backup import restore
-from sluice.backup.copying import Progress
-from sluice.backup.manifest import CHECKSUM, MANIFEST, LinkEntry, NotABackup, read_manifest, write_manifest
+from sluice.backup.manifest import (
+    CHECKSUM,
+    KEY_FILES,
+    MANIFEST,
+    LinkEntry,
+    NotABackup,
+    Progress,
+    read_manifest,
+    write_manifest,
+)
 from sluice.backup.restore import Damaged, RestoreFailed
-from sluice.backup.snapshot import KEY_FILES
 from tests.sluice.conftest import Start, Up, clean_environment, refusal, sluice
 
 
@@ -163,13 +170,13 @@ def test_the_next_backup_links_what_is_as_it_was_and_stands_alone(migrated: Path
 WITH_A_START = """
 import shutil, sys
 from pathlib import Path
-from sluice import data_dir, data_marker, main
+from sluice import data_dir, main
 from sluice.cli import backup
 
 copy_snapshot, (data, target, removed) = backup.copy_snapshot, sys.argv[1:]
 
 def copy(*arguments):
-    with data_dir.locked(Path(data), exclusive=True), data_marker.in_use(Path(data)):
+    with data_dir.locked(Path(data), exclusive=True), data_dir.in_use(Path(data)):
         for links in removed.split():
             shutil.rmtree(Path(data, links))
     return copy_snapshot(*arguments)

@@ -12,9 +12,8 @@ from prometheus_client import CollectorRegistry
 
 from sluice.backup import client
 from sluice.backup.client import Alive, Begin, Done, Failed, Held, Taken, connected
-from sluice.backup.manifest import Record
-from sluice.backup.server import BUSY, BackupServer
-from sluice.backup.snapshot import BackupFailed, Snapshot, SnapshotTaker, Tree
+from sluice.backup.manifest import BackupFailed, Record, Snapshot, Tree
+from sluice.backup.server import BUSY, BackupServer, SnapshotTaker
 from tests.gateway.conftest import eventually
 
 RECORD = Record(

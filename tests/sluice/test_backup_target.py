@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from sluice.backup import restore, target
-from sluice.backup.copying import copy_file
-from sluice.backup.manifest import read_manifest
-from sluice.backup.snapshot import BackupFailed, Snapshot, Tree
+from sluice.backup.manifest import BackupFailed, Snapshot, Tree, copy_file, read_manifest
 from sluice.backup.target import Copied, copy_snapshot, find_backups, listed, locked_target
 
 

@@ -98,7 +98,7 @@ def test_the_command_knows_every_encrypted_column_of_the_service() -> None:
     """In a process of its own: here other tests may have imported what the command has forgotten."""
     program = """
 from chassis.auth.tables import metadata
-from control.secrets.reencrypt import encrypted_columns
+from control.secrets.keyring import encrypted_columns
 from sluice.cli.secrets import register_encrypted_columns
 register_encrypted_columns()
 known = {str(each.column) for each in encrypted_columns(metadata)}

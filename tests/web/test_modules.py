@@ -21,8 +21,8 @@ from query.request.filter_syntax import FilterSyntaxError, Term, parse
 from query.request.filters import parse_filters, resolve_key
 from query.rows import LOGS, SPANS, TraceRowColumns
 from query.statements import Attribute
-from query.timestamps import TimestampError, ceil_to_second, format_timestamp, parse_timestamp
-from query.trace.columns import encode
+from query.trace.waterfall import encode
+from query.values import TimestampError, ceil_to_second, format_timestamp, parse_timestamp
 from tests.web.modules import Modules
 
 NOW_MS: Final = 1_795_820_400_123

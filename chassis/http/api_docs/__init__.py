@@ -5,9 +5,9 @@ The first request for either, `ApiDocs.openapi` or `ApiDocs.docs`, renders both 
     ApiDocs.document              routes -> OpenAPI 3.1 (`chassis.http.openapi.build_document`)
     page.render_page              that document, or that of the complete product -> one HTML page: no script, its style
                                   inline, under `page.content_security_policy`
-      examples.curl_command       a curl command for each operation
+      page.curl_command           a curl command for each operation
       fields.Schemas              schemas -> tables of fields, with types in words
-      markup.element              text -> HTML, the only module that escapes
+      fields.element              text -> HTML, the only module that escapes
 
 `system_routes` describes the routes that every process has.
 """
@@ -19,10 +19,10 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
+from chassis.errors import JSON_TYPE
 from chassis.http.api_docs.page import content_security_policy, render_page
 from chassis.http.api_docs.system_routes import HTML_TYPE
 from chassis.http.openapi import Endpoint, build_document
-from chassis.http.route import JSON_TYPE
 
 DESCRIPTION: Final = (
     "Ingests OpenTelemetry traces and logs over OTLP/HTTP, and queries them through an explore API.\n\n"

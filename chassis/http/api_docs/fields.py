@@ -169,8 +169,7 @@ class Schemas:
         if "description" in schema:
             return str(schema["description"])
         if "$ref" in schema:
-            resolved = self.resolve(schema)
-            return str(resolved.get("description", ""))
+            return str(self.resolve(schema).get("description", ""))
         descriptions = (self._description(each) for each in schema.get("anyOf", ()))
         return next((each for each in descriptions if each), "")
 

@@ -4,7 +4,8 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from chassis.http.route import JSON_TYPE, ErrorBody, Operation, ResponseSpec, Tag, json_content
+from chassis.errors import JSON_TYPE
+from chassis.http.route import ErrorBody, Operation, ResponseSpec, Tag, json_content
 from chassis.runtime.health import Probe
 
 HTML_TYPE: Final = "text/html"

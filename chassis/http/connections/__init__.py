@@ -1,16 +1,16 @@
 """HTTP/1.1 connections: aiohttp's protocol with the timeouts and limits that it lacks, on sockets accepted here.
 
-    acceptor.Acceptor                 accepts what the kernel has queued, in batches
-    connection.HttpConnection         `connection_made`: `context.ConnectionContext.admit` registers the connection in
+    chassis.http.serve.Acceptor       accepts what the kernel has queued, in batches
+    connection.HttpConnection         `connection_made`: `registry.ConnectionContext.admit` registers the connection in
                                       `registry.ConnectionRegistry`, which evicts an idle one at the limit, or
-                                      `raw_responses.reject_connection` sends 503
-    receiver.RequestReader            `data_received`: one head at a time leaves `input_buffer.InputBuffer`, within
-                                      `head_memory.HeadMemoryLimit` and a `timeout.Timeout`
+                                      `bad_requests.reject_connection` sends 503
+    receiver.RequestReader            `data_received`: one head at a time leaves `framing.InputBuffer`, within
+                                      `registry.HeadMemoryLimit` and a `timeouts.Timeout`
       bad_requests                    a head that cannot be parsed gets a 400 in the error format of its path
       chassis.http.preparse           may refuse the request before it is parsed
       framing.build_body_frame        finds the end of the body, so that the parser gets no byte of the next request
     connection.HttpConnection         `finish_response` sends; a client that reads less than the minimum rate
-                                      (`send_progress.SendProgress`) is disconnected
+                                      (`timeouts.SendProgress`) is disconnected
 
-All connections of a process share one `context.ConnectionContext`.
+All connections of a process share one `registry.ConnectionContext`.
 """

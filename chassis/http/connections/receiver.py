@@ -2,8 +2,8 @@
 
 The parser has no limit on the size of a head, and keeps many times the bytes that it was given. So it gets only
 complete heads, and one request at a time: an incomplete head, and what follows the current request, stay as received
-(`input_buffer`), up to the longest head plus one read. The bytes held so by all connections have a limit
-(`head_memory`).
+(`framing.InputBuffer`), up to the longest head plus one read. The bytes held so by all connections have a limit
+(`registry.HeadMemoryLimit`).
 
 A head that aiohttp cannot parse is refused without an echo of the input: through the middlewares, in the error format
 of its path, when its request line can be read (`bad_requests`), else in the error envelope. A request may be refused

@@ -21,7 +21,7 @@ from typing import Final, Protocol
 from aiohttp import web
 
 from chassis.http.preparse import ConnectionAdmission, PreParseFilter
-from chassis.limits.client_request import TrustedProxies
+from chassis.limits.rate_limits import TrustedProxies
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
 

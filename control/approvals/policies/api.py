@@ -1,8 +1,8 @@
 """`/orgs/{orgSlug}/approval-policies`: list, create, show, change, delete, try."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, Final, Literal
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
 from aiohttp import web
@@ -11,10 +11,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthorizationContext
 from chassis.http.access import authorization_context, bearer
-from chassis.http.declaration import PageOf, declared_routes, route
+from chassis.http.declaration import Arguments, PageOf, route
 from chassis.http.route import Tag
 from chassis.http.validation import Issues
-from chassis.http.web import Route
 from control.approvals.policies import store
 from control.approvals.policies.rules import (
     ACTION_GLOB_PATTERN,
@@ -22,6 +21,7 @@ from control.approvals.policies.rules import (
     DEFAULT_TTL_MINUTES,
     MAX_ACTION_LENGTH,
     MAX_APPROVERS,
+    MAX_TARGET_TYPE_LENGTH,
     MAX_TTL_MINUTES,
     Effect,
     PolicyQuery,
@@ -32,16 +32,14 @@ from control.approvals.policies.rules import (
     rank_rules,
     required_approvals,
 )
-from control.approvals.policies.store import check_deciders, check_machines, resolve_project_id
-from control.approvals.policies.tables import MAX_TARGET_TYPE_LENGTH, approval_policies
-from control.http.context import HandlerContext, path_id
+from control.approvals.policies.store import approval_policies, check_deciders, check_machines, resolve_project_id
+from control.http.context import path_id
 from control.http.field_types import Name, Slug, Timestamp
-from control.routing.arguments import Transaction, control_arguments
+from control.routing.arguments import Handlers, Transaction, control_arguments
 from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
 from proto.identity import VISIBLE_PATTERN, Role, Scope
 
 MAX_MACHINE_APPROVERS: Final = 50
-TAG: Final = Tag("approval-policies", "Policies that allow actions, deny them, or require approval.")
 PATH: Final = "/orgs/{orgSlug}/approval-policies"
 NEW: Final = {
     "name": "Two approvals for production",
@@ -198,15 +196,13 @@ POLICIES: Final = Resource(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Policies:
+class Policies(Handlers):
     """Handlers of approval policies, and their dependencies."""
 
-    context: HandlerContext
+    TAG: ClassVar = Tag("approval-policies", "Policies that allow actions, deny them, or require approval.")
 
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        return declared_routes(self, TAG, replace(control_arguments(self.context), read_body=self._read_body))
+    def arguments(self) -> Arguments:
+        return replace(control_arguments(self.context), read_body=self._read_body)
 
     @route("GET", PATH, _READ, page="PolicyPage")
     async def list_approval_policies(self, caller: AuthorizationContext, page: PageReader) -> PageOf[ApprovalPolicy]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import sqlalchemy as sa
 from aiohttp import web
@@ -14,24 +14,22 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthorizationContext
 from chassis.db.database import to_milliseconds
-from chassis.errors import NotFound
+from chassis.errors import JSON_TYPE, NotFound
 from chassis.http.access import bearer
-from chassis.http.declaration import PageOf, declared_routes, route
-from chassis.http.query import Query
-from chassis.http.route import Parameter, ResponseSpec, json_content
-from chassis.http.web import JSON_HEADERS, JSON_TYPE, Route
+from chassis.http.declaration import PageOf, route
+from chassis.http.route import Parameter, Query, ResponseSpec, json_content
+from chassis.http.web import JSON_HEADERS, Route
 from control.approvals.proofs import issuers, references, store
 from control.approvals.proofs.bodies import ProofBundleDetail, ProofBundleSummary, detail_body, summary_body
 from control.approvals.proofs.intake import MEDIA_TYPES, Intake, ReceivedBody
 from control.approvals.proofs.issuers import ProofIssuers
 from control.approvals.proofs.references import is_approval_id, parse_trace_id
 from control.approvals.proofs.store import BundleFilter, BundlePage, BundleQuery, Verified
-from control.approvals.proofs.submission import PATH, TAG, ProofSubmission, load_record, project_of
+from control.approvals.proofs.submission import PATH, ProofSubmission, load_record, project_of
 from control.approvals.proofs.tables import Link, LinkKind
-from control.http.context import HandlerContext
-from control.http.paging import parse_page_request
-from control.http.request_slots import RequestSlots
-from control.routing.arguments import control_arguments
+from control.http.context import HandlerContext, RequestSlots
+from control.http.lists import parse_page_request
+from control.routing.arguments import Handlers
 from control.routing.resource import PageReader
 from proto.identity import Scope
 from proto.proofs import dsse
@@ -56,17 +54,13 @@ class SignatureQuery(Query, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class ProofBundles:
+class ProofBundles(Handlers):
     """Handlers of what is stored, and their dependencies."""
 
-    context: HandlerContext
+    TAG: ClassVar = ProofSubmission.TAG
     intake: Intake
     slots: RequestSlots
     now: Callable[[], datetime] = lambda: to_milliseconds(datetime.now(UTC))
-
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        return declared_routes(self, TAG, control_arguments(self.context))
 
     @route("GET", PATH, _READ, page="ProofBundlePage")
     async def list_proof_bundles(

@@ -15,9 +15,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 from aiohttp import web
 
-from chassis.errors import BadRequest, Issue, PayloadTooLarge, RateLimited, ServiceUnavailable
+from chassis.errors import JSON_TYPE, BadRequest, Issue, PayloadTooLarge, RateLimited, ServiceUnavailable
 from chassis.http.body import read_body, require_media_type
-from chassis.http.route import JSON_TYPE
 from chassis.http.validation import MAX_EXPLAINED_BYTES, Issues, decode_json
 from control.approvals.proofs.references import PAYLOAD_PATH, SubmittedBundle, summarize
 from control.approvals.proofs.tables import IssuerKey, KeyStatus

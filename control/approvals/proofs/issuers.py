@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import sqlalchemy as sa
 from aiohttp import web
@@ -12,15 +12,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from msgspec import UNSET
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
 from chassis.auth.model import AuthorizationContext
+from chassis.auth.tables import new_id
 from chassis.db.database import format_time, to_milliseconds
 from chassis.errors import Conflict, NotFound
 from chassis.http.access import authorization_context, bearer
-from chassis.http.declaration import Argument, declared_routes, route
+from chassis.http.declaration import Argument, Arguments, route
 from chassis.http.route import Body, Tag, json_content
 from chassis.http.validation import Issues
-from chassis.http.web import Route
 from control.approvals.proofs.bodies import (
     IssuerKeyBody,
     IssuerKeyChange,
@@ -30,9 +29,9 @@ from control.approvals.proofs.bodies import (
     issuer_key_body,
 )
 from control.approvals.proofs.tables import IssuerKey, KeyAlgorithm, KeyStatus, proof_bundles, proof_issuer_keys
-from control.http.context import HandlerContext, path_id
-from control.http.time_input import parse_time
-from control.routing.arguments import Transaction, begin, control_arguments
+from control.http.context import path_id
+from control.http.field_types import parse_time
+from control.routing.arguments import Handlers, Transaction, begin, control_arguments
 from proto.identity import Scope
 from proto.proofs import dsse
 from proto.proofs.dsse import InvalidKey, PublicKey
@@ -60,8 +59,7 @@ async def create_key(connection: AsyncConnection, key: IssuerKey, now: datetime)
 
 async def list_keys(connection: AsyncConnection, org_id: str) -> list[IssuerKey]:
     """All keys of an organization, oldest first."""
-    columns = proof_issuer_keys.c
-    found = sa.select(proof_issuer_keys).where(columns.org_id == org_id).order_by(columns.id)
+    found = sa.select(proof_issuer_keys).where(proof_issuer_keys.c.org_id == org_id).order_by(proof_issuer_keys.c.id)
     return [_key(row) for row in (await connection.execute(found)).mappings()]
 
 
@@ -85,7 +83,6 @@ _EXAMPLE: Final = {
     "publicKey": "-----BEGIN PUBLIC KEY-----\n"
     "MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n",
 }
-TAG: Final = Tag("proof-issuers", "Issuers of proof bundles: the public keys that their signatures are verified with.")
 PATH: Final = "/orgs/{orgSlug}/proof-issuers"
 ONE: Final = PATH + "/{issuerKeyId}"
 NEW: Final = Body(json_content(NewIssuerKey), example=_EXAMPLE)
@@ -95,18 +92,19 @@ _WRITE: Final = bearer(Scope.KEYS_WRITE)
 
 
 @dataclass(frozen=True, slots=True)
-class ProofIssuers:
+class ProofIssuers(Handlers):
     """Handlers of issuer keys, and their dependencies. A caller who reads proofs may read the keys. Changing them needs
     the scope of keys, which administrators have: a token of a CI job that submits bundles must not decide whose bundles
     count.
     """
 
-    context: HandlerContext
+    TAG: ClassVar = Tag(
+        "proof-issuers", "Issuers of proof bundles: the public keys that their signatures are verified with."
+    )
     now: Callable[[], datetime] = lambda: to_milliseconds(datetime.now(UTC))
 
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        return declared_routes(self, TAG, control_arguments(self.context, {IssuerKey: Argument(self._find)}))
+    def arguments(self) -> Arguments:
+        return control_arguments(self.context, {IssuerKey: Argument(self._find)})
 
     @route("GET", PATH, _READ)
     async def list_proof_issuers(self, caller: AuthorizationContext, connection: AsyncConnection) -> IssuerKeyList:

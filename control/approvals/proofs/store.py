@@ -10,7 +10,7 @@ from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.errors import Conflict
-from chassis.http.query import Query, line
+from chassis.http.route import Query, line
 from chassis.http.validation import Issues
 from control.approvals.proofs.tables import Link, LinkKind, proof_bundles, proof_links, proof_usage
 from proto.proofs.primitives import ProofTier, ProofVerdict

@@ -5,23 +5,22 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 import sqlalchemy as sa
 from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
 from chassis.auth.model import AuthorizationContext
+from chassis.auth.tables import new_id
 from chassis.db.database import to_milliseconds
-from chassis.errors import BadRequest, Issue, NotFound
+from chassis.errors import JSON_TYPE, BadRequest, Issue, NotFound
 from chassis.http.access import bearer
-from chassis.http.declaration import Created, declared_routes, route
-from chassis.http.route import JSON_TYPE, Body, Tag
+from chassis.http.declaration import Created, route
+from chassis.http.route import Body, Tag
 from chassis.http.validation import Issues
-from chassis.http.web import Route
-from control.approvals.proofs import examples, issuers, references, store
+from control.approvals.proofs import bodies, issuers, references, store
 from control.approvals.proofs.bodies import (
     BundleLinks,
     FindingBody,
@@ -40,9 +39,8 @@ from control.approvals.proofs.intake import (
 )
 from control.approvals.proofs.references import SubmittedBundle
 from control.approvals.proofs.tables import IssuerKey, LinkKind
-from control.http.context import HandlerContext
-from control.http.request_slots import RequestSlots
-from control.routing.arguments import Transaction, begin, control_arguments
+from control.http.context import RequestSlots
+from control.routing.arguments import Handlers, Transaction, begin
 from proto.identity import Scope
 from proto.proofs import dsse
 from proto.proofs.bundle import ProofBundle, Statement
@@ -75,7 +73,6 @@ async def load_record(connection: AsyncConnection, stored: sa.Row[Any], now: dat
     )
 
 
-TAG: Final = Tag("proof-bundles", "Signed records about code changes, with claims and evidence (specification 2.8).")
 _FORMS: Final = "At most 4 MiB. A bundle, an in-toto Statement with one, or a DSSE envelope with either of them."
 BUNDLE: Final = Body(
     {
@@ -85,26 +82,24 @@ BUNDLE: Final = Body(
         dsse.ENVELOPE_TYPE: dsse.EnvelopeBody,
     },
     _FORMS,
-    example=examples.BUNDLE,
-    examples={dsse.STATEMENT_MEDIA_TYPE: examples.STATEMENT, dsse.ENVELOPE_TYPE: examples.ENVELOPE},
+    example=bodies.BUNDLE,
+    examples={dsse.STATEMENT_MEDIA_TYPE: bodies.STATEMENT, dsse.ENVELOPE_TYPE: bodies.ENVELOPE},
 )
 ANY_BUNDLE: Final = Body(dict.fromkeys(MEDIA_TYPES), f"{_FORMS} Also one whose shape is wrong.")
 PATH: Final = "/orgs/{orgSlug}/projects/{projectSlug}/proof-bundles"
 
 
 @dataclass(frozen=True, slots=True)
-class ProofSubmission:
+class ProofSubmission(Handlers):
     """Handlers of submitted bundles. `max_bytes`: of the bundles of an organization; 0: no limit."""
 
-    context: HandlerContext
+    TAG: ClassVar = Tag(
+        "proof-bundles", "Signed records about code changes, with claims and evidence (specification 2.8)."
+    )
     intake: Intake
     slots: RequestSlots
     max_bytes: int
     now: Callable[[], datetime] = lambda: to_milliseconds(datetime.now(UTC))
-
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        return declared_routes(self, TAG, control_arguments(self.context))
 
     @route("POST", PATH, bearer(Scope.PROOFS_WRITE), body=BUNDLE, errors=(409,))
     async def submit_proof_bundle(

@@ -24,7 +24,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from control.code.fixes.rules import CodeHistory
 from control.code.messages import SHORTEST_HASH, Revert
 from control.issues.releases.tables import ProposalState, code_reverts, commits, proposals
-from control.issues.store import in_chunks
+from control.issues.store import in_chunks, read_in_chunks
 
 MAX_CHANGES: Final = 5_000  # that one search visits
 MAX_TARGETS: Final = 1_000  # of reverts that one search looks up
@@ -82,8 +82,9 @@ SELECT_PROPOSALS: Final = sa.select(
 def to_commit(row: Any) -> CodeChange:
     """A row of SELECT_COMMITS."""
     times = [one for one in (row.default_branch_at, row.released_at) if one is not None]
-    at = min(times, default=None)
-    return CodeChange(row.id, row.repository, at, row.sha, row.proposal_number, row.default_branch_head)
+    return CodeChange(
+        row.id, row.repository, min(times, default=None), row.sha, row.proposal_number, row.default_branch_head
+    )
 
 
 def to_proposal(row: Any) -> CodeChange:
@@ -102,12 +103,9 @@ class CodeGraph:
     async def load(self, ids: Collection[str]) -> list[CodeChange]:
         """Changes by id."""
         of_commits, of_proposals = split_by_kind(one for one in ids if one not in self.changes)
-        for some in in_chunks(of_commits):
-            rows = await self.connection.execute(SELECT_COMMITS.where(commits.c.id.in_(some)))
-            self._add(to_commit(row) for row in rows)
-        for some in in_chunks(of_proposals):
-            rows = await self.connection.execute(SELECT_PROPOSALS.where(proposals.c.id.in_(some)))
-            self._add(to_proposal(row) for row in rows)
+        found = await read_in_chunks(self.connection, SELECT_COMMITS, commits.c.id, of_commits)
+        merged = await read_in_chunks(self.connection, SELECT_PROPOSALS, proposals.c.id, of_proposals)
+        self._add([*map(to_commit, found), *map(to_proposal, merged)])
         return [self.changes[one] for one in ids if one in self.changes]
 
     async def history(self, fixes: Iterable[CodeChange]) -> CodeHistory:
@@ -151,8 +149,7 @@ class CodeGraph:
                 break
             edges = (await self._reverts_of([one.id for one in frontier]))[:room]
             room -= len(edges)
-            merged = [one for one in frontier if one.is_proposal]
-            reached = [*await self._targets(edges), *await self._commits_of(merged)]
+            reached = await self._targets(edges) + await self._commits_of([one for one in frontier if one.is_proposal])
             frontier = [one for one in {each.id: each for each in reached}.values() if one.id not in found]
             frontier = frontier[: max(0, MAX_CHANGES - len(found))]
             found |= {one.id: one for one in frontier}
@@ -183,14 +180,10 @@ class CodeGraph:
         numbers: dict[str, set[str]] = {}
         hashes = sorted({hashed for one in found for hashed in (one.sha, one.head) if hashed is not None})
         wanted = sorted({*hashes, *(hashed[:_SHORT] for hashed in hashes)})
-        merged: list[CodeChange] = []
-        for some in in_chunks(wanted):
-            where = (proposals.c.org_id == self.org_id) & proposals.c.merge_sha.in_(some)
-            rows = SELECT_PROPOSALS.where(where).limit(MAX_CHANGES)
-            merged += [to_proposal(row) for row in await self.connection.execute(rows)]
+        of_org = SELECT_PROPOSALS.where(proposals.c.org_id == self.org_id).limit(MAX_CHANGES)
         by_start: dict[str, list[CodeChange]] = {}
-        for proposal in merged:
-            by_start.setdefault((proposal.sha or "")[:SHORTEST_HASH], []).append(proposal)
+        for row in await read_in_chunks(self.connection, of_org, proposals.c.merge_sha, wanted):
+            by_start.setdefault(row.merge_sha[:SHORTEST_HASH], []).append(to_proposal(row))
         for one in found:
             for hashed in (one.sha, one.head):
                 for proposal in by_start.get((hashed or "")[:SHORTEST_HASH], ()):
@@ -199,11 +192,10 @@ class CodeGraph:
         return numbers
 
     async def _reverts_of(self, source_ids: Sequence[str]) -> list[_Edge]:
-        found: list[_Edge] = []
-        for some in in_chunks(source_ids):
-            rows = sa.select(code_reverts).where(code_reverts.c.source_id.in_(some))
-            found += [_edge(row) for row in await self.connection.execute(rows.order_by(code_reverts.c.target))]
-        return found
+        select = sa.select(code_reverts).order_by(code_reverts.c.target)
+        return [
+            _edge(row) for row in await read_in_chunks(self.connection, select, code_reverts.c.source_id, source_ids)
+        ]
 
     async def _targets(self, edges: Sequence[_Edge]) -> list[CodeChange]:
         """What the reverts name."""
@@ -280,9 +272,9 @@ def _is_target(edge: _Edge, change: CodeChange, numbers: Collection[str]) -> boo
         return False
     if edge.revert.is_number:
         return edge.revert.target[1:] in (change.number, *numbers)
-    if is_same_hash(change.sha, edge.revert.target):
-        return True
-    return edge.revert.reverts_merge and is_same_hash(change.head, edge.revert.target)
+    return is_same_hash(change.sha, edge.revert.target) or (
+        edge.revert.reverts_merge and is_same_hash(change.head, edge.revert.target)
+    )
 
 
 def _merged_by(proposal: CodeChange, commit: CodeChange) -> bool:

@@ -19,7 +19,7 @@ from control.identity.organizations.organization_store import ResolveOnMerge
 from control.issues.lifecycle import OPEN_STATE, activity_row
 from control.issues.references import IssueIndex, NamedIssue, References, ShortId
 from control.issues.releases.store import find_latest_version
-from control.issues.store import find_by_ids, in_chunks, insert_rows
+from control.issues.store import find_by_ids, in_chunks, insert_rows, read_in_chunks, without_none
 from control.issues.tables import ActivityKind, IssueRecord, issue_activity
 
 
@@ -80,12 +80,15 @@ async def resolve_all(
     rows = []
     decided = _decided(IssueStatus.RESOLVED, decided_at)
     for version in sorted({after.get(issue.project_id) for issue, _ in open_ones}, key=lambda one: one or ""):
-        values = {"status": IssueStatus.RESOLVED.value, "resolved_at": to_milliseconds(now)}
-        values |= {"resolved_in_release": in_release, "resolved_after_release": version}
+        values = {
+            "status": IssueStatus.RESOLVED.value,
+            "resolved_at": to_milliseconds(now),
+            "resolved_in_release": in_release,
+            "resolved_after_release": version,
+        }
         of_version = [(issue, change) for issue, change in open_ones if after.get(issue.project_id) == version]
         await _set(connection, [issue.id for issue, _ in of_version], {**OPEN_STATE, **values, **decided}, now)
-        named = {"inRelease": in_release, "afterRelease": version}
-        releases = {name: value for name, value in named.items() if value is not None}
+        releases = without_none({"inRelease": in_release, "afterRelease": version})
         rows += [
             activity_row(issue, ActivityKind.RESOLVED, now, by, {**releases, **change.data})
             for issue, change in of_version
@@ -106,10 +109,13 @@ async def reopen_all(
     merged = await _load_merged(connection, changes)
     closed = {one: each for one, each in merged.items() if each.status_at(now) is not IssueStatus.UNRESOLVED}
     reopened = _once(changes, closed)
-    values = {**OPEN_STATE, **_decided(IssueStatus.UNRESOLVED, decided_at)}
-    await _set(connection, [issue.id for issue, _ in reopened], values, now)
-    rows = [activity_row(issue, ActivityKind.UNRESOLVED, now, by, change.data) for issue, change in reopened]
-    await insert_rows(connection, issue_activity, rows)
+    decided = _decided(IssueStatus.UNRESOLVED, decided_at)
+    await _set(connection, [issue.id for issue, _ in reopened], {**OPEN_STATE, **decided}, now)
+    await insert_rows(
+        connection,
+        issue_activity,
+        [activity_row(issue, ActivityKind.UNRESOLVED, now, by, change.data) for issue, change in reopened],
+    )
     return list(dict.fromkeys(change.issue.short_id for _, change in reopened))
 
 
@@ -118,12 +124,10 @@ async def note_all(
 ) -> None:
     """Append an entry to the activity of each issue."""
     merged = await _load_merged(connection, changes)
-    rows = [
-        activity_row(merged[change.issue.id], kind, now, by, change.data)
-        for change in changes
-        if change.issue.id in merged
-    ]
-    await insert_rows(connection, issue_activity, rows)
+    found = [(merged[change.issue.id], change) for change in changes if change.issue.id in merged]
+    await insert_rows(
+        connection, issue_activity, [activity_row(issue, kind, now, by, change.data) for issue, change in found]
+    )
 
 
 def _decided(status: IssueStatus, at: datetime | None) -> dict[str, object]:
@@ -131,21 +135,16 @@ def _decided(status: IssueStatus, at: datetime | None) -> dict[str, object]:
 
 
 async def _find_projects(connection: AsyncConnection, org_id: str, slugs: Sequence[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for some in in_chunks(slugs):
-        where = (projects.c.org_id == org_id) & projects.c.slug.in_(some) & projects.c.deleted_at.is_(None)
-        rows = await connection.execute(sa.select(projects.c.slug, projects.c.id).where(where))
-        found |= {row.slug: row.id for row in rows}
-    return found
+    of_org = sa.select(projects.c.slug, projects.c.id).where(
+        projects.c.org_id == org_id, projects.c.deleted_at.is_(None)
+    )
+    return {row.slug: row.id for row in await read_in_chunks(connection, of_org, projects.c.slug, slugs)}
 
 
 async def _find_waiting(connection: AsyncConnection, project_ids: Iterable[int]) -> list[int]:
     """Those of the projects in which a merge resolves issues in the next release."""
-    found: list[int] = []
-    for some in in_chunks(sorted(project_ids)):
-        waits = projects.c.resolve_on_merge == ResolveOnMerge.NEXT_RELEASE.value
-        found += (await connection.execute(sa.select(projects.c.id).where(projects.c.id.in_(some), waits))).scalars()
-    return sorted(found)
+    waiting = sa.select(projects.c.id).where(projects.c.resolve_on_merge == ResolveOnMerge.NEXT_RELEASE.value)
+    return sorted(row.id for row in await read_in_chunks(connection, waiting, projects.c.id, sorted(project_ids)))
 
 
 async def _load_merged(connection: AsyncConnection, changes: Sequence[NamedChange]) -> dict[str, IssueRecord]:
@@ -174,5 +173,6 @@ def _once(changes: Sequence[NamedChange], merged: Mapping[str, IssueRecord]) -> 
 
 async def _set(connection: AsyncConnection, ids: Sequence[str], values: Mapping[str, Any], now: datetime) -> None:
     for some in in_chunks(ids):
-        changed = issues.update().where(issues.c.id.in_(some))
-        await connection.execute(changed.values({**values, "updated_at": to_milliseconds(now)}))
+        await connection.execute(
+            issues.update().where(issues.c.id.in_(some)).values({**values, "updated_at": to_milliseconds(now)})
+        )

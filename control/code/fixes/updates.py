@@ -1,7 +1,7 @@
 """What commits and proposals do to issues: an issue is resolved while code fixes it, and open again once it does not.
 
 Every report stores what it says (`store_references`), and then updates the issues that may depend on it
-(`update_issues`): the state of each is computed from all that is known (`code_graph`, `code_state`), so the order of
+(`update_issues`): the state of each is computed from all that is known (`graph`, `rules`), so the order of
 reports makes no difference. Every function runs in the caller's transaction, in a number of statements that is bounded
 by the limits below.
 """
@@ -47,7 +47,7 @@ from control.issues.releases.tables import (
     release_commits,
     release_projects,
 )
-from control.issues.store import in_chunks, insert_rows
+from control.issues.store import in_chunks, insert_rows, read_in_chunks
 from control.issues.tables import ActivityKind
 
 MAX_REVERTS: Final = 200  # that a report adds, of its newest commits
@@ -86,13 +86,6 @@ class IssueUpdate(NamedTuple):
     reopened: list[ShortId]
 
 
-class _StatusChange(NamedTuple):
-    """An issue that has to change, and why."""
-
-    change: NamedChange
-    status: IssueStatus
-
-
 def read_all(newest_first: Iterable[NewCommit], org_slug: str) -> dict[CommitKey, ParsedMessage]:
     """What the commits say that say something; of the first MAX_REPORT_TEXT characters."""
     parsed = {one.key: read_commit(one.message, org_slug, one.repository) for one in _searched(newest_first)}
@@ -125,11 +118,9 @@ async def add_reverts(
 ) -> None:
     """Store what changes revert, by their id and repository, if it is not stored."""
     sources = sorted({source_id for (source_id, _), each in reverts.items() if each})
-    known: set[tuple[str, str]] = set()
-    for some in in_chunks(sources):
-        pairs = sa.select(code_reverts.c.source_id, code_reverts.c.target)
-        rows = await connection.execute(pairs.where(code_reverts.c.source_id.in_(some)))
-        known |= {(row.source_id, row.target) for row in rows}
+    pairs = sa.select(code_reverts.c.source_id, code_reverts.c.target)
+    rows = await read_in_chunks(connection, pairs, code_reverts.c.source_id, sources)
+    known = {(row.source_id, row.target) for row in rows}
     new = [
         {
             "source_id": source_id,
@@ -172,16 +163,14 @@ async def update_issues(
     """
     affected = {*issue_ids, *(await find_affected(connection, author, change_ids) if change_ids else ())}
     status_changes = await _find_status_changes(connection, author, sorted(affected)[:MAX_CHANGED], set(change_ids))
-    resolved: list[ShortId] = []
-    open_ones = [one.change for one in status_changes if one.status is IssueStatus.RESOLVED]
+    open_ones = [change for change, status in status_changes if status is IssueStatus.RESOLVED]
     in_release = [one for one in open_ones if release is not None and one.issue.project_id in release.project_ids]
+    others = [one for one in open_ones if one not in in_release]
     now, by = author.now, author.principal_id
-    for some, version in (
-        (in_release, release and release.version),
-        ([one for one in open_ones if one not in in_release], None),
-    ):
-        resolved += await resolve_all(connection, some, now=now, by=by, in_release=version, decided_at=None)
-    closed = [one.change for one in status_changes if one.status is IssueStatus.UNRESOLVED]
+    version = release and release.version
+    resolved = await resolve_all(connection, in_release, now=now, by=by, in_release=version, decided_at=None)
+    resolved += await resolve_all(connection, others, now=now, by=by, decided_at=None)
+    closed = [change for change, status in status_changes if status is IssueStatus.UNRESOLVED]
     reopened = await reopen_all(connection, closed, now=now, by=by, decided_at=None)
     return IssueUpdate(sorted(resolved), sorted(reopened))
 
@@ -211,29 +200,24 @@ def _bounded(named: Mapping[str, References]) -> dict[str, References]:
 
 async def _find_status_changes(
     connection: AsyncConnection, author: Author, issue_ids: Sequence[str], reported_ids: Collection[str]
-) -> list[_StatusChange]:
-    """The issues that are not as they should be, in order: each as the one into which it was merged."""
+) -> list[tuple[NamedChange, IssueStatus]]:
+    """The issues that are not as they should be, with what they should be, in order: each as the one into which it was
+    merged.
+    """
     targets = await _find_targets(connection, issue_ids)
     fixes = await _find_fixes(connection, targets)
     graph = CodeGraph(connection, author.org_id)
     history = await graph.history({one.id: one for each in fixes.values() for one in each}.values())
-    status_changes: list[_StatusChange] = []
-    for some in in_chunks(list(targets)):
-        rows = SELECT_NAMED.add_columns(issues.c.status, issues.c.decided_status, issues.c.decided_at)
-        found = await connection.execute(
-            rows.where(issues.c.id.in_(some), projects.c.deleted_at.is_(None)).order_by(
-                issues.c.project_id, issues.c.number
-            )
-        )
-        for row in found:
-            decision = (
-                None if row.decided_at is None else StatusDecision(IssueStatus(row.decided_status), row.decided_at)
-            )
-            verdict = decide_status(history, [one.id for one in fixes.get(row.id, ())], decision)
-            if verdict.status in (IssueStatus.IGNORED, IssueStatus(row.status)):
-                continue
-            data = author.activity_data(**_why(graph, history, verdict, reported_ids))
-            status_changes.append(_StatusChange(NamedChange(named_issue(row), data), verdict.status))
+    status_changes: list[tuple[NamedChange, IssueStatus]] = []
+    found = SELECT_NAMED.add_columns(issues.c.status, issues.c.decided_status, issues.c.decided_at)
+    in_order = found.where(projects.c.deleted_at.is_(None)).order_by(issues.c.project_id, issues.c.number)
+    for row in await read_in_chunks(connection, in_order, issues.c.id, targets):
+        decision = None if row.decided_at is None else StatusDecision(IssueStatus(row.decided_status), row.decided_at)
+        verdict = decide_status(history, [one.id for one in fixes.get(row.id, ())], decision)
+        if verdict.status in (IssueStatus.IGNORED, IssueStatus(row.status)):
+            continue
+        data = author.activity_data(**_why(graph, history, verdict, reported_ids))
+        status_changes.append((NamedChange(named_issue(row), data), verdict.status))
     return status_changes
 
 
@@ -268,15 +252,11 @@ def _order(reported_ids: Collection[str]) -> Any:
 
 async def _find_targets(connection: AsyncConnection, issue_ids: Sequence[str]) -> dict[str, list[str]]:
     """The issues, or those into which they were merged, each with all that were merged into it, and itself."""
-    targets: dict[str, list[str]] = {}
-    target = sa.func.coalesce(issues.c.merged_into, issues.c.id)
-    for some in in_chunks(issue_ids):
-        rows = await connection.execute(sa.select(target).where(issues.c.id.in_(some)))
-        targets |= {one: [one] for one in rows.scalars()}
-    for some in in_chunks(list(targets)):
-        rows = sa.select(issues.c.id, issues.c.merged_into).where(issues.c.merged_into.in_(some)).order_by(issues.c.id)
-        for row in await connection.execute(rows.limit(MAX_FIXES)):
-            targets[row.merged_into].append(row.id)
+    target = sa.select(sa.func.coalesce(issues.c.merged_into, issues.c.id))
+    targets = {one: [one] for (one,) in await read_in_chunks(connection, target, issues.c.id, issue_ids)}
+    merged = sa.select(issues.c.id, issues.c.merged_into).order_by(issues.c.id).limit(MAX_FIXES)
+    for row in await read_in_chunks(connection, merged, issues.c.merged_into, targets):
+        targets[row.merged_into].append(row.id)
     return targets
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 import sqlalchemy as sa
@@ -14,14 +14,12 @@ from chassis.auth.model import AuthorizationContext
 from chassis.db.database import to_milliseconds
 from chassis.errors import NotFound
 from chassis.http.access import bearer
-from chassis.http.declaration import Created, PageOf, declared_routes, route
+from chassis.http.declaration import Created, PageOf, route
 from chassis.http.route import Tag
 from chassis.http.validation import Issues
-from chassis.http.web import Route
 from control.code.issue_links import store
 from control.code.issue_links.addresses import ExternalItem, identify_again, identify_named
 from control.code.issue_links.store import IssuePlace, StoredLink
-from control.http.context import HandlerContext
 from control.http.field_types import Timestamp, Url, check_url, line
 from control.issues.lifecycle import add_activity
 from control.issues.store import find
@@ -33,11 +31,10 @@ from control.issues.tables import (
     LinkState,
     issue_links,
 )
-from control.routing.arguments import CheckedBody, Transaction, control_arguments
+from control.routing.arguments import CheckedBody, Handlers, Transaction
 from control.routing.resource import PageReader, Resource, ids, in_project, shown_as
 from proto.identity import Scope
 
-TAG: Final = Tag("issue-links", "Links of issues to tickets, pull requests and pages of other systems.")
 PATH: Final = "/orgs/{orgSlug}/projects/{projectSlug}/issues/{issueId}/links"
 _WRITE: Final = bearer(Scope.ISSUES_WRITE)
 _Title = Annotated[str, line(MAX_LINK_TITLE_LENGTH)]
@@ -104,15 +101,11 @@ LINKS: Final = Resource(
 
 
 @dataclass(frozen=True, slots=True)
-class IssueLinks:
+class IssueLinks(Handlers):
     """Handlers of links of issues, and their dependencies."""
 
-    context: HandlerContext
+    TAG: ClassVar = Tag("issue-links", "Links of issues to tickets, pull requests and pages of other systems.")
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
-
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        return declared_routes(self, TAG, control_arguments(self.context))
 
     @route("GET", PATH, bearer(Scope.ISSUES_READ))
     async def list_issue_links(
@@ -166,8 +159,7 @@ class IssueLinks:
             values |= item._asdict()
             if item != old:
                 values["changed_at"] = None
-        now = to_milliseconds(self.now())
-        changed = await store.change_link(transaction.connection, place, link_id, values, now)
+        changed = await store.change_link(transaction.connection, place, link_id, values, to_milliseconds(self.now()))
         await self._note(transaction, ActivityKind.LINK_CHANGED, changed)
         return shown_as(IssueLink, changed)
 

@@ -9,12 +9,13 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
+from chassis.auth.tables import new_id
 from chassis.errors import Conflict, NotFound
 from control.code.fixes.named_issues import NamedChange, find_named, note_all, reopen_all, resolve_all
 from control.code.fixes.updates import Author
 from control.code.issue_links.addresses import ExternalItem
 from control.issues.references import NamedIssue, References, ShortId
+from control.issues.store import without_none
 from control.issues.tables import ActivityKind, LinkState, issue_links
 
 MAX_LINKS: Final = 50  # of an issue
@@ -53,9 +54,8 @@ async def create_link(
     if (await connection.scalar(of_issue) or 0) >= MAX_LINKS:
         raise Conflict(f"The issue has {MAX_LINKS} links, the maximum. Delete one first.")
     link_id = new_id("lnk")
-    row = {"id": link_id, **place._asdict(), **item._asdict(), "url": url, "title": title}
-    row |= {"state": state, "created_by": created_by, "created_at": now, "updated_at": now}
-    row["changed_at"] = changed_at
+    row = {"url": url, "title": title, "state": state, "changed_at": changed_at, "created_by": created_by}
+    row |= {"id": link_id, **place._asdict(), **item._asdict(), "created_at": now, "updated_at": now}
     await connection.execute(issue_links.insert().values(row))
     return await get_link(connection, place, link_id), True
 
@@ -110,9 +110,7 @@ async def set_item_state(
     now: datetime | None,
 ) -> None:
     """Set what the system of an item says of it; `title` and `state` None: nothing. `now` None: the same as before."""
-    said = {"title": title, "state": state, "updated_at": now}
-    values: dict[str, Any] = {"changed_at": changed_at}
-    values |= {name: value for name, value in said.items() if value is not None}
+    values = without_none({"title": title, "state": state, "changed_at": changed_at, "updated_at": now})
     if link_ids:
         await connection.execute(issue_links.update().where(issue_links.c.id.in_(link_ids)).values(values))
 
@@ -122,8 +120,7 @@ def _of_issue(place: IssuePlace) -> tuple[sa.ColumnElement[bool], ...]:
 
 
 async def _find(connection: AsyncConnection, place: IssuePlace, where: sa.ColumnElement[bool]) -> StoredLink | None:
-    found = sa.select(issue_links).where(*_of_issue(place), where)
-    return (await connection.execute(found)).one_or_none()
+    return (await connection.execute(sa.select(issue_links).where(*_of_issue(place), where))).one_or_none()
 
 
 class TicketState(NamedTuple):
@@ -163,7 +160,19 @@ async def change_links(
         connection, author.org_id, [References(issue_ids=tuple(sorted({one.issue_id for one in changed})))]
     )
     named = [(index.by_id[one.issue_id], one) for one in changed if one.issue_id in index.by_id]
-    changes = [NamedChange(issue, _activity_data(author, one, ticket)) for issue, one in named]
+    changes = [
+        NamedChange(
+            issue,
+            author.activity_data(
+                linkId=one.id,
+                url=one.url,
+                title=ticket.title or one.title,
+                system=one.system,
+                state=ticket.state or one.state,
+            ),
+        )
+        for issue, one in named
+    ]
     await note_all(connection, changes, ActivityKind.LINK_CHANGED, now=author.now, by=author.principal_id)
     if not sync:
         return SyncedLinks(len(named), [], [])
@@ -191,13 +200,3 @@ async def _sync(
 
 def _has_moved(link: StoredLink, ticket: TicketState) -> bool:
     return ticket.state is not None and bool(link.state != ticket.state)
-
-
-def _activity_data(author: Author, link: StoredLink, ticket: TicketState) -> dict[str, object]:
-    return author.activity_data(
-        linkId=link.id,
-        url=link.url,
-        title=ticket.title or link.title,
-        system=link.system,
-        state=ticket.state or link.state,
-    )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 import sqlalchemy as sa
@@ -16,12 +16,10 @@ from chassis.auth.model import AuthorizationContext
 from chassis.db.database import to_milliseconds
 from chassis.errors import BadRequest, Issue
 from chassis.http.access import bearer
-from chassis.http.declaration import Created, PageOf, declared_routes, route
-from chassis.http.query import Query
-from chassis.http.query import line as line_filter
-from chassis.http.route import Body, Tag, json_content
+from chassis.http.declaration import Created, PageOf, route
+from chassis.http.route import Body, Query, Tag, json_content
+from chassis.http.route import line as line_filter
 from chassis.http.validation import Issues
-from chassis.http.web import Route
 from control.code.fixes.updates import Author
 from control.code.proposals.store import (
     ProposalReport,
@@ -32,9 +30,7 @@ from control.code.proposals.store import (
     report_proposal,
 )
 from control.code.releases.bodies import Ref, Repository, Sha
-from control.http.context import HandlerContext
-from control.http.field_types import Timestamp, Url, check_url, line, lines
-from control.http.time_input import TimeInput, parse_time
+from control.http.field_types import TimeInput, Timestamp, Url, check_url, line, lines, parse_time
 from control.issues.references import (
     MAX_REFERENCES,
     MAX_SHORT_ID_LENGTH,
@@ -50,12 +46,11 @@ from control.issues.releases.tables import (
     ProposalState,
     proposals,
 )
-from control.routing.arguments import begin, control_arguments
+from control.routing.arguments import Handlers, begin
 from control.routing.resource import PageReader, shown_as
 from proto.identity import MAX_NAME_LENGTH, Scope
 
 MAX_AHEAD: Final = timedelta(hours=1)  # of the platform's clock: a time far ahead would outdate every later report
-TAG: Final = Tag("proposals", "Proposals: pull or merge requests, with the issues that they fix.")
 PATH: Final = "/orgs/{orgSlug}/proposals"
 _Number = Annotated[str, line(MAX_PROPOSAL_NUMBER_LENGTH)]
 _Title = Annotated[str, line(MAX_TITLE_LENGTH)]
@@ -173,15 +168,11 @@ REPORT: Final = Body(
 
 
 @dataclass(frozen=True, slots=True)
-class Proposals:
+class Proposals(Handlers):
     """Handlers of proposals, and their dependencies."""
 
-    context: HandlerContext
+    TAG: ClassVar = Tag("proposals", "Proposals: pull or merge requests, with the issues that they fix.")
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
-
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        return declared_routes(self, TAG, control_arguments(self.context))
 
     @route("GET", PATH, bearer(Scope.RELEASES_READ), page="ProposalPage")
     async def list_proposals(

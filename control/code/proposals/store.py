@@ -10,16 +10,15 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
-from chassis.auth.tables import projects
+from chassis.auth.tables import new_id, projects
 from chassis.issues import IssueStatus, issues
 from control.code.fixes.named_issues import SELECT_NAMED, NamedChange, find_named, named_issue, note_all
 from control.code.fixes.updates import Author, IssueUpdate, add_reverts, find_affected, update_issues
-from control.code.messages import Revert, read_proposal
+from control.code.messages import read_proposal
 from control.code.row_limits import RowLimit, delete_rows
 from control.issues.references import NamedIssue, References, ShortId
 from control.issues.releases.tables import ProposalState, code_reverts, proposal_issues, proposals
-from control.issues.store import insert_rows
+from control.issues.store import insert_rows, without_none
 from control.issues.tables import ActivityKind
 
 MAX_PROPOSALS: Final = 20_000  # of an organization; beyond it those reported first are deleted
@@ -83,7 +82,7 @@ async def store_proposal(
     }
     if report.state is ProposalState.MERGED:
         given["merged_at"] = report.merged_at or report.changed_at
-    values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    values = without_none(given)
     if known is not None:
         if known.state == ProposalState.MERGED:  # when it was first said to be
             del values["merged_at"]
@@ -209,8 +208,7 @@ async def _prune(connection: AsyncConnection, org_id: str) -> None:
     surplus = await _limit.find_surplus(connection, org_id, 1, MAX_PROPOSALS, _PRUNED_AT_ONCE)
     if surplus:
         oldest = sa.select(proposals.c.id).where(proposals.c.org_id == org_id).order_by(proposals.c.id).limit(surplus)
-        references = proposal_issues.c.proposal_id, code_reverts.c.source_id
-        await delete_rows(connection, oldest, proposals.c.id, *references)
+        await delete_rows(connection, oldest, proposals.c.id, proposal_issues.c.proposal_id, code_reverts.c.source_id)
 
 
 class ReportedProposal(NamedTuple):
@@ -263,8 +261,7 @@ async def report_proposal(
 
 async def find_listed(connection: AsyncConnection, org_id: str, names: Sequence[ShortId]) -> dict[ShortId, NamedIssue]:
     """The issues of the organization with these short ids."""
-    index = await find_named(connection, org_id, [References(short_ids=tuple(names))])
-    return dict(index.by_name)
+    return dict((await find_named(connection, org_id, [References(short_ids=tuple(names))])).by_name)
 
 
 def _is_news(known: StoredProposal, report: ProposalReport) -> bool:
@@ -295,8 +292,9 @@ async def _was_superseded(
         return True
     if known is not None or report.opened_at is None:
         return False
-    was_open = await has_merged_rival(connection, proposal_id, report.opened_at)
-    return was_open and not await has_unresolved_issue(connection, proposal_id)
+    return await has_merged_rival(connection, proposal_id, report.opened_at) and not await has_unresolved_issue(
+        connection, proposal_id
+    )
 
 
 async def _report_again(
@@ -327,10 +325,14 @@ async def _store_references(
     data = author.activity_data(
         repository=report.repository, proposal=report.number, title=report.title, url=report.url
     )
-    changes = [NamedChange(one, data) for one in new]
-    await note_all(connection, changes, ActivityKind.PROPOSAL, now=author.now, by=author.principal_id)
+    await note_all(
+        connection,
+        [NamedChange(one, data) for one in new],
+        ActivityKind.PROPOSAL,
+        now=author.now,
+        by=author.principal_id,
+    )
     if report.text is not None:
         await connection.execute(code_reverts.delete().where(code_reverts.c.source_id == proposal_id))
-    reverts: dict[tuple[str, str], Sequence[Revert]] = {(proposal_id, report.repository): parsed.reverts}
-    await add_reverts(connection, author.org_id, reverts)
+    await add_reverts(connection, author.org_id, {(proposal_id, report.repository): parsed.reverts})
     return named

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 import sqlalchemy as sa
@@ -13,13 +13,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthorizationContext
 from chassis.db.database import to_milliseconds
-from chassis.errors import BadRequest, NotFound
+from chassis.errors import NotFound
 from chassis.http.access import bearer
-from chassis.http.declaration import Created, PageOf, declared_routes, route
-from chassis.http.query import Query, line
-from chassis.http.route import Body, Tag, json_content
+from chassis.http.declaration import Created, PageOf, route
+from chassis.http.route import Body, Query, Tag, json_content, line
 from chassis.http.validation import Issues
-from chassis.http.web import Route
 from chassis.issues import MAX_VERSION_LENGTH
 from control.code.changes import MAX_AHEAD
 from control.code.commits import NewCommit, count_release_commits, list_release_commits
@@ -34,21 +32,13 @@ from control.code.releases.bodies import (
     to_commits,
 )
 from control.code.releases.store import ReleaseReport, find_projects_of, list_releases, report_release
-from control.http.context import HandlerContext
-from control.http.field_types import check_url
-from control.http.query_filters import (
-    ProjectFilter,
-    find_project_ids,
-    require_project_id,
-    unknown_project,
-)
-from control.http.time_input import parse_time
+from control.http.field_types import check_url, parse_time
+from control.http.lists import ProjectFilter, require_project_id, require_project_ids
 from control.issues.releases.tables import releases
-from control.routing.arguments import begin, control_arguments
+from control.routing.arguments import Handlers, begin
 from control.routing.resource import PageReader, shown_as
 from proto.identity import Scope
 
-TAG: Final = Tag("releases", "Releases and the commits that they are made of.")
 PATH: Final = "/orgs/{orgSlug}/releases"
 _READ: Final = bearer(Scope.RELEASES_READ)
 REPORT: Final = Body(
@@ -80,15 +70,11 @@ class ReleaseQuery(Query, frozen=True, rename="camel"):
 
 
 @dataclass(frozen=True, slots=True)
-class Releases:
+class Releases(Handlers):
     """Handlers of releases, and their dependencies."""
 
-    context: HandlerContext
+    TAG: ClassVar = Tag("releases", "Releases and the commits that they are made of.")
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
-
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        return declared_routes(self, TAG, control_arguments(self.context))
 
     @route("GET", PATH, _READ)
     async def list_releases(
@@ -99,10 +85,12 @@ class Releases:
 
         async def fetch(connection: AsyncConnection, before_id: str | None, limit: int) -> list[Release]:
             project_id = await require_project_id(connection, org_id, query.project, "query.project")
-            found = await list_releases(
-                connection, org_id, project_id=project_id, prefix=query.query, before_id=before_id, limit=limit
+            return await _shown(
+                connection,
+                await list_releases(
+                    connection, org_id, project_id=project_id, prefix=query.query, before_id=before_id, limit=limit
+                ),
             )
-            return await _shown(connection, found)
 
         return await page.read(("releases", org_id, query), fetch, lambda one: one)
 
@@ -119,7 +107,7 @@ class Releases:
         async with begin(self.context, request) as transaction:
             connection, caller = transaction.connection, transaction.caller
             author = Author(caller.org_id, caller.org_slug, caller.principal_id, now)
-            project_ids = await _require_projects(connection, caller.org_id, body.projects)
+            project_ids = await require_project_ids(connection, caller.org_id, body.projects, "body.projects")
             reported = await report_release(connection, author, report, project_ids, commits, body.environment)
             resolved = [str(one) for one in reported.issues_resolved]
             reopened = [str(one) for one in reported.issues_reopened]
@@ -173,15 +161,6 @@ class Releases:
         commits = to_commits(body, issues)
         issues.raise_if_any("The request body is not valid.")
         return body, ReleaseReport(body.version, body.ref, body.url, released_at), commits
-
-
-async def _require_projects(connection: AsyncConnection, org_id: str, slugs: Sequence[str]) -> dict[str, int]:
-    """The ids of the projects by slug. Raises BadRequest for unknown ones."""
-    found = await find_project_ids(connection, org_id, slugs)
-    unknown = [unknown_project(f"body.projects[{number}]") for number, slug in enumerate(slugs) if slug not in found]
-    if unknown:
-        raise BadRequest("The request body is not valid.", unknown)
-    return found
 
 
 async def _show(connection: AsyncConnection, org_id: str, release_id: str) -> Release:

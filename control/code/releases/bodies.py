@@ -9,8 +9,7 @@ from chassis.changes import MAX_NAME_LENGTH as MAX_ENVIRONMENT_LENGTH
 from chassis.http.validation import Issues
 from chassis.issues import MAX_VERSION_LENGTH
 from control.code.commits import MAX_FILES, NewCommit
-from control.http.field_types import Slug, Timestamp, Url, check_url, line, lines
-from control.http.time_input import TimeInput, parse_time
+from control.http.field_types import Slug, TimeInput, Timestamp, Url, check_url, line, lines, parse_time
 from control.issues.releases.tables import MAX_REF_LENGTH, MAX_REPOSITORY_LENGTH, MAX_SHA_LENGTH
 from proto.identity import MAX_EMAIL_LENGTH, MAX_NAME_LENGTH, NAME_PATTERN, UNPRINTABLE
 

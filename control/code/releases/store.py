@@ -11,8 +11,7 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
-from chassis.auth.tables import projects
+from chassis.auth.tables import new_id, projects
 from chassis.changes import ChangeKind
 from chassis.errors import Conflict
 from control.code.changes import MAX_AGE, MAX_AHEAD, RELEASE_KEYS, NewChangeEvent, create_change
@@ -29,7 +28,7 @@ from control.code.row_limits import delete_rows
 from control.issues.references import ShortId
 from control.issues.releases.store import settle_next_release
 from control.issues.releases.tables import commit_issues, release_commits, release_projects, releases
-from control.issues.store import insert_rows
+from control.issues.store import insert_rows, without_none
 
 MAX_RELEASES: Final = 10_000  # of an organization, reported; beyond it those reported first are deleted
 MAX_NAMED: Final = 1_000  # issues that the commits of a release name as fixed
@@ -53,14 +52,12 @@ async def upsert_release(
     """Store what is reported of a release; what is not reported stays. Its id, and whether anything has changed."""
     where = (releases.c.org_id == org_id) & (releases.c.version == report.version)
     row = (await connection.execute(sa.select(releases).where(where))).mappings().one_or_none()
-    given: dict[str, Any] = {"ref": report.ref, "url": report.url, "released_at": report.released_at}
-    values = {name: value for name, value in given.items() if value is not None}
+    values = without_none({"ref": report.ref, "url": report.url, "released_at": report.released_at})
     if row is None:
         await _prune(connection, org_id)
         release_id = new_id("rel")
-        new: dict[str, Any] = {"id": release_id, "org_id": org_id, "version": report.version, "reported_at": now}
-        new |= {"created_by": principal_id, "created_at": now}
-        await connection.execute(releases.insert().values(new | values))
+        new = {"id": release_id, "org_id": org_id, "version": report.version, "created_by": principal_id}
+        await connection.execute(releases.insert().values({**new, "reported_at": now, "created_at": now, **values}))
         return release_id, True
     values = {name: value for name, value in values.items() if row[name] != value}
     if row["reported_at"] is None:
@@ -69,8 +66,7 @@ async def upsert_release(
         await connection.execute(releases.update().where(releases.c.id == row["id"]).values(values))
     if "released_at" in values:
         of_release = release_projects.c.release_id == row["id"]
-        moved = release_projects.update().where(of_release).values(ordered_at=values["released_at"])
-        await connection.execute(moved)
+        await connection.execute(release_projects.update().where(of_release).values(ordered_at=values["released_at"]))
     return row["id"], bool(values)
 
 
@@ -101,10 +97,8 @@ async def list_releases(
     """At most `limit` releases, newest first, starting with the first one older than `before_id`."""
     page = sa.select(releases).where(releases.c.org_id == org_id).order_by(releases.c.id.desc()).limit(limit)
     if project_id is not None:
-        in_project = sa.exists().where(
-            release_projects.c.release_id == releases.c.id, release_projects.c.project_id == project_id
-        )
-        page = page.where(in_project)
+        of_release = release_projects.c.release_id == releases.c.id
+        page = page.where(sa.exists().where(of_release, release_projects.c.project_id == project_id))
     if prefix is not None:  # LIKE would ignore case in SQLite
         page = page.where(releases.c.version >= prefix, releases.c.version < prefix + "\U0010ffff")
     if before_id is not None:
@@ -153,8 +147,9 @@ async def _prune(connection: AsyncConnection, org_id: str) -> None:
     surplus = min(count + 1 - MAX_RELEASES, _PRUNED_AT_ONCE)
     if surplus > 0:
         oldest = sa.select(releases.c.id).where(reported).order_by(releases.c.id).limit(surplus)
-        references = release_commits.c.release_id, release_projects.c.release_id
-        await delete_rows(connection, oldest, releases.c.id, *references)
+        await delete_rows(
+            connection, oldest, releases.c.id, release_commits.c.release_id, release_projects.c.release_id
+        )
 
 
 class ReportedRelease(NamedTuple):
@@ -195,8 +190,7 @@ async def report_release(
         await settle_next_release(connection, project_id, [report.version], author.now)
     announced = await _announce(connection, author, release_id, report, project_ids, environment)
     is_changed = is_changed or bool(announced or new_projects or new_commits or upserted.changed)
-    is_new = bool(new_projects)
-    return ReportedRelease(release_id, is_new, is_changed, upserted.changed, resolved, reopened, announced)
+    return ReportedRelease(release_id, bool(new_projects), is_changed, upserted.changed, resolved, reopened, announced)
 
 
 async def _require_room(connection: AsyncConnection, release_id: str) -> None:

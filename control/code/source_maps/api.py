@@ -11,31 +11,28 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 from aiohttp import web
 from msgspec import Meta
 
 from chassis.auth.model import AuthorizationContext
-from chassis.errors import BadRequest, Issue, ServiceUnavailable
+from chassis.errors import JSON_TYPE, BadRequest, Issue, ServiceUnavailable
 from chassis.http.access import bearer
 from chassis.http.body import read_body, require_media_type
-from chassis.http.declaration import Created, PageOf, declared_routes, route
-from chassis.http.query import Query, line
-from chassis.http.route import JSON_TYPE, Body, Parameter, Tag
+from chassis.http.declaration import Created, PageOf, route
+from chassis.http.route import Body, Parameter, Query, Tag, line
 from chassis.http.validation import Issues
-from chassis.http.web import Route
 from chassis.issues import MAX_VERSION_LENGTH
 from chassis.source_maps.store import MAX_PATH_LENGTH, source_maps
 from control.code.source_maps import store
 from control.code.source_maps.parser_process import SourceMapReader
 from control.code.source_maps.store import NewSourceMap
-from control.http.context import HandlerContext
+from control.http.context import RequestSlots
 from control.http.field_types import Timestamp
-from control.http.query_filters import line_filter
-from control.http.request_slots import RequestSlots
-from control.routing.arguments import Transaction, begin, control_arguments
+from control.http.lists import line_filter
+from control.routing.arguments import Handlers, Transaction, begin
 from control.routing.resource import PageReader, Resource, ids, in_project, shown_as
 from proto.identity import Scope
 from proto.source_maps.frame_rewriting import url_path
@@ -121,7 +118,6 @@ RETRY_AFTER_S: Final = 10
 _PATH: Final = re.compile(r"/[!-~]{0,1023}")
 _Release = Annotated[str, Meta(min_length=1, max_length=MAX_VERSION_LENGTH)]
 
-TAG: Final = Tag("source-maps", "Source maps, by which frames of minified JavaScript are shown and grouped.")
 TARGET: Final = (
     Parameter("release", "query", _Release, "The release: `service.version` of its telemetry.", required=True),
     Parameter(
@@ -186,22 +182,18 @@ MAPS: Final = Resource(
 
 
 @dataclass(frozen=True, slots=True)
-class SourceMapHandlers:
+class SourceMapHandlers(Handlers):
     """Handlers of source maps, and their dependencies. `max_bytes`: of a project; 0: no limit. `body_min_rate`: of
     bodies that take longer than others, bytes per second.
     """
 
-    context: HandlerContext
+    TAG: ClassVar = Tag("source-maps", "Source maps, by which frames of minified JavaScript are shown and grouped.")
     max_bytes: int
     body_min_rate: int
     reader: SourceMapReader = field(default_factory=SourceMapReader)
     slots: RequestSlots = field(default_factory=lambda: RequestSlots("Too many source maps are uploaded at once.", 1))
     places: UploadPlaces = field(default_factory=lambda: UploadPlaces(MAX_RECEIVING))
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
-
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        return declared_routes(self, TAG, control_arguments(self.context))
 
     @route("GET", PATH, bearer(Scope.RELEASES_READ))
     async def list_source_maps(

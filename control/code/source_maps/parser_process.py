@@ -111,8 +111,7 @@ def read_upload(raw: bytes) -> bytes:
         return msgspec.msgpack.encode(_Result(b"", None, str(error)))
     if CompactMap(read.stored).memory_bytes > MAX_LOADED_BYTES:
         return msgspec.msgpack.encode(_Result(b"", None, _TOO_LARGE))
-    content = zlib.compress(msgspec.msgpack.encode(read.stored), 6)
-    return msgspec.msgpack.encode(_Result(content, read.debug_id, ""))
+    return msgspec.msgpack.encode(_Result(zlib.compress(msgspec.msgpack.encode(read.stored), 6), read.debug_id, ""))
 
 
 def main() -> None:

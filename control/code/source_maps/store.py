@@ -7,8 +7,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
-from chassis.auth.tables import projects
+from chassis.auth.tables import new_id, projects
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict
 from chassis.source_maps.store import source_maps
@@ -112,5 +111,8 @@ def _is_over(count: int, size: int, max_bytes: int) -> bool:
 
 
 async def _count_change(connection: AsyncConnection, project_id: int) -> None:
-    change = projects.update().where(projects.c.id == project_id)
-    await connection.execute(change.values(source_maps_revision=projects.c.source_maps_revision + 1))
+    await connection.execute(
+        projects.update()
+        .where(projects.c.id == project_id)
+        .values(source_maps_revision=projects.c.source_maps_revision + 1)
+    )

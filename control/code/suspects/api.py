@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
 import msgspec
 import sqlalchemy as sa
@@ -19,19 +19,17 @@ from chassis.auth.model import AuthorizationContext
 from chassis.clickhouse import ClickHouse, QueryLimits, StoreError
 from chassis.errors import NotFound, ServiceUnavailable
 from chassis.http.access import bearer
-from chassis.http.declaration import declared_routes, route
+from chassis.http.declaration import route
 from chassis.http.route import Tag
-from chassis.http.web import Route
 from chassis.source_maps.resolver import SourceMaps
 from control.code.releases.bodies import Commit
 from control.code.suspects.rules import MAX_COMMITS, MAX_FRAMES, Candidate, Suspect, rank
-from control.http.context import HandlerContext
 from control.issues import store
 from control.issues.releases.order import load_order
 from control.issues.releases.tables import commits, release_commits, release_projects, releases
 from control.issues.store import in_chunks
 from control.issues.tables import IssueRecord
-from control.routing.arguments import control_arguments
+from control.routing.arguments import Handlers
 from control.routing.resource import shown_as
 from proto.identity import Scope
 from proto.stack_traces import SourceFrame, source_frames
@@ -112,9 +110,8 @@ async def _of_time(connection: AsyncConnection, org_id: str, issue: IssueRecord)
         .limit(MAX_RECENT_RELEASES)
     )
     of_recent = sa.select(release_commits.c.commit_id).where(release_commits.c.release_id.in_(recent))
-    names = sa.select(commits.c.repository).distinct().where(commits.c.id.in_(of_recent))
-    named = await connection.execute(names.order_by(commits.c.repository).limit(MAX_REPOSITORIES))
-    repositories = list(named.scalars())
+    names = sa.select(commits.c.repository).distinct().where(commits.c.id.in_(of_recent)).order_by(commits.c.repository)
+    repositories = list((await connection.execute(names.limit(MAX_REPOSITORIES))).scalars())
     if not repositories:
         return []
     found = sa.select(commits.c.id).where(
@@ -132,8 +129,9 @@ async def _load(connection: AsyncConnection, ids: list[str]) -> list[sa.Row[Any]
     found: list[sa.Row[Any]] = []
     room = MAX_CHARACTERS
     for some in in_chunks(ids, _CHUNK):
-        rows = await connection.execute(sa.select(commits).where(commits.c.id.in_(some)))
-        by_id: dict[str, Any] = {row.id: row for row in rows}
+        by_id: dict[str, Any] = {
+            row.id: row for row in await connection.execute(sa.select(commits).where(commits.c.id.in_(some)))
+        }
         for commit_id in some:
             room -= len(by_id[commit_id].message) + sum(map(len, by_id[commit_id].files or ()))
             if room < 0:
@@ -188,8 +186,6 @@ NO_STACK_TRACE: Final = "No occurrence that is still stored has a stack trace."
 NO_COMMITS: Final = "No commits are known: report releases with their commits."
 NO_MATCH: Final = "No known commit changed a file of the stack trace."
 
-TAG: Final = Tag("suspects", "Commits that may have caused an issue.")
-
 
 class Basis(StrEnum):
     """Which commits were considered: those of the first release, or those of the time before."""
@@ -233,16 +229,12 @@ class IssueSuspects(msgspec.Struct, frozen=True, rename="camel"):
 
 
 @dataclass(frozen=True, slots=True)
-class Suspects:
+class Suspects(Handlers):
     """The handler of suspects, and its dependencies. `clickhouse` None: there is none to read."""
 
-    context: HandlerContext
+    TAG: ClassVar = Tag("suspects", "Commits that may have caused an issue.")
     clickhouse: ClickHouse | None = None
     source_maps: SourceMaps | None = None
-
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        return declared_routes(self, TAG, control_arguments(self.context))
 
     @route("GET", "/orgs/{orgSlug}/projects/{projectSlug}/issues/{issueId}/suspects", bearer(Scope.ISSUES_READ))
     async def show_suspects(self, issue_id: str, caller: AuthorizationContext) -> IssueSuspects:
@@ -275,16 +267,28 @@ class Suspects:
             raise ServiceUnavailable("Stack traces are temporarily unavailable; retry later.") from error
         if found is None:
             return [], NO_STACK_TRACE
-        resolved = None
-        if self.source_maps is not None:
-            resolved = await self.source_maps.resolve(issue.project_id, found.release, found.text)
+        maps = self.source_maps
+        resolved = None if maps is None else await maps.resolve(issue.project_id, found.release, found.text)
         frames = source_frames(resolved or found.text)
         return frames, None if frames else NO_STACK_TRACE
 
 
 def _suspects(issue: IssueRecord, candidates: Candidates, frames: list[SourceFrame], note: str | None) -> IssueSuspects:
-    by_position = dict(enumerate(candidates.commits))
-    ranked = rank(frames, [_candidate(position, one) for position, one in by_position.items()])
+    ranked = rank(
+        frames,
+        [
+            Candidate(
+                one.repository,
+                one.sha,
+                one.message,
+                tuple(one.files or ()),
+                one.authored_at,
+                position,
+                one.files_truncated,
+            )
+            for position, one in enumerate(candidates.commits)
+        ],
+    )
     if note is None and not ranked:
         note = NO_MATCH if candidates.commits else NO_COMMITS
     is_cut = len(frames) > MAX_FRAMES or any(one.files_truncated or one.files is None for one in candidates.commits)
@@ -293,7 +297,7 @@ def _suspects(issue: IssueRecord, candidates: Candidates, frames: list[SourceFra
         previous_release=candidates.previous_release,
         basis=Basis.RELEASE if candidates.of_release else Basis.TIME,
         frames=[shown_as(StackFrame, frame) for frame in frames[:MAX_FRAMES]],
-        commits=[_shown(one, by_position[one.candidate.position]) for one in ranked],
+        commits=[_shown(one, candidates.commits[one.candidate.position]) for one in ranked],
         complete=candidates.complete and not is_cut,
         note=note,
     )
@@ -304,15 +308,3 @@ def _shown(suspect: Suspect, commit: Any) -> SuspectCommit:
         SuspectReason(shown_as(StackFrame, reason.frame), reason.file, reason.rank) for reason in suspect.reasons
     ]
     return shown_as(SuspectCommit, commit, score=suspect.score, reasons=reasons)
-
-
-def _candidate(position: int, commit: Any) -> Candidate:
-    return Candidate(
-        commit.repository,
-        commit.sha,
-        commit.message,
-        tuple(commit.files or ()),
-        commit.authored_at,
-        position,
-        commit.files_truncated,
-    )

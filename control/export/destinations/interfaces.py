@@ -1,6 +1,6 @@
 """What an exporter needs of an object store, and of a warehouse."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from msgspec import UnsetType
@@ -10,6 +10,7 @@ from control.export.streams.schemas import StreamSchema
 from control.outbound.egress_policy import parse_url
 
 
+@dataclass(eq=False)
 class DestinationError(Exception):
     """The object store or the warehouse did not do what was asked of it; perhaps it did, and the answer was lost. The
     message is for the tenant: what a person can act on, without an address, a credential or a row, and of a response
@@ -17,10 +18,8 @@ class DestinationError(Exception):
     the other side is changed.
     """
 
-    def __init__(self, detail: str, *, permanent: bool = False) -> None:
-        super().__init__(detail)
-        self.detail = detail
-        self.permanent = permanent
+    detail: str
+    permanent: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,7 @@
 """The four streams: what is exported, in which order, and the schema that is published.
 
-schemas             the columns of each stream, and how a schema may change
-reader              what an exporter needs of a stream: the rows behind a cursor, and the same rows again
-arrow               rows as a table of Arrow, its digest, and its Parquet file
+schemas             the columns of each stream, and how a schema may change; what an exporter needs of a stream: the
+                    rows behind a cursor, and the same rows again; rows as a table of Arrow, and its Parquet file
 ordered             ERROR_ESSENCES and INGEST_OUTCOMES: rows of ClickHouse in storage order
-issue_rollups       ISSUE_ROLLUPS: issues in the order of their changes
-release_health      RELEASE_HEALTH_ROLLUPS: hours that have changed
+rollups             ISSUE_ROLLUPS: issues in the order of their changes; RELEASE_HEALTH_ROLLUPS: hours that have changed
 """

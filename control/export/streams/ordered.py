@@ -6,14 +6,23 @@ looks at no row.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from chassis.clickhouse import ClickHouse
 from chassis.clickhouse.storage_order import Checkpoint, Position, StorageOrderReader
 from chassis.clickhouse.storage_order_arrow import ArrowRows, OrderedArrowTable
-from control.export.streams import arrow
-from control.export.streams.reader import MAX_BYTES, MAX_ROWS, Batch, Scope, from_micros
-from control.export.streams.schemas import ERROR_ESSENCES, INGEST_OUTCOMES, StreamSchema
+from control.export.streams.schemas import (
+    ERROR_ESSENCES,
+    INGEST_OUTCOMES,
+    MAX_BYTES,
+    MAX_ROWS,
+    Batch,
+    Scope,
+    StreamSchema,
+    arrow_schema,
+    from_micros,
+)
 
 PAGE_BYTES: Final = 16 * 2**20
 MEMORY_BYTES: Final = 8 * PAGE_BYTES  # of the engine, for a page
@@ -48,15 +57,15 @@ _OUTCOMES: Final = _ROW | {
 }
 
 
+@dataclass(slots=True)
 class OrderedStream:
     """One of the two tables. `columns`: an expression for each column of the schema but `project`."""
 
-    def __init__(self, clickhouse: ClickHouse, table: str, schema: StreamSchema, columns: Mapping[str, str]) -> None:
-        self._clickhouse = clickhouse
-        self._table = table
-        self._schema = schema
-        self._columns = columns
-        self._page_rows = MAX_ROWS  # of the next page: large rows make pages of few
+    clickhouse: ClickHouse
+    table: str
+    schema: StreamSchema
+    columns: Mapping[str, str]
+    page_rows: int = MAX_ROWS  # of the next page: large rows make pages of few
 
     @classmethod
     def errors(cls, clickhouse: ClickHouse) -> "OrderedStream":
@@ -81,7 +90,7 @@ class OrderedStream:
             checkpoint = page.checkpoint
             if page.is_last or rows >= MAX_ROWS or size >= MAX_BYTES:
                 break
-        self._page_rows = reader.next_rows
+        self.page_rows = reader.next_rows
         if checkpoint.position == begun.position:
             return None
         position = checkpoint.position
@@ -102,18 +111,18 @@ class OrderedStream:
         return _joined(tables)
 
     def _reader(self, scope: Scope) -> StorageOrderReader[ArrowRows]:
-        columns, projects = list(self._columns.values()), sorted(scope.projects)
+        columns, projects = list(self.columns.values()), sorted(scope.projects)
         table = OrderedArrowTable(
-            self._clickhouse, self._table, columns, projects, page_bytes=PAGE_BYTES, memory_bytes=MEMORY_BYTES
+            self.clickhouse, self.table, columns, projects, page_bytes=PAGE_BYTES, memory_bytes=MEMORY_BYTES
         )
-        return StorageOrderReader(table, page_rows=MAX_ROWS, first_rows=self._page_rows)
+        return StorageOrderReader(table, page_rows=MAX_ROWS, first_rows=self.page_rows)
 
     def _new_table(self, rows: ArrowRows, scope: Scope) -> Any:
         import pyarrow as pa  # type: ignore[import-untyped]  # noqa: PLC0415 (it is large)
         import pyarrow.compute as pc  # type: ignore[import-untyped]  # noqa: PLC0415
 
-        schema = arrow.arrow_schema(self._schema)
-        values = dict(zip(self._columns, rows.values, strict=True))
+        schema = arrow_schema(self.schema)
+        values = dict(zip(self.columns, rows.values, strict=True))
         ids = values["project_id"].cast(pa.uint64())
         places = pc.index_in(ids, value_set=pa.array(list(scope.projects), pa.uint64()))
         values["project"] = pc.take(pa.array(list(scope.projects.values()), pa.string()), places)

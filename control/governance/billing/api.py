@@ -28,16 +28,20 @@ from chassis.http.route import Tag
 from chassis.http.web import RATE_LIMITS, request_id
 from chassis.limits.limiter import LimitClass
 from control.audit.record import Actor, record
-from control.governance.billing import history, store
+from control.governance.billing import store
 from control.governance.billing.events import CHECKOUT_COMPLETED, PaymentEvent, parse_event
-from control.governance.billing.history import CurrentSubscription, SubscriptionEvent
-from control.governance.billing.store import StoredSubscription
+from control.governance.billing.history import (
+    CurrentSubscription,
+    SubscriptionEvent,
+    add_event,
+    find_current,
+    has_unknown_price,
+)
 from control.http.field_types import Timestamp
 from control.identity.organizations import organization_store
-from control.inbound.webhooks.metrics import WebhookOutcome
 from control.inbound.webhooks.platform import PayloadError, header
 from control.inbound.webhooks.platform_events import EventResult, EventSource, apply_once
-from control.inbound.webhooks.receiver import MAX_EVENT_BYTES, WebhookReceiver
+from control.inbound.webhooks.receiver import MAX_EVENT_BYTES, WebhookOutcome, WebhookReceiver
 from control.inbound.webhooks.signatures import verify_payments
 from control.plans import Plans
 from control.routing.arguments import Handlers
@@ -62,12 +66,11 @@ class PaymentReceipt(msgspec.Struct, frozen=True, rename="camel"):
     reason: Reason | None
 
 
+@dataclass(eq=False)
 class NotHandled(Exception):
     """The event has no effect, for this reason."""
 
-    def __init__(self, reason: Reason) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +129,7 @@ class Payments(Handlers):
                 applied = await apply_once(connection, EventSource.PAYMENTS, event.id, now, follow)
             except NotHandled as error:  # what it has stored nevertheless is committed
                 return _receipt(event, error.reason)
-        receipt = msgspec.convert(applied.answer, PaymentReceipt)
-        return msgspec.structs.replace(receipt, duplicate=applied.duplicate)
+        return msgspec.structs.replace(msgspec.convert(applied.answer, PaymentReceipt), duplicate=applied.duplicate)
 
     async def _follow(self, connection: AsyncConnection, event: PaymentEvent, request: str, now: datetime) -> str:
         """Returns the id of the organization. Raises NotHandled."""
@@ -138,20 +140,20 @@ class Payments(Handlers):
             return stored.org_id
         if event.change is None or event.subscription_id is None:
             raise NotHandled("no_subscription")
-        histories = history.add_event(stored.histories, event.subscription_id, event.change, self.plans)
+        histories = add_event(stored.histories, event.subscription_id, event.change, self.plans)
         changed = replace(_with_event(stored, event.change), histories=histories)
-        current = history.find_current(histories, self.plans)
+        current = find_current(histories, self.plans)
         if current is not None:
             changed = _with_current(changed, current)
         await store.save(connection, changed, now)
         await _set_quota(connection, stored, changed, event, request)
         kept = histories.get(event.subscription_id)  # None: a customer has few subscriptions, and this is the oldest
-        if kept is not None and history.has_unknown_price(kept, self.plans):
+        if kept is not None and has_unknown_price(kept, self.plans):
             raise NotHandled("unknown_price")
         return stored.org_id
 
 
-async def _find(connection: AsyncConnection, event: PaymentEvent) -> StoredSubscription:
+async def _find(connection: AsyncConnection, event: PaymentEvent) -> store.StoredSubscription:
     """Raises NotHandled."""
     found = None
     if event.customer_id is not None:
@@ -161,7 +163,7 @@ async def _find(connection: AsyncConnection, event: PaymentEvent) -> StoredSubsc
     return found
 
 
-def _with_event(stored: StoredSubscription, event: SubscriptionEvent) -> StoredSubscription:
+def _with_event(stored: store.StoredSubscription, event: SubscriptionEvent) -> store.StoredSubscription:
     """With the event as the last one, if it is."""
     made_at = datetime.fromtimestamp(event.at, UTC)
     if stored.changed_at is not None and stored.changed_at > made_at:
@@ -169,7 +171,7 @@ def _with_event(stored: StoredSubscription, event: SubscriptionEvent) -> StoredS
     return replace(stored, changed_at=made_at, last_event_id=event.id)
 
 
-def _with_current(stored: StoredSubscription, current: CurrentSubscription) -> StoredSubscription:
+def _with_current(stored: store.StoredSubscription, current: CurrentSubscription) -> store.StoredSubscription:
     changed = replace(
         stored,
         subscription_id=current.id,
@@ -183,8 +185,8 @@ def _with_current(stored: StoredSubscription, current: CurrentSubscription) -> S
 
 async def _set_quota(
     connection: AsyncConnection,
-    before: StoredSubscription,
-    after: StoredSubscription,
+    before: store.StoredSubscription,
+    after: store.StoredSubscription,
     event: PaymentEvent,
     request: str,
 ) -> None:

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from control.governance.billing.history import EventKind, SubscriptionEvent, SubscriptionState
-from control.governance.billing.tables import MAX_PROCESSOR_ID_LENGTH
+from control.governance.billing.store import MAX_PROCESSOR_ID_LENGTH
 from control.inbound.webhooks.platform import PayloadError, convert, decode
 from control.plans import MAX_PRICE_LENGTH
 
@@ -75,15 +75,13 @@ class _InvoiceParent(msgspec.Struct, frozen=True):
     subscription_details: _SubscriptionDetails | None = None
 
 
-class _Invoice(msgspec.Struct, frozen=True):
-    customer: _Reference = None
-    subscription: _Reference = None
-    parent: _InvoiceParent | None = None
-
-
 class _CheckoutSession(msgspec.Struct, frozen=True):
     customer: _Reference = None
     subscription: _Reference = None
+
+
+class _Invoice(_CheckoutSession, frozen=True):  # what a session has, too
+    parent: _InvoiceParent | None = None
 
 
 class _Head(msgspec.Struct, frozen=True):

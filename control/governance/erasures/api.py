@@ -26,7 +26,7 @@ from chassis.http.validation import Issues
 from chassis.http.web import json_response
 from control.audit.record import Actor, record
 from control.export.model import SinkKind, Stream
-from control.export.run_store import list_exported
+from control.export.store import list_exported
 from control.governance.erasures.deletion import require_user
 from control.http.field_types import Slug, Timestamp
 from control.routing.arguments import Handlers, begin
@@ -312,5 +312,5 @@ class Erasures(Handlers):
 
 def accepted(erasure: StoredErasure, org_slug: str) -> web.Response:
     """The 202 with the erasure."""
-    headers = {"Location": f"/orgs/{org_slug}/erasures/{erasure.id}"}
-    return json_response(erasure_body(erasure), status=202, headers=headers)
+    location = f"/orgs/{org_slug}/erasures/{erasure.id}"
+    return json_response(erasure_body(erasure), status=202, headers={"Location": location})

@@ -26,7 +26,7 @@ from chassis.db.database import to_milliseconds
 from chassis.erasures.repository import NewErasure, StoredErasure, create, create_many, supersede_filters
 from chassis.erasures.tables import ErasureKind, erasures
 from chassis.errors import Forbidden
-from control.approvals.policies.tables import approval_policies
+from control.approvals.policies.store import approval_policies
 from control.approvals.tables import OPEN, approval_requests
 from control.audit.record import Actor, record
 from control.identity.chat_links import end_access
@@ -111,7 +111,7 @@ async def delete_organization(
     ]
     await create_many(connection, of_projects, now)
     await supersede_filters(connection, by.org_id, None, now)
-    await _forget_project_slugs(connection, by.org_id)
+    await connection.execute(erasures.update().where(erasures.c.org_id == by.org_id).values(project_slug=None))
     await _hide_projects(connection, (projects.c.org_id == by.org_id) & projects.c.deleted_at.is_(None), now)
     await _revoke_keys(connection, project_keys.c.org_id == by.org_id, now)
     await _delete_channels(connection, notification_channels.c.org_id == by.org_id, now)
@@ -136,10 +136,6 @@ async def _live_project_ids(connection: AsyncConnection, org_id: str) -> Sequenc
     return (await connection.scalars(sa.select(projects.c.id).where(live).order_by(projects.c.id))).all()
 
 
-async def _forget_project_slugs(connection: AsyncConnection, org_id: str) -> None:
-    await connection.execute(erasures.update().where(erasures.c.org_id == org_id).values(project_slug=None))
-
-
 async def _hide_projects(connection: AsyncConnection, where: sa.ColumnElement[bool], now: datetime) -> None:
     values: dict[str, Any] = {
         "slug": deleted_slug(projects),
@@ -153,8 +149,7 @@ async def _hide_projects(connection: AsyncConnection, where: sa.ColumnElement[bo
 
 
 async def _revoke_keys(connection: AsyncConnection, where: sa.ColumnElement[bool], now: datetime) -> None:
-    revoked = project_keys.update().where(where, active_at(now)).values(revoked_at=now)
-    await connection.execute(revoked)
+    await connection.execute(project_keys.update().where(where, active_at(now)).values(revoked_at=now))
 
 
 async def _delete_channels(connection: AsyncConnection, where: sa.ColumnElement[bool], now: datetime) -> None:

@@ -1,11 +1,10 @@
 """Deletes the filters of old erasures, and counts open ones for the operator."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import structlog
-from aiohttp import web
 from prometheus_client import CollectorRegistry, Gauge
 
 from chassis.db.database import Database
@@ -41,15 +40,9 @@ class ErasureHousekeeping:
             "Time since the oldest erasure that is not completed was requested; 0 without one.",
             registry=registry,
         )
-        self._periodic_task = PeriodicTask(
+        self.running = PeriodicTask(
             self.run_once, INTERVAL_S, log, "housekeeping of erasures failed", run_immediately=True
-        )
-
-    async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
-        """Run until shutdown."""
-        self._periodic_task.start()
-        yield
-        await self._periodic_task.close()
+        ).running
 
     async def run_once(self) -> None:
         """Raises DatabaseUnavailable."""

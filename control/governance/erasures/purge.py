@@ -8,14 +8,13 @@ What each table keeps is listed in `docs/adr/022-erasure.md`.
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import sqlalchemy as sa
 import structlog
-from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.tables import (
@@ -33,9 +32,9 @@ from chassis.erasures import repository
 from chassis.erasures.repository import StoredErasure
 from chassis.erasures.tables import ErasureKind
 from chassis.issues import issues
-from chassis.runtime.periodic import FailureLog, PeriodicTask
+from chassis.runtime.periodic import FailureLog, LoggedFailure, PeriodicTask
 from chassis.source_maps.store import source_maps
-from control.approvals.policies.tables import approval_policies
+from control.approvals.policies.store import approval_policies
 from control.approvals.proofs.tables import proof_bundles, proof_issuer_keys, proof_links, proof_usage
 from control.approvals.tables import approval_requests, approval_votes
 from control.audit import erasing
@@ -46,7 +45,7 @@ from control.export.tables import (
     warehouse_runs,
     warehouse_sinks,
 )
-from control.governance.billing.tables import subscriptions
+from control.governance.billing.store import subscriptions
 from control.identity.chat_links import chat_link_codes, chat_links
 from control.identity.directory.tables import (
     scim_group_members,
@@ -181,15 +180,6 @@ _PROJECT_STEPS: Final = (
 Batch = Callable[[AsyncConnection], Awaitable[int]]
 
 
-class PurgeFailed(Exception):
-    """The rows of an erasure cannot be deleted, for any reason in them. `code`: its id."""
-
-    def __init__(self, erasure_id: str, cause: Exception) -> None:
-        self.code = erasure_id
-        self.message = f"{erasure_id}: {type(cause).__name__}: {cause}"
-        super().__init__(self.message)
-
-
 class Purger:
     """Polls for deleted projects and organizations, one task per process."""
 
@@ -210,15 +200,9 @@ class Purger:
         self._batch = batch
         self._pause_s = pause_s
         self._now = now
-        self._periodic_task = PeriodicTask(
+        self.running = PeriodicTask(
             self.poll_once, POLL_S, log, "deleting the rows of deleted organizations failed", run_immediately=True
-        )
-
-    async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
-        """Run until shutdown; the next process resumes what is interrupted."""
-        self._periodic_task.start()
-        yield
-        await self._periodic_task.close()
+        ).running
 
     async def poll_once(self) -> None:
         """Delete the rows of everything that is not purged. Then their remains in a SQLite file, once for all of them;
@@ -255,7 +239,8 @@ class Purger:
         except DatabaseUnavailable:
             raise
         except Exception as error:  # noqa: BLE001 (a row may hold anything)
-            self._failure_log.failed(PurgeFailed(erasure.id, error))
+            reason = f"{erasure.id}: {type(error).__name__}: {error}"
+            self._failure_log.failed(LoggedFailure(erasure.id, reason))
             return False
         self._emptied.add(erasure.id)
         return True

@@ -22,7 +22,6 @@ from chassis.http.validation import Issues
 from control.http.context import path_id
 from control.http.field_types import Name, Timestamp
 from control.identity.organizations import project_key_store as store
-from control.identity.organizations.project_key_store import IssuedProjectKey, StoredProjectKey
 from control.routing.arguments import Handlers, Transaction, control_arguments
 from control.routing.resource import PageReader, Resource, ids, in_project, shown_as
 from proto.identity import MAX_KEY_RATE, Scope, format_dsn
@@ -200,7 +199,7 @@ class Keys(Handlers):
         if key_hash is not None:
             transaction.after_commit(self.context.guards.invalidate_key, key_hash)
 
-    def _made(self, issued: IssuedProjectKey) -> MadeKey:
+    def _made(self, issued: store.IssuedProjectKey) -> MadeKey:
         dsn = format_dsn(self.base_url, issued.secret, issued.key.project_id)
         return shown_as(MadeKey, issued.key, key=issued.secret, dsn=dsn)
 
@@ -219,7 +218,7 @@ async def _apply_change(
     return key_hash
 
 
-def _audit_data(key: ProjectKey | StoredProjectKey, caller: AuthorizationContext) -> dict[str, object]:
+def _audit_data(key: ProjectKey | store.StoredProjectKey, caller: AuthorizationContext) -> dict[str, object]:
     """Data of the audit event."""
     data: dict[str, object] = {"name": key.name, "enabled": key.enabled, "projectId": str(caller.path_project_id)}
     return data if key.rate is None else data | {"rate": key.rate}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 import sqlalchemy as sa
@@ -18,10 +18,8 @@ from chassis.auth.model import AuthenticatedCredential
 from chassis.auth.tables import memberships, organizations, principals, users
 from chassis.errors import Forbidden
 from chassis.http.access import any_credential, session
-from chassis.http.declaration import declared_routes, route
-from chassis.http.web import Route
+from chassis.http.declaration import route
 from control.audit.record import Actor, record
-from control.http.context import HandlerContext
 from control.http.field_types import Name, Slug
 from control.identity.bodies import AUTH, AvatarUrl, Locale, NewPassword, PasswordInput, ThemeName
 from control.identity.login.authentication import MAX_ORGANIZATIONS, Authenticator
@@ -30,7 +28,7 @@ from control.identity.login.throttle import ReauthenticationFailed
 from control.identity.members import member_store
 from control.identity.organizations import organization_store
 from control.identity.users import session_store, user_store
-from control.routing.arguments import SessionTransaction, begin_session, control_arguments
+from control.routing.arguments import Handlers, SessionTransaction, begin_session
 from proto.identity import PrincipalKind, Role, Scope
 
 MAX_PROJECTS: Final = 1_000
@@ -145,15 +143,11 @@ class Whoami(msgspec.Struct, frozen=True, rename="camel"):
 
 
 @dataclass(frozen=True, slots=True)
-class Accounts:
+class Accounts(Handlers):
     """Handlers of the caller's own account, and their dependencies."""
 
-    context: HandlerContext
+    TAG: ClassVar = AUTH
     authenticator: Authenticator
-
-    def routes(self) -> list[Route]:
-        """Every route of the account."""
-        return declared_routes(self, AUTH, control_arguments(self.context))
 
     @route("GET", "/auth/user", session())
     async def show_user(self, caller: AuthenticatedCredential, connection: AsyncConnection) -> SessionUser:
@@ -256,8 +250,7 @@ _NAMES: Final = (
 
 
 async def _describe(connection: AsyncConnection, caller: AuthenticatedCredential) -> Whoami:
-    asked = {"org_id": caller.org_id, "principal_id": caller.principal_id}
-    named = (await connection.execute(_NAMES, asked)).one()
+    named = (await connection.execute(_NAMES, {"org_id": caller.org_id, "principal_id": caller.principal_id})).one()
     if caller.mfa_pending:
         principal = WhoamiPrincipal(caller.principal_id, caller.kind, named.name)
         return Whoami(principal, session=True, mfa_pending=True)

@@ -11,14 +11,12 @@ from msgspec import Meta
 from chassis.auth.model import AuthenticatedCredential
 from chassis.errors import Conflict
 from chassis.http.access import session
-from chassis.http.declaration import declared_routes, route
-from chassis.http.web import Route
+from chassis.http.declaration import route
 from control.audit.record import record
-from control.http.context import HandlerContext
 from control.identity.account.api import record_change, session_actor
-from control.identity.bodies import AUTH, MfaCodeInput, PasswordInput, SessionRequest
+from control.identity.bodies import MfaCodeInput, PasswordInput, SessionRequest
 from control.identity.login.authentication import OTP, Authenticator
-from control.identity.login.credentials import SESSION, SessionIssuer, session_arguments
+from control.identity.login.credentials import SESSION, SessionHandlers
 from control.identity.login.throttle import InvalidCredentials, ReauthenticationFailed
 from control.identity.users import session_store, user_store
 from control.routing.arguments import begin_session
@@ -66,16 +64,10 @@ class RecoveryCodes(msgspec.Struct, frozen=True, rename="camel"):
 
 
 @dataclass(frozen=True, slots=True)
-class Mfa:
+class Mfa(SessionHandlers):
     """Handlers of the second factor, and their dependencies."""
 
-    context: HandlerContext
     authenticator: Authenticator
-    issuer: SessionIssuer
-
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        return declared_routes(self, AUTH, session_arguments(self.context))
 
     @route("POST", PATH, session(), status=201, errors=(409,))
     async def propose_totp(self, body: Confirmation, caller: AuthenticatedCredential, request: web.Request) -> Proposal:

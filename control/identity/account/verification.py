@@ -7,21 +7,18 @@ holds the SHA-256 of the secret.
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_email_verification, new_id
 from chassis.auth.model import AuthenticatedCredential
-from chassis.auth.tables import email_verifications
+from chassis.auth.tables import email_verifications, new_email_verification, new_id
 from chassis.db.database import format_time, to_milliseconds
 from chassis.errors import Conflict
 from chassis.http.access import session
-from chassis.http.declaration import declared_routes, route
-from chassis.http.web import Route
-from control.http.context import HandlerContext
+from chassis.http.declaration import route
 from control.http.field_types import Timestamp
 from control.identity.account.api import record_change
 from control.identity.bodies import AUTH, Email, NewPassword, SecretInput
@@ -31,7 +28,7 @@ from control.identity.login.throttle import ReauthenticationFailed
 from control.identity.mail import AccountMailer, minute, require_mail_rate
 from control.identity.users import session_store, user_store
 from control.identity.users.user_store import EmailTaken, User
-from control.routing.arguments import SessionTransaction, begin_session, control_arguments
+from control.routing.arguments import Handlers, SessionTransaction, begin_session
 from proto.identity import EMAIL_VERIFICATION_PREFIX, hash_secret, is_token
 
 LIFETIME: Final = timedelta(minutes=30)
@@ -59,16 +56,12 @@ class VerificationConfirmation(msgspec.Struct, frozen=True, forbid_unknown_field
 
 
 @dataclass(frozen=True, slots=True)
-class EmailVerification:
+class EmailVerification(Handlers):
     """Handlers of address verification, and their dependencies."""
 
-    context: HandlerContext
+    TAG: ClassVar = AUTH
     authenticator: Authenticator
     mailer: AccountMailer
-
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        return declared_routes(self, AUTH, control_arguments(self.context))
 
     @route("POST", PATH, session(), status=202, errors=(409,))
     async def request_email_verification(

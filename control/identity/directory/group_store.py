@@ -6,7 +6,7 @@ Every function runs in the caller's transaction and sees one organization.
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -125,18 +125,10 @@ def _row(group: ProvisionedGroup) -> dict[str, Any]:
     return row | {"display_name_folded": fold(group.display_name)}
 
 
-class DeletedDirectory(NamedTuple):
-    """How many users and groups it had, tokens that were not revoked (expired ones included), and managed members."""
-
-    users: int
-    groups: int
-    tokens: int
-    members: int
-
-
-async def delete_directory(connection: AsyncConnection, org_id: str, now: datetime) -> DeletedDirectory:
+async def delete_directory(connection: AsyncConnection, org_id: str, now: datetime) -> tuple[int, int, int, int]:
     """Delete users and groups, revoke the tokens, release the members. Closes the accounts of deactivated users
-    that are confined to the organization: no invitation could let them in again.
+    that are confined to the organization: no invitation could let them in again. How many users and groups it had,
+    tokens that were not revoked (expired ones included), and managed members.
     """
     now = to_milliseconds(now)
     is_unrevoked = (scim_tokens.c.org_id == org_id) & (
@@ -155,4 +147,4 @@ async def delete_directory(connection: AsyncConnection, org_id: str, now: dateti
     await connection.execute(users.update().where(confined).values(home_org_id=None))
     groups = await connection.execute(scim_groups.delete().where(scim_groups.c.org_id == org_id))
     deleted = await connection.execute(scim_users.delete().where(scim_users.c.org_id == org_id))
-    return DeletedDirectory(deleted.rowcount, groups.rowcount, revoked.rowcount, released.rowcount)
+    return deleted.rowcount, groups.rowcount, revoked.rowcount, released.rowcount

@@ -74,8 +74,7 @@ async def find(connection: AsyncConnection, org_id: str, user_id: str) -> Provis
 
 async def find_by_principal(connection: AsyncConnection, org_id: str, principal_id: str) -> ProvisionedUser | None:
     """The user who has this account."""
-    where = (scim_users.c.org_id == org_id) & (scim_users.c.principal_id == principal_id)
-    return await _find(connection, where)
+    return await _find(connection, (scim_users.c.org_id == org_id) & (scim_users.c.principal_id == principal_id))
 
 
 async def find_for_login(

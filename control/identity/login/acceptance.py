@@ -9,24 +9,23 @@ from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.errors import BadRequest, Issue, MfaRequired, Unauthorized
+from chassis.errors import BadRequest, Forbidden, Issue, MfaRequired, Unauthorized
 from chassis.http.access import anonymous
-from chassis.http.declaration import declared_routes, route
+from chassis.http.declaration import route
 from chassis.http.route import ResponseSpec, json_content
-from chassis.http.web import RATE_LIMITS, Route, request_id
+from chassis.http.web import RATE_LIMITS, request_id
 from chassis.limits.limiter import LimitClass
 from control.audit.record import Actor, record
-from control.http.context import HandlerContext
 from control.http.field_types import Name
-from control.identity.bodies import AUTH, MfaCodeInput, PasswordInput, SecretInput, SessionRequest
+from control.identity.bodies import MfaCodeInput, PasswordInput, SecretInput, SessionRequest
 from control.identity.login.authentication import Authenticator
-from control.identity.login.credentials import SessionIssuer, SessionMaterial, StartedSession, session_arguments
+from control.identity.login.credentials import SessionHandlers, SessionMaterial, StartedSession
 from control.identity.login.throttle import InvalidCredentials
 from control.identity.members import invitations as store
 from control.identity.organizations import organization_store
 from control.identity.users import session_store, user_store
 from control.identity.users.passwords import MIN_LENGTH, same_salt
-from control.identity.users.session_store import SsoRequired, requires_sso
+from control.identity.users.session_store import SSO_REQUIRED, requires_sso
 from proto.identity import PrincipalKind, Role
 
 _INVALID_INVITATION: Final = "The invitation is not valid."
@@ -69,16 +68,10 @@ EXAMPLE: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Acceptances:
+class Acceptances(SessionHandlers):
     """Handlers of acceptances, and their dependencies."""
 
-    context: HandlerContext
     authenticator: Authenticator
-    issuer: SessionIssuer
-
-    def routes(self) -> list[Route]:
-        """The route of this resource."""
-        return declared_routes(self, AUTH, session_arguments(self.context))
 
     @route(
         "POST", "/auth/invitations/accept", anonymous(), errors=(401, 403, 409), example=EXAMPLE, responses=(ACCEPTED,)
@@ -170,7 +163,7 @@ class Acceptances:
     ) -> StartedSession:
         """Add the user as a member, use up the invitation, and start a session. Raises Unauthorized, Conflict."""
         if await requires_sso(connection, invitation.org_id):
-            raise SsoRequired
+            raise Forbidden(SSO_REQUIRED)
         now = datetime.now(UTC)
         if not await store.accept_invitation(connection, invitation.id, user.id, now):
             raise Unauthorized(_INVALID_INVITATION)

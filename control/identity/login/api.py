@@ -1,5 +1,8 @@
-"""`/auth/login` and `/auth/exchange`: how a session begins; and the public keys of access tokens."""
+"""`/auth/login` and `/auth/exchange`: how a session begins; `/auth/refresh`, `/auth/switch`, `/auth/logout`: how it
+continues, also in another organization, and ends; and the public keys of access tokens.
+"""
 
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,20 +14,213 @@ from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.errors import Unauthorized
+from chassis.auth.grants import FEDERATED, SECOND_FACTORS, any_disabled, common_scopes, load_membership_statuses
+from chassis.errors import BadRequest, Forbidden, Issue, MfaRequired, Unauthorized
 from chassis.http.access import anonymous
-from chassis.http.declaration import declared_routes, route
+from chassis.http.declaration import route
 from chassis.http.route import ResponseSpec, json_content
-from chassis.http.web import RATE_LIMITS, Route, json_response
+from chassis.http.web import RATE_LIMITS, json_response, request_id
 from chassis.limits.limiter import LimitClass
-from control.http.context import HandlerContext
-from control.identity.bodies import AUTH, MfaCodeInput, PasswordInput, SecretInput, SessionRequest
+from control.audit.record import Actor, record
+from control.http.field_types import Slug
+from control.identity.bodies import MfaCodeInput, PasswordInput, SecretInput, SessionRequest
+from control.identity.login import credentials
 from control.identity.login.authentication import INVALID_CREDENTIALS, Authenticator, select_organization
 from control.identity.login.challenge import ChallengeError
-from control.identity.login.credentials import SESSION, KeyWithdrawn, SessionIssuer, StartedSession, session_arguments
-from control.identity.login.sessions import is_active_member, record_start
+from control.identity.login.credentials import (
+    SESSION,
+    KeyWithdrawn,
+    SessionHandlers,
+    StartedSession,
+)
 from control.identity.login.throttle import InvalidCredentials, LoginAttempt
 from control.identity.users import login_store, session_store, user_store
+from control.identity.users.session_store import IssuedSession, Session
+from proto.identity import PrincipalKind
+
+FEDERATED_ELSEWHERE: Final = (
+    "A session through an identity provider is valid in the organization of that provider only. Log in to the other "
+    "organization."
+)
+
+
+class Refresh(SessionRequest, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """The refresh token of the session to refresh or to end; or `cookie`, which has it."""
+
+    refresh_token: SecretInput | None = None
+
+
+class Switch(Refresh, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
+    """The organization to go on in, and the refresh token of the session; or `cookie`, which has it."""
+
+    org_slug: Slug
+
+
+class Sessions(SessionHandlers):
+    """Handlers of sessions, and their dependencies."""
+
+    @route("POST", "/auth/refresh", anonymous(), errors=(401, 403), responses=(SESSION,))
+    async def refresh_session(self, body: Refresh, request: web.Request) -> web.StreamResponse:
+        """Refresh a session.
+
+        Consumes the refresh token. Reusing a consumed token ends the session, because the token may be stolen.
+        For ten seconds it is still accepted, because the response may have been lost.
+        """
+
+        async def refreshed(connection: AsyncConnection, issued: IssuedSession) -> StartedSession:
+            return issued, await user_store.get_user(connection, issued.session.principal_id)
+
+        continued = await self._continue(request, body, lambda session: session.id, refreshed)
+        if continued is not None:
+            return self.issuer.respond(*continued, in_cookie=body.cookie)
+        if body.cookie:  # a browser that comes back after its session has ended has done nothing wrong
+            raise Unauthorized("The session has ended.", headers=credentials.clearing_headers())
+        await request.app[RATE_LIMITS].record_address_failure(request, LimitClass.FAILED_BEARER)
+        raise Unauthorized("The refresh token is not valid.")
+
+    @route("POST", "/auth/switch", anonymous(), errors=(401, 403), responses=(SESSION,))
+    async def switch_organization(self, body: Switch, request: web.Request) -> web.StreamResponse:
+        """Go on in another organization.
+
+        For a member of both. Consumes the refresh token as `/auth/refresh` does, ends the session and starts another
+        one, which ends no later. The rules of a login hold: 401 `mfa_required` while the second factor is pending; 403
+        if the other organization requires single sign-on, and for a session through an identity provider, which says
+        nothing in another organization. After a refusal the session goes on, and its refresh token is still good.
+        """
+
+        async def switched(connection: AsyncConnection, issued: IssuedSession) -> StartedSession:
+            return await _switch(connection, request, issued.session, body.org_slug)
+
+        # Limited by user, because every switch makes another session.
+        continued = await self._continue(request, body, lambda session: session.principal_id, switched)
+        if continued is not None:
+            self.context.guards.invalidate_sessions(continued[1].id)
+            return self.issuer.respond(*continued, in_cookie=body.cookie)
+        if not body.cookie or credentials.read_refresh_token(request):  # a browser without a session has no cookie
+            await request.app[RATE_LIMITS].record_address_failure(request, LimitClass.FAILED_BEARER)
+        raise Unauthorized("The refresh token is not valid.")
+
+    @route(
+        "POST",
+        "/auth/logout",
+        anonymous(),
+        errors=(403,),
+        responses=(ResponseSpec("The session has ended.", status=204),),
+    )
+    async def logout(self, body: Refresh, request: web.Request) -> web.StreamResponse:
+        """End a session.
+
+        Its access tokens stop working in this process at once; in others at once with Redis, else within five seconds.
+        The same response for the refresh token of an ended or unknown session.
+        """
+        refresh_token = _given_refresh_token(request, body)
+        async with self.context.database.write() as connection:
+            session = await session_store.find_by_token(connection, refresh_token)
+            ended = session is not None and await _end(connection, request, session, "logout")
+        if session is None and not body.cookie:  # as in `refresh_session`
+            await request.app[RATE_LIMITS].record_address_failure(request, LimitClass.FAILED_BEARER)
+        if session is not None and ended:
+            self.context.guards.invalidate_sessions(session.principal_id)
+        response = web.Response(status=204)
+        if body.cookie:
+            credentials.clear_refresh_token(response)
+        return response
+
+    async def _continue(
+        self,
+        request: web.Request,
+        body: Refresh,
+        limited_by: Callable[[Session], str],
+        make: Callable[[AsyncConnection, IssuedSession], Awaitable[StartedSession]],
+    ) -> StartedSession | None:
+        """What `make` makes of the session of the refresh token, which is consumed unless it raises; None if the token
+        is not valid. A token that was used before, or whose user may not continue, ends its session. Raises
+        BadRequest; RateLimited for a session that is refreshed too often.
+        """
+        refresh_token = _given_refresh_token(request, body)
+        await self.issuer.ensure_key_published()
+        async with self.context.database.read() as connection:
+            session = await session_store.find_by_token(connection, refresh_token)
+        if session is not None:
+            await request.app[RATE_LIMITS].take(request, LimitClass.REFRESH, limited_by(session))
+        async with self.context.database.write() as connection:
+            issued, invalid, reason = await _try_refresh(connection, refresh_token, datetime.now(UTC))
+            if issued is not None:
+                return await make(connection, issued)
+            ended = invalid is not None and await _end(connection, request, invalid, reason)
+        if invalid is not None and ended:
+            self.context.guards.invalidate_sessions(invalid.principal_id)
+        return None
+
+
+def _given_refresh_token(request: web.Request, body: Refresh) -> str:
+    """The refresh token of the body or of the cookie. Raises BadRequest for both or none."""
+    if body.cookie == (body.refresh_token is not None):
+        issue = Issue("body.refreshToken", "Either `refreshToken` or `cookie` must be given.", "required")
+        raise BadRequest("The request body is not valid.", [issue])
+    return credentials.read_refresh_token(request) if body.refresh_token is None else body.refresh_token
+
+
+async def _try_refresh(
+    connection: AsyncConnection, refresh_token: str, now: datetime
+) -> tuple[IssuedSession | None, Session | None, str]:
+    """The refreshed session; else the session to end, if any, and the reason."""
+    found = await session_store.refresh(connection, refresh_token, now)
+    if not isinstance(found, IssuedSession):
+        return None, found, "a refresh token was used twice"
+    if not await is_active_member(connection, found.session.org_id, found.session.principal_id):
+        return None, found.session, "its user is no member any more"
+    if not await session_store.may_continue(connection, found.session):
+        return None, found.session, "the organization requires single sign-on"
+    return found, None, ""
+
+
+async def is_active_member(connection: AsyncConnection, org_id: str, principal_id: str) -> bool:
+    """Whether the user is a member of the organization, and not disabled."""
+    found = await load_membership_statuses(connection, org_id, [principal_id])
+    return not any_disabled(found) and common_scopes(found, None) is not None
+
+
+async def _switch(connection: AsyncConnection, request: web.Request, session: Session, org_slug: str) -> StartedSession:
+    """The session in the other organization. Raises Forbidden, MfaRequired."""
+    if FEDERATED in session.methods:
+        raise Forbidden(FEDERATED_ELSEWHERE)
+    user = await user_store.get_user(connection, session.principal_id)
+    if user.has_factor and SECOND_FACTORS.isdisjoint(session.methods):
+        raise MfaRequired
+    org_id = await select_organization(connection, user, org_slug, naming=False)
+    break_glass = await session_store.check_password_login(connection, org_id, user.id)
+    moved = await session_store.replace(connection, session.id, datetime.now(UTC), org_id=org_id)
+    await record_event(connection, request, session, "session.end", reason="switch")
+    await record_start(connection, request, moved.session, break_glass=break_glass, switched=True)
+    return moved, user
+
+
+async def _end(connection: AsyncConnection, request: web.Request, session: Session, reason: str) -> bool:
+    """End the session; False when it had ended before."""
+    ended = await session_store.end(connection, session.id, datetime.now(UTC))
+    if ended:
+        await record_event(connection, request, session, "session.end", reason=reason)
+    return ended
+
+
+async def record_start(
+    connection: AsyncConnection, request: web.Request, session: Session, *, break_glass: bool = False, **more: object
+) -> None:
+    """Record that a session has begun. `break_glass`: with a password, although the organization requires single
+    sign-on.
+    """
+    data = {"methods": list(session.methods), **more} | ({"breakGlass": True} if break_glass else {})
+    await record_event(connection, request, session, "session.start", **data)
+
+
+async def record_event(
+    connection: AsyncConnection, request: web.Request, session: Session, action: str, **data: object
+) -> None:
+    """Record an event in the session's organization."""
+    actor = Actor(session.org_id, session.principal_id, PrincipalKind.USER, token_id=session.id)
+    await record(connection, actor, action, session.id, data, request_id(request))
+
 
 LOGIN_CODE: Final = "code"  # amr value of our own: a one-time code that an operator has created
 
@@ -69,16 +265,10 @@ LOGIN: Final = {"email": "ada@example.org", "password": "correct horse battery"}
 
 
 @dataclass(frozen=True, slots=True)
-class Logins:
+class Logins(SessionHandlers):
     """Handlers of logins, and their dependencies."""
 
-    context: HandlerContext
     authenticator: Authenticator
-    issuer: SessionIssuer
-
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        return declared_routes(self, AUTH, session_arguments(self.context))
 
     @route("POST", "/auth/login", anonymous(), errors=(401, 403), example=LOGIN, responses=(SESSION, CHALLENGED))
     async def login(self, body: Login, request: web.Request) -> web.StreamResponse:
@@ -122,13 +312,12 @@ class Logins:
         with suppress(KeyWithdrawn):  # keys of other processes are still trusted
             await self.issuer.ensure_key_published()
         found = await self.issuer.trusted_keys()
-        headers = {"Cache-Control": "public, max-age=300"}
-        return json_response({"keys": [key.jwk() for key in found]}, headers=headers)
+        return json_response({"keys": [key.jwk() for key in found]}, headers={"Cache-Control": "public, max-age=300"})
 
     async def _start_session_by_code(
         self, connection: AsyncConnection, request: web.Request, code: sa.Row[*tuple[Any, ...]], now: datetime
     ) -> StartedSession | None:
-        """None if the user is no member any more. Raises SsoRequired."""
+        """None if the user is no member any more. Raises Forbidden."""
         if not await is_active_member(connection, code.org_id, code.principal_id):
             return None
         await session_store.check_password_login(connection, code.org_id, code.principal_id)

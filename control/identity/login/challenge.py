@@ -13,7 +13,7 @@ import secrets
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 import structlog
@@ -24,16 +24,15 @@ from chassis.db.database import format_time
 from chassis.errors import ApiError, BadRequest, RateLimited
 from chassis.http.access import anonymous
 from chassis.http.cursor import MAX_CURSOR_LENGTH, CursorSigner
-from chassis.http.declaration import declared_routes, route
+from chassis.http.declaration import route
 from chassis.http.route import ResponseSpec, json_content
-from chassis.http.web import RATE_LIMITS, Route, json_response
+from chassis.http.web import RATE_LIMITS, json_response
 from chassis.limits.limiter import LimitClass
-from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
 from control.identity.bodies import AUTH, Email
 from control.identity.mail import AccountMailer
 from control.identity.users import user_store
-from control.routing.arguments import control_arguments
+from control.routing.arguments import Handlers
 from proto.errors import ErrorCode
 from proto.identity import normalize_email
 
@@ -72,17 +71,14 @@ class ChallengeError(msgspec.Struct, frozen=True):
     error: ChallengeErrorBody
 
 
-class ChallengeRequired(RateLimited):
+def challenge_required(challenge: str, retry_after: int) -> RateLimited:
     """429: too many passwords were tried at this account from new addresses. `details`: the challenge to solve."""
-
-    def __init__(self, challenge: str, retry_after: int) -> None:
-        super().__init__(
-            "Too many failed logins to this account from new addresses. Repeat the request with `challenge` and a "
-            "`proof`: SHA-256 of the challenge followed directly by the proof (UTF-8) must begin with `bits` zero "
-            "bits.",
-            retry_after,
-            challenge={"challenge": challenge, "bits": BITS},
-        )
+    return RateLimited(
+        "Too many failed logins to this account from new addresses. Repeat the request with `challenge` and a "
+        "`proof`: SHA-256 of the challenge followed directly by the proof (UTF-8) must begin with `bits` zero bits.",
+        retry_after,
+        challenge={"challenge": challenge, "bits": BITS},
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,24 +136,6 @@ def read_browser_secret(request: web.Request) -> str:
     return value if _BROWSER_SECRET.fullmatch(value) else ""
 
 
-def browser_secret(request: web.Request) -> str:
-    """The secret that the browser has, so that an earlier link stays good, or else another one."""
-    return read_browser_secret(request) or secrets.token_urlsafe(32)
-
-
-def keep_browser_secret(response: web.StreamResponse, secret: str) -> None:
-    """Put the secret into the cookie, for as long as a link is good."""
-    response.set_cookie(
-        LINK_COOKIE,
-        secret,
-        max_age=int(LINK_LIFETIME.total_seconds()),
-        path=_LINK_PATH,
-        secure=True,
-        httponly=True,
-        samesite="Strict",
-    )
-
-
 class LoginLinkRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The e-mail address of the account."""
 
@@ -174,17 +152,13 @@ SENT: Final = ResponseSpec("A mail is sent, if there is such an account.", json_
 
 
 @dataclass(frozen=True, slots=True)
-class LoginLink:
+class LoginLink(Handlers):
     """The handler, and its dependencies."""
 
-    context: HandlerContext
+    TAG: ClassVar = AUTH
     challenges: LoginChallenges
     mailer: AccountMailer
     _mails: set[asyncio.Task[None]] = field(default_factory=set, init=False)
-
-    def routes(self) -> list[Route]:
-        """The route of this resource."""
-        return declared_routes(self, AUTH, control_arguments(self.context))
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
         """Ends what is still being sent with the process."""
@@ -208,10 +182,18 @@ class LoginLink:
         account = hashlib.sha256(normalize_email(body.email).encode("utf-8", "surrogatepass")).hexdigest()
         for holder in (f"address {limits.address_key(request)}", f"account {account}"):
             await limits.take_secondary(request, LimitClass.LOGIN_MAIL, holder)
-        browser = browser_secret(request)
+        browser = read_browser_secret(request) or secrets.token_urlsafe(32)  # so that an earlier link stays good
         self._start_mail(body.email, browser)
         response = json_response(RequestedLoginLink(format_time(datetime.now(UTC) + LINK_LIFETIME)), status=202)
-        keep_browser_secret(response, browser)
+        response.set_cookie(
+            LINK_COOKIE,
+            browser,
+            max_age=int(LINK_LIFETIME.total_seconds()),
+            path=_LINK_PATH,
+            secure=True,
+            httponly=True,
+            samesite="Strict",
+        )
         return response
 
     def _start_mail(self, email: str, browser: str) -> None:

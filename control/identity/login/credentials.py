@@ -10,27 +10,26 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
 import structlog
 from aiohttp import hdrs, web
 from msgspec import Meta
 
-from chassis.auth.bearer import FRESH_S
+from chassis.auth.credential_guards import FRESH_S
 from chassis.auth.jwt import LIFETIME, PUBLISH_INTERVAL, JwtSigner, PublicKey, find_key, list_trusted_keys, publish_key
 from chassis.db.database import Database
-from chassis.errors import Forbidden, ServiceUnavailable
+from chassis.errors import JSON_TYPE, Forbidden, ServiceUnavailable
 from chassis.http.declaration import Arguments
-from chassis.http.route import JSON_TYPE, ResponseSpec, json_content
+from chassis.http.route import ResponseSpec, json_content
 from chassis.http.web import json_response
 from chassis.runtime.periodic import PeriodicTask
-from control.http.context import HandlerContext
 from control.http.field_types import Name, Timestamp
-from control.identity.bodies import Email, Locale, SessionRequest, ThemeName
+from control.identity.bodies import AUTH, Email, Locale, SessionRequest, ThemeName
 from control.identity.users.session_store import ABSOLUTE_TIMEOUT, IssuedSession
 from control.identity.users.user_store import User
-from control.routing.arguments import control_arguments
+from control.routing.arguments import Handlers
 from control.routing.resource import shown_as
 
 REFRESH_COOKIE: Final = "__Secure-sluice"
@@ -158,8 +157,7 @@ class SessionIssuer:
         signed = self.signer.sign(
             session.id, session.principal_id, session.org_id, list(session.methods), datetime.now(UTC)
         )
-        tokens = Tokens(signed, issued.refresh_token, int(LIFETIME.total_seconds()))
-        return SessionMaterial(tokens, user_body(user))
+        return SessionMaterial(Tokens(signed, issued.refresh_token, int(LIFETIME.total_seconds())), user_body(user))
 
 
 def user_body(user: User) -> SessionUser:
@@ -202,13 +200,18 @@ def clear_refresh_token(response: web.Response) -> None:
     response.headers[hdrs.CACHE_CONTROL] = "no-store"
 
 
-def session_arguments(context: HandlerContext) -> Arguments:
-    """What handlers get that make sessions. A body with `cookie` is taken only from the page itself."""
+@dataclass(frozen=True, slots=True)
+class SessionHandlers(Handlers):
+    """Handlers that make sessions. A body with `cookie` is taken only from the page itself."""
 
-    async def read_body(request: web.Request, type_: type[Any]) -> Any:
-        body = await context.read_body(request, type_)
+    TAG: ClassVar = AUTH
+    issuer: SessionIssuer
+
+    def arguments(self) -> Arguments:
+        return replace(Handlers.arguments(self), read_body=self._read_body)
+
+    async def _read_body(self, request: web.Request, type_: type[Any]) -> Any:
+        body = await self.context.read_body(request, type_)
         if isinstance(body, SessionRequest) and body.cookie:
             require_same_origin(request)
         return body
-
-    return replace(control_arguments(context), read_body=read_body)

@@ -22,7 +22,7 @@ from chassis.limits.limiter import LimitClass
 from chassis.limits.rate_limits import LIMIT_RESULT
 from control.http.field_types import Slug
 from control.identity.bodies import Email, SecretInput, SessionRequest
-from control.identity.login.challenge import MAX_PROOF_LENGTH, ChallengeRequired, LoginChallenges, read_browser_secret
+from control.identity.login.challenge import MAX_PROOF_LENGTH, LoginChallenges, challenge_required, read_browser_secret
 from control.identity.users import login_store, user_store
 from control.identity.users.user_store import User
 from proto.identity import normalize_email
@@ -76,7 +76,8 @@ class LoginThrottle:
     async def login(self, request: web.Request, attempt: LoginAttempt) -> AsyncIterator[Sequence[User]]:
         """Surrounds one attempt to log in; InvalidCredentials raised inside counts as a failure. Yields the accounts
         that it is about, verified ones first; a refused attempt does not look for them. Raises RateLimited after too
-        many failures of what is named from the client's address, or of the address; ChallengeRequired.
+        many failures of what is named from the client's address, or of the address; also with a
+        challenge.
         """
         account = _at_address(request, _named(attempt.email, attempt.org_slug))
         async with self._attempt(request, account, LimitClass.FAILED_LOGIN):
@@ -145,7 +146,7 @@ class LoginThrottle:
 
     @asynccontextmanager
     async def _from_new_address(self, request: web.Request, attempt: LoginAttempt) -> AsyncIterator[None]:
-        """Counts a failure for the account, one attempt at a time. Raises ChallengeRequired."""
+        """Counts a failure for the account, one attempt at a time. Raises RateLimited with a challenge."""
         limits, account = request.app[RATE_LIMITS], _named(attempt.email)
         async with self._account_lock(account):
             shown = request.get(LIMIT_RESULT)
@@ -155,7 +156,7 @@ class LoginThrottle:
                 address = limits.address_key(request)
                 if not await self._is_excepted(request, attempt, address):
                     challenge = self._challenges.new_challenge(attempt.email, address)
-                    raise ChallengeRequired(challenge, refused.retry_after or 1) from refused
+                    raise challenge_required(challenge, refused.retry_after or 1) from refused
                 if shown is not None:
                     request[LIMIT_RESULT] = shown
             try:

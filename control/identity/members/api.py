@@ -2,9 +2,8 @@
 
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
 from aiohttp import web
@@ -14,23 +13,21 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.model import AuthorizationContext
 from chassis.errors import BadRequest, Forbidden, Issue, NotFound
 from chassis.http.access import authorization_context, bearer
-from chassis.http.declaration import Argument, PageOf, declared_routes, route
+from chassis.http.declaration import Argument, Arguments, PageOf, route
 from chassis.http.route import Tag
-from chassis.http.web import Route
 from control.http.context import HandlerContext, path_id
 from control.http.field_types import Name, Timestamp
 from control.identity.bodies import PRINCIPAL_ID, Email, PrincipalId
 from control.identity.members import member_store as store
-from control.identity.members.invitations import TAG
+from control.identity.members.invitations import Invitations
 from control.identity.members.member_store import StoredMember, get_member
 from control.identity.users import user_store
-from control.routing.arguments import Transaction, control_arguments
+from control.routing.arguments import Handlers, Transaction, control_arguments
 from control.routing.resource import PageReader, shown_as
 from proto.identity import PrincipalKind, Role, Scope
 
 MEMBERS: Final = "/orgs/{orgSlug}/members"
 MEMBER: Final = MEMBERS + "/{principalId}"
-PRINCIPALS_TAG: Final = Tag("principals", "Agents and services, and the access tokens of principals.")
 PRINCIPALS: Final = "/orgs/{orgSlug}/principals"
 PRINCIPAL: Final = PRINCIPALS + "/{principalId}"
 _MANAGE: Final = bearer(Scope.TOKENS_WRITE)
@@ -64,16 +61,14 @@ class Member(msgspec.Struct, frozen=True, rename="camel"):
     created_at: Timestamp
 
 
-@dataclass(frozen=True, slots=True)
-class Members:
+class Members(Handlers):
     """Handlers of members, and their dependencies."""
 
-    context: HandlerContext
+    TAG: ClassVar = Invitations.TAG
 
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
+    def arguments(self) -> Arguments:
         own = {StoredMember: member_argument(self.context, _find_changeable)}
-        return declared_routes(self, TAG, control_arguments(self.context, own))
+        return control_arguments(self.context, own)
 
     @route("GET", MEMBERS, _READ)
     async def list_members(self, caller: AuthorizationContext, page: PageReader) -> PageOf[Member]:
@@ -168,16 +163,14 @@ class PrincipalChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, r
     owner_principal_id: PrincipalId | msgspec.UnsetType = msgspec.UNSET
 
 
-@dataclass(frozen=True, slots=True)
-class Principals:
+class Principals(Handlers):
     """Handlers of agents and services, and their dependencies."""
 
-    context: HandlerContext
+    TAG: ClassVar = Tag("principals", "Agents and services, and the access tokens of principals.")
 
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
+    def arguments(self) -> Arguments:
         own = {StoredMember: member_argument(self.context, _find_manageable)}
-        return declared_routes(self, PRINCIPALS_TAG, control_arguments(self.context, own))
+        return control_arguments(self.context, own)
 
     @route("GET", PRINCIPALS, _MANAGE)
     async def list_principals(self, caller: AuthorizationContext, page: PageReader) -> PageOf[Member]:
@@ -223,8 +216,7 @@ class Principals:
         """
         connection, caller = transaction.connection, transaction.caller
         machine = await _find_manageable(connection, caller, machine.id)
-        data = await _change(connection, caller, machine, body)
-        await transaction.record("principal.update", machine.id, data)
+        await transaction.record("principal.update", machine.id, await _change(connection, caller, machine, body))
         transaction.after_commit(self.context.guards.invalidate_bearers, caller.org_id)
         return _shown(await get_member(connection, caller.org_id, machine.id))
 

@@ -7,7 +7,7 @@ The secret is returned once, or mailed to the address; the database holds its SH
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
 import sqlalchemy as sa
@@ -16,16 +16,13 @@ from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.grants import any_disabled, common_scopes, load_membership_statuses
-from chassis.auth.id_generation import new_id, new_invitation
 from chassis.auth.model import AuthorizationContext
-from chassis.auth.tables import invitations, memberships, organizations, users
+from chassis.auth.tables import invitations, memberships, new_id, new_invitation, organizations, users
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict, Forbidden
 from chassis.http.access import authorization_context, bearer
-from chassis.http.declaration import PageOf, declared_routes, route
+from chassis.http.declaration import PageOf, route
 from chassis.http.route import Body, Tag, json_content
-from chassis.http.web import Route
-from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
 from control.identity.bodies import Email
 from control.identity.directory.user_store import find_for_login
@@ -33,7 +30,7 @@ from control.identity.mail import AccountMailer, minute, require_mail_rate
 from control.identity.members import member_store
 from control.identity.organizations.revocation import is_open_invitation, issuing_token
 from control.identity.users import session_store
-from control.routing.arguments import Transaction, begin, control_arguments
+from control.routing.arguments import Handlers, Transaction, begin
 from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
 from proto.identity import (
     INVITATION_PREFIX,
@@ -46,7 +43,6 @@ from proto.identity import (
     normalize_email,
 )
 
-TAG: Final = Tag("members", "Members of an organization, and invitations.")
 PATH: Final = "/orgs/{orgSlug}/invitations"
 LIFETIME: Final = timedelta(days=7)
 _WRITE: Final = bearer(Scope.MEMBERS_WRITE)
@@ -117,15 +113,11 @@ INVITATIONS: Final = Resource(
 
 
 @dataclass(frozen=True, slots=True)
-class Invitations:
+class Invitations(Handlers):
     """Handlers of invitations, and their dependencies."""
 
-    context: HandlerContext
+    TAG: ClassVar = Tag("members", "Members of an organization, and invitations.")
     mailer: AccountMailer
-
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        return declared_routes(self, TAG, control_arguments(self.context))
 
     @route("GET", PATH, bearer(Scope.MEMBERS_READ))
     async def list_invitations(self, caller: AuthorizationContext, page: PageReader) -> PageOf[Invitation]:
@@ -165,7 +157,8 @@ class Invitations:
         shown = await INVITATIONS.show(transaction.connection, transaction.caller, invitation_id)
         if shown.state in ("OPEN", "EXPIRED"):
             now = to_milliseconds(datetime.now(UTC))
-            revoked = invitations.update().where(invitations.c.id == invitation_id).values(revoked_at=now)
+            of_org = invitations.c.org_id == transaction.caller.org_id
+            revoked = invitations.update().where(of_org, invitations.c.id == invitation_id).values(revoked_at=now)
             await transaction.connection.execute(revoked)
             await transaction.record("invitation.revoke", invitation_id, {})
 

@@ -209,10 +209,12 @@ async def remove(connection: AsyncConnection, by: AuthorizationContext, member: 
 async def create_machine(
     connection: AsyncConnection, by: AuthorizationContext, kind: PrincipalKind, name: str, role: Role
 ) -> StoredMember:
-    """An agent or service owned by the caller, never with the role OWNER. Raises Forbidden; Conflict beyond MAX_OWNED,
+    """An agent or service owned by the caller. Raises Forbidden; Conflict beyond MAX_OWNED,
     MAX_MACHINES, or a chain of owners longer than MAX_ACT_CHAIN.
     """
     require_grantable(by, role)
+    if role is Role.OWNER:
+        raise Conflict("Agents and services cannot be owners.")
     owners = await load_membership_statuses(connection, by.org_id, [by.principal_id])
     await _check_machine_limit(connection, by.org_id, owning_user(by.principal_id, owners), 1)
     if await _count_machines(connection, by.org_id) >= MAX_MACHINES:

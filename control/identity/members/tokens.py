@@ -10,9 +10,8 @@ Every function runs in the caller's transaction.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 import sqlalchemy as sa
@@ -23,15 +22,13 @@ from chassis.auth.model import AuthorizationContext
 from chassis.auth.tables import access_tokens, delegations
 from chassis.errors import Conflict, Forbidden
 from chassis.http.access import bearer
-from chassis.http.declaration import PageOf, declared_routes, route
-from chassis.http.web import Route
-from control.http.context import HandlerContext
+from chassis.http.declaration import Arguments, PageOf, route
 from control.http.field_types import Name, Timestamp
-from control.identity.members.api import PRINCIPALS_TAG, get_visible_member, member_argument
+from control.identity.members.api import Principals, get_visible_member, member_argument
 from control.identity.members.member_store import StoredMember
 from control.identity.organizations import organization_store
 from control.identity.organizations.revocation import issuing_token
-from control.routing.arguments import Transaction, control_arguments
+from control.routing.arguments import Handlers, Transaction, control_arguments
 from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
 from proto.identity import MAX_ACT_CHAIN, PrincipalKind, Role, Scope
 
@@ -95,16 +92,14 @@ TOKENS: Final = Resource(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class AccessTokens:
+class AccessTokens(Handlers):
     """Handlers of access tokens, and their dependencies. Without a principal in the path they act on the caller's."""
 
-    context: HandlerContext
+    TAG: ClassVar = Principals.TAG
 
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
+    def arguments(self) -> Arguments:
         own = {StoredMember: member_argument(self.context, _find_holder)}
-        return declared_routes(self, PRINCIPALS_TAG, control_arguments(self.context, own))
+        return control_arguments(self.context, own)
 
     @route("GET", PATH, _WRITE)
     async def list_tokens(self, caller: AuthorizationContext, page: PageReader) -> PageOf[Token]:

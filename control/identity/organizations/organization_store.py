@@ -18,9 +18,18 @@ from msgspec import UNSET, UnsetType
 from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id, new_project_id, new_token
 from chassis.auth.model import Principal
-from chassis.auth.tables import access_tokens, memberships, organizations, principals, projects, users
+from chassis.auth.tables import (
+    access_tokens,
+    memberships,
+    new_id,
+    new_project_id,
+    new_token,
+    organizations,
+    principals,
+    projects,
+    users,
+)
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict
 from control.identity.organizations.revocation import RevokedCounts, revoke_tree

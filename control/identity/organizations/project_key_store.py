@@ -11,8 +11,7 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id, new_project_key
-from chassis.auth.tables import project_keys
+from chassis.auth.tables import new_id, new_project_key, project_keys
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict
 from control.identity.organizations.organization_store import now
@@ -102,8 +101,7 @@ async def set_key_rate(connection: AsyncConnection, org_id: str, key_id: str, ra
     guards; None when the organization has no such key. Raises ValueError for an invalid rate.
     """
     where = (project_keys.c.org_id == org_id) & (project_keys.c.id == key_id)
-    values = {"rate": _validate_rate(rate)}
-    await connection.execute(project_keys.update().where(where).values(values))
+    await connection.execute(project_keys.update().where(where).values(rate=_validate_rate(rate)))
     return await connection.scalar(sa.select(project_keys.c.hash).where(where))
 
 

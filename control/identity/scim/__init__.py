@@ -8,7 +8,7 @@ A request of a directory, step by step:
                  organizations take turns. The first request imports `protocol`, with the library of its models
     protocol     `users` and `groups`: the body becomes a model of the `library`, or a `patch` of the stored one (400;
                  412 for another version than that of If-Match); `members`: changes of a group's members
-    protocol.provisioning  what follows from a user: account, membership, and their end (409); `roles`: the roles of
+    protocol.provisioning  what follows from a user: account, membership, and their end (409); `options`: the roles of
                  groups, of `roleMapping` of the SSO connection
     protocol.resources     what is stored becomes the response; `listing` and `filters`: pages of lists, as SQL
 

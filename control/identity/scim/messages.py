@@ -69,15 +69,6 @@ class Refused(ScimError):
         super().__init__(detail, None, ErrorCode.CONFLICT)
 
 
-class VersionMismatch(ScimError):
-    """412: the resource has another version than If-Match names."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "The resource has another version than If-Match names: read it again.", None, ErrorCode.PRECONDITION_FAILED
-        )
-
-
 def decode_object(raw: bytes) -> dict[str, Any]:
     """A JSON object. Raises ScimError: `invalidSyntax`."""
     try:

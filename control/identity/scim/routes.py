@@ -15,8 +15,7 @@ from chassis.http.declaration import declared_routes
 from chassis.http.route import Tag
 from chassis.http.web import Route
 from chassis.limits.limiter import LimitClass
-from control.http.context import HandlerContext
-from control.http.request_slots import RequestSlots
+from control.http.context import HandlerContext, RequestSlots
 from control.identity.scim.messages import ScimUrls, render_error
 from control.identity.scim.operations import ROUTES, ScimRoute
 from control.identity.scim.options import DirectoryOptions

@@ -16,19 +16,17 @@ from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id, new_scim_token
 from chassis.auth.model import AuthorizationContext, DirectoryIdentity
-from chassis.auth.tables import organizations
+from chassis.auth.tables import new_id, new_scim_token, organizations
 from chassis.db.database import Database, format_time, to_milliseconds
 from chassis.errors import Conflict, NotFound, Unauthorized
 from chassis.http.access import bearer, directory_identity
 from chassis.http.declaration import PageOf, route
-from control.http.context import HandlerContext
+from control.http.context import RequestSlots
 from control.http.field_types import Name, Timestamp
-from control.http.request_slots import RequestSlots
 from control.identity.directory.tables import scim_tokens
 from control.identity.scim.messages import ScimUrls
-from control.routing.arguments import Transaction
+from control.routing.arguments import Handlers, Transaction
 from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
 from proto.identity import SCIM_PREFIX, Scope, hash_secret, is_token, secret_hint
 
@@ -88,10 +86,9 @@ SCIM_TOKENS: Final = Resource(
 
 
 @dataclass(frozen=True, slots=True)
-class ScimTokens:
+class ScimTokens(Handlers):
     """Handlers of tokens, and their dependencies."""
 
-    context: HandlerContext
     urls: ScimUrls
 
     @route("GET", PATH, bearer(Scope.SSO_READ))
@@ -185,27 +182,16 @@ async def _revoke(transaction: Transaction, token_id: str, at: datetime) -> bool
     return (await transaction.connection.execute(revoked)).rowcount == 1
 
 
-async def find_accepted(connection: AsyncConnection, secret: str, now: datetime) -> sa.Row[Any] | None:
-    """The row of the token with this secret, with the `slug` of its organization; None for an unknown one, and for one
-    that has expired or is revoked.
-    """
-    return await _load_accepted(connection, scim_tokens.c.hash == hash_secret(secret), now)
-
-
-async def is_accepted(connection: AsyncConnection, token_id: str, now: datetime) -> bool:
-    """Whether requests with this token are accepted."""
-    return await _load_accepted(connection, scim_tokens.c.id == token_id, now) is not None
-
-
 async def record_use(connection: AsyncConnection, token_id: str, now: datetime) -> None:
     """Store the time of the last use."""
     used = scim_tokens.update().where(scim_tokens.c.id == token_id)
     await connection.execute(used.values(last_used_at=to_milliseconds(now)))
 
 
-async def _load_accepted(
+async def find_accepted(
     connection: AsyncConnection, which: sa.ColumnElement[bool], now: datetime
 ) -> sa.Row[Any] | None:
+    """The row of the token, with the `slug` of its organization; None if it has expired, or is revoked or unknown."""
     found = (
         sa.select(scim_tokens, organizations.c.slug)
         .join(organizations, organizations.c.id == scim_tokens.c.org_id)
@@ -243,7 +229,7 @@ class DirectoryGuard:
             raise Unauthorized(INVALID_TOKEN)
         now = self.now()
         async with self.lookups.taken(hash_secret(secret)), self.database.read() as connection:
-            found = await find_accepted(connection, secret, now)
+            found = await find_accepted(connection, scim_tokens.c.hash == hash_secret(secret), now)
         if found is None:
             raise Unauthorized(INVALID_TOKEN)
         if found.slug != org_slug:
@@ -260,7 +246,7 @@ class DirectoryGuard:
         """
         identity = directory_identity(request)
         async with self.database.write() as connection:
-            if not await is_accepted(connection, identity.token_id, self.now()):
+            if await find_accepted(connection, scim_tokens.c.id == identity.token_id, self.now()) is None:
                 raise Unauthorized(INVALID_TOKEN)
             yield connection, identity
 

@@ -20,5 +20,5 @@ the user is. Which account the user has is stored in `identities`, by connection
 
 Administrators configure `connections` (`bodies` checks a change, `connection_store` keeps it), `options`, `domains` and
 `identities`. Only users may change them (`routes.only_for_users`). `control.identity.users.session_store` decides at a
-login whether a password is still a way in. `routes` builds all of it, and `task` deletes what has expired.
+login whether a password is still a way in. `routes` builds all of it, with the task that deletes what has expired.
 """

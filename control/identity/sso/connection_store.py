@@ -14,8 +14,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
-from chassis.auth.tables import organizations
+from chassis.auth.tables import new_id, organizations
 from chassis.db.database import to_milliseconds
 from control.identity.sso.tables import (
     Protocol,

@@ -19,7 +19,6 @@ from chassis.http.declaration import route
 from chassis.http.route import Body, json_content
 from chassis.http.validation import Issues, must_be_one_of
 from control.audit.record import Actor
-from control.http.context import HandlerContext
 from control.identity.sso import connection_store as store
 from control.identity.sso import identities, options
 from control.identity.sso.accounts import ConnectionDryRun, ConnectionDryRunResult, dry_run
@@ -36,7 +35,7 @@ from control.identity.sso.connection_store import StoredConnection
 from control.identity.sso.saml.certificates import IdpCertificate, parse_certificate
 from control.identity.sso.tables import Protocol
 from control.identity.users.session_store import find_break_glass
-from control.routing.arguments import Transaction, begin
+from control.routing.arguments import Handlers, Transaction, begin
 from control.routing.resource import shown_as
 from control.secrets.secret_box import SecretBox
 from proto.identity import Role, Scope
@@ -63,10 +62,9 @@ UpdateRoles = Callable[[AsyncConnection, Actor, Collection[str] | None, str], Aw
 
 
 @dataclass(frozen=True, slots=True)
-class Connections:
+class Connections(Handlers):
     """Handlers of connections, and their dependencies."""
 
-    context: HandlerContext
     secret_box: SecretBox
     update_roles: UpdateRoles
 

@@ -19,16 +19,15 @@ from msgspec import Meta
 from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
 from chassis.auth.model import AuthorizationContext
+from chassis.auth.tables import new_id
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict
 from chassis.http.access import bearer
 from chassis.http.declaration import route
-from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
 from control.identity.sso.tables import MAX_DOMAIN_LENGTH, sso_domains
-from control.routing.arguments import Transaction, begin
+from control.routing.arguments import Handlers, Transaction, begin
 from control.routing.resource import Resource, ids, in_organization, shown_as
 from proto.identity import Scope
 
@@ -113,10 +112,9 @@ class DnsResolver:
 
 
 @dataclass(frozen=True, slots=True)
-class Domains:
+class Domains(Handlers):
     """Handlers of domains, and their dependencies."""
 
-    context: HandlerContext
     resolver: TxtResolver
 
     @route("GET", PATH, bearer(Scope.SSO_READ))

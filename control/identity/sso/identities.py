@@ -4,9 +4,7 @@ An identity is (connection, subject), never the e-mail address. Functions with a
 transaction.
 """
 
-import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Any, Final
@@ -16,18 +14,16 @@ import sqlalchemy as sa
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
 from chassis.auth.model import AuthorizationContext
-from chassis.auth.tables import memberships
+from chassis.auth.tables import memberships, new_id
 from chassis.db.database import to_milliseconds
 from chassis.http.access import bearer
 from chassis.http.declaration import PageOf, route
-from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
 from control.identity.bodies import Email
 from control.identity.sso import options
-from control.identity.sso.tables import MAX_SUBJECT_LENGTH, sso_identities
-from control.routing.arguments import Transaction
+from control.identity.sso.tables import MAX_SUBJECT_LENGTH, hash_text, sso_identities
+from control.routing.arguments import Handlers, Transaction
 from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
 from proto.identity import Role, Scope
 
@@ -46,7 +42,7 @@ class LinkedIdentity(msgspec.Struct, frozen=True, rename="camel"):
 
 async def find_identity(connection: AsyncConnection, connection_id: str, subject: str) -> LinkedIdentity | None:
     """The identity of a subject."""
-    where = (sso_identities.c.connection_id == connection_id) & (sso_identities.c.subject_hash == _hash(subject))
+    where = (sso_identities.c.connection_id == connection_id) & (sso_identities.c.subject_hash == hash_text(subject))
     return await _load(connection, where)
 
 
@@ -102,7 +98,7 @@ async def create_identity(
         "connection_id": connection_id,
         "org_id": org_id,
         "subject": subject,
-        "subject_hash": _hash(subject),
+        "subject_hash": hash_text(subject),
         "principal_id": principal_id,
         "email": email,
         "created_at": now,
@@ -128,10 +124,6 @@ def identity_body(row: Any) -> LinkedIdentity:
     return shown_as(LinkedIdentity, row)
 
 
-def _hash(subject: str) -> bytes:
-    return hashlib.sha256(subject.encode("utf-8", "surrogatepass")).digest()
-
-
 PATH: Final = "/orgs/{orgSlug}/sso/identities"
 IDENTITIES: Final = Resource(
     "identityId",
@@ -144,11 +136,8 @@ IDENTITIES: Final = Resource(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Identities:
+class Identities(Handlers):
     """Handlers of identities, and their dependencies."""
-
-    context: HandlerContext
 
     @route("GET", PATH, bearer(Scope.SSO_READ))
     async def list_sso_identities(self, caller: AuthorizationContext, page: PageReader) -> PageOf[LinkedIdentity]:

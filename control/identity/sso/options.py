@@ -2,7 +2,6 @@
 follows from it and from them.
 """
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
@@ -18,14 +17,13 @@ from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict
 from chassis.http.access import bearer
 from chassis.http.declaration import route
-from control.http.context import HandlerContext
 from control.identity.bodies import PRINCIPAL_ID
 from control.identity.members import member_store
 from control.identity.sso import connection_store
 from control.identity.sso.tables import MfaTrust, Protocol, sso_connections, sso_identities, sso_settings
 from control.identity.users import user_store
 from control.identity.users.session_store import find_break_glass, requires_sso
-from control.routing.arguments import Transaction
+from control.routing.arguments import Handlers, Transaction
 from proto.identity import Role, Scope
 
 MFA: Final = "mfa"  # RFC 8176
@@ -140,11 +138,8 @@ class ShownSettings(SsoSettings, frozen=True, rename="camel", kw_only=True):
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionOptions:
+class ConnectionOptions(Handlers):
     """Handlers of the options of all connections, and their dependencies."""
-
-    context: HandlerContext
 
     @route("GET", PATH, bearer(Scope.SSO_READ))
     async def show_sso_settings(self, caller: AuthorizationContext, connection: AsyncConnection) -> ShownSettings:

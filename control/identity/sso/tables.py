@@ -2,6 +2,7 @@
 are encrypted.
 """
 
+import hashlib
 from enum import StrEnum
 from typing import Final
 
@@ -16,6 +17,11 @@ MAX_SUBJECT_LENGTH: Final = 1_024
 MAX_RELAY_STATE_LENGTH: Final = 1_024
 MAX_DOMAIN_LENGTH: Final = 253
 MAX_CLIENT_ID_LENGTH: Final = 256
+
+
+def hash_text(text: str) -> bytes:
+    """What is stored of a text of any characters that is only compared."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 class Protocol(StrEnum):

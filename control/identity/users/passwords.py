@@ -34,7 +34,6 @@ class Passwords:
     """Hashes and verifies passwords. All raise ServiceUnavailable when MAX_WAITING calls wait already."""
 
     def __init__(self) -> None:
-        self._hasher = HASHER
         self._semaphore = asyncio.Semaphore(MAX_CONCURRENT)
         self._waiting = 0
 
@@ -42,8 +41,8 @@ class Passwords:
         """The hash to store: parameters, salt and digest. It has the salt of `salted_like`, the hash of an account with
         the same address; without one, a random salt.
         """
-        salt = _salt(salted_like or "") or secrets.token_bytes(self._hasher.salt_len)
-        return await self._run_limited(self._hasher, _normalize(password), salt)
+        salt = _salt(salted_like or "") or secrets.token_bytes(HASHER.salt_len)
+        return await self._run_limited(HASHER, _normalize(password), salt)
 
     async def matches(self, stored: str | None, password: str) -> bool:
         """Whether the password is right. Without a stored hash it never is, and the check takes as long."""
@@ -58,7 +57,7 @@ class Passwords:
             if _salt(encoded) is not None:
                 groups.setdefault(encoded.rpartition("$")[0], []).append(encoded)
         if not groups:
-            await self._run_limited(self._hasher, _normalize(password), bytes(self._hasher.salt_len))
+            await self._run_limited(HASHER, _normalize(password), bytes(HASHER.salt_len))
         matching: list[str] = []
         for encodings in list(groups.values())[:MAX_COMPUTATIONS]:
             matching += await self._matching_of_group(encodings, password)
@@ -66,7 +65,7 @@ class Passwords:
 
     def needs_rehash(self, stored: str) -> bool:
         """Whether it was hashed with other parameters than the current ones."""
-        return self._hasher.check_needs_rehash(stored)
+        return HASHER.check_needs_rehash(stored)
 
     async def _matching_of_group(self, encodings: Sequence[str], password: str) -> list[str]:
         """Those that match, of hashes with one salt and the same parameters."""

@@ -16,8 +16,16 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.grants import FEDERATED
-from chassis.auth.id_generation import new_id, new_refresh_token
-from chassis.auth.tables import memberships, organizations, principals, refresh_tokens, sessions, users
+from chassis.auth.tables import (
+    memberships,
+    new_id,
+    new_refresh_token,
+    organizations,
+    principals,
+    refresh_tokens,
+    sessions,
+    users,
+)
 from chassis.db.database import to_milliseconds
 from chassis.errors import Forbidden
 from proto.identity import REFRESH_PREFIX, Role, hash_secret, is_token
@@ -187,17 +195,9 @@ async def _remove_old(connection: AsyncConnection, principal_id: str, now: datet
 SSO_REQUIRED: Final = "This organization requires single sign-on."
 
 
-class SsoRequired(Forbidden):
-    """A password, however right, is no way into this organization."""
-
-    def __init__(self) -> None:
-        super().__init__(SSO_REQUIRED)
-
-
 async def requires_sso(connection: AsyncConnection, org_id: str) -> bool:
     """Whether the organization requires single sign-on."""
-    found = sa.select(organizations.c.sso_enforced).where(organizations.c.id == org_id)
-    return bool(await connection.scalar(found))
+    return bool(await connection.scalar(sa.select(organizations.c.sso_enforced).where(organizations.c.id == org_id)))
 
 
 async def blocks_user_tokens(connection: AsyncConnection, org_id: str) -> bool:
@@ -232,11 +232,13 @@ async def find_break_glass(connection: AsyncConnection, org_id: str, *, besides:
 
 
 async def check_password_login(connection: AsyncConnection, org_id: str, user_id: str) -> bool:
-    """Whether this login with a password is the one that enforcement leaves open. Raises SsoRequired."""
+    """Whether this login with a password is the one that enforcement leaves open. Raises Forbidden: any other
+    password, however right, is no way into the organization.
+    """
     if not await requires_sso(connection, org_id):
         return False
     if await find_break_glass(connection, org_id) != user_id:
-        raise SsoRequired
+        raise Forbidden(SSO_REQUIRED)
     return True
 
 

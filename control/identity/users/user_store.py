@@ -250,8 +250,7 @@ async def confirm_factor(connection: AsyncConnection, user_id: str, step: int, n
 
 async def remove_factor(connection: AsyncConnection, user_id: str) -> None:
     """Delete the second factor and its recovery codes."""
-    cleared = {"totp_secret": None, "totp_confirmed_at": None, "totp_step": None}
-    await change_user(connection, user_id, values=cleared)
+    await change_user(connection, user_id, values={"totp_secret": None, "totp_confirmed_at": None, "totp_step": None})
     await connection.execute(recovery_codes.delete().where(recovery_codes.c.principal_id == user_id))
 
 
@@ -265,8 +264,7 @@ async def consume_totp_step(connection: AsyncConnection, user_id: str, step: int
 async def replace_recovery_codes(connection: AsyncConnection, user_id: str, hashes: Iterable[bytes]) -> None:
     """Delete the earlier codes and store these."""
     await connection.execute(recovery_codes.delete().where(recovery_codes.c.principal_id == user_id))
-    rows = [{"principal_id": user_id, "hash": digest} for digest in hashes]
-    await connection.execute(recovery_codes.insert(), rows)
+    await connection.execute(recovery_codes.insert(), [{"principal_id": user_id, "hash": digest} for digest in hashes])
 
 
 async def consume_recovery_code(connection: AsyncConnection, user_id: str, digest: bytes, now: datetime) -> bool:

@@ -69,30 +69,23 @@ class Surface:
     updates: Callable[[PressResult, str], Sequence[NewUpdate]]
 
 
+@dataclass(frozen=True, slots=True)
 class ChatActor:
     """Answers commands and presses of verified requests."""
 
-    def __init__(
-        self,
-        database: Database,
-        secret_box: SecretBox,
-        link_builder: LinkBuilder,
-        updater: ChatUpdater,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        self._database = database
-        self._secret_box = secret_box
-        self._link_builder = link_builder
-        self._updater = updater
-        self._now = now
+    database: Database
+    secret_box: SecretBox
+    link_builder: LinkBuilder
+    updater: ChatUpdater
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     async def command(self, request: web.Request, call: CommandCall, surface: Surface) -> AppliedEvent:
         """The answer to a command. Raises RateLimited, ServiceUnavailable."""
         await _take(request, call.user)
         name = call.command.name
         if name in _READS:
-            async with self._database.read() as connection:
-                reply, _ = await self._act(connection, request, call, surface.markup, self._now())
+            async with self.database.read() as connection:
+                reply, _ = await self._act(connection, request, call, surface.markup, self.now())
             return AppliedEvent(surface.reply(reply), duplicate=False)
         if name not in _ACTS:
             return AppliedEvent(surface.reply(commands.help_reply(surface.markup)), duplicate=False)
@@ -100,30 +93,32 @@ class ChatActor:
             refused = await self._refuse_code(request, call, surface.source)
             if refused is not None:
                 return AppliedEvent(surface.reply(Reply((surface.markup.text(refused),))), duplicate=False)
-        async with self._database.write() as connection:
-            now = self._now()
+        async with self.database.write() as connection:
+            now = self.now()
             known = await find_answer(connection, surface.source, call.event_id)
             if known is not None:
                 return AppliedEvent(known, duplicate=True)
             reply, org_id = await self._act(connection, request, call, surface.markup, now)
-            result = EventResult(surface.reply(reply), org_id)
-            return await store_answer(connection, surface.source, call.event_id, now, result)
+            return await store_answer(
+                connection, surface.source, call.event_id, now, EventResult(surface.reply(reply), org_id)
+            )
 
     async def press(self, request: web.Request, press: Press, surface: Surface) -> AppliedEvent:
         """The answer to a press of an Approve button. Raises RateLimited, ServiceUnavailable."""
         await _take(request, press.user)
-        async with self._database.write() as connection:
-            now = self._now()
+        async with self.database.write() as connection:
+            now = self.now()
             known = await find_answer(connection, surface.source, press.event_id)
             if known is not None:
                 return AppliedEvent(known, duplicate=True)
             result, org_id = await self._approve(connection, request, press, surface.markup, now)
             if org_id is not None and press.update_url is not None:
                 updates = surface.updates(result, press.update_url)
-                await update_queue.enqueue(connection, self._secret_box, org_id, updates, now)
-            answer = EventResult(surface.press_answer(result), org_id)
-            applied = await store_answer(connection, surface.source, press.event_id, now, answer)
-        self._updater.wake()
+                await update_queue.enqueue(connection, self.secret_box, org_id, updates, now)
+            applied = await store_answer(
+                connection, surface.source, press.event_id, now, EventResult(surface.press_answer(result), org_id)
+            )
+        self.updater.wake()
         return applied
 
     async def _act(
@@ -178,14 +173,14 @@ class ChatActor:
         if found is None:
             return Reply((markup.text(LINK_FIRST), markup.code("/sluice link CODE")))
         link, access = found
-        return link, Caller(access, self._link_builder.for_org(access.org_slug), markup, request_id(request), now)
+        return link, Caller(access, self.link_builder.for_org(access.org_slug), markup, request_id(request), now)
 
     async def _refuse_code(self, request: web.Request, call: CommandCall, source: EventSource) -> str | None:
         """Why the code is not even tried: wrong codes of a chat user are counted. Raises ServiceUnavailable."""
         limits, whose = request.app[RATE_LIMITS], f"chat-link:{_holder(call.user)}"
         try:
             await limits.check_account(request, LimitClass.FAILED_CODE, whose)
-            async with self._database.read() as connection:
+            async with self.database.read() as connection:
                 if await link_repository.has_code(connection, call.command.argument):
                     return None
                 if await find_answer(connection, source, call.event_id) is not None:
@@ -266,8 +261,7 @@ async def _final_message(connection: AsyncConnection, caller: Caller, text: str)
 async def _org_of_request(connection: AsyncConnection, text: str) -> str | None:
     org_id: str | None = None
     if commands.is_request_id(text):
-        found = sa.select(approval_requests.c.org_id).where(approval_requests.c.id == text)
-        org_id = await connection.scalar(found)
+        org_id = await connection.scalar(sa.select(approval_requests.c.org_id).where(approval_requests.c.id == text))
     return org_id
 
 

@@ -25,14 +25,12 @@ from control.inbound.chat.actor import ChatActor, PressResult, Surface
 from control.inbound.chat.payloads import CommandCall, UnhandledInteraction
 from control.inbound.chat.replies import CHAT_A_MARKUP, CHAT_B_MARKUP, Reply, chat_a_reply, chat_b_content
 from control.inbound.chat.update_queue import NewUpdate
-from control.inbound.webhooks.metrics import WebhookOutcome
 from control.inbound.webhooks.platform import Headers, PayloadError, header
 from control.inbound.webhooks.platform_events import AppliedEvent, EventSource
-from control.inbound.webhooks.receiver import MAX_EVENT_BYTES, WebhookReceiver
+from control.inbound.webhooks.receiver import MAX_EVENT_BYTES, WebhookOutcome, WebhookReceiver
 from control.inbound.webhooks.signatures import verify_chat_a, verify_ed25519
 from control.notify.channels.config import PLATFORM_HOSTS, ChannelRules, Kind, matches_any_host
-from control.notify.deliveries.platforms.chat_a import card
-from control.notify.deliveries.platforms.chat_b import embed
+from control.notify.deliveries.platforms.chats import card, embed
 from control.outbound.egress_policy import parse_url
 
 PATH: Final = "/webhooks/chat-a"
@@ -163,8 +161,7 @@ class ChatA(_Chat):
         told = chat_a_reply(result.reply) | {"replace_original": False}
         updates = [NewUpdate(ChatPlatform.CHAT_A, url, told, attempts=_TELLING)]
         if result.final is not None:
-            shown = card(result.final) | {"replace_original": True}
-            updates.insert(0, NewUpdate(ChatPlatform.CHAT_A, url, shown))
+            updates.insert(0, NewUpdate(ChatPlatform.CHAT_A, url, card(result.final) | {"replace_original": True}))
         return updates
 
     def _may_post(self, url: str) -> bool:

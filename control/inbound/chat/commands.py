@@ -133,7 +133,7 @@ def parse_command(text: str) -> Command:
 
 def help_reply(markup: Markup) -> Reply:
     """What can be asked."""
-    lines = [f"{markup.code(f'/sluice {usage}')} {markup.text(meaning)}" for usage, meaning in HELP]
+    lines = (f"{markup.code(f'/sluice {usage}')} {markup.text(meaning)}" for usage, meaning in HELP)
     return Reply((markup.bold("What Sluice can do here"), *lines))
 
 
@@ -209,9 +209,7 @@ def is_request_id(text: str) -> bool:
 async def find_request(connection: AsyncConnection, caller: Caller, text: str) -> RequestRecord:
     """The organization's request with this id. Raises NotFound."""
     request_id = text.lower()
-    found = None
-    if is_request_id(request_id):
-        found = await store.find(connection, caller.access.org_id, request_id)
+    found = await store.find(connection, caller.access.org_id, request_id) if is_request_id(request_id) else None
     if found is None:
         raise _Missing(NO_REQUEST)
     return found
@@ -304,7 +302,6 @@ def _unresolved_of(project_id: int, now: datetime) -> sa.Select[tuple[object, ..
 
 
 async def _find_issue(connection: AsyncConnection, project_ids: list[int], number: int) -> IssueRecord | None:
-    columns = issues.c
-    found = sa.select(columns.id).where(columns.project_id.in_(project_ids), columns.number == number)
+    found = sa.select(issues.c.id).where(issues.c.project_id.in_(project_ids), issues.c.number == number)
     issue_id = await connection.scalar(found)
     return None if issue_id is None else await lifecycle.find_merged(connection, issue_id)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 import sqlalchemy as sa
@@ -15,15 +15,13 @@ from chassis.auth.model import AuthorizationContext
 from chassis.db.database import format_time
 from chassis.errors import Conflict, Forbidden, NotFound
 from chassis.http.access import bearer
-from chassis.http.declaration import PageOf, declared_routes, route
-from chassis.http.web import Route
-from control.http.context import HandlerContext
+from chassis.http.declaration import PageOf, route
 from control.http.field_types import Timestamp
 from control.identity import chat_links as link_repository
 from control.identity.chat_links import ChatPlatform, StoredChatLink, chat_links
 from control.inbound.chat.actor import record_removal
 from control.inbound.chat.api import TAG
-from control.routing.arguments import Transaction, begin, control_arguments
+from control.routing.arguments import Handlers, Transaction, begin
 from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
 from proto.identity import Scope
 
@@ -71,16 +69,12 @@ LINKS: Final = Resource(
 
 
 @dataclass(frozen=True, slots=True)
-class ChatLinks:
+class ChatLinks(Handlers):
     """Handlers of chat links. `platforms`: those that are configured."""
 
-    context: HandlerContext
+    TAG: ClassVar = TAG
     platforms: tuple[str, ...]
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
-
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        return declared_routes(self, TAG, control_arguments(self.context))
 
     @route("GET", PATH, _MEMBER)
     async def list_chat_links(self, caller: AuthorizationContext, page: PageReader) -> PageOf[ChatLink]:
@@ -120,5 +114,6 @@ class ChatLinks:
 
 
 def _may_see(caller: AuthorizationContext, link: StoredChatLink) -> bool:
-    is_own = link.principal_id == caller.principal_id
-    return is_own or not caller.scopes.isdisjoint({Scope.MEMBERS_READ, Scope.MEMBERS_WRITE})
+    return link.principal_id == caller.principal_id or not caller.scopes.isdisjoint(
+        {Scope.MEMBERS_READ, Scope.MEMBERS_WRITE}
+    )

@@ -18,8 +18,7 @@ from msgspec import Meta
 from control.identity.chat_links import MAX_PLATFORM_ID_LENGTH, ChatPlatform, ChatUser
 from control.inbound.chat.commands import Command, parse_command
 from control.inbound.webhooks.platform import PayloadError, convert, decode
-from control.notify.deliveries.platforms.chat_a import APPROVE_ACTION
-from control.notify.deliveries.platforms.chat_b import APPROVE_PREFIX
+from control.notify.deliveries.platforms.chats import APPROVE_ACTION, APPROVE_PREFIX
 
 MAX_BODY: Final = 2**20  # bytes; a message with all its blocks comes with a press
 MAX_FIELDS: Final = 50  # of a form
@@ -229,7 +228,8 @@ def _command(data: _CommandData) -> Command:
     chosen = next((one for one in data.options if one.type == _SUBCOMMAND), None)
     if chosen is None:
         return Command("help")
-    given = convert(list[_Option], chosen.options, "command")
-    words = {one.name: one.value for one in given if isinstance(one.value, str)}
+    words = {
+        one.name: one.value for one in convert(list[_Option], chosen.options, "command") if isinstance(one.value, str)
+    }
     ordered = [words[name].strip() for name in _OPTIONS if name in words]
     return Command(chosen.name.lower(), *ordered[:2])

@@ -1,16 +1,20 @@
 """Replies to chat users, and how each platform writes them.
 
-Texts from elsewhere (titles, summaries, reasons, names) pass `Markup.text`: they are one line, and make no mention, no
-link and no format.
+Texts from elsewhere (titles, summaries, reasons, names) pass `ChatAMarkup.text` or `ChatBMarkup.text`: they are one
+line, and make no mention, no link and no format.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from control.notify.deliveries.platforms.chat_a import approve_button, escape_mrkdwn, neutralize_markdown
-from control.notify.deliveries.platforms.chat_b import escape_markdown
-from control.notify.deliveries.platforms.outgoing_message import one_line, truncate
+from control.notify.deliveries.platforms.chats import (
+    approve_chat_a_button,
+    escape_markdown,
+    escape_mrkdwn,
+    neutralize_markdown,
+)
+from control.notify.deliveries.rules import one_line, truncate
 
 MAX_TEXT: Final = 300  # characters of a text from elsewhere
 MAX_REPLY: Final = {"chat-a": 2_900, "chat-b": 1_900}  # characters; the platforms take 3 000 of a section, and 2 000
@@ -68,7 +72,7 @@ def chat_a_reply(reply: Reply) -> dict[str, Any]:
         {"type": "section", "text": {"type": "mrkdwn", "text": text, "verbatim": True}},
     ]
     if reply.approve_id is not None:
-        blocks.append({"type": "actions", "elements": [approve_button(reply.approve_id)]})
+        blocks.append({"type": "actions", "elements": [approve_chat_a_button(reply.approve_id)]})
     return {"response_type": "ephemeral", "text": text, "blocks": blocks}
 
 

@@ -25,8 +25,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
-from chassis.auth.tables import metadata
+from chassis.auth.tables import metadata, new_id
 from chassis.db.database import Database, UtcTime, enum_check, text, to_milliseconds
 from chassis.runtime.periodic import FailureLog, PeriodicTask
 from control.identity import chat_links as link_repository
@@ -137,18 +136,18 @@ async def finish(
         await connection.execute(chat_updates.delete().where(chat_updates.c.id.in_(done)))
     for update_id, attempts, at in again:
         is_ours = (chat_updates.c.id == update_id) & (chat_updates.c.next_attempt_at == claimed_until)
-        values = {"attempts": attempts, "next_attempt_at": to_milliseconds(at)}
-        await connection.execute(chat_updates.update().where(is_ours).values(values))
+        await connection.execute(
+            chat_updates.update().where(is_ours).values(attempts=attempts, next_attempt_at=to_milliseconds(at))
+        )
 
 
 def _row(secret_box: SecretBox, org_id: str, update: NewUpdate, now: datetime) -> dict[str, Any]:
     id_ = new_id("chu")
-    url = secret_box.encrypt(update.url.encode(), table=chat_updates.name, row=id_, org=org_id, column="url")
     return {
         "id": id_,
         "org_id": org_id,
         "platform": update.platform.value,
-        "url": url,
+        "url": secret_box.encrypt(update.url.encode(), table=chat_updates.name, row=id_, org=org_id, column="url"),
         "body": dict(update.body),
         "attempts": update.attempts,
         "next_attempt_at": now + update.delay,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from types import MappingProxyType
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 from aiohttp import web
@@ -14,16 +14,15 @@ from msgspec import UNSET, Meta, UnsetType
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthorizationContext
-from chassis.db.database import Database, format_time, to_milliseconds
-from chassis.errors import BadRequest, NotFound
+from chassis.db.database import format_time, to_milliseconds
+from chassis.errors import NotFound
 from chassis.http.access import authorization_context, bearer
-from chassis.http.declaration import Argument, PageOf, declared_routes, route
+from chassis.http.declaration import Argument, Arguments, PageOf, route
 from chassis.http.route import Body, Tag, json_content
 from chassis.http.validation import Issues
-from chassis.http.web import Route
 from control.http.context import HandlerContext, path_id
 from control.http.field_types import Name, Timestamp
-from control.http.query_filters import find_project_ids, unknown_project
+from control.http.lists import require_project_ids
 from control.inbound.integrations import store
 from control.inbound.integrations.tables import (
     MAX_HOOK_ID_LENGTH,
@@ -32,7 +31,7 @@ from control.inbound.integrations.tables import (
     IntegrationKind,
 )
 from control.notify.channels.config import SECRET_RULE, secret_bytes
-from control.routing.arguments import CheckedBody, Transaction, begin, control_arguments
+from control.routing.arguments import CheckedBody, Handlers, Transaction, begin, control_arguments
 from control.routing.resource import PageReader, shown_as
 from control.secrets.secret_box import SecretBox
 from proto.identity import Scope
@@ -163,27 +162,26 @@ _WRITE: Final = bearer(Scope.INTEGRATIONS_WRITE)
 
 
 @dataclass(frozen=True, slots=True)
-class Integrations:
+class Integrations(Handlers):
     """Handlers of integrations, and their dependencies. `base_url`: where platforms reach this service; `forget`: what
     is kept of an integration to verify events with, once it has changed.
     """
 
-    context: HandlerContext
+    TAG: ClassVar = TAG
     secret_box: SecretBox
     base_url: str
     forget: Callable[[str], None]
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        known = {Integration: integration_argument(self.context.database)}
-        return declared_routes(self, TAG, control_arguments(self.context, known))
+    def arguments(self) -> Arguments:
+        return integration_arguments(self.context)
 
     @route("GET", PATH, _READ, page="IntegrationPage")
     async def list_integrations(self, caller: AuthorizationContext, page: PageReader) -> PageOf[IntegrationBody]:
         """List integrations, newest first."""
-        fetch = partial(store.list_integrations, org_id=caller.org_id)
-        return await page.read(("integrations", caller.org_id), fetch, self._shown)
+        return await page.read(
+            ("integrations", caller.org_id), partial(store.list_integrations, org_id=caller.org_id), self._shown
+        )
 
     @route("POST", PATH, _WRITE, status=201, errors=(409,), example=NEW)
     async def create_integration(self, body: NewIntegration, transaction: Transaction) -> IntegrationWithSecret:
@@ -194,7 +192,7 @@ class Integrations:
         """
         secret, caller = body.secret or store.generate_secret(body.kind), transaction.caller
         config = with_unique_projects(body.config)
-        await _require_projects(transaction.connection, caller.org_id, config)
+        await require_project_ids(transaction.connection, caller.org_id, config.projects, "body.config.projects")
         created = await store.create_integration(
             transaction.connection,
             self.secret_box,
@@ -230,7 +228,7 @@ class Integrations:
         async with begin(self.context, request) as transaction:
             known = await load_integration(transaction.connection, request)
             if config is not UNSET:
-                await _require_projects(transaction.connection, known.org_id, config)
+                await require_project_ids(transaction.connection, known.org_id, config.projects, "body.config.projects")
             changed = await store.change_integration(
                 transaction.connection,
                 known,
@@ -263,8 +261,8 @@ class Integrations:
             changed = await store.rotate_secret(
                 connection, self.secret_box, known, secret, previous_until=until, now=now
             )
-            previous = {"previousSecretUntil": None if until is None else format_time(until)}
-            await _record(transaction, "integration.rotate", changed, previous)
+            more = {"previousSecretUntil": None if until is None else format_time(until)}
+            await _record(transaction, "integration.rotate", changed, more)
             transaction.after_commit(self.forget, changed.id)
         return self._with_secret(changed, secret)
 
@@ -287,18 +285,17 @@ class Integrations:
         return shown_as(IntegrationBody, integration, url=webhook_url(self.base_url, integration))
 
     def _with_secret(self, integration: Integration, secret: str) -> IntegrationWithSecret:
-        url = webhook_url(self.base_url, integration)
-        return shown_as(IntegrationWithSecret, integration, url=url, secret=secret)
+        return shown_as(IntegrationWithSecret, integration, url=webhook_url(self.base_url, integration), secret=secret)
 
 
-def integration_argument(database: Database) -> Argument:
-    """For handlers that ask for the integration in the path: 404 comes before 415."""
+def integration_arguments(context: HandlerContext) -> Arguments:
+    """Those of all handlers, and the integration in the path for those that ask for it: 404 comes before 415."""
 
     async def provide(request: web.Request, _stack: AsyncExitStack) -> Integration:
-        async with database.read() as connection:
+        async with context.database.read() as connection:
             return await load_integration(connection, request)
 
-    return Argument(provide)
+    return control_arguments(context, {Integration: Argument(provide)})
 
 
 async def load_integration(connection: AsyncConnection, request: web.Request) -> Integration:
@@ -308,18 +305,6 @@ async def load_integration(connection: AsyncConnection, request: web.Request) ->
     if found is None:
         raise NotFound
     return found
-
-
-async def _require_projects(connection: AsyncConnection, org_id: str, config: IntegrationConfig) -> None:
-    """Raises BadRequest for unknown projects."""
-    found = await find_project_ids(connection, org_id, config.projects) if config.projects else {}
-    unknown = [
-        unknown_project(f"body.config.projects[{number}]")
-        for number, slug in enumerate(config.projects)
-        if slug not in found
-    ]
-    if unknown:
-        raise BadRequest("The request body is not valid.", unknown)
 
 
 async def _record(

@@ -13,8 +13,7 @@ import sqlalchemy as sa
 from msgspec import UNSET, UnsetType
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
-from chassis.auth.tables import organizations
+from chassis.auth.tables import new_id, organizations
 from chassis.errors import Conflict
 from control.inbound.integrations.tables import (
     MAX_ERROR_LENGTH,
@@ -134,8 +133,7 @@ async def rotate_secret(
     """Replace the secret. The one before is accepted until `previous_until`; None: no longer."""
     previous: bytes | None = None
     if previous_until is not None:
-        stored = sa.select(integrations.c.secret).where(integrations.c.id == integration.id)
-        encrypted = await connection.scalar(stored)
+        encrypted = await connection.scalar(sa.select(integrations.c.secret).where(integrations.c.id == integration.id))
         if encrypted is None:
             raise LookupError(integration.id)
         plain = _decrypt(secret_box, integration.org_id, integration.id, "secret", encrypted)
@@ -284,9 +282,10 @@ async def record_attempts(connection: AsyncConnection, attempts: Collection[Even
         await connection.execute(inbound_deliveries.insert(), new)
     for one in attempts:
         if not one.is_new:
-            values = {"attempts": inbound_deliveries.c.attempts + 1, **_attempted(one, now)}
             await connection.execute(
-                inbound_deliveries.update().where(inbound_deliveries.c.id == one.id).values(values)
+                inbound_deliveries.update()
+                .where(inbound_deliveries.c.id == one.id)
+                .values(attempts=inbound_deliveries.c.attempts + 1, **_attempted(one, now))
             )
 
 

@@ -21,6 +21,6 @@ A push to GitHub, `POST /webhooks/scm/github?hook=int_...`, goes down the lines 
     task              deletes old events
     platform_events   events of chats and payments, which serve the whole deployment, are applied once, too
 
-An organization has its turn in `Inbox`, its rate and its share of stored bodies (`chassis.limits.allowance`), and an
+An organization has its turn in `Inbox`, its rate and its share of stored bodies (`chassis.limits.limiter`), and an
 address its share of the bodies that are read at once, so one sender does not keep the others waiting.
 """

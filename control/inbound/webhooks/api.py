@@ -16,8 +16,7 @@ from chassis.http.access import public
 from chassis.http.route import Body, Operation, Parameter, ResponseSpec, Tag, json_content
 from chassis.http.validation import Issues, check_length
 from chassis.http.web import RATE_LIMITS, Route, json_response
-from chassis.limits.allowance import Allowance
-from chassis.limits.limiter import LimitClass
+from chassis.limits.limiter import Allowance, LimitClass
 from control.inbound.integrations.store import new_event_id, pack_body
 from control.inbound.integrations.tables import SOURCE_CONTROL, Hook, IntegrationKind
 from control.inbound.webhooks.forges.bitbucket import Bitbucket
@@ -26,9 +25,8 @@ from control.inbound.webhooks.forges.gitea import FORGEJO, GITEA
 from control.inbound.webhooks.forges.github import GitHub
 from control.inbound.webhooks.forges.gitlab import GitLab
 from control.inbound.webhooks.inbox import HookChanged, Inbox, VerifiedEvent
-from control.inbound.webhooks.metrics import WebhookOutcome
 from control.inbound.webhooks.platform import Headers, PayloadError, WebhookSource
-from control.inbound.webhooks.receiver import Hooks, WebhookReceiver
+from control.inbound.webhooks.receiver import Hooks, WebhookOutcome, WebhookReceiver
 from control.inbound.webhooks.trackers.effects import IntegrationResult, record_tracker_event
 from control.inbound.webhooks.trackers.generic import Generic
 from control.inbound.webhooks.trackers.platforms import Jira, Linear, PagerDuty
@@ -206,11 +204,8 @@ class IntegrationWebhooks:
         org_id, source = hook.integration.org_id, SOURCES[hook.integration.kind]
         name, event_id = source.platform.event_name(headers, body), new_event_id()
         key = source.platform.delivery_id(headers) or hashlib.sha256(body).hexdigest()
-        content: Any
-        try:
-            content = source.platform.parse(name, body, datetime.now(UTC))
-        except PayloadError as error:
-            content = error
-        packed = pack_body(self._secret_box, org_id, event_id, body) if self._storable_bytes.has(org_id) else None
-        self._storable_bytes.use(org_id, len(packed or b""))
+        content = source.platform.read(name, body, datetime.now(UTC))
+        packed = pack_body(self._secret_box, org_id, event_id, body)
+        if packed is not None and not self._storable_bytes.take(org_id, len(packed)):
+            packed = None
         return VerifiedEvent(event_id, hook, key, name, packed, source, content)

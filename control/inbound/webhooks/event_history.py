@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 import sqlalchemy as sa
@@ -13,19 +13,17 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.model import AuthorizationContext
 from chassis.errors import Conflict, NotFound
 from chassis.http.access import bearer
-from chassis.http.declaration import PageOf, declared_routes, route
-from chassis.http.query import Query
-from chassis.http.web import Route
-from control.http.context import HandlerContext
+from chassis.http.declaration import Arguments, PageOf, route
+from chassis.http.route import Query
 from control.http.field_types import Timestamp
-from control.inbound.integrations.api import TAG, integration_argument
+from control.inbound.integrations.api import TAG, integration_arguments
 from control.inbound.integrations.store import unpack_body
 from control.inbound.integrations.tables import DeliveryStatus, Integration, inbound_deliveries
 from control.inbound.webhooks.api import SOURCES
 from control.inbound.webhooks.inbox import HookChanged, Inbox, VerifiedEvent
 from control.inbound.webhooks.platform import PayloadError
 from control.inbound.webhooks.receiver import Hooks
-from control.routing.arguments import begin, control_arguments
+from control.routing.arguments import Handlers, begin
 from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
 from control.secrets.secret_box import SecretBox
 from proto.identity import Scope
@@ -75,18 +73,16 @@ EVENTS: Final = Resource(
 
 
 @dataclass(frozen=True, slots=True)
-class WebhookEvents:
+class WebhookEvents(Handlers):
     """Handlers of what integrations have sent, and their dependencies."""
 
-    context: HandlerContext
+    TAG: ClassVar = TAG
     secret_box: SecretBox
     hooks: Hooks
     inbox: Inbox
 
-    def routes(self) -> list[Route]:
-        """Every route of this resource."""
-        known = {Integration: integration_argument(self.context.database)}
-        return declared_routes(self, TAG, control_arguments(self.context, known))
+    def arguments(self) -> Arguments:
+        return integration_arguments(self.context)
 
     @route("GET", PATH, _READ)
     async def list_inbound_deliveries(
@@ -127,24 +123,22 @@ class WebhookEvents:
                 raise NotFound
             if stored.body is None:
                 raise Conflict("The body of the delivery is not kept.")
-            data = {"deliveryId": stored.id, "event": stored.event}
-            await transaction.record("integration.redeliver", integration_id, data)
-        await self._process(stored)
+            body = unpack_body(self.secret_box, stored)
+            await transaction.record(
+                "integration.redeliver", integration_id, {"deliveryId": stored.id, "event": stored.event}
+            )
+        await self._process(stored, body)
         async with self.context.database.read() as connection:
             return await EVENTS.show(connection, caller, inbound_delivery_id, _sent_by(integration_id))
 
-    async def _process(self, stored: Any) -> None:
+    async def _process(self, stored: Any, body: bytes) -> None:
         """Raises Conflict, and what recording the event raises."""
         self.hooks.forget(stored.integration_id)
         hook = await self.hooks.by_id(stored.integration_id)
         if hook is None:
             raise Conflict("The integration is disabled.")
-        source, body = SOURCES[hook.integration.kind], unpack_body(self.secret_box, stored)
-        content: Any
-        try:
-            content = await asyncio.to_thread(source.platform.parse, stored.event, body, stored.received_at)
-        except PayloadError as error:
-            content = error
+        source = SOURCES[hook.integration.kind]
+        content = await asyncio.to_thread(source.platform.read, stored.event, body, stored.received_at)
         event = VerifiedEvent(
             stored.id, hook, stored.delivery_key, stored.event, None, source, content, is_repetition=True
         )

@@ -12,7 +12,7 @@ or its client went away, the platform sends it again, and gets the stored result
 import asyncio
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Generic, TypeVar
@@ -112,6 +112,14 @@ class EventQueue(Generic[T]):
         self._size += 1
         self._filled.set()
 
+    def put_back(self, events: Iterable[tuple[str, T]]) -> None:
+        """Events that were taken, with their organizations: to be taken next, in this order, each in its turn."""
+        for org_id, event in reversed(list(events)):
+            self._waiting.setdefault(org_id, deque()).appendleft(event)
+            self._waiting.move_to_end(org_id, last=False)
+            self._size += 1
+            self._filled.set()
+
     async def take(self, most: int) -> list[T]:
         """Wait for an event; returns at most so many, one of each organization in turn."""
         await self._filled.wait()
@@ -160,9 +168,8 @@ class Inbox:
             while True:
                 batch = await self._queue.take(MAX_BATCH)
                 try:
-                    while batch:
-                        batch = await self._apply(batch)
-                        batch += self._queue.take_now(MAX_BATCH - len(batch))
+                    rest = await self._apply(batch)
+                    self._queue.put_back((one.event.hook.integration.org_id, one) for one in rest)
                 except Exception as error:  # noqa: BLE001 (the senders get it)
                     await self._apply_each(batch, error)
         finally:
@@ -283,5 +290,6 @@ async def _load(connection: AsyncConnection, batch: Sequence[Waiting], now: date
     keys: dict[str, set[str]] = {}
     for one in batch:
         keys.setdefault(one.event.hook.integration.id, set()).add(one.event.key)
-    versions = await store.load_versions(connection, keys)
-    return _Transaction(connection, now, versions, await store.find_events(connection, keys))
+    return _Transaction(
+        connection, now, await store.load_versions(connection, keys), await store.find_events(connection, keys)
+    )

@@ -55,6 +55,13 @@ class Platform(ABC, Generic[E]):
     def parse(self, event: str, body: bytes, received_at: datetime) -> E:
         """What the event says, called again when it is processed again. Raises PayloadError."""
 
+    def read(self, event: str, body: bytes, received_at: datetime) -> E | PayloadError:
+        """What the event says, or why it cannot be read."""
+        try:
+            return self.parse(event, body, received_at)
+        except PayloadError as error:
+            return error
+
 
 ApplyTogether = Callable[
     [AsyncConnection, Sequence[tuple[Integration, Any]], datetime], Awaitable[Sequence[msgspec.Struct | None]]

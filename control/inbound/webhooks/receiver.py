@@ -15,23 +15,65 @@ disabled or deleted, or its secret was rotated, its events are refused at once.
 
 import re
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Final, NoReturn
 
 from aiohttp import web
+from prometheus_client import CollectorRegistry, Counter
 
 from chassis.db.database import Database
 from chassis.errors import NotFound, ServiceUnavailable, Unauthorized
 from chassis.http.body import read_body
 from chassis.http.web import RATE_LIMITS
 from chassis.limits.limiter import LimitClass
-from chassis.limits.rate_limits import RateLimits
 from control.inbound.integrations import store
 from control.inbound.integrations.tables import MAX_HOOK_ID_LENGTH, Hook, IntegrationKind
-from control.inbound.webhooks.metrics import WebhookMetrics, WebhookOutcome
 from control.secrets.secret_box import SecretBox
+
+
+class WebhookOutcome(StrEnum):
+    """What became of a request."""
+
+    PROCESSED = "processed"
+    DUPLICATE = "duplicate"  # answered with the stored result
+    INVALID = "invalid"  # signed, but not what the platform documents
+    FAILED = "failed"  # a fault of ours; sent again, it is processed again
+    UNSIGNED = "unsigned"  # no valid signature, or out of the window
+    UNKNOWN = "unknown"  # no such integration
+
+
+SOURCES: Final = (
+    *("github", "gitlab", "bitbucket", "gitea", "forgejo", "linear", "jira", "pagerduty", "generic"),
+    *("chat-a", "chat-b", "payments", "unknown"),
+)
+
+
+class WebhookMetrics:
+    """Counts requests by source and outcome."""
+
+    def __init__(self, registry: CollectorRegistry | None) -> None:
+        self._deliveries: Final = Counter(
+            "sluice_webhook_deliveries",
+            "Inbound webhook deliveries by source and outcome: processed, duplicate (the stored result was answered), "
+            "invalid (signed, but malformed), failed (an error of Sluice), unsigned, unknown (no such integration).",
+            ("source", "outcome"),
+            registry=registry,
+        )
+        for source in SOURCES:
+            for outcome in WebhookOutcome:
+                self._deliveries.labels(source, outcome.value)
+
+    def count(self, source: str, outcome: WebhookOutcome) -> None:
+        """Count one request. `source`: one of SOURCES."""
+        self._deliveries.labels(source, outcome.value).inc()
+
+    def count_processed(self, source: str, *, duplicate: bool) -> None:
+        """Count a request that was answered with what its event has done."""
+        self.count(source, WebhookOutcome.DUPLICATE if duplicate else WebhookOutcome.PROCESSED)
+
 
 MAX_BODIES_BYTES: Final = 64 * 2**20  # of all unverified bodies at once, beyond UNCOUNTED_BYTES of each
 MAX_ADDRESS_BYTES: Final = 32 * 2**20  # of those of one address
@@ -47,13 +89,13 @@ class WebhookReceiver:
         self.metrics = metrics
         self._max_body_bytes = max_body_bytes
         self._body_timeout_s = body_timeout_s
-        self._held: Counter[str] = Counter()  # by address
+        self._held: dict[str, int] = {}  # by address
         self._all_held = 0
 
     async def admit(self, request: web.Request, integration_id: str) -> None:
         """Raises RateLimited if too many events for the integration from this address were not signed."""
-        limits = request.app[RATE_LIMITS]
-        await limits.check_account(request, LimitClass.FAILED_WEBHOOK, _holder(limits, request, integration_id))
+        holder = _holder(request, integration_id)
+        await request.app[RATE_LIMITS].check_account(request, LimitClass.FAILED_WEBHOOK, holder)
 
     async def read(self, request: web.Request, most: int | None = None) -> bytes:
         """The body as received, at most `most` bytes, by default what the settings allow. Raises PayloadTooLarge,
@@ -69,19 +111,18 @@ class WebhookReceiver:
     def hold(self, address: str, size: int) -> bool:
         """Count so many more bytes, or fewer. False if there are too many now."""
         self._all_held += size
-        self._held[address] += size
-        if not self._held[address]:
-            del self._held[address]
-        return self._all_held <= MAX_BODIES_BYTES and self._held[address] <= MAX_ADDRESS_BYTES
+        held = self._held.pop(address, 0) + size
+        if held:
+            self._held[address] = held
+        return self._all_held <= MAX_BODIES_BYTES and held <= MAX_ADDRESS_BYTES
 
     async def refuse_unsigned(self, request: web.Request, source: str, integration_id: str | None = None) -> NoReturn:
         """Raises Unauthorized, the same for every reason; RateLimited after too many such events from the address
         to the integration, or of a `source` that serves the whole deployment.
         """
         self.metrics.count(source, WebhookOutcome.UNSIGNED)
-        limits = request.app[RATE_LIMITS]
-        holder = _holder(limits, request, integration_id or source)
-        await limits.record_account_failure(request, LimitClass.FAILED_WEBHOOK, holder)
+        holder = _holder(request, integration_id or source)
+        await request.app[RATE_LIMITS].record_account_failure(request, LimitClass.FAILED_WEBHOOK, holder)
         raise Unauthorized("The signature is missing, invalid or expired.")
 
     async def refuse_unknown(self, request: web.Request, source: str = "unknown") -> NoReturn:
@@ -93,9 +134,9 @@ class WebhookReceiver:
         raise NotFound
 
 
-def _holder(limits: RateLimits, request: web.Request, name: str) -> str:
+def _holder(request: web.Request, name: str) -> str:
     """The bucket of what an address sends to `name`."""
-    return f"{limits.address_key(request)} {name}"
+    return f"{request.app[RATE_LIMITS].address_key(request)} {name}"
 
 
 class _HeldBytes:

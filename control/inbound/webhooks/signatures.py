@@ -82,11 +82,7 @@ def verify_standard(
     """Standard Webhooks: `v1,BASE64`, one or more separated by spaces, over `ID.TIME.body`."""
     if message_id is None or timestamp is None or not message_id or not is_fresh(timestamp, now):
         return False
-    given = []
-    for item in _items(header, " "):
-        version, _, encoded = item.partition(",")
-        if version == "v1":
-            given.append(_from_base64(encoded))
+    given = [_from_base64(item.removeprefix("v1,")) for item in _items(header, " ") if item.startswith("v1,")]
     try:
         signed = (message_id.encode("latin-1"), b".", timestamp.encode("ascii"), b".", body)
     except UnicodeEncodeError:
@@ -128,17 +124,16 @@ def _items(header: str | None, separator: str, limit: int = MAX_SIGNATURES) -> l
     return [item.strip(" ") for item in header.split(separator)[:limit]]
 
 
-def _matches(secrets: Sequence[bytes], signed: Iterable[bytes], given: Iterable[str]) -> bool:
+def _matches(secrets: Sequence[bytes], signed: Sequence[bytes], given: Iterable[str]) -> bool:
     """Lower case only: a platform sends one spelling of its signature, and there is no reason to take another."""
     return _matches_bytes(secrets, signed, [bytes.fromhex(one) for one in given if _HEX.fullmatch(one)])
 
 
-def _matches_bytes(secrets: Sequence[bytes], signed: Iterable[bytes], given: Sequence[bytes | None]) -> bool:
+def _matches_bytes(secrets: Sequence[bytes], signed: Sequence[bytes], given: Sequence[bytes | None]) -> bool:
     digests = [one for one in given if one is not None and len(one) == _DIGEST_BYTES]
     if not digests:
         return False
-    parts = tuple(signed)
-    return _any_equal([_hmac(secret, parts) for secret in secrets if secret], digests)
+    return _any_equal([_hmac(secret, signed) for secret in secrets if secret], digests)
 
 
 def _any_equal(expected: Iterable[bytes], given: Sequence[bytes]) -> bool:

@@ -92,8 +92,12 @@ class WebhookHousekeeping:
 
 def _crowded(kept: int) -> sa.Select[Any]:
     """The integrations that have more than so many events."""
-    counted = sa.select(_EVENTS.integration_id).group_by(_EVENTS.integration_id).having(sa.func.count() > kept)
-    return counted.order_by(_EVENTS.integration_id)
+    return (
+        sa.select(_EVENTS.integration_id)
+        .group_by(_EVENTS.integration_id)
+        .having(sa.func.count() > kept)
+        .order_by(_EVENTS.integration_id)
+    )
 
 
 def _newest(where: sa.ColumnElement[bool], kept: int) -> sa.Select[Any]:

@@ -75,12 +75,12 @@ async def count(connection: AsyncConnection, page: CountedPage, releases: SeenRe
     states = await project_state.load(connection, {project_id for project_id, _ in page.found}, page.stored_us)
     found = {key: occurred for key, occurred in page.found.items() if key[0] in states}
     await _note_releases(connection, releases, found, states, now)  # before issues are read: it may change them
-    keys = {*found, *(one for key in found for one in page.others.get(key, ()))}
-    links = await regrouping.find_links(connection, keys)
+    links = await regrouping.find_links(
+        connection, {*found, *(one for key in found for one in page.others.get(key, ()))}
+    )
     plan = regrouping.plan(in_order_of_creation(found.items()), page.others, links, page.stored_us)
     known = await regrouping.regroup(connection, plan, {link.issue.id: link.issue for link in links.values()}, now)
-    merged = sum(map(len, plan.merges.values()))
-    counted = Counted(sum(occurred.count for occurred in found.values()), merged=merged)
+    counted = Counted(sum(occurred.count for occurred in found.values()), merged=sum(map(len, plan.merges.values())))
     counting = _Counting(connection, page, states, now, counted, await _orders(connection, found, known))
     counting.reserve_splits(plan)
     reopened = await counting.count_known(_by_issue(found, plan, known))
@@ -227,8 +227,7 @@ class _Counting:
 
     def _new(self, key: IssueKey, occurred: Occurrences) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """The row of a new issue, and its activity."""
-        details = self.page.details.get(key, UNKNOWN)
-        row = new_row(self.states[key[0]], key[1], occurred, details, self.now)
+        row = self._new_row(key, occurred)
         issue = IssueRecord.from_row(row)
         data = {} if issue.first_release is None else {"release": issue.first_release}
         self.counted.created += 1
@@ -241,9 +240,7 @@ class _Counting:
         """The row of an issue that an upgrade has split from another one, with the state of that one, and its activity.
         Its own occurrences open it again as they would have opened that one. No channel is told that it is new.
         """
-        details = self.page.details.get(key, UNKNOWN)
-        row = new_row(self.states[key[0]], key[1], occurred, details, self.now)
-        row |= {"assignee_id": source.assignee_id} if is_open else copied_state(source)
+        row = self._new_row(key, occurred) | ({"assignee_id": source.assignee_id} if is_open else copied_state(source))
         issue = IssueRecord.from_row(row)
         data = {"from": source.id, "rulesVersion": FINGERPRINT_VERSION}
         entries = [activity_row(issue, ActivityKind.SPLIT_FROM, self.now, None, data)]
@@ -253,6 +250,9 @@ class _Counting:
             entries.append(activity_row(issue, opened.kind, self.now, None, reopening_data(issue, opened)))
         self.counted.split += 1
         return row, entries
+
+    def _new_row(self, key: IssueKey, occurred: Occurrences) -> dict[str, Any]:
+        return new_row(self.states[key[0]], key[1], occurred, self.page.details.get(key, UNKNOWN), self.now)
 
     def _announce(self, issue: IssueRecord, kind: ActivityKind) -> None:
         if self.page.is_quiet:

@@ -38,10 +38,9 @@ from chassis.clickhouse.storage_order import (
 from chassis.db.database import Database
 from chassis.runtime.periodic import PeriodicTask
 from chassis.source_maps.resolver import SourceMaps
-from control.issues.counting import counter, notifications, project_state, regrouping
+from control.issues.counting import counter, project_state, regrouping
 from control.issues.counting import progress as stored_progress
 from control.issues.counting.counter import Counted, CountedPage
-from control.issues.counting.notifications import IssueUrls
 from control.issues.counting.occurrences import (
     COLUMNS,
     NO_TEXTS,
@@ -53,6 +52,7 @@ from control.issues.counting.occurrences import (
     read_occurrence_texts,
 )
 from control.issues.counting.progress import Progress, ProgressChanged
+from control.issues.counting.project_state import IssueUrls
 from control.issues.releases.store import SeenReleases
 from proto.grouping.fingerprint import FINGERPRINT_VERSION
 
@@ -95,13 +95,9 @@ class IssueMetrics:
             self._transitions.labels(kind).inc(getattr(counted, kind))
         self._withheld.inc(counted.withheld)
 
-    def caught_up(self, at: float) -> None:
-        """Everything that was settled at this time (`time.monotonic`) is counted."""
+    def caught_up(self, at: float | None) -> None:
+        """Everything that was settled at this time (`time.monotonic`) is counted; None: another process counts."""
         self._caught_up_at = at
-
-    def left_to_another(self) -> None:
-        """Another process counts."""
-        self._caught_up_at = None
 
     def _lag(self) -> float:
         return 0.0 if self._caught_up_at is None else max(0.0, time.monotonic() - self._caught_up_at)
@@ -166,7 +162,7 @@ class IssueFollower:
         while True:
             progress = await self._load_progress()
             if progress is None:
-                self._metrics.left_to_another()
+                self._metrics.caught_up(None)
                 return
             page = await self._read_page(progress.checkpoint)
             if page.checkpoint is not progress.checkpoint:
@@ -219,22 +215,22 @@ class IssueFollower:
         if len(page.rows) <= REGROUPED_ROWS:
             return page
         async with self._database.read() as connection:
-            project_ids = {row.values[0] for row in page.rows}
-            pending = await regrouping.find_pending(connection, project_ids, page.checkpoint.position.stored_us)
+            pending = await regrouping.find_pending(
+                connection, {row.values[0] for row in page.rows}, page.checkpoint.position.stored_us
+            )
         return await self._reader.read(checkpoint, limit=REGROUPED_ROWS) if pending else page
 
     async def _count(self, progress: Progress, page: Page[StoredRowList]) -> Progress:
         """Count a page. Raises ProgressChanged, and then nothing is counted."""
         found = by_issue(page.rows)
         texts = await self._read_texts(found, page) if found else NO_TEXTS
-        stored_us = page.checkpoint.position.stored_us
         is_quiet = bool(page.rows) and page.rows[0].position.stored_us <= progress.quiet_until_us
         self._releases.rolled_back()  # what an earlier attempt has noted
-        counted_page = CountedPage(found, texts.details, texts.others, stored_us, is_quiet)
+        counted_page = CountedPage(found, texts.details, texts.others, page.checkpoint.position.stored_us, is_quiet)
         async with self._database.write() as connection:
             now = self._now()
             counted = await counter.count(connection, counted_page, self._releases, now) if found else Counted()
-            await notifications.announce(connection, counted.announced, self._links)
+            await project_state.announce(connection, counted.announced, self._links)
             changed = await stored_progress.store(
                 connection, progress, page.checkpoint, len(page.rows), self._owner, now
             )
@@ -248,8 +244,9 @@ class IssueFollower:
         """
         async with self._database.read() as connection:
             known = await regrouping.find_links(connection, found)
-            project_ids = {project_id for project_id, _ in found}
-            pending = await regrouping.find_pending(connection, project_ids, page.checkpoint.position.stored_us)
+            pending = await regrouping.find_pending(
+                connection, {project_id for project_id, _ in found}, page.checkpoint.position.stored_us
+            )
             new = counter.in_order_of_creation((key, occurred) for key, occurred in found.items() if key not in known)
             states = await project_state.load(
                 connection, {project_id for (project_id, _), _ in new}, page.rows[-1].position.stored_us

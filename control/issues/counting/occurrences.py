@@ -58,8 +58,8 @@ class Occurrences:
         that the order in which they were stored does not matter.
         """
         self.count += 1
-        self.first = min(self.first, moment, key=_order)
-        self.last = max(self.last, moment, key=_order)
+        self.first = min(self.first, moment, key=in_order)
+        self.last = max(self.last, moment, key=in_order)
         self.fingerprint_version = max(self.fingerprint_version, fingerprint_version)
         latest = self.latest.get(moment.release)
         self.latest[moment.release] = moment.at if latest is None else max(latest, moment.at)
@@ -67,21 +67,11 @@ class Occurrences:
     def merge(self, other: "Occurrences") -> None:
         """Count the occurrences of an issue that was merged into this one."""
         self.count += other.count
-        self.first = min(self.first, other.first, key=_order)
-        self.last = max(self.last, other.last, key=_order)
+        self.first = min(self.first, other.first, key=in_order)
+        self.last = max(self.last, other.last, key=in_order)
         for release, at in other.latest.items():
             known = self.latest.get(release)
             self.latest[release] = at if known is None else max(known, at)
-
-
-def earlier(one: Moment, other: Moment) -> Moment:
-    """The earlier of two."""
-    return min(one, other, key=_order)
-
-
-def later(one: Moment, other: Moment) -> Moment:
-    """The later of two."""
-    return max(one, other, key=_order)
 
 
 def by_issue(rows: Iterable[StoredRow]) -> dict[IssueKey, Occurrences]:
@@ -98,7 +88,8 @@ def by_issue(rows: Iterable[StoredRow]) -> dict[IssueKey, Occurrences]:
     return found
 
 
-def _order(moment: Moment) -> tuple[datetime, str]:
+def in_order(moment: Moment) -> tuple[datetime, str]:
+    """The earlier first; of two at one time the release that is greater as text counts as later."""
     return moment.at, moment.release or ""
 
 
@@ -139,9 +130,8 @@ async def read_current(
     clickhouse: ClickHouse, project_id: int, fingerprints: Collection[bytes]
 ) -> dict[bytes, Details]:
     """The details of errors as far as their occurrences are stored, without culprits. Raises StoreError."""
-    wanted = sorted(fingerprints)
     found: dict[bytes, Details] = {}
-    for some in in_chunks(wanted, MAX_FINGERPRINTS):
+    for some in in_chunks(sorted(fingerprints), MAX_FINGERPRINTS):
         parameters = {"project": project_id, "fingerprints": [one.hex().upper() for one in some]}
         rows: Sequence[Any] = await clickhouse.query(_CURRENT_SQL, parameters, limits=_LIMITS)
         found |= {bytes(fingerprint): details(type_, message, "") for fingerprint, type_, message in rows}
@@ -292,9 +282,8 @@ def _read(rows: Iterable[Sequence[Any]], source_maps: SourceMaps | None, found: 
             log.exception("bug: the texts of an error cannot be read", project_id=key[0], fingerprint=key[1].hex())
             shown, others = details(first.type, first.message, ""), []
         found.details.setdefault(key, shown)
-        known = found.others.get(key, ())
         added = ((key[0], one) for one in others if one != key[1])
-        found.others[key] = tuple(dict.fromkeys((*known, *added)))
+        found.others[key] = tuple(dict.fromkeys((*found.others.get(key, ()), *added)))
 
 
 def _moment(row: StoredRow) -> tuple[int, Position]:

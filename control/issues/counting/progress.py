@@ -80,9 +80,8 @@ async def create(connection: AsyncConnection, follower: str, quiet_until_us: int
     """The progress of a follower that has read nothing, unless there is one."""
     if await find(connection, follower) is not None:
         return
-    row = _row(Checkpoint(), 0, owner, now)
-    row |= {"follower": follower, "quiet_until_us": quiet_until_us, "version": 1, "created_at": now}
-    await connection.execute(follower_progress.insert().values(row))
+    new = {"follower": follower, "quiet_until_us": quiet_until_us, "version": 1, "created_at": now}
+    await connection.execute(follower_progress.insert().values(new | _row(Checkpoint(), 0, owner, now)))
 
 
 async def find(connection: AsyncConnection, follower: str) -> Progress | None:
@@ -92,8 +91,8 @@ async def find(connection: AsyncConnection, follower: str) -> Progress | None:
     if row is None:
         return None
     names = ("follower", "rows", "quiet_until_us", "version", "lease_owner", "lease_until")
-    position = Position(row["stored_us"], row["batch_id"] + _SIGN, row["row"])
-    return Progress(checkpoint=Checkpoint(position), **{name: row[name] for name in names})
+    checkpoint = Checkpoint(Position(row["stored_us"], row["batch_id"] + _SIGN, row["row"]))
+    return Progress(checkpoint=checkpoint, **{name: row[name] for name in names})
 
 
 async def load(connection: AsyncConnection, follower: str) -> Progress | None:

@@ -197,8 +197,9 @@ async def find_links(connection: AsyncConnection, keys: Iterable[IssueKey]) -> d
                 select.where(columns.project_id == project_id, columns.fingerprint.in_(some))
             )
             for row in rows.mappings():
-                link = FingerprintLink(IssueRecord.from_row(row), row["rules_version"], row["since_us"])
-                found[project_id, bytes(row["of_fingerprint"])] = link
+                found[project_id, bytes(row["of_fingerprint"])] = FingerprintLink(
+                    IssueRecord.from_row(row), row["rules_version"], row["since_us"]
+                )
     return found
 
 
@@ -215,10 +216,12 @@ async def find_pending(connection: AsyncConnection, project_ids: Collection[int]
     has become, and which is not left to itself at this storage time, in microseconds.
     """
     columns = issue_fingerprints.c
-    is_earlier = columns.rules_version.in_(range(1, FINGERPRINT_VERSION))
-    is_pending = is_earlier & (columns.since_us > oldest_upgraded(stored_us))
-    of_project = sa.exists().where(columns.project_id == projects.c.id, is_pending)
-    found = sa.select(projects.c.id).where(projects.c.id.in_(project_ids), of_project)
+    is_pending = sa.exists().where(
+        columns.project_id == projects.c.id,
+        columns.rules_version.in_(range(1, FINGERPRINT_VERSION)),
+        columns.since_us > oldest_upgraded(stored_us),
+    )
+    found = sa.select(projects.c.id).where(projects.c.id.in_(project_ids), is_pending)
     return set((await connection.execute(found)).scalars())
 
 

@@ -13,13 +13,14 @@ from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
-from chassis.auth.id_generation import new_id
+from chassis.auth.tables import new_id
 from chassis.db.database import format_time
 from chassis.issues import IssueStatus, issues
-from control.issues.counting.occurrences import Details, Moment, Occurrences, earlier, later, search_text
+from control.issues.counting.occurrences import Details, Moment, Occurrences, in_order, search_text
 from control.issues.counting.project_state import ProjectState
 from control.issues.lifecycle import OPEN_STATE
 from control.issues.releases.order import ReleaseOrder
+from control.issues.store import without_none
 from control.issues.tables import ActivityKind, IssueRecord
 
 
@@ -101,8 +102,8 @@ UPDATE: Final = (
 
 def update_values(issue: IssueRecord, occurred: Occurrences, total: int, now: datetime) -> dict[str, Any]:
     """The parameters of UPDATE for an issue that has occurred."""
-    first = earlier(Moment(issue.first_seen, issue.first_release), occurred.first)
-    last = later(Moment(issue.last_seen, issue.last_release), occurred.last)
+    first = min(Moment(issue.first_seen, issue.first_release), occurred.first, key=in_order)
+    last = max(Moment(issue.last_seen, issue.last_release), occurred.last, key=in_order)
     return {
         "of_id": issue.id,
         "new_count": total,
@@ -120,13 +121,14 @@ def update_values(issue: IssueRecord, occurred: Occurrences, total: int, now: da
 
 def reopening_data(issue: IssueRecord, opened: Reopening) -> dict[str, object]:
     """What the activity says of an issue that is open again."""
-    named = {
-        "release": opened.release,
-        "occurredAt": format_time(opened.at),
-        "resolvedInRelease": issue.resolved_in_release,
-        "resolvedAfterRelease": issue.resolved_after_release,
-    }
-    return {name: value for name, value in named.items() if value is not None}
+    return without_none(
+        {
+            "release": opened.release,
+            "occurredAt": format_time(opened.at),
+            "resolvedInRelease": issue.resolved_in_release,
+            "resolvedAfterRelease": issue.resolved_after_release,
+        }
+    )
 
 
 def new_row(

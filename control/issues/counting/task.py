@@ -22,9 +22,9 @@ from chassis.erasures.tables import ErasureKind, ErasureState, erasures
 from chassis.issues import IssueStatus, issues
 from chassis.runtime.periodic import PeriodicTask
 from control.issues import lifecycle, store
-from control.issues.counting import notifications, project_state
-from control.issues.counting.notifications import IssueUrls
+from control.issues.counting import project_state
 from control.issues.counting.occurrences import erased, read_current, search_text
+from control.issues.counting.project_state import IssueUrls
 from control.issues.releases.tables import commit_issues, proposal_issues
 from control.issues.tables import IssueRecord, issue_activity, issue_erasures, issue_links, issue_projects
 
@@ -110,7 +110,7 @@ class IssueHousekeeping:
             project_id = await connection.scalar(due)
             found = {} if project_id is None else await project_state.load(connection, [project_id], 0)
             for state in found.values():
-                await notifications.announce_sum(connection, state, self._links)
+                await project_state.announce_sum(connection, state, self._links)
                 state.unannounced, state.summary_at = 0, self._now()
                 await project_state.store(connection, [state])
         return bool(found)
@@ -140,8 +140,9 @@ class IssueHousekeeping:
         async with self._database.write() as connection:
             known = sa.select(issue_erasures.c.erasure_id).where(issue_erasures.c.erasure_id == due.id)
             if await connection.scalar(known) is None:
-                row = {"erasure_id": due.id, "org_id": due.org_id, "project_id": due.project_id}
-                await connection.execute(issue_erasures.insert().values(row))
+                await connection.execute(
+                    issue_erasures.insert().values(erasure_id=due.id, org_id=due.org_id, project_id=due.project_id)
+                )
         return True
 
     async def _clear_batch(self, clickhouse: ClickHouse, project_id: int, after: str) -> str | None:
@@ -163,8 +164,7 @@ class IssueHousekeeping:
         for row in rows:
             details = next((current[one] for one in of_issue[row.id] if one in current), None)
             title = erased(row.type) if details is None else details.title
-            found_text = search_text(title, row.culprit)
-            values.append({"of_id": row.id, "new_title": title, "new_search_text": found_text})
+            values.append({"of_id": row.id, "new_title": title, "new_search_text": search_text(title, row.culprit)})
         async with self._database.write() as connection:
             update = issues.update().where(issues.c.id == sa.bindparam("of_id"))
             changed: dict[str, Any] = {

@@ -85,10 +85,8 @@ def parse_version(text: str) -> Version | None:
     if core is None:
         return None
     rest = text[core.end() :]
-    count = 0
     found = _COUNT.search(rest)
-    if found is not None:
-        count = int(next(filter(None, found.groups())))
+    count = 0 if found is None else int(next(filter(None, found.groups())))
     rest = rest[: found.start()] if found is not None else _BUILD.sub("", rest)
     numbers = [int(each) for each in core[1].split(".")]
     identifiers = _prerelease(rest)

@@ -13,7 +13,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
+from chassis.auth.tables import new_id
 from chassis.db.database import to_milliseconds
 from chassis.issues import MAX_VERSION_LENGTH, issues
 from control.issues.releases.order import find_latest, load_order
@@ -124,8 +124,8 @@ async def _settle_after_outliers(
     outliers = [version for version in waiting if version in latest.outliers]
     if not outliers or latest.version is None or latest.version not in versions:
         return 0
-    since = latest.order.times[latest.version]
-    return await _settle(connection, project_id, outliers, latest.version, now, issues.c.resolved_at < since)
+    was_before = issues.c.resolved_at < latest.order.times[latest.version]
+    return await _settle(connection, project_id, outliers, latest.version, now, was_before)
 
 
 async def _settle(
@@ -185,8 +185,8 @@ async def _count_seen(connection: AsyncConnection, project_id: int) -> int:
     of_project = sa.select(sa.func.count()).join_from(
         release_projects, releases, releases.c.id == release_projects.c.release_id
     )
-    where = (release_projects.c.project_id == project_id) & releases.c.reported_at.is_(None)
-    return await connection.scalar(of_project.where(where)) or 0
+    seen = of_project.where(release_projects.c.project_id == project_id, releases.c.reported_at.is_(None))
+    return await connection.scalar(seen) or 0
 
 
 async def _evict(connection: AsyncConnection, project_id: int, before: datetime, number: int) -> int:
@@ -253,9 +253,9 @@ class SeenReleases:
 
     def committed(self) -> None:
         """What was noted since the last call is stored."""
-        is_over = time.monotonic() - self._since > REMEMBER_S
-        if is_over or len(self._noted) + len(self._pending) > MAX_REMEMBERED:
-            self._noted, self._since = {}, time.monotonic()
+        now = time.monotonic()
+        if now - self._since > REMEMBER_S or len(self._noted) + len(self._pending) > MAX_REMEMBERED:
+            self._noted, self._since = {}, now
         self._noted |= self._pending
         self._pending = {}
 

@@ -164,8 +164,7 @@ class Channels(Handlers):
     rules: ChannelRules
 
     def arguments(self) -> Arguments:
-        own = {Channel: manageable_channel(self.context)}
-        return control_arguments(self.context, own)
+        return control_arguments(self.context, {Channel: manageable_channel(self.context)})
 
     @route("GET", PATH, _READ, page="ChannelPage")
     async def list_channels(self, caller: AuthorizationContext, page: PageReader) -> PageOf[NotificationChannel]:

@@ -166,17 +166,6 @@ CONFIGS: Final[Mapping[Kind, type[Any]]] = MappingProxyType(
 )
 
 
-def decode_config(kind: Kind, raw: bytes) -> Config:
-    """A config that was validated when it was stored."""
-    config: Config = msgspec.json.decode(raw, type=CONFIGS[kind])
-    return config
-
-
-def encode_config(config: Config) -> bytes:
-    """The config as JSON, to be encrypted."""
-    return msgspec.json.encode(config)
-
-
 def secret_bytes(secret: str) -> bytes:
     """The key inside `whsec_...`. Raises ValueError, without quoting the secret."""
     try:

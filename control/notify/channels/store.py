@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
+from chassis.auth.tables import new_id
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict
-from control.notify.channels.config import Config, Kind, decode_config, encode_config
+from control.notify.channels.config import CONFIGS, Config, Kind
 from control.notify.channels.tables import (
     ChannelEvent,
     DisabledReason,
@@ -215,11 +216,13 @@ async def set_subscriptions(connection: AsyncConnection, channel: Channel, event
 
 def decrypt_config(secret_box: SecretBox, org_id: str, channel_id: str, kind: Kind, ciphertext: bytes) -> Config:
     """The config of a row. Raises DecryptionError."""
-    return decode_config(kind, secret_box.decrypt(ciphertext, **_encryption_context(org_id, channel_id)))
+    plain = secret_box.decrypt(ciphertext, **_encryption_context(org_id, channel_id))
+    config: Config = msgspec.json.decode(plain, type=CONFIGS[kind])  # it was validated when it was stored
+    return config
 
 
 def _encrypt_config(secret_box: SecretBox, org_id: str, channel_id: str, config: Config) -> bytes:
-    return secret_box.encrypt(encode_config(config), **_encryption_context(org_id, channel_id))
+    return secret_box.encrypt(msgspec.json.encode(config), **_encryption_context(org_id, channel_id))
 
 
 def _encryption_context(org_id: str, channel_id: str) -> dict[str, str]:

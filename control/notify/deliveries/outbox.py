@@ -12,10 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.db.database import to_milliseconds
 from control.notify.channels import store as channels
-from control.notify.channels.store import Channel, is_channel_id
 from control.notify.channels.tables import MAX_SUBJECT_LENGTH, MAX_TYPE_LENGTH, ChannelEvent
 from control.notify.deliveries import store
-from control.notify.deliveries.store import ensure_capacity
 from control.notify.message import Message
 
 BUDGET_S: Final = 3.0
@@ -98,7 +96,7 @@ async def enqueue(
         found = await _all_of(connection, org_id, target)
         queued = await _queue(connection, found[:MAX_CHANNELS], message, now, until)
         return queued + [EnqueueResult(one.id, one.kind, error=TOO_MANY) for one in found[MAX_CHANNELS:]]
-    channel_ids = [one for one in dict.fromkeys(target.channel_ids) if is_channel_id(one)]
+    channel_ids = [one for one in dict.fromkeys(target.channel_ids) if channels.is_channel_id(one)]
     found = await channels.resolve_targets(connection, org_id, channel_ids=channel_ids, project_id=None)
     queued = await _queue(connection, [one for one in found if one.enabled], message, now, until)
     results = {one.channel_id: one for one in queued}
@@ -109,16 +107,22 @@ async def enqueue(
     ]
 
 
-async def _all_of(connection: AsyncConnection, org_id: str, target: AllChannels | Subscribers) -> list[Channel]:
+async def _all_of(
+    connection: AsyncConnection, org_id: str, target: AllChannels | Subscribers
+) -> list[channels.Channel]:
     if isinstance(target, Subscribers):
         return await channels.resolve_subscribers(connection, org_id, target.project_id, target.events)
     return await channels.resolve_targets(connection, org_id, channel_ids=None, project_id=target.project_id)
 
 
 async def _queue(
-    connection: AsyncConnection, found: Sequence[Channel], message: Message, now: datetime, until: datetime | None
+    connection: AsyncConnection,
+    found: Sequence[channels.Channel],
+    message: Message,
+    now: datetime,
+    until: datetime | None,
 ) -> list[EnqueueResult]:
-    capacity = await ensure_capacity(connection, found[0].org_id, len(found)) if found else 0
+    capacity = await store.ensure_capacity(connection, found[0].org_id, len(found)) if found else 0
     if message.resolved:
         capacity = len(found)  # at most one per earlier message: who received the beginning has to receive the end
     ids = await store.insert(connection, found[:capacity], message, now, until)

@@ -1,11 +1,13 @@
-"""The result of an attempt and what follows from it: pure functions of the response, the time and a random number."""
+"""What an attempt sends, and its result and what follows from it: pure functions of the response, the time and a random
+number."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Final
 
+from control.notify.message import Message
 from control.outbound.egress import EgressError, HttpReply
 
 # Standard Webhooks 1.0.0: the first attempt at once, then after these delays (seconds); 76 hours in total.
@@ -106,3 +108,39 @@ def next_failing_since(since: datetime | None, failed_at: datetime | None, now: 
 def is_failing_too_long(failing_since: datetime | None, now: datetime) -> bool:
     """Whether a channel that fails again has to be disabled: it has been failing for DISABLE_AFTER."""
     return failing_since is not None and now - failing_since >= DISABLE_AFTER
+
+
+_ELLIPSIS: Final = "…"
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingMessage:
+    """A message to send: the id of its delivery (the same in every attempt), when it was created, the current time, the
+    marks of recipients that need no further attempt (`AttemptResult.recipient_progress`), and its organization.
+    """
+
+    id: str
+    message: Message
+    created_at: datetime
+    now: datetime
+    recipient_progress: str = ""
+    org_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """The URL, body and headers of a POST."""
+
+    url: str
+    body: bytes
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+def truncate(text: str, length: int) -> str:
+    """At most `length` characters; a truncated text ends with an ellipsis."""
+    return text if len(text) <= length else text[: length - len(_ELLIPSIS)].rstrip() + _ELLIPSIS
+
+
+def one_line(text: str) -> str:
+    """The text without line breaks and other control characters."""
+    return " ".join("".join(character if character.isprintable() else " " for character in text).split())

@@ -21,14 +21,12 @@ from chassis.db.database import Database, DatabaseUnavailable, to_milliseconds
 from chassis.errors import ServiceUnavailable
 from control.audit.record import Actor, record
 from control.notify.channels import store as channels
-from control.notify.channels.store import Channel
 from control.notify.channels.tables import DisabledReason
 from control.notify.deliveries import store
 from control.notify.deliveries.leases import LEASE, ClaimedDelivery, ConcurrencyLimits, claim_by_id
 from control.notify.deliveries.outbox import BUDGET_S, QUEUED, DeliveryResult, EnqueueResult
-from control.notify.deliveries.platforms.outgoing_message import OutgoingMessage
 from control.notify.deliveries.platforms.transports import Transports, send
-from control.notify.deliveries.rules import AttemptResult
+from control.notify.deliveries.rules import AttemptResult, OutgoingMessage
 from control.notify.message import Message
 from control.secrets.secret_box import DecryptionError, SecretBox
 
@@ -220,7 +218,9 @@ class Sender:
             await asyncio.wait(tasks.values(), timeout=budget_s)
         return [_delivery_result(one, tasks.get(one.delivery_id or "")) for one in queued]
 
-    async def insert_test(self, connection: AsyncConnection, channel: Channel, message: Message) -> ClaimedDelivery:
+    async def insert_test(
+        self, connection: AsyncConnection, channel: channels.Channel, message: Message
+    ) -> ClaimedDelivery:
         """Insert a delivery with a single attempt; `test` makes it after the commit. Raises RateLimited when the
         organization has too many tests, ServiceUnavailable when the process has.
         """

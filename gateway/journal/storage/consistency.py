@@ -26,10 +26,9 @@ from pathlib import Path
 from typing import Final
 
 from gateway.journal import format as fmt
-from gateway.journal.format import MissingRecord, SealRecord
 from gateway.journal.interface import DamagedRequests, Range, RangeSet
 from gateway.journal.storage.batch_state import BatchState
-from gateway.journal.storage.context import JournalContext
+from gateway.journal.storage.files import JournalContext
 from gateway.journal.storage.ledger import Ledger
 from gateway.journal.storage.quarantine import CorruptionStore
 from gateway.journal.storage.scanning import build_reader, index_segment, run_to_completion
@@ -168,7 +167,7 @@ def missing_ranges(state: BatchState, segments: Iterable[Range]) -> list[Range]:
     return [(first, last) for first, last in parts if last - first + 1 < SKIPPED_NUMBERS]  # else they were skipped
 
 
-def missing_names(sealed: Mapping[int, SealRecord], missing: Sequence[Range]) -> Sequence[str]:
+def missing_names(sealed: Mapping[int, fmt.SealRecord], missing: Sequence[Range]) -> Sequence[str]:
     """The names of the segments that had `missing`. Where the ledger has no record, no name is known."""
     lost, rest = RangeSet(missing), RangeSet(missing)
     names = {}
@@ -190,7 +189,7 @@ class MissingSegments:
         ledger: Ledger,
         segment_set: SegmentSet,
         corruption_store: CorruptionStore,
-        gone: Mapping[int, SealRecord],
+        gone: Mapping[int, fmt.SealRecord],
     ) -> None:
         self._directory = directory
         self._metrics, self._log = context.metrics, context.log
@@ -222,7 +221,7 @@ class MissingSegments:
         has the numbers between as missing and reported: they are read if the segment is put back.
         """
         first = self._ledger.state.next_sequence
-        self._ledger.append(MissingRecord(((first, first + SKIPPED_NUMBERS - 1),)))
+        self._ledger.append(fmt.MissingRecord(((first, first + SKIPPED_NUMBERS - 1),)))
 
     def _report(self, missing: Sequence[Range], *, is_certain: bool, at_the_end: bool) -> None:
         state = self._ledger.state
@@ -243,7 +242,7 @@ class MissingSegments:
             self._corruption_store.note_missing(self._directory / names[0], tuple(missing), is_uncertain=not is_certain)
         except OSError as error:
             self._log.error("missing journal segments cannot be noted in damaged/", error=str(error))
-        self._ledger.append(MissingRecord(tuple(missing)))
+        self._ledger.append(fmt.MissingRecord(tuple(missing)))
 
     def _take_back(self, present: Sequence[Range]) -> None:
         """Segments that were missing and have been put back are read as any others."""

@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from gateway.journal import format as fmt
-from gateway.journal.format import Record, decode_record, encode_record
 from gateway.journal.storage.batch_state import BatchState
-from gateway.journal.storage.context import JournalContext
-from gateway.journal.storage.files import Files, rename_durable, write_all, write_temporary
+from gateway.journal.storage.files import Files, JournalContext, rename_durable, write_all, write_temporary
 from gateway.journal.storage.scanning import Damage, JournalFrame, build_reader, frames_and_damage, load_file_header
 
 LEDGER_PREFIX: Final = "ledger-"
@@ -45,7 +43,7 @@ class Ledger:
         self._seed = fmt.checksum_seed(salt)
         self._clock = context.clock
         self._fd: int | None = None
-        self._pending: list[Record] = []
+        self._pending: list[fmt.Record] = []
         self._record_count = 0  # in the file
         self._end = 0
         self._compact_at = 0
@@ -66,7 +64,7 @@ class Ledger:
         """Whether all records are on disk."""
         return self._fd is not None and not self._pending
 
-    def append(self, record: Record) -> None:
+    def append(self, record: fmt.Record) -> None:
         """Apply a record at once; it is on disk with the next flush."""
         self.state.apply(record)
         if self._fd is not None:  # else the next file begins with the state, which has it
@@ -165,10 +163,10 @@ def encode_ledger(state: BatchState, salt: bytes, now_ns: int) -> list[bytes]:
     return [fmt.pack_file_header(header), *_encode_frames(list(state.snapshot()), 1, fmt.checksum_seed(salt))]
 
 
-def _encode_frames(records: Sequence[Record], first: int, seed: int) -> list[bytes]:
+def _encode_frames(records: Sequence[fmt.Record], first: int, seed: int) -> list[bytes]:
     return [
         fmt.pack_frame(seed, kind, payload, sequence=number, group=first)
-        for number, (kind, payload) in enumerate(map(encode_record, records), first)
+        for number, (kind, payload) in enumerate(map(fmt.encode_record, records), first)
     ]
 
 
@@ -176,7 +174,7 @@ class LedgerFile(NamedTuple):
     """The contents of a ledger file."""
 
     header: fmt.FileHeader | None
-    records: Sequence[Record]
+    records: Sequence[fmt.Record]
     damaged_records: int  # unreadable records that were on disk; a damaged header counts as one
 
 
@@ -198,7 +196,7 @@ def read_ledger(files: Files, path: Path, salts: Iterable[bytes]) -> LedgerFile:
                 record
                 for part in parts
                 if not isinstance(part, Damage)
-                and (record := decode_record(part.header.kind, part.payload)) is not None
+                and (record := fmt.decode_record(part.header.kind, part.payload)) is not None
             ]
             if records or header is not None:
                 return LedgerFile(header, records, _count_damaged(parts) + (header is None))

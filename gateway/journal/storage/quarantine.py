@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 import msgspec
 
 from gateway.journal import format as fmt
-from gateway.journal.format import BeginRecord, begin_record, decode_record, encode_record
 from gateway.journal.interface import Batch, Entry, JournaledRequest, Range, RangeSet, TableDay
 from gateway.journal.storage.files import Files, write_atomic
 from gateway.journal.storage.scanning import (
@@ -52,7 +51,7 @@ class QuarantineNote(msgspec.Struct, frozen=True, kw_only=True):
 class QuarantineFile(NamedTuple):
     """The contents of a quarantine file: a request, and the batch that it was in."""
 
-    batch: BeginRecord
+    batch: fmt.BeginRecord
     entry: Entry
 
 
@@ -78,7 +77,7 @@ class Quarantine:
         salt, sequence = fmt.new_salt(), entry.sequence
         seed = fmt.checksum_seed(salt)
         header = fmt.pack_file_header(fmt.FileHeader(fmt.SEGMENT, sequence, self._clock(), salt))
-        kind, payload = encode_record(begin_record(batch))
+        kind, payload = fmt.encode_record(fmt.begin_record(batch))
         begin = fmt.pack_frame(seed, kind, payload, sequence=sequence, group=sequence)
         group = pack_group([entry.request], sequence, fmt.PAGE, seed, Policies())
         return [header, begin, *group.pieces]
@@ -114,13 +113,13 @@ def read_quarantine_file(files: Files, path: Path) -> QuarantineFile | None:
 
 
 def _parse_frames(parts: list[JournalFrame]) -> QuarantineFile | None:
-    batch: BeginRecord | None = None
+    batch: fmt.BeginRecord | None = None
     policy: Policy | None = None
     request: tuple[int, JournaledRequest | None] = (0, None)
     for part in parts:
         if part.header.kind == fmt.BEGIN:
-            record = decode_record(part.header.kind, part.payload)
-            batch = record if isinstance(record, BeginRecord) else None
+            record = fmt.decode_record(part.header.kind, part.payload)
+            batch = record if isinstance(record, fmt.BeginRecord) else None
         elif part.header.kind == fmt.POLICY:
             policy = fmt.read_policy(bytes(part.payload))
         elif part.header.kind == fmt.REQUEST and policy is not None:

@@ -19,10 +19,8 @@ from typing import Final
 from chassis.errors import ServiceUnavailable
 from chassis.limits.fairness import fair_share
 from gateway.journal.storage import quarantine
-from gateway.journal.storage.context import JournalContext
-from gateway.journal.storage.files import Files
+from gateway.journal.storage.files import Files, JournalContext
 from gateway.journal.storage.ledger import Ledger
-from gateway.journal.storage.quarantine import NOTE_SUFFIX, CorruptionStore
 from gateway.journal.storage.scanning import read_header
 from gateway.journal.storage.segment_set import SegmentSet
 from gateway.journal.storage.segments import Segment
@@ -74,7 +72,7 @@ class Expiry:
         if path.parent.name != quarantine.QUARANTINE_DIRECTORY:
             return name_ms
         try:
-            header = read_header(self._files, path.with_name(path.name.removesuffix(NOTE_SUFFIX)))
+            header = read_header(self._files, path.with_name(path.name.removesuffix(quarantine.NOTE_SUFFIX)))
         except FileNotFoundError:
             return name_ms
         return name_ms if header is None else header.created_ns // 10**6
@@ -99,7 +97,7 @@ class Retention:
         context: JournalContext,
         ledger: Ledger,
         segment_set: SegmentSet,
-        corruption_store: CorruptionStore,
+        corruption_store: quarantine.CorruptionStore,
     ) -> None:
         self.is_paused = True  # finished segments are not removed because of their age
         self.is_disk_low = False  # the disk is nearly full: all requests are refused

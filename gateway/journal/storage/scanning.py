@@ -17,16 +17,21 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from gateway.journal import format as fmt
 from gateway.journal.format import (
+    FLAG_SLOW,
     FRAME_HEADER_BYTES,
     FRAME_MAGIC,
+    MAX_SEQUENCE,
+    PAGE,
     POLICY,
     REQUEST,
+    FileHeader,
     FrameHeader,
     align_to_page,
     is_payload_intact,
+    read_file_header,
     read_frame_header,
+    read_policy,
 )
 from gateway.journal.interface import Range
 from gateway.journal.storage.files import Files
@@ -240,12 +245,12 @@ def build_reader(files: Files, fd: int, error_flag: ReadErrorFlag | None = None)
     return read
 
 
-def load_file_header(files: Files, fd: int) -> fmt.FileHeader | None:
+def load_file_header(files: Files, fd: int) -> FileHeader | None:
     """The header of a file of any version; None if it is damaged."""
-    return fmt.read_file_header(build_reader(files, fd)(fmt.PAGE, 0))
+    return read_file_header(build_reader(files, fd)(PAGE, 0))
 
 
-def read_header(files: Files, path: Path) -> fmt.FileHeader | None:
+def read_header(files: Files, path: Path) -> FileHeader | None:
     """The same by path. Raises FileNotFoundError, OSError."""
     with files.opened(path) as fd:
         return load_file_header(files, fd)
@@ -274,7 +279,7 @@ def _read_by_page(files: Files, fd: int, size: int, offset: int) -> bytes:
     pieces = []
     end = min(offset + size, files.size(fd))
     while offset < end:
-        part = min(fmt.align_to_page(offset + 1), end) - offset
+        part = min(align_to_page(offset + 1), end) - offset
         try:
             pieces.append(_read_full(files, fd, part, offset))
         except OSError:
@@ -307,31 +312,29 @@ def index_segment(files: Files, segment: Segment, length: int | None, limit: int
     damages: list[Damage] = []
     error_flag = ReadErrorFlag()
     with files.opened(segment.path) as fd:
-        end = min(files.size(fd), length or fmt.MAX_SEQUENCE)
+        end = min(files.size(fd), length or MAX_SEQUENCE)
         stepped = synced = beyond = 0
-        for part in frames_and_damage(
-            build_reader(files, fd, error_flag), segment.seed, fmt.PAGE, end, segment.first - 1
-        ):
+        for part in frames_and_damage(build_reader(files, fd, error_flag), segment.seed, PAGE, end, segment.first - 1):
             if isinstance(part, Damage):
                 damages.append(part)
                 continue
             _index_frame(found, found.block_index, part, limit)
             synced = part.header.group - 1
-            beyond += part.header.kind == fmt.REQUEST and part.header.sequence > limit
+            beyond += part.header.kind == REQUEST and part.header.sequence > limit
             if part.end - stepped >= WINDOW_BYTES:
                 stepped = part.end
                 yield
-    found.length = min(fmt.align_to_page(found.length), max(end, fmt.PAGE))
+    found.length = min(align_to_page(found.length), max(end, PAGE))
     return IndexResult(found, synced, damages, error_flag.is_set, beyond)
 
 
 def _index_frame(segment: Segment, blocks: BlockIndex, frame: JournalFrame, limit: int) -> None:
     head = frame.header
     segment.length = frame.end
-    if head.kind == fmt.REQUEST and head.sequence <= limit:
-        slow = bool(head.flags & fmt.FLAG_SLOW)
+    if head.kind == REQUEST and head.sequence <= limit:
+        slow = bool(head.flags & FLAG_SLOW)
         segment.add(blocks, head.sequence, frame.offset, head, head.size, slow=slow)
-    elif head.kind == fmt.POLICY and (policy := fmt.read_policy(bytes(frame.payload))) is not None:
+    elif head.kind == POLICY and (policy := read_policy(bytes(frame.payload))) is not None:
         segment.policies[head.policy_id] = policy
 
 

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from gateway.journal import format as fmt
-from gateway.journal.format import SkipRecord
 from gateway.journal.interface import Batch, DamagedRequests, Entry, Range, RangeSet
-from gateway.journal.storage.context import JournalContext
 from gateway.journal.storage.directories import LOCK_FILE
+from gateway.journal.storage.files import JournalContext
 from gateway.journal.storage.ledger import Ledger
 from gateway.journal.storage.quarantine import CorruptionStore
 from gateway.journal.storage.scanning import (
@@ -164,7 +163,7 @@ class SegmentSet:
         if missing[0] <= synced:
             self._record_missing(segment, damage, (missing[0], min(missing[1], synced)), synced)
         if missing[1] > max(synced, missing[0] - 1):
-            self._ledger.append(SkipRecord(((max(missing[0], synced + 1), missing[1]),), "torn"))
+            self._ledger.append(fmt.SkipRecord(((max(missing[0], synced + 1), missing[1]),), "torn"))
         self._metrics.uncertain_requests.inc()
         self._log.warning(UNCERTAIN_END, segment=str(segment.path), at=damage.start)
 
@@ -178,7 +177,7 @@ class SegmentSet:
                 "skipping damaged bytes in the journal; no request is lost", segment=str(segment.path), at=damage.start
             )
         if not finished.covers(*missing):
-            self._ledger.append(SkipRecord((missing,), "damaged" if lost else "torn"))
+            self._ledger.append(fmt.SkipRecord((missing,), "damaged" if lost else "torn"))
 
     def _report_damage(
         self, segment: Segment, damage: Damage, lost: tuple[Range, ...], unreported_items: int = 0
@@ -294,7 +293,7 @@ class SegmentSet:
             if lost := tuple(_missing_parts(damage, block, missing)):
                 with self._recording_keep_flag(segment):
                     unreported_items = self._report_damage(segment, damage, lost, unreported_items)
-                self._ledger.append(SkipRecord(lost, "damaged"))
+                self._ledger.append(fmt.SkipRecord(lost, "damaged"))
         return sorted([*entries, *reread], key=lambda entry: entry.sequence)
 
     def _scan_block(

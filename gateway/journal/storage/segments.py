@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from gateway.journal import format as fmt
-from gateway.journal.format import SealRecord
 from gateway.journal.interface import JournaledRequest
 from gateway.journal.storage.files import Files, write_all, write_atomic
 from proto.otlp.policy import Policy
@@ -105,22 +104,22 @@ class Segment:
         self.finished_at: float | None = None  # monotonic time; None while a request of it is unfinished
 
     @classmethod
-    def from_record(cls, path: Path, seed: int, facts: SealRecord) -> "Segment":
+    def from_record(cls, path: Path, seed: int, facts: fmt.SealRecord) -> "Segment":
         """A segment that a ledger describes."""
         segment = cls(path, facts.first, seed)
         segment.restore(facts)
         return segment
 
-    def restore(self, facts: SealRecord) -> None:
+    def restore(self, facts: fmt.SealRecord) -> None:
         """Set the totals from a record: of the ledger, or from before a failed write."""
         self.last, self.length = facts.last, facts.length
         self.requests, self.items = facts.requests, facts.items
         self.projects, self.oldest_ns, self.keep = dict(facts.projects), facts.oldest_ns, facts.keep
         self.lanes = (FRESH if facts.fresh else 0) | (SLOW if facts.slow else 0)
 
-    def to_record(self) -> SealRecord:
+    def to_record(self) -> fmt.SealRecord:
         """The current totals as a record."""
-        return SealRecord(
+        return fmt.SealRecord(
             self.first,
             self.last,
             self.length,

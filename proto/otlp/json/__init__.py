@@ -12,10 +12,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from proto.otlp.json import messages
 from proto.otlp.json.canonical import shape_of
 from proto.otlp.json.encode import Encoder
-from proto.otlp.json.messages import enumerate_present
+from proto.otlp.json.messages import InstrumentationScope, LogsRequest, Resource, TracesRequest, enumerate_present
 from proto.otlp.json.names import FIELD_NAMES
 from proto.otlp.json.reading import (
     FieldError,
@@ -62,17 +61,11 @@ def to_protobuf(signal: Signal, body: bytes, policy: Policy) -> ConvertedRequest
 
 
 _REQUESTS: Final[dict[Signal, MessageDecoder]] = {
-    "traces": MessageDecoder(
-        msgspec.json.Decoder(messages.TracesRequest), shape_of(messages.TracesRequest, "traces", "request")
-    ),
-    "logs": MessageDecoder(
-        msgspec.json.Decoder(messages.LogsRequest), shape_of(messages.LogsRequest, "logs", "request")
-    ),
+    "traces": MessageDecoder(msgspec.json.Decoder(TracesRequest), shape_of(TracesRequest, "traces", "request")),
+    "logs": MessageDecoder(msgspec.json.Decoder(LogsRequest), shape_of(LogsRequest, "logs", "request")),
 }
-_RESOURCE: Final = MessageDecoder(msgspec.json.Decoder(messages.Resource | None), shape_of(messages.Resource))
-_SCOPE: Final = MessageDecoder(
-    msgspec.json.Decoder(messages.InstrumentationScope | None), shape_of(messages.InstrumentationScope)
-)
+_RESOURCE: Final = MessageDecoder(msgspec.json.Decoder(Resource | None), shape_of(Resource))
+_SCOPE: Final = MessageDecoder(msgspec.json.Decoder(InstrumentationScope | None), shape_of(InstrumentationScope))
 _TEXT: Final = msgspec.json.Decoder(str | None)
 
 

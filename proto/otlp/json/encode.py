@@ -7,8 +7,24 @@ import re
 from collections.abc import Callable
 from typing import Final, Never, TypeVar
 
-from proto.otlp.json import messages as shapes
-from proto.otlp.json.messages import Enum, Number, enumerate_present
+from proto.otlp.json.messages import (
+    AnyValue,
+    ArrayValue,
+    EntityRef,
+    Enum,
+    Event,
+    InstrumentationScope,
+    KeyValue,
+    KeyValueList,
+    KeyValues,
+    Link,
+    LogRecord,
+    Number,
+    Resource,
+    Span,
+    Status,
+    enumerate_present,
+)
 from proto.otlp.json.names import ENUM_EXAMPLES, ENUM_NUMBERS
 from proto.otlp.json.utf_repair import restore
 from proto.otlp.policy import VALUE_DEPTH, DecodeError, RequestRejection, RequestWarning
@@ -47,14 +63,14 @@ class Encoder:
         self._warnings = warnings
         self._repaired = repaired
 
-    def resource(self, resource: shapes.Resource) -> bytes:
+    def resource(self, resource: Resource) -> bytes:
         return (
             self._attributes(1, resource.attributes)
             + _uint32(2, "droppedAttributesCount", resource.dropped_attributes_count)
             + self._messages(3, "entityRefs", resource.entity_refs, self._entity_ref)
         )
 
-    def scope(self, scope: shapes.InstrumentationScope) -> bytes:
+    def scope(self, scope: InstrumentationScope) -> bytes:
         return (
             self.text(1, scope.name)
             + self.text(2, scope.version)
@@ -62,7 +78,7 @@ class Encoder:
             + _uint32(4, "droppedAttributesCount", scope.dropped_attributes_count)
         )
 
-    def span(self, span: shapes.Span) -> bytes:
+    def span(self, span: Span) -> bytes:
         return b"".join(
             (
                 _id(1, span.trace_id),
@@ -84,7 +100,7 @@ class Encoder:
             )
         )
 
-    def log_record(self, log: shapes.LogRecord) -> bytes:
+    def log_record(self, log: LogRecord) -> bytes:
         return b"".join(
             (
                 _fixed64(1, "timeUnixNano", log.time_unix_nano),
@@ -122,7 +138,7 @@ class Encoder:
         raw = text.encode()
         return restore(raw) if self._repaired else raw
 
-    def _entity_ref(self, ref: shapes.EntityRef) -> bytes:
+    def _entity_ref(self, ref: EntityRef) -> bytes:
         return b"".join(
             (
                 self.text(1, ref.schema_url),
@@ -138,7 +154,7 @@ class Encoder:
             out += bytes_field(number, self._utf8(text))
         return bytes(out)
 
-    def _event(self, event: shapes.Event) -> bytes:
+    def _event(self, event: Event) -> bytes:
         return (
             _fixed64(1, "timeUnixNano", event.time_unix_nano)
             + self.text(2, event.name)
@@ -146,7 +162,7 @@ class Encoder:
             + _uint32(4, "droppedAttributesCount", event.dropped_attributes_count)
         )
 
-    def _link(self, link: shapes.Link) -> bytes:
+    def _link(self, link: Link) -> bytes:
         return (
             _id(1, link.trace_id)
             + _id(2, link.span_id)
@@ -156,7 +172,7 @@ class Encoder:
             + _fixed32(6, "flags", link.flags)
         )
 
-    def _status(self, status: shapes.Status) -> bytes:
+    def _status(self, status: Status) -> bytes:
         return self.text(2, status.message) + self._enum(3, "code", status.code)
 
     def _messages(
@@ -167,7 +183,7 @@ class Encoder:
             out += bytes_field(number, _encode_at(f"{field}[{index}]", encode, message))
         return bytes(out)
 
-    def _attributes(self, number: int, attributes: shapes.KeyValues | None, depth: int = 1) -> bytes:
+    def _attributes(self, number: int, attributes: KeyValues | None, depth: int = 1) -> bytes:
         """A list of attributes whose values are at nesting level `depth`."""
         out = bytearray()  # joining millions of pieces would take 80 bytes per piece
         index = -1
@@ -180,13 +196,13 @@ class Encoder:
             raise
         return bytes(out)
 
-    def _key_value(self, attribute: shapes.KeyValue, depth: int) -> bytes:
+    def _key_value(self, attribute: KeyValue, depth: int) -> bytes:
         key = self.text(1, attribute.key)
         if attribute.value is None:
             return key
         return key + bytes_field(2, self._any_value(attribute.value, depth))
 
-    def _any_value(self, value: shapes.AnyValue, depth: int) -> bytes:
+    def _any_value(self, value: AnyValue, depth: int) -> bytes:
         """The members that are present, in field order; if there are several, the last one applies."""
         if depth > VALUE_DEPTH:
             raise DecodeError(RequestRejection.TOO_DEEP, f"A value is nested more than {VALUE_DEPTH} levels deep.")
@@ -209,14 +225,14 @@ class Encoder:
             out += varint_field(8, 0)  # an index into a table that exists only in profiles
         return out
 
-    def _array(self, array: shapes.ArrayValue, depth: int) -> bytes:
+    def _array(self, array: ArrayValue, depth: int) -> bytes:
         out = bytearray()
         for index, element in enumerate(array.values or ()):
             encoded = b"" if element is None else _encode_at(f"values[{index}]", self._any_value, element, depth + 1)
             out += bytes_field(1, encoded)
         return bytes(out)
 
-    def _kvlist(self, entries: shapes.KeyValueList, depth: int) -> bytes:
+    def _kvlist(self, entries: KeyValueList, depth: int) -> bytes:
         return self._attributes(1, entries.values, depth + 1)
 
 

@@ -10,10 +10,9 @@ from typing import Any, Final
 import msgspec
 
 from proto.json_keys import count_strings
-from proto.otlp.json import messages
 from proto.otlp.json.canonical import MessageShape, RepeatedTooOftenError, canonical, shape_of
 from proto.otlp.json.encode import Encoder, FieldFault
-from proto.otlp.json.messages import AnyObject
+from proto.otlp.json.messages import AnyObject, LogRecord, Span
 from proto.otlp.json.names import FIELD_NAMES
 from proto.otlp.json.utf_repair import repair
 from proto.otlp.policy import (
@@ -105,8 +104,8 @@ def encode_message(encode: Callable[[Any], bytes], message: Any, path: str) -> b
 
 
 _ITEMS: Final[Mapping[Signal, MessageDecoder]] = {
-    "traces": MessageDecoder(msgspec.json.Decoder(messages.Span), shape_of(messages.Span, "traces", "item")),
-    "logs": MessageDecoder(msgspec.json.Decoder(messages.LogRecord), shape_of(messages.LogRecord, "logs", "item")),
+    "traces": MessageDecoder(msgspec.json.Decoder(Span), shape_of(Span, "traces", "item")),
+    "logs": MessageDecoder(msgspec.json.Decoder(LogRecord), shape_of(LogRecord, "logs", "item")),
 }
 
 

@@ -9,7 +9,7 @@ from proto.otlp.policy import FieldFaults, Policy, RequestWarning, Signal
 from proto.otlp.reference.blocks import DecodedRequest, NamedKeys, build_blocks
 from proto.otlp.reference.items import ItemDecoder
 from proto.otlp.reference.prevalidate import prevalidate
-from proto.otlp.reference.schema import schema
+from proto.otlp.reference.values import schema
 
 __all__ = ["DecodedRequest", "NamedKeys", "build_blocks", "decode"]
 

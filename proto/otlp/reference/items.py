@@ -26,9 +26,8 @@ from proto.otlp.reference.resource_scope import (
     resource_scope_bytes,
     shared_cells,
 )
-from proto.otlp.reference.schema import merge_occurrences
 from proto.otlp.reference.text import Flags, clean, compact_json
-from proto.otlp.reference.values import NO_VALUE, ValueReader
+from proto.otlp.reference.values import NO_VALUE, ValueReader, merge_occurrences
 
 _NO_TRACE: Final = bytes(16)
 _NO_SPAN: Final = bytes(8)

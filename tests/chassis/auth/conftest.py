@@ -4,9 +4,8 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from prometheus_client import CollectorRegistry
 
-from chassis.auth.bearer import BearerGuard
 from chassis.auth.cache import CacheMetrics
-from chassis.auth.project_key_guard import ProjectKeyGuard
+from chassis.auth.credential_guards import BearerGuard, ProjectKeyGuard
 from chassis.db.database import Database
 from tests.chassis.auth.tenants import Clock, Tenant, new_tenant
 from tests.databases import WAIT_S

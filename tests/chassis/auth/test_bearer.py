@@ -8,10 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
 
-from chassis.auth.bearer import BearerGuard
-from chassis.auth.id_generation import new_token
+from chassis.auth.credential_guards import BearerGuard
 from chassis.auth.model import AuthorizationContext
-from chassis.auth.tables import access_tokens
+from chassis.auth.tables import access_tokens, new_token
 from chassis.db.database import Database, to_milliseconds
 from chassis.errors import ApiError, Forbidden, NotFound, ServiceUnavailable, Unauthorized
 from control.identity.organizations import organization_store

@@ -7,9 +7,8 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from chassis.auth.bearer import BearerGuard
+from chassis.auth.credential_guards import BearerGuard, ProjectKeyGuard
 from chassis.auth.guards import AuthGuards, _InvalidationListener
-from chassis.auth.project_key_guard import ProjectKeyGuard
 from chassis.db.database import Database
 from chassis.errors import ApiError
 from chassis.redis import open_redis

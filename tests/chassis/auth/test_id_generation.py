@@ -5,12 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from chassis.auth.id_generation import new_id
+from chassis.auth.tables import new_id
 
 
 def test_ids_of_one_millisecond_ascend(monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.time_ns()
-    monkeypatch.setattr("chassis.auth.id_generation.time.time_ns", lambda: now)
+    monkeypatch.setattr("chassis.auth.tables.time.time_ns", lambda: now)
     ids = [new_id("act") for _ in range(10_000)]
     assert ids == sorted(ids)
     assert len(set(ids)) == len(ids)
@@ -18,7 +18,7 @@ def test_ids_of_one_millisecond_ascend(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_ids_ascend_though_the_clock_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     before = new_id("act")
-    monkeypatch.setattr("chassis.auth.id_generation.time.time_ns", lambda: 1)
+    monkeypatch.setattr("chassis.auth.tables.time.time_ns", lambda: 1)
     assert before < new_id("act") < new_id("act")
 
 

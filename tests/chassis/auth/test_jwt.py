@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from joserfc import jwt
 from joserfc.jwk import OKPKey
 
-from chassis.auth.bearer import BearerGuard
 from chassis.auth.cache import CacheMetrics
+from chassis.auth.credential_guards import BearerGuard
 from chassis.auth.jwt import (
     Claims,
     JwtSigner,

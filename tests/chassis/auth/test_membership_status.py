@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chassis.auth.bearer import BearerGuard
+from chassis.auth.credential_guards import BearerGuard
 from chassis.auth.tables import delegations
 from chassis.db.database import Database
 from chassis.errors import ApiError

@@ -6,9 +6,8 @@ import re
 import msgspec
 import pytest
 
-from chassis.auth.bearer import BearerGuard
-from chassis.auth.id_generation import new_id, new_project_id
-from chassis.auth.project_key_guard import ProjectKeyGuard
+from chassis.auth.credential_guards import BearerGuard, ProjectKeyGuard
+from chassis.auth.tables import new_id, new_project_id
 from chassis.db.database import Database
 from chassis.errors import Conflict
 from control.identity.organizations import organization_store, project_key_store

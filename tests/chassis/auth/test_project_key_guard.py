@@ -9,10 +9,9 @@ from prometheus_client import CollectorRegistry
 from sqlalchemy import text
 
 from chassis.auth.cache import CacheLimits, CacheMetrics
-from chassis.auth.id_generation import new_project_key
+from chassis.auth.credential_guards import FRESH_S, STALE_S, ProjectKeyGuard
 from chassis.auth.model import ProjectIdentity
-from chassis.auth.project_key_guard import FRESH_S, STALE_S, ProjectKeyGuard
-from chassis.auth.tables import metadata
+from chassis.auth.tables import metadata, new_project_key
 from chassis.db.database import Database
 from chassis.errors import BadRequest, Forbidden, RateLimited, ServiceUnavailable, Unauthorized
 from control.identity.organizations import organization_store, project_key_store

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chassis.db.sqlite_snapshot import SqliteSnapshot
+from chassis.db.sqlite import SqliteSnapshot
 
 
 @pytest.fixture

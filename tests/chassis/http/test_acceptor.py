@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from chassis.http.connections.acceptor import PAUSE_S, Acceptor
-from chassis.http.serve import bind
+from chassis.http.serve import PAUSE_S, Acceptor, bind
 from chassis.runtime.telemetry import Telemetry
 from tests.chassis.conftest import DEADLINE_S
 

@@ -23,8 +23,7 @@ from chassis.http.declaration import (
     route,
 )
 from chassis.http.openapi import Endpoint, build_document
-from chassis.http.query import Query, form, line, read_as
-from chassis.http.route import Body, Operation, Parameter, ResponseSpec, Tag, json_content
+from chassis.http.route import Body, Operation, Parameter, Query, ResponseSpec, Tag, form, json_content, line, read_as
 from chassis.http.validation import Issues, decode_body, read_json
 from tests.chassis.conftest import Serve
 

@@ -8,16 +8,16 @@ import pytest
 
 PROGRAM = dedent("""
     import asyncio, ctypes, sys
-    from chassis.runtime import memory, memory_trim
+    from chassis.runtime import memory
 
     memory.tune_malloc()
-    memory_trim.TRIM_INTERVAL_S = 0.01
+    memory.TRIM_INTERVAL_S = 0.01
     libc = ctypes.CDLL(None)
     libc.malloc.restype = ctypes.c_void_p
     libc.free.argtypes = [ctypes.c_void_p]
 
     async def main():
-        context = memory_trim.trim_task(None)
+        context = memory.trim_task(None)
         if "trim" in sys.argv:
             await anext(context)
         blocks = []
@@ -25,14 +25,14 @@ PROGRAM = dedent("""
             blocks.append(libc.malloc(100_000))
             ctypes.memset(blocks[-1], 1, 100_000)
         kept = [blocks.pop(place) for place in range(1_999, 0, -100)]
-        full = memory_trim.resident_bytes()
+        full = memory.resident_bytes()
         for block in blocks:
             libc.free(block)
         for _ in range(100):
             await asyncio.sleep(0.02)
-            if memory_trim.resident_bytes() < full - 100_000_000:
+            if memory.resident_bytes() < full - 100_000_000:
                 break
-        print(full - memory_trim.resident_bytes())
+        print(full - memory.resident_bytes())
 
     asyncio.run(main())
 """)

@@ -12,8 +12,8 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from chassis.runtime import worker_metrics
-from chassis.runtime.worker_metrics import WorkerMetrics, bind_worker_socket, merge_expositions
+from chassis.runtime import health
+from chassis.runtime.health import WorkerMetrics, bind_worker_socket, merge_expositions
 
 
 @cache
@@ -73,7 +73,7 @@ async def test_whoever_is_asked_answers_for_all(three: list[WorkerMetrics]) -> N
 async def test_one_that_does_not_answer_is_away_and_holds_nobody_up(
     three: list[WorkerMetrics], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_metrics, "RESPONSE_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(health, "RESPONSE_TIMEOUT_S", 0.05)
     async with answering(three[1], lambda: exposition(1)):
         text = await three[0].collect(exposition(0))
     assert text == merge_expositions({0: exposition(0), 1: exposition(1), 2: b""})
@@ -83,7 +83,7 @@ async def test_one_that_does_not_answer_is_away_and_holds_nobody_up(
 async def test_an_answer_that_is_cut_off_or_endless_is_none(
     three: list[WorkerMetrics], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_metrics, "MAX_EXPOSITION", 10_000)
+    monkeypatch.setattr(health, "MAX_EXPOSITION", 10_000)
     async with answering(three[1], lambda: exposition(1)[:-5]), answering(three[2], lambda: b"x 1\n" * 10_000):
         assert await three[0].collect(exposition(0)) == merge_expositions({0: exposition(0), 1: b"", 2: b""})
 
@@ -105,7 +105,7 @@ async def told(sibling: WorkerMetrics) -> bytes:
     assert sibling._listener is not None
     reader, writer = await asyncio.open_unix_connection(sock=connected(sibling._listener))
     try:
-        writer.write(worker_metrics.METRICS)
+        writer.write(health.METRICS)
         return await reader.read()
     except ConnectionError:  # closed without having read it
         return b""

@@ -1,6 +1,6 @@
 """A project loses what it used first, and only while it has most of a full cache."""
 
-from chassis.source_maps.sharing import FairCache
+from chassis.source_maps.resolver import FairCache
 
 MISSING = "missing"
 

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from chassis.auth.id_generation import new_id
 from chassis.auth.model import AuthorizationContext
-from chassis.auth.tables import principals
+from chassis.auth.tables import new_id, principals
 from chassis.db.database import Database
 from control.approvals.policies.rules import DECIDING_ROLES, Effect, RiskClass
 from control.identity.organizations import organization_store

@@ -34,12 +34,11 @@ from chassis.errors import ApiError, NotFound
 from control.approvals import store, voting
 from control.approvals.bodies import NewRequest
 from control.approvals.model import RequestRecord, Status
-from control.approvals.notifications import LinkBuilder
+from control.approvals.notifications import ExpiryTask, LinkBuilder
 from control.approvals.policies import store as policies
 from control.approvals.policies.rules import DECIDING_ROLES
-from control.approvals.submission import submit
+from control.approvals.requests import submit
 from control.approvals.tables import approval_requests, approval_votes
-from control.approvals.task import ExpiryTask
 from control.approvals.voting import VoteRequest
 from control.audit.record import Actor, record
 from control.audit.tables import audit_events

@@ -10,10 +10,9 @@ import sqlalchemy as sa
 from structlog.testing import capture_logs
 
 from chassis.db.database import Database, DatabaseUnavailable, format_time
-from control.approvals import notifications, task
-from control.approvals.notifications import LinkBuilder
+from control.approvals import notifications
+from control.approvals.notifications import ExpiryTask, LinkBuilder
 from control.approvals.tables import approval_requests
-from control.approvals.task import ExpiryTask
 from control.audit.verify import verify_stored
 from control.http.page_links import NO_PAGES, PageLinks
 from control.notify.channels.tables import deliveries, delivery_messages
@@ -187,7 +186,7 @@ async def noted(office: Office) -> list[str]:
 
 @pytest.mark.background
 async def test_many_expired_requests_are_recorded_page_by_page(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task, "PAGE_SIZE", 3)
+    monkeypatch.setattr(notifications, "PAGE_SIZE", 3)
     made = [(await office.ask(targetId=str(number), ttlMinutes=1))["id"] for number in range(7)]
     office.clock.seconds += 60
     running = expiring(office).running()
@@ -204,7 +203,7 @@ async def test_a_request_that_cannot_be_recorded_does_not_block_others(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A page full of them does not either; each is said once, and noted when it can be."""
-    monkeypatch.setattr(task, "PAGE_SIZE", 2)
+    monkeypatch.setattr(notifications, "PAGE_SIZE", 2)
     made = [(await office.ask(targetId=str(number), ttlMinutes=1))["id"] for number in range(5)]
     channel = await new_channel(office.checks.database, office.acme)
     last = await office.ask(targetId="last", ttlMinutes=1, channelIds=[channel])

@@ -11,12 +11,11 @@ from standardwebhooks import Webhook
 
 from chassis.db.database import Database
 from chassis.runtime.settings import ChassisSettings
-from control.approvals import store, submission
+from control.approvals import requests, store
 from control.approvals.bodies import NewRequest
 from control.approvals.model import Status
-from control.approvals.notifications import LinkBuilder
-from control.approvals.submission import submit
-from control.approvals.task import ExpiryTask
+from control.approvals.notifications import ExpiryTask, LinkBuilder
+from control.approvals.requests import submit
 from control.identity.members.member_store import retire_machine
 from control.routing.arguments import Transaction
 from control.settings import ControlSettings
@@ -166,7 +165,7 @@ async def test_queries_lists_and_expiry_use_their_indexes(sqlite: Database) -> N
 async def test_the_number_of_open_requests_is_limited(
     office: Office, monkeypatch: pytest.MonkeyPatch, of: str, name: str
 ) -> None:
-    monkeypatch.setattr(submission, name, 3)
+    monkeypatch.setattr(requests, name, 3)
     alice, bob = await office.member(), await office.member()
     first = await office.ask(alice, targetId="0", ttlMinutes=2)
     for number in (1, 2):
@@ -193,7 +192,7 @@ async def test_the_number_of_open_requests_is_limited(
 
 async def test_requests_of_agents_count_for_their_user(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     """He may make as many as it takes, and so may they; a retired one still counts."""
-    monkeypatch.setattr(submission, "MAX_OPEN_PER_USER", 3)
+    monkeypatch.setattr(requests, "MAX_OPEN_PER_USER", 3)
     alice, bob = await office.member(), await office.member()
     agent = await office.machine(alice)
     deep, service = await office.machine(agent), await office.machine(agent, PrincipalKind.SERVICE)

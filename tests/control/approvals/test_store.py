@@ -18,8 +18,8 @@ from control.approvals.model import RequestRecord, Status
 from control.approvals.notifications import LinkBuilder
 from control.approvals.policies import store as policies
 from control.approvals.policies.rules import FALLBACK
+from control.approvals.requests import submit
 from control.approvals.store import RequestDetails
-from control.approvals.submission import submit
 from control.approvals.tables import approval_votes
 from control.approvals.voting import CastVote, VoteRequest
 from control.audit.tables import audit_events

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from chassis.auth.bearer import LIMITS
+from chassis.auth.credential_guards import LIMITS
 from chassis.auth.tables import access_tokens
 from chassis.db.database import format_time
 from control.identity.organizations import organization_store

@@ -14,12 +14,11 @@ from aiohttp import ClientPayloadError
 from sqlalchemy import exc
 
 from chassis.db.database import Database, DatabaseUnavailable
-from control.audit import store
-from control.audit.record import Actor, record
-from control.audit.store import EventFilter
+from control.audit import record as audit_log
+from control.audit.record import Actor, EventFilter, record
 from control.audit.tables import audit_events, audit_heads
 from control.audit.verify import iter_chains, verify_export, verify_stored
-from control.http.time_input import TimeRange
+from control.http.field_types import TimeRange
 from proto.identity import PrincipalKind
 from tests.chassis.auth.tenants import new_tenant
 from tests.control.approvals.office import ASKED, AUDIT, REQUESTS, Office
@@ -145,7 +144,7 @@ async def test_invalid_query_is_400(office: Office) -> None:
 
 
 async def test_export_is_the_complete_and_valid_chain(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "CHUNK_SIZE", 4)
+    monkeypatch.setattr(audit_log, "CHUNK_SIZE", 4)
     assert await exported_lines(office) == []
     await office.policy(name='Ünïcödé 🦊 " \\ / %')
     await fill(office, 10, principal_id="prn_1", kind=PrincipalKind.SERVICE, on_behalf_of="prn_2", act_chain=("prn_1",))
@@ -166,8 +165,8 @@ async def test_export_is_the_complete_and_valid_chain(office: Office, monkeypatc
 
 async def test_interrupted_export_is_detectable(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     await fill(office, 5)
-    monkeypatch.setattr(store, "CHUNK_SIZE", 2)
-    chunk, calls = store._read_chunk, 0
+    monkeypatch.setattr(audit_log, "CHUNK_SIZE", 2)
+    chunk, calls = audit_log._read_chunk, 0
 
     async def failing(*arguments: Any) -> Any:
         nonlocal calls
@@ -176,7 +175,7 @@ async def test_interrupted_export_is_detectable(office: Office, monkeypatch: pyt
             raise DatabaseUnavailable
         return await chunk(*arguments)
 
-    monkeypatch.setattr(store, "_read_chunk", failing)
+    monkeypatch.setattr(audit_log, "_read_chunk", failing)
     with pytest.raises(ClientPayloadError):
         await exported_lines(office)
     calls = 1
@@ -419,7 +418,7 @@ async def test_lists_use_an_index(sqlite: Database) -> None:
     for filters, window, index in WANTED:
         with Plans(sqlite, "audit_events") as plans:
             async with sqlite.read() as connection:
-                await store.list_events(connection, acme.id, filters, window, None, 10)
+                await audit_log.list_events(connection, acme.id, filters, window, None, 10)
         assert plans.seen[-1].startswith(index), plans.seen
         assert not [one for one in plans.seen if one.startswith("SCAN") or "B-TREE" in one], plans.seen
 

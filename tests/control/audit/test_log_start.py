@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from control.approvals.task import AUDIT_TRACE_ID
+from control.approvals.notifications import AUDIT_TRACE_ID
 from control.audit.record import COMMAND_REQUEST_ID, Actor, record
 from tests.control.approvals.office import Office
 

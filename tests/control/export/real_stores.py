@@ -24,7 +24,7 @@ from urllib.parse import quote, unquote, urlsplit
 import boto3  # type: ignore[import-untyped]
 from lxml import etree
 
-from control.export.destinations.azure import VERSION
+from control.export.destinations.object_stores import AZURE_VERSION
 from control.export.model import BlobProvider, BlobstoreConfig
 from tests.e2e.product import Answer, call, eventually
 from tests.ports import free_port
@@ -196,7 +196,7 @@ def azurite(directory: Path) -> Iterator[RealStore]:
 
         def signed(method: str, path: str = "", **query: str) -> Any:
             """Source: learn.microsoft.com, "Authorize with Shared Key"."""
-            headers = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": VERSION}
+            headers = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": AZURE_VERSION}
             content_type = "application/octet-stream" if method == "PUT" else ""
             own = "".join(f"{name}:{value}\n" for name, value in sorted(headers.items()))
             resource = f"/tests/tests/{BUCKET}{path}" + "".join(f"\n{name}:{query[name]}" for name in sorted(query))

@@ -20,16 +20,15 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from chassis.db.database import Database
 from control.export import exporter as exporting
-from control.export import run_store, store
+from control.export import store
 from control.export import task as scheduling
 from control.export.destination import Destination, open_store
 from control.export.destinations.interfaces import DestinationError, ObjectStore, StoredObject
 from control.export.exporter import Exporter, SinkDisabled, WarehouseMetrics
 from control.export.model import BlobstoreConfig, RunStatus, Sink, SinkKind, Stream
 from control.export.store import LeaseHeld
-from control.export.streams import arrow
-from control.export.streams.reader import Batch, Scope, from_micros
-from control.export.streams.schemas import SCHEMAS
+from control.export.streams import schemas
+from control.export.streams.schemas import SCHEMAS, Batch, Scope, from_micros
 from control.export.tables import warehouse_sinks
 from control.export.task import WarehouseScheduler
 from control.outbound.egress import EgressError, HttpReply
@@ -72,7 +71,7 @@ class Source:
         rows = [self._row(number) for number in numbers]
         last = numbers[-1]
         return Batch(
-            arrow.new_table(SCHEMAS[STREAM], rows),
+            schemas.new_table(SCHEMAS[STREAM], rows),
             str(last).encode(),
             from_micros(last),
             f"{last:06d}",
@@ -81,7 +80,7 @@ class Source:
 
     async def read_again(self, _scope: Scope, cursor: bytes | None, until: bytes) -> Any:
         numbers = [number for number in sorted(self.rows) if int(cursor or 0) < number <= int(until)]
-        return arrow.new_table(SCHEMAS[STREAM], [self._row(number) for number in numbers])
+        return schemas.new_table(SCHEMAS[STREAM], [self._row(number) for number in numbers])
 
     def _row(self, number: int) -> tuple[Any, ...]:
         return str(number), "1", "web", number, number, "traces", "accepted", None, number, 1, 1, self.rows[number]
@@ -288,8 +287,8 @@ async def test_kills_and_faults_between_any_two_steps(
     missing = {str(number) for number in range(1, last + 1)} - set(exported)
     assert missing <= {str(number) for number in erased}
     async with world.database.read() as connection:
-        (checkpoint,) = (await run_store.list_checkpoints(connection, sink.id)).values()
-        runs = await run_store.list_runs(connection, sink.id, 1_000)
+        (checkpoint,) = (await store.list_checkpoints(connection, sink.id)).values()
+        runs = await store.list_runs(connection, sink.id, 1_000)
     assert checkpoint.rows_exported == len(exported)
     assert checkpoint.intent is None
     assert sum(run.rows for run in runs) == len(exported)
@@ -459,7 +458,7 @@ async def test_two_sinks_share_a_bucket_and_a_foreign_object_stops_one(world: Wo
     world.source.rows[2] = "{}"
     key = next(key for key in world.objects if key.startswith(one.id))
     taken = key.replace("start__000001", "000001__000002")
-    world.objects[taken] = "another", arrow.write(arrow.new_table(SCHEMAS[STREAM], []))
+    world.objects[taken] = "another", schemas.write_parquet(schemas.new_table(SCHEMAS[STREAM], []))
     _, (ended,) = await world.exporter().export(one.org_id, one.id, 1)
     assert ended.run.status is RunStatus.FAILED
     assert "another object" in str(ended.run.error)

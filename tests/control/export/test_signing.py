@@ -10,7 +10,7 @@ import botocore.credentials  # type: ignore[import-untyped]
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from control.export.destinations.s3 import AWS, GOOGLE, Credentials, encode_path, sign
+from control.export.destinations.object_stores import AWS, GOOGLE, Credentials, encode_path, sign
 
 NOW = datetime(2026, 11, 20, 15, 17, 3, tzinfo=UTC)
 SECRET = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"

@@ -314,7 +314,7 @@ async def test_an_answer_that_is_lost_is_no_success(server: Server) -> None:
 
 
 async def test_another_put_that_goes_on_is_waited_for(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("control.export.destinations.s3._PAUSE_S", 0.0)
+    monkeypatch.setattr("control.export.destinations.object_stores._PAUSE_S", 0.0)
     answers = [409, 409, 200]
 
     async def handler(_request: web.Request) -> web.StreamResponse:

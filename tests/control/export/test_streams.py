@@ -9,9 +9,8 @@ import sqlalchemy as sa
 
 from chassis.clickhouse import ClickHouse
 from chassis.issues import issues
-from control.export.streams.issue_rollups import IssueRollups
-from control.export.streams.reader import Scope
-from control.export.streams.release_health import ReleaseHealth
+from control.export.streams.rollups import IssueRollups, ReleaseHealth
+from control.export.streams.schemas import Scope
 from tests.control.conftest import Control
 from tests.control.issues.releases.stored import new_issue
 

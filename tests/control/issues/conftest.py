@@ -13,10 +13,10 @@ from chassis.clickhouse.storage_order import Position, StoredRow
 from chassis.db.database import Database
 from chassis.issues import issues
 from control.issues import lifecycle
-from control.issues.counting import counter, notifications
+from control.issues.counting import counter, project_state
 from control.issues.counting.counter import Counted, CountedPage
-from control.issues.counting.notifications import IssueUrls
 from control.issues.counting.occurrences import Details, IssueKey, by_issue
+from control.issues.counting.project_state import IssueUrls
 from control.issues.lifecycle import Resolution
 from control.issues.releases.store import SeenReleases
 from control.issues.tables import IssueRecord
@@ -92,7 +92,7 @@ class Ledger:
         page = CountedPage(found, known, others, self.stored_us, quiet)
         async with self.database.write() as connection:
             counted = await counter.count(connection, page, SeenReleases(), self.now)
-            await notifications.announce(connection, counted.announced, IssueUrls("https://api.example"))
+            await project_state.announce(connection, counted.announced, IssueUrls("https://api.example"))
         return counted
 
     async def set_resolved(self, number: int = 1, resolution: Resolution | None = None) -> None:

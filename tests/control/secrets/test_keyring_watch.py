@@ -9,8 +9,8 @@ from structlog.testing import capture_logs
 from chassis.auth.tables import metadata
 from chassis.db.database import Database, DatabaseUnavailable
 from control.identity.users import user_store
-from control.secrets import keyring_watch
-from control.secrets.keyring_watch import KeyringWatcher
+from control.secrets import keyring
+from control.secrets.keyring import KeyringWatcher
 from control.secrets.secret_box import KeyFile, KeyRingMissing, SecretBox
 
 
@@ -50,7 +50,7 @@ async def test_a_ring_that_is_lost_stops_the_start_and_comes_back(database: Data
 async def test_a_running_process_says_that_its_ring_is_gone(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keyring_watch, "CHECK_INTERVAL_S", 0.01)
+    monkeypatch.setattr(keyring, "CHECK_INTERVAL_S", 0.01)
     keys, running = keeper(database, tmp_path)
     with capture_logs() as logs:
         resource = running.running()
@@ -72,7 +72,7 @@ async def test_a_running_process_says_that_its_ring_is_gone(
 async def test_a_ring_is_drawn_when_the_store_is_back(
     migrated_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keyring_watch, "CHECK_INTERVAL_S", 0.01)
+    monkeypatch.setattr(keyring, "CHECK_INTERVAL_S", 0.01)
     away = Database(migrated_url)
     keys, running = keeper(away, tmp_path)  # not started: it is away
     with pytest.raises(DatabaseUnavailable):

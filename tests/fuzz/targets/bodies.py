@@ -11,8 +11,8 @@ import msgspec
 
 from chassis.errors import BadRequest
 from chassis.http.validation import MAX_ISSUES, MAX_MESSAGE_LENGTH, MAX_PATH_LENGTH, decode_body
+from control.governance.tenants.api import NewProject, ProjectChange
 from control.governance.tenants.project_keys import NewKey
-from control.governance.tenants.projects import NewProject, ProjectChange
 from proto.identity import MAX_NAME_LENGTH, is_slug
 
 TYPES: Final[tuple[type[Any], ...]] = (NewKey, NewProject, ProjectChange)

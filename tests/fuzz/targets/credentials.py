@@ -5,7 +5,7 @@ A refusal is 400 or 401 and does not repeat what was sent; what is taken has the
 
 from typing import Final
 
-from chassis.auth import bearer, project_credential
+from chassis.auth import credential_guards, project_credential
 from chassis.errors import ApiError, BadRequest, Unauthorized
 from proto.identity import (
     encode_token,
@@ -33,7 +33,7 @@ def check(data: bytes) -> None:
         assert is_project_key(found.key)
         assert any(found.key in line for line in lines if line)
     try:
-        token = bearer._parse_bearer(authorization)
+        token = credential_guards._parse_bearer(authorization)
     except Unauthorized as error:
         check_silence(error, lines)
     else:

@@ -17,8 +17,7 @@ from query.request.filter_syntax import quoted
 from query.request.filters import ATTRIBUTE_PREFIX, MAX_FILTERS, MAX_TEXT, Filter, Op, conditions, parse_filters
 from query.rows import LOGS, SPANS, TelemetryTable
 from query.sql import Query, emit
-from query.statements import Condition, Listing
-from query.statements.predicates import Window
+from query.statements import Condition, Listing, Window
 
 NOW_NS: Final = 1_790_000_000 * 10**9
 WINDOW: Final = Window(NOW_NS - 10**12, NOW_NS)

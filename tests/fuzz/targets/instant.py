@@ -5,8 +5,8 @@ from itertools import pairwise
 from typing import Final
 
 from chassis.http.validation import Issues, bounded_int
-from query.statements.predicates import MAX_HOURS, TimeRange, slices
-from query.timestamps import HOUR, MAX_NANOS, TimestampError, format_millis, format_timestamp, parse_timestamp
+from query.statements import MAX_HOURS, TimeRange, slices
+from query.values import HOUR, MAX_NANOS, TimestampError, format_millis, format_timestamp, parse_timestamp
 
 NOW_NS: Final = 1_790_000_000 * 10**9
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

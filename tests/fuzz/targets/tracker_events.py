@@ -23,7 +23,7 @@ from control.code.issue_links.addresses import ExternalItem
 from control.inbound.integrations.tables import MAX_EVENT_LENGTH, Hook, Integration, IntegrationConfig, IntegrationKind
 from control.inbound.webhooks.api import SOURCES
 from control.inbound.webhooks.platform import PayloadError
-from control.inbound.webhooks.trackers.events import MAX_AHEAD, ChangeReport, IssueReport, TrackerEvent
+from control.inbound.webhooks.trackers.effects import MAX_AHEAD, ChangeReport, IssueReport, TrackerEvent
 from control.issues.tables import MAX_EXTERNAL_ID_LENGTH, MAX_LINK_TITLE_LENGTH, MAX_SYSTEM_LENGTH
 from proto.identity import MAX_URL_LENGTH, UNPRINTABLE
 from tests.fuzz.targets.scim_mutation import Mutate, changed

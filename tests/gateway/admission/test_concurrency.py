@@ -21,8 +21,7 @@ from gateway.admission.concurrency import (
     next_limit,
     target_latency_s,
 )
-from gateway.metrics import Metrics
-from gateway.outcomes import OutcomeCounters
+from gateway.metrics import Metrics, OutcomeCounters
 from gateway.settings import GatewaySettings
 from tests.gateway.conftest import Gateway, StartGateway, eventually, holding
 from tests.gateway.otlp import JSON, PROTOBUF, log, logs, span, traces

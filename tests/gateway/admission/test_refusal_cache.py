@@ -20,8 +20,7 @@ from control.identity.organizations import organization_store
 from gateway.admission import refusal_cache
 from gateway.admission.quota import QuotaExceeded
 from gateway.admission.refusal_cache import MAX_AGE_NS, RefusalCache
-from gateway.metrics import Metrics
-from gateway.outcomes import WIRE_BYTES, OutcomeCounters
+from gateway.metrics import WIRE_BYTES, Metrics, OutcomeCounters
 from tests.gateway.conftest import Gateway, RecordingStore, StartGateway
 from tests.gateway.otlp import JSON, PROTOBUF, span, traces
 

@@ -6,8 +6,8 @@ import grpc
 import pytest
 from grpc import StatusCode, aio
 
-from gateway.ingest.interface import AcceptedRequest
 from gateway.ingest.journaled import JournaledIngest
+from gateway.ingest.lanes import AcceptedRequest
 from tests.gateway.conftest import RecordingStore, eventually
 from tests.gateway.grpc.conftest import HEALTH, TRACES, Client, Connect
 from tests.gateway.otlp import span, traces

@@ -12,9 +12,8 @@ from gateway.journal import Batch, DamagedRequests, Entry, JournaledRequest, Jou
 from gateway.journal import format as fmt
 from gateway.journal.core import JournalCore
 from gateway.journal.startup import open_journal
-from gateway.journal.storage.context import JournalContext
 from gateway.journal.storage.directories import lock_journal
-from gateway.journal.storage.files import Files
+from gateway.journal.storage.files import Files, JournalContext
 from gateway.journal.storage.scanning import JournalFrame, run_to_completion, scan
 from proto.otlp.policy import Policy
 from tests.gateway.journal.disk import Disk

@@ -9,9 +9,8 @@ from query.analysis.heatmap import log_rows
 from query.analysis.windows import buckets_of_seconds, time_buckets
 from query.request.filters import conditions, parse_filters, resolve_key
 from query.rows import LOGS, SPANS, TelemetryTable
-from query.statements import Fn, Statement
-from query.statements.predicates import Window
-from query.timestamps import HOUR, MINUTE
+from query.statements import Fn, Statement, Window
+from query.values import HOUR, MINUTE
 
 NOW: Final = 1_795_188_000_123_456_789
 WINDOW: Final = Window(NOW - HOUR, NOW)

@@ -12,9 +12,8 @@ from query import sql
 from query.analysis.windows import INTERVALS_MINUTES, bucket_labels, default_interval_minutes, point_count
 from query.rows import SPANS
 from query.settings import QuerySettings
-from query.statements import Aggregation, Fn, TimeBuckets
-from query.statements.predicates import BUCKET, Window
-from query.timestamps import HOUR, MINUTE, SECOND, format_timestamp
+from query.statements import BUCKET, Aggregation, Fn, TimeBuckets, Window
+from query.values import HOUR, MINUTE, SECOND, format_timestamp
 from tests.query.conftest import NOW, OTHER_PROJECT, Answer, Explore, Loader, issues, served, span
 
 PATH = "/spans/aggregate"

@@ -15,7 +15,7 @@ from chassis.clickhouse import ClickHouse
 from query.rows import SPAN_KINDS, STATUS_CODES
 from query.settings import QuerySettings
 from query.statements import Fn
-from query.timestamps import MINUTE, format_millis, format_timestamp
+from query.values import MINUTE, format_millis, format_timestamp
 from tests.query import model
 from tests.query.conftest import HOUR, NOW, Answer, Explore, Loader, span
 from tests.query.model import as_shown, is_number, text_of

@@ -18,14 +18,15 @@ from query.read_store import ReadStore
 from query.rows import SPANS
 from query.settings import QuerySettings
 from query.statements import (
+    BUCKET,
     AttributeKeys,
     DistinctAttributeSets,
     NonFiniteCounts,
     PresenceCounts,
     RollupKeys,
     Statement,
+    Window,
 )
-from query.statements.predicates import BUCKET, Window
 from tests.query.conftest import (
     HOUR,
     NOW,

@@ -6,7 +6,7 @@ from chassis.clickhouse import ClickHouse
 from proto.otlp import codec
 from query.analysis import attributes
 from query.settings import QuerySettings
-from query.statements.predicates import BUCKET
+from query.statements import BUCKET
 from tests.query.conftest import NOW, PROJECT, SECOND, Explore, Loader, span
 
 AGO = NOW // BUCKET * BUCKET - 3 * BUCKET  # a bucket that windows up to now have as a whole

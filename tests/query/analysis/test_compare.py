@@ -9,7 +9,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from chassis.clickhouse import ClickHouse
 from query.settings import QuerySettings
-from query.timestamps import format_timestamp
+from query.values import format_timestamp
 from tests.query.conftest import HOUR, NOW, OTHER_PROJECT, SECOND, Explore, Loader, served, span
 from tests.query.test_sql import ODD
 

@@ -5,9 +5,18 @@ import time
 from chassis.clickhouse import ClickHouse, QueryLimits
 from chassis.clickhouse.target import open_client, parse_url
 from query import sql
-from query.statements import Cohort, CohortSize, FieldPairs, FrequentPairs, KeyCounts, KeyPairs, ListPairs, Statement
-from query.statements.predicates import Window
-from query.timestamps import HOUR, MINUTE
+from query.statements import (
+    Cohort,
+    CohortSize,
+    FieldPairs,
+    FrequentPairs,
+    KeyCounts,
+    KeyPairs,
+    ListPairs,
+    Statement,
+    Window,
+)
+from query.values import HOUR, MINUTE
 from tests.query.test_sql import granules
 
 NOON = (time.time_ns() // (24 * HOUR) - 1) * 24 * HOUR + 12 * HOUR

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from query.analysis.compare import plan
-from query.statements.predicates import Window
+from query.statements import Window
 from tests.query.conftest import NOW, SECOND, Explore, issues
 
 SIDE: Final = {"from": "-10m", "to": "now"}

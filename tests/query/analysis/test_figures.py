@@ -9,9 +9,8 @@ import pytest
 from chassis.clickhouse import ClickHouse
 from query.analysis.windows import INTERVALS_SECONDS, default_interval_seconds, points_of_seconds
 from query.settings import QuerySettings
-from query.statements import Fn
-from query.statements.predicates import Window
-from query.timestamps import HOUR, MINUTE, SECOND, format_timestamp
+from query.statements import Fn, Window
+from query.values import HOUR, MINUTE, SECOND, format_timestamp
 from tests.query.analysis.test_aggregate_figures import (
     FIELDS,
     GROUPS,

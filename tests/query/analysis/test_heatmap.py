@@ -17,7 +17,7 @@ from query.analysis.heatmap import log_rows
 from query.request.filters import resolve_key
 from query.rows import SPANS
 from query.settings import QuerySettings
-from query.timestamps import HOUR, MINUTE, SECOND, format_timestamp
+from query.values import HOUR, MINUTE, SECOND, format_timestamp
 from tests.query.analysis.test_aggregate_figures import Made, batch, decoded, load
 from tests.query.conftest import NOW, OTHER_PROJECT, Explore, Loader, served, span
 from tests.query.model import is_number

@@ -13,9 +13,8 @@ from chassis.clickhouse import ClickHouse, QueryLimits
 from query import sql
 from query.analysis.windows import ScanWindow, newest_within_limit
 from query.settings import QuerySettings
-from query.statements import SpanCount
-from query.statements.predicates import BUCKET, Window
-from query.timestamps import HOUR, SECOND, format_timestamp
+from query.statements import BUCKET, SpanCount, Window
+from query.values import HOUR, SECOND, format_timestamp
 from tests.query.conftest import NOW, OTHER_PROJECT, PROJECT, Loader, served, span
 
 BEGIN: Final = NOW // BUCKET * BUCKET - 6 * BUCKET

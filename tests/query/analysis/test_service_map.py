@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from chassis.clickhouse import ClickHouse
 from query.settings import QuerySettings
-from query.timestamps import format_timestamp
+from query.values import format_timestamp
 from tests.query.conftest import (
     HOUR,
     MS,

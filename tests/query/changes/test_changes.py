@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from chassis.auth.id_generation import new_id
-from chassis.auth.tables import organizations, projects
+from chassis.auth.tables import new_id, organizations, projects
 from chassis.changes import change_events
 from chassis.clickhouse import ClickHouse
 from chassis.db.database import Database

@@ -13,7 +13,7 @@ from proto.otlp.native import write_block
 from proto.otlp.policy import NANOS_PER_DAY
 from proto.storage.tables import ERROR_OCCURRENCES
 from query.error_groups.occurrences import OccurrenceKey, occurrence_id
-from query.timestamps import format_timestamp
+from query.values import format_timestamp
 from tests.query.conftest import NOW, PROJECT, SECOND, span_id, trace_id
 
 Row = tuple[Any, ...]

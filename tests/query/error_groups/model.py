@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from query.statements.predicates import Window
-from query.timestamps import HOUR, format_timestamp
+from query.statements import Window
+from query.values import HOUR, format_timestamp
 from tests.query.conftest import NOW
 from tests.query.error_groups.conftest import Raised, fingerprint
 

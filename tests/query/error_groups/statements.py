@@ -7,9 +7,8 @@ from chassis.http.validation import Issues
 from query import statements as q
 from query.request.filters import conditions, parse_filters
 from query.rows import ERRORS, LOGS
-from query.statements import Condition, Listing, Statement
-from query.statements.predicates import Window
-from query.timestamps import HOUR, MINUTE
+from query.statements import Condition, Listing, Statement, Window
+from query.values import HOUR, MINUTE
 
 NOW: Final = 1_795_188_000_123_456_789
 WINDOW: Final = Window(NOW - HOUR, NOW)

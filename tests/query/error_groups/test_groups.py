@@ -19,9 +19,8 @@ from query.read_store import ReadStores
 from query.rows import ERRORS
 from query.search.listing import ListScope
 from query.settings import QuerySettings
-from query.statements import LatestOccurrences
-from query.statements.predicates import BUCKET, Window
-from query.timestamps import HOUR, format_timestamp
+from query.statements import BUCKET, LatestOccurrences, Window
+from query.values import HOUR, format_timestamp
 from tests.query.conftest import NOW, ONE_ENGINE, OTHER_PROJECT, SECOND, Explore, served
 from tests.query.error_groups.conftest import Occurrences, Raised, fingerprint
 from tests.query.error_groups.model import groups, ordered

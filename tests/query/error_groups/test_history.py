@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from query.timestamps import HOUR, MINUTE, format_timestamp
+from query.values import HOUR, MINUTE, format_timestamp
 from tests.query.conftest import NOW, ONE_ENGINE, OTHER_PROJECT, SECOND, Explore
 from tests.query.error_groups.conftest import Occurrences, Raised, fingerprint
 from tests.query.error_groups.model import group

@@ -15,7 +15,7 @@ from proto.otlp import codec
 from proto.otlp.policy import Policy, Signal
 from proto.storage.tables import ERROR_OCCURRENCES
 from query.settings import QuerySettings
-from query.timestamps import HOUR, MINUTE, format_timestamp
+from query.values import HOUR, MINUTE, format_timestamp
 from tests.query.conftest import (
     NOW,
     OTHER_PATH,

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from query.settings import QuerySettings
-from query.timestamps import HOUR
+from query.values import HOUR
 from tests.query.conftest import NOW, SECOND, Explore
 from tests.query.error_groups.conftest import Occurrences, Raised, fingerprint
 from tests.query.error_groups.model import ordered

@@ -16,7 +16,7 @@ from query.live import (
     next_position,
 )
 from query.settings import QuerySettings
-from query.timestamps import HOUR, MINUTE
+from query.values import HOUR, MINUTE
 from tests.query.conftest import MS, NOW, ONE_ENGINE, OTHER_PROJECT, SECOND, Explore, Loader, issues, record, span
 
 STEP = 2 * SECOND

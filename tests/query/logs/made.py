@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from query.timestamps import format_timestamp
+from query.values import format_timestamp
 from tests.query import model
 from tests.query.conftest import HOUR, NOW, Loader, record
 from tests.query.model import as_shown, is_number, text_of

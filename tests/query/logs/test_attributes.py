@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from query.logs import attributes
+from query.logs import handlers
 from query.settings import QuerySettings
-from query.timestamps import HOUR, SECOND, format_timestamp
+from query.values import HOUR, SECOND, format_timestamp
 from tests.query.conftest import NOW, OTHER_PROJECT, Explore, Loader, record, served
 from tests.query.logs.made import OWN, Made, batch, load, named, numeric
 
@@ -39,7 +39,7 @@ async def test_keys_are_those_that_filters_find(
     await loader.logs(record(attributes={"theirs": 1}), project=OTHER_PROJECT)
     found = expected(made)
     for rechecked, keys in ((0, [key | {"numeric": False} for key in found]), (16, found)):
-        monkeypatch.setattr(attributes, "MAX_RECHECKED", rechecked)
+        monkeypatch.setattr(handlers, "MAX_RECHECKED", rechecked)
         answer = (await explore.get(PATH, hours=2)).json
         assert (answer["scanned"], answer["scanTruncated"]) == (len(made), False)
         assert answer["range"] == {"from": format_timestamp(NOW - 2 * HOUR), "to": format_timestamp(NOW)}
@@ -72,7 +72,7 @@ async def test_a_double_that_is_not_finite_beneath_a_key(explore: Explore, loade
 async def test_too_many_lists_leave_the_newest_records(
     explore: Explore, loader: Loader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attributes, "MAX_ATTRIBUTE_SETS", 1)
+    monkeypatch.setattr(handlers, "MAX_ATTRIBUTE_SETS", 1)
     await loader.logs(*(record(at=NOW - n * SECOND, attributes={f"k{n}": n}) for n in range(1, 100)))
     answer = (await explore.get(PATH, hours=1)).json
     assert answer["scanTruncated"]
@@ -84,7 +84,7 @@ async def test_too_many_lists_leave_the_newest_records(
 async def test_only_the_newest_records_are_read(
     explore: Explore, loader: Loader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attributes, "MAX_RECORDS", 10)
+    monkeypatch.setattr(handlers, "MAX_RECORDS", 10)
     await loader.logs(*(record(at=NOW - n * SECOND, attributes={f"k{n}": n}) for n in range(1, 100)))
     answer = (await explore.get(PATH, hours=1)).json
     assert answer["scanTruncated"]

@@ -8,7 +8,7 @@ import pytest
 
 from chassis.clickhouse import ClickHouse
 from query.settings import QuerySettings
-from query.timestamps import HOUR, MINUTE, SECOND, format_timestamp
+from query.values import HOUR, MINUTE, SECOND, format_timestamp
 from tests.query.conftest import NOW, OTHER_PROJECT, Explore, Loader, issues, record, served
 from tests.query.logs.made import OWN, Made, batch, load
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from query.timestamps import MAX_NANOS, TimestampError, format_millis, format_timestamp, parse_timestamp
+from query.values import MAX_NANOS, TimestampError, format_millis, format_timestamp, parse_timestamp
 
 NOW = 1_795_188_000_123_456_789  # 2026-11-20T15:20:00.123456789Z
 

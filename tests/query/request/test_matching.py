@@ -10,7 +10,7 @@ import pytest
 from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 
 from chassis.clickhouse import ClickHouse, QueryLimits
-from query.timestamps import format_timestamp
+from query.values import format_timestamp
 from tests.query.conftest import (
     NOW,
     ONE_ENGINE,

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from chassis.errors import BadRequest
 from chassis.http.validation import Issues
-from query.statements.predicates import BUCKET, TimeRange, Window, slices, slices_oldest_first
-from query.timestamps import HOUR, MAX_NANOS, SECOND, format_timestamp
+from query.statements import BUCKET, TimeRange, Window, slices, slices_oldest_first
+from query.values import HOUR, MAX_NANOS, SECOND, format_timestamp
 
 NOW = 1_795_188_000_123_456_789
 

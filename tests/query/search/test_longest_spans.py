@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from query.settings import QuerySettings
-from query.timestamps import format_timestamp
+from query.values import format_timestamp
 from tests.query.conftest import (
     HOUR,
     MS,

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from query.settings import QuerySettings
-from query.statements.predicates import BUCKET
-from query.timestamps import format_timestamp
+from query.statements import BUCKET
+from query.values import format_timestamp
 from tests.query.conftest import (
     HOUR,
     NOW,

@@ -16,9 +16,8 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
 
 from proto.storage.attribute_encoding import escape
-from query.json_types import decode_attribute_list, json_value, merged_attributes
 from query.rows import AttributeColumns
-from query.timestamps import format_timestamp
+from query.values import decode_attribute_list, format_timestamp, json_value, merged_attributes
 from tests.query.conftest import NOW, SECOND, Explore, Loader, key_values, span, span_id, trace_id
 
 START = NOW - 600 * SECOND + 123_456_789

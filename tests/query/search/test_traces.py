@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from query.timestamps import format_timestamp
+from query.values import format_timestamp
 from tests.query.conftest import HOUR, MS, NOW, SECOND, Explore, Loader, span
 
 pytestmark = pytest.mark.both_stores

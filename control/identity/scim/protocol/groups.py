@@ -8,8 +8,8 @@ from aiohttp import web
 from scim2_models import Context, PatchOp
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
 from chassis.auth.model import DirectoryIdentity
+from chassis.auth.tables import new_id
 from chassis.db.database import to_milliseconds
 from chassis.errors import NotFound
 from chassis.http.access import directory_identity
@@ -81,9 +81,9 @@ class Groups:
             await store.insert(connection, group)
             await record_group(connection, call, "scim.group.create", group)
             change = MemberChange(added=described.members or set())
-            applied = await change_members(connection, call, group, change)
-            response = await self._response(connection, identity, applied.group, projection, 201)
-        self.endpoint.notify(identity, changed=applied.access_changed)
+            group, changed = await change_members(connection, call, group, change)
+            response = await self._response(connection, identity, group, projection, 201)
+        self.endpoint.notify(identity, changed=changed)
         return response
 
     async def show(self, request: web.Request) -> web.StreamResponse:
@@ -137,10 +137,10 @@ class Groups:
         async with self.endpoint.guard.write_transaction(request) as (connection, identity):
             group, call = await _load(connection, request, identity), call_of(request, identity)
             require_match(request, group.version)
-            applied = await change_members(connection, call, group, MemberChange(replaced=set()))
+            _, changed = await change_members(connection, call, group, MemberChange(replaced=set()))
             await store.delete(connection, group.id)
             await record_group(connection, call, "scim.group.delete", group)
-        self.endpoint.notify(identity, changed=applied.access_changed)
+        self.endpoint.notify(identity, changed=changed)
         return web.Response(status=204)
 
     async def _response(
@@ -189,8 +189,7 @@ async def _change(
     if renamed:
         group = await store.update(connection, group, to_milliseconds(call.now))
         await record_group(connection, call, "scim.group.update", group)
-    applied = await change_members(connection, call, group, change, renamed=renamed)
-    return applied.group, applied.access_changed
+    return await change_members(connection, call, group, change, renamed=renamed)
 
 
 def _parse(body: dict[str, Any], context: Context) -> GroupDescription:

@@ -78,8 +78,7 @@ def parse_query(model: type[ScimResource], org_id: str, query: MultiMapping[str]
 
 def parse_search(model: type[ScimResource], org_id: str, raw: bytes, cursors: CursorSigner) -> ListRequest:
     """The list request of a body (RFC 7644 3.4.3). Raises ScimError."""
-    values = decode_object(raw)
-    named = {name.lower(): value for name, value in values.items()}
+    named = {name.lower(): value for name, value in decode_object(raw).items()}
     taken = {name: named[name.lower()] for name in (*_PARAMETERS, "filter") if named.get(name.lower()) is not None}
     projection = {name: named.get(name.lower()) for name in ("attributes", "excludedAttributes")}
     return _parse(model, org_id, taken, Projection.of_values(model, projection), cursors)

@@ -17,7 +17,7 @@ from chassis.db.database import to_milliseconds
 from control.audit.record import record
 from control.identity.directory import group_store, user_store
 from control.identity.directory.group_store import ProvisionedGroup
-from control.identity.scim import roles
+from control.identity.scim import options
 from control.identity.scim.messages import InvalidValue, Refused, ScimError
 from control.identity.scim.protocol.library import Group
 from control.identity.scim.protocol.provisioning import DirectoryCall
@@ -153,14 +153,6 @@ MAX_GROUPS_OF_USER: Final = 2_000
 AUDITED_AT_ONCE: Final = 500  # members in one event of the audit log
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedGroup:
-    """The group as it is stored now. `access_changed`: a role has changed, of which the caller notifies the guards."""
-
-    group: ProvisionedGroup
-    access_changed: bool
-
-
 async def change_members(
     connection: AsyncConnection,
     call: DirectoryCall,
@@ -168,10 +160,11 @@ async def change_members(
     change: MemberChange,
     *,
     renamed: bool = False,
-) -> ChangedGroup:
+) -> tuple[ProvisionedGroup, bool]:
     """Change the members of a group, and apply the roles that follow: to who was added or removed, or to all members if
     the group was `renamed`, which has increased its version already. Adding a member who is in the group, and removing
-    one who is not, changes nothing. Raises InvalidValue for an unknown user, Refused for a limit.
+    one who is not, changes nothing. The group as it is stored now, and whether a role has changed, of which the caller
+    notifies the guards. Raises InvalidValue for an unknown user, Refused for a limit.
     """
     added, removed = await _difference(connection, group, change)
     require_members(added, await user_store.find_existing(connection, call.org_id, added))
@@ -188,9 +181,8 @@ async def change_members(
     if renamed:
         affected |= await group_store.list_member_ids(connection, group.id)
     await user_store.touch(connection, affected, now)
-    changed = bool(affected) and await roles.update_roles(connection, call.actor, affected, call.request_id)
-    stored = await group_store.find(connection, call.org_id, group.id)
-    return ChangedGroup(stored or group, changed)
+    changed = bool(affected) and await options.update_roles(connection, call.actor, affected, call.request_id)
+    return await group_store.find(connection, call.org_id, group.id) or group, changed
 
 
 async def record_group(connection: AsyncConnection, call: DirectoryCall, action: str, group: ProvisionedGroup) -> None:

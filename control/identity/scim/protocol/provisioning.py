@@ -19,8 +19,8 @@ from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.grants import owned_principals
-from chassis.auth.id_generation import new_id
 from chassis.auth.model import DirectoryIdentity
+from chassis.auth.tables import new_id
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict
 from chassis.http.web import request_id
@@ -31,13 +31,14 @@ from control.identity.directory import group_store, user_store
 from control.identity.directory.user_store import ProvisionedEmail, ProvisionedUser
 from control.identity.members import invitations, member_store
 from control.identity.organizations import organization_store
-from control.identity.scim import options, roles
+from control.identity.scim import options
 from control.identity.scim.messages import NotUnique, Refused
 from control.identity.sso.login import login_store
 from control.identity.users import user_store as account_repository
 from proto.identity import PrincipalKind, Role
 
 MAX_USERS: Final = 500_000  # of one directory
+_NAME_TAKEN: Final = "Another user has this userName."
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ async def create(connection: AsyncConnection, call: DirectoryCall, description: 
     try:
         await user_store.insert(connection, user, description.emails)
     except exc.IntegrityError:
-        raise _name_taken() from None
+        raise NotUnique(_NAME_TAKEN) from None
     provisioned = await _conclude(connection, call, user, description)
     await _record(connection, call, "scim.user.create", provisioned.user)
     return provisioned
@@ -113,7 +114,7 @@ async def change(
         try:
             user = await user_store.update(connection, user, description.emails, to_milliseconds(call.now))
         except exc.IntegrityError:
-            raise _name_taken() from None
+            raise NotUnique(_NAME_TAKEN) from None
     provisioned = await _conclude(connection, call, user, description)
     if user.version != before.version:
         action = {(True, False): "deactivate", (False, True): "activate"}.get((before.active, user.active), "update")
@@ -129,8 +130,9 @@ async def remove(connection: AsyncConnection, call: DirectoryCall, user: Provisi
     groups = await group_store.list_group_ids(connection, user.id)
     await user_store.delete(connection, user.id)
     await group_store.touch(connection, groups, to_milliseconds(call.now))
-    if user.principal_id is not None and not await _is_member(connection, user):
-        await account_repository.leave_home(connection, user.principal_id, call.org_id)
+    principal_id = user.principal_id
+    if principal_id is not None and await member_store.find_member(connection, user.org_id, principal_id) is None:
+        await account_repository.leave_home(connection, principal_id, call.org_id)
     await _record(connection, call, "scim.user.delete", user)
     return ended
 
@@ -208,18 +210,18 @@ async def _admit(connection: AsyncConnection, call: DirectoryCall, user: Provisi
     if member is not None and member.role is Role.OWNER:
         return False
     if member is not None and member.managed:
-        return await roles.update_roles(connection, call.actor, [user.id], call.request_id)
+        return await options.update_roles(connection, call.actor, [user.id], call.request_id)
     if member is None:
         await _add_member(connection, call, user)
         return True
     await member_store.set_managed(connection, call.org_id, principal_id, managed=True)
     await _record_admission(connection, call, user, member.role, existing=True)
-    await roles.update_roles(connection, call.actor, [user.id], call.request_id)
+    await options.update_roles(connection, call.actor, [user.id], call.request_id)
     return True
 
 
 async def _add_member(connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser) -> None:
-    role = await roles.role_for(connection, call.org_id, user.id)
+    role = await options.role_for(connection, call.org_id, user.id)
     try:
         await organization_store.add_membership(connection, call.org_id, user.principal_id or "", role, managed=True)
     except Conflict as error:
@@ -320,11 +322,6 @@ async def _find_successor(
     return found if found is not None and found.kind is PrincipalKind.USER else None
 
 
-async def _is_member(connection: AsyncConnection, user: ProvisionedUser) -> bool:
-    member = await member_store.find_member(connection, user.org_id, user.principal_id or "")
-    return member is not None
-
-
 async def _require_room(connection: AsyncConnection, org_id: str) -> None:
     """Raises Refused. Each new user is an event of the audit log, so users are only counted where it has as many events
     as there may be users: counting takes the longer the more there are, and a first sync would count for every user.
@@ -339,10 +336,6 @@ async def _require_room(connection: AsyncConnection, org_id: str) -> None:
 async def _record(connection: AsyncConnection, call: DirectoryCall, action: str, user: ProvisionedUser) -> None:
     data = {"userName": user.user_name, "active": user.active, "principalId": user.principal_id or ""}
     await record(connection, call.actor, action, user.id, data, call.request_id)
-
-
-def _name_taken() -> NotUnique:
-    return NotUnique("Another user has this userName.")
 
 
 def _address_taken(email: str) -> NotUnique:

@@ -28,14 +28,15 @@ from control.identity.directory.tables import MAX_TEXT_LENGTH
 from control.identity.directory.user_store import GroupOfUser, ProvisionedUser
 from control.identity.scim.messages import (
     InvalidValue,
+    ScimError,
     ScimUrls,
-    VersionMismatch,
     decode_object,
     read_scim_bytes,
     scim_response,
 )
 from control.identity.scim.protocol.library import TOLERANT, Group, ScimResource, ScimUser, translated
 from control.identity.scim.tokens import DirectoryGuard
+from proto.errors import ErrorCode
 
 MAX_ATTRIBUTES_LENGTH: Final = 4_096  # characters of `attributes` or `excludedAttributes`
 USER_SCHEMA: Final = str(ScimUser.__schema__)
@@ -182,8 +183,7 @@ def resource_id(request: web.Request) -> str:
 
 def resource_response(resource: Mapping[str, Any], version: int, location: str, status: int = 200) -> web.Response:
     """A response with one resource."""
-    headers = {"ETag": etag(version), "Location": location}
-    return scim_response(resource, status, headers)
+    return scim_response(resource, status, {"ETag": etag(version), "Location": location})
 
 
 def not_modified(version: int) -> web.Response:
@@ -197,10 +197,11 @@ def etag(version: int) -> str:
 
 
 def require_match(request: web.Request, version: int) -> None:
-    """Raises VersionMismatch if the request is for another version."""
+    """Raises ScimError, 412, if the request is for another version."""
     wanted = request.headers.get("If-Match")
     if wanted is not None and not _names(wanted, version):
-        raise VersionMismatch
+        message = "The resource has another version than If-Match names: read it again."
+        raise ScimError(message, code=ErrorCode.PRECONDITION_FAILED)
 
 
 def is_known(request: web.Request, version: int) -> bool:

@@ -106,8 +106,7 @@ class Users:
         """Replace a user."""
         await self.endpoint.require_existing(request, _load)
         projection = Projection.of_query(ScimUser, request.query)
-        body = await self.endpoint.read_object(request)
-        resource = parse_user(body, Context.RESOURCE_REPLACEMENT_REQUEST)
+        resource = parse_user(await self.endpoint.read_object(request), Context.RESOURCE_REPLACEMENT_REQUEST)
         async with self.endpoint.guard.write_transaction(request) as (connection, identity):
             before = await _load(connection, request, identity)
             require_match(request, before.version)

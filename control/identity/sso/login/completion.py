@@ -25,6 +25,7 @@ from chassis.limits.limiter import LimitClass
 from control.audit.record import Actor, record
 from control.http.context import HandlerContext
 from control.identity.bodies import Email
+from control.identity.login.api import record_start
 from control.identity.login.credentials import SessionIssuer, Tokens
 from control.identity.sso import accounts, connection_store, options
 from control.identity.sso.connection_store import ConnectionOfOrganization, StoredConnection
@@ -197,7 +198,7 @@ class Completion:
             session = await session_store.start(
                 connection, stored.org_id, account.user.id, methods, now, expires_at=vouched.session_expires_at
             )
-            await record_session(connection, request, session, stored.id)
+            await record_start(connection, request, session.session, connectionId=stored.id)
             body = CompletedLogin(
                 user=shown_as(LoginUser, account.user),
                 org_id=stored.org_id,
@@ -230,16 +231,6 @@ async def require_unchanged(connection: AsyncConnection, stored: StoredConnectio
     if current is None or not current.enabled or current.is_other_provider(stored):
         raise LoginRefused("connection_changed", "The connection was changed during the login.")
     return current
-
-
-async def record_session(
-    connection: AsyncConnection, request: web.Request, issued: session_store.IssuedSession, connection_id: str
-) -> None:
-    """Record that a session has begun, as a login with a password does."""
-    session = issued.session
-    actor = Actor(session.org_id, session.principal_id, PrincipalKind.USER, token_id=session.id)
-    data = {"methods": list(session.methods), "connectionId": connection_id}
-    await record(connection, actor, "session.start", session.id, data, request_id(request))
 
 
 async def _use(

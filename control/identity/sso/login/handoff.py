@@ -30,14 +30,14 @@ from chassis.http.route import Body, ResponseSpec, json_content
 from chassis.http.web import RATE_LIMITS, json_response, request_id
 from chassis.limits.limiter import LimitClass
 from control.audit.record import Actor, record
-from control.http.context import HandlerContext
 from control.identity.bodies import InCookie
 from control.identity.login import credentials
+from control.identity.login.api import record_start
 from control.identity.login.credentials import SessionIssuer, SessionUser, Tokens, user_body
 from control.identity.sso import connection_store, identities
 from control.identity.sso.login import browser, login_store, return_path
-from control.identity.sso.login.completion import record_session
 from control.identity.users import session_store, user_store
+from control.routing.arguments import Handlers
 from proto.identity import Role
 
 _INLINE: Final = re.compile(r"<(script|style)>(.*?)</\1>", re.DOTALL)
@@ -82,10 +82,9 @@ class _Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Handoffs:
+class Handoffs(Handlers):
     """Handlers of the page and of handoffs, and their dependencies."""
 
-    context: HandlerContext
     issuer: SessionIssuer
 
     @route("GET", "/sso/complete", anonymous(), responses=(ResponseSpec("The page.", {"text/html": None}),))
@@ -161,7 +160,7 @@ class Handoffs:
         session = await session_store.start(
             connection, code.org_id, user.id, code.methods, now, expires_at=code.session_expires_at
         )
-        await record_session(connection, request, session, code.connection_id)
+        await record_start(connection, request, session.session, connectionId=code.connection_id)
         return _Spent(code, session, user, role)
 
     async def _record_refusal(self, request: web.Request, refused: _Refused) -> None:
@@ -200,5 +199,4 @@ def _page() -> tuple[str, str]:
 
 
 def _hash(text: str) -> str:
-    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-    return f"'sha256-{digest}'"
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

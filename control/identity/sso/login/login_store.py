@@ -3,7 +3,6 @@ statement of a serialized write transaction decides. Every function runs in the 
 hashes of the secrets.
 """
 
-import hashlib
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Final
@@ -14,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.auth.tables import sessions
 from chassis.db.database import to_milliseconds
 from control.identity.sso.tables import (
+    hash_text,
     sso_assertions,
     sso_connections,
     sso_handoff_codes,
@@ -77,7 +77,7 @@ async def begin(
         "request_id": request_id,
         "relay_state": relay_state,
         "link_principal_id": link_principal_id,
-        "address_hash": _hash(address),
+        "address_hash": hash_text(address),
         "created_at": now,
         "expires_at": now + LOGIN_LIFETIME,
     }
@@ -88,7 +88,7 @@ async def count_unfinished(connection: AsyncConnection, address: str, now: datet
     """Logins that this client began within LOGIN_LIFETIME and did not finish within FINISH_WITHIN."""
     now = to_milliseconds(now)
     found = sa.select(sa.func.count()).where(
-        sso_logins.c.address_hash == _hash(address),
+        sso_logins.c.address_hash == hash_text(address),
         sso_logins.c.created_at > now - LOGIN_LIFETIME,
         sso_logins.c.created_at <= now - FINISH_WITHIN,
         sso_logins.c.used_at.is_(None),
@@ -119,7 +119,7 @@ async def use_assertion(
     connection: AsyncConnection, connection_id: str, org_id: str, assertion_id: str, expires_at: datetime
 ) -> bool:
     """Remember that an assertion was accepted; False if it was before."""
-    digest = _hash(assertion_id)
+    digest = hash_text(assertion_id)
     seen = sa.select(sso_assertions.c.org_id).where(
         sso_assertions.c.connection_id == connection_id, sso_assertions.c.assertion_hash == digest
     )
@@ -234,8 +234,3 @@ def _usable(connection_id: str, state: str, now: datetime) -> sa.ColumnElement[b
         & sso_logins.c.used_at.is_(None)
         & (sso_logins.c.expires_at > to_milliseconds(now))
     )
-
-
-def _hash(text: str) -> bytes:
-    """Of a text of any characters."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()

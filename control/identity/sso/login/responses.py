@@ -15,14 +15,13 @@ from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.errors import BadRequest
+from chassis.errors import JSON_TYPE, BadRequest
 from chassis.http.access import anonymous
 from chassis.http.body import read_body, require_media_type
 from chassis.http.declaration import route
-from chassis.http.route import JSON_TYPE, Body, Parameter
+from chassis.http.route import Body, Parameter
 from chassis.http.validation import Issues, bounded_text, decode_json, single_value
-from control.http.context import HandlerContext
-from control.http.request_slots import RequestSlots
+from control.http.context import RequestSlots
 from control.identity.sso import connection_store, mapping
 from control.identity.sso.connection_store import ConnectionOfOrganization, StoredConnection
 from control.identity.sso.login import browser, login_store
@@ -35,6 +34,7 @@ from control.identity.sso.saml.certificates import parse_certificate
 from control.identity.sso.saml.response import Assertion, ExpectedResponse, verify_response
 from control.identity.sso.tables import Protocol
 from control.outbound.egress import Egress
+from control.routing.arguments import Handlers
 from control.secrets.secret_box import SecretBox
 from proto.identity import hash_secret
 
@@ -91,10 +91,9 @@ def _slots_at_provider() -> RequestSlots:
 
 
 @dataclass(frozen=True, slots=True)
-class ProviderResponses:
+class ProviderResponses(Handlers):
     """Handlers of what providers answer, and their dependencies."""
 
-    context: HandlerContext
     secret_box: SecretBox
     egress: Egress
     urls: browser.SsoUrls
@@ -132,9 +131,10 @@ class ProviderResponses:
         self, request: web.Request, found: ConnectionOfOrganization, posted: AssertionPost, ending: browser.Format
     ) -> web.StreamResponse:
         state, stored = posted.relay_state or "", found.connection
-        missing = "The response has no RelayState of ours: nobody has asked for it."
+        if not browser.is_secret(state):
+            raise LoginRefused("state_missing", "The response has no RelayState of ours: nobody has asked for it.")
         async with self.context.database.read() as connection:  # it is used with the assertion, in one transaction
-            login = await _find_login(connection, request, stored, state, missing)
+            login = await _find_login(connection, request, stored, state)
         assertion = await self._verify_assertion(found, login, posted.saml_response)
         named = assertion.subject if assertion.subject_format == EMAIL_FORMAT else ""
         vouched = Vouched(
@@ -224,9 +224,10 @@ class ProviderResponses:
         self, request: web.Request, found: ConnectionOfOrganization, state: str
     ) -> login_store.StoredLogin:
         """The login that this browser has begun; from here on it is used, whatever follows. Raises LoginRefused."""
-        missing = "The request has no state of ours: the login was not begun here."
+        if not browser.is_secret(state):  # before the write lock, which anybody could take otherwise
+            raise LoginRefused("state_missing", "The request has no state of ours: the login was not begun here.")
         async with self.context.database.write() as connection:
-            login = await _find_login(connection, request, found.connection, state, missing)
+            login = await _find_login(connection, request, found.connection, state)
             if not await login_store.use_login(connection, found.connection.id, state, datetime.now(UTC)):
                 raise LoginRefused("state_unknown", "The login is not known, was used, or has expired.")
         return login
@@ -287,11 +288,9 @@ class ProviderResponses:
 
 
 async def _find_login(
-    connection: AsyncConnection, request: web.Request, stored: StoredConnection, state: str, missing: str
+    connection: AsyncConnection, request: web.Request, stored: StoredConnection, state: str
 ) -> login_store.StoredLogin:
-    """The login that this browser has begun. `missing`: why a text is no state. Raises LoginRefused."""
-    if not browser.is_secret(state):
-        raise LoginRefused("state_missing", missing)
+    """The login that this browser has begun. Raises LoginRefused."""
     login = await login_store.find_login(connection, stored.id, state, datetime.now(UTC))
     if login is None:
         raise LoginRefused("state_unknown", "The login is not known, was used, or has expired.")

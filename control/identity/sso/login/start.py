@@ -21,7 +21,6 @@ from chassis.http.route import Parameter, ResponseSpec, json_content
 from chassis.http.validation import Issues, single_value
 from chassis.http.web import RATE_LIMITS, json_response
 from control.audit.record import Actor, record
-from control.http.context import HandlerContext
 from control.http.field_types import Timestamp
 from control.identity.sso import connection_store
 from control.identity.sso.login import browser, login_store
@@ -32,7 +31,7 @@ from control.identity.sso.refusal import LoginRefused
 from control.identity.sso.saml import service_provider
 from control.identity.sso.tables import MAX_RELAY_STATE_LENGTH, Protocol
 from control.identity.users import user_store
-from control.routing.arguments import SessionTransaction
+from control.routing.arguments import Handlers, SessionTransaction
 from proto.identity import PrincipalKind, Role
 
 
@@ -72,10 +71,9 @@ _begins: Final = partial(
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class Start(Handlers):
     """Handlers of logins that begin, of links and metadata, and their dependencies."""
 
-    context: HandlerContext
     urls: browser.SsoUrls
     providers: Providers
     completion: Completion

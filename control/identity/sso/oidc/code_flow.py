@@ -45,8 +45,7 @@ def authorization_url(
 
 def code_challenge(verifier: str) -> str:
     """The S256 challenge of a verifier (RFC 7636, section 4.2)."""
-    digest = hashlib.sha256(verifier.encode("ascii")).digest()
-    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode("ascii")
+    return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("ascii")).digest()).rstrip(b"=").decode("ascii")
 
 
 def check_response_issuer(metadata: ProviderMetadata, iss: str | None) -> None:

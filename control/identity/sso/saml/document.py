@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from lxml import etree
 
@@ -123,22 +123,20 @@ _EVENTS: Final = ("start", "end", "start-ns", "end-ns")
 
 def decode(encoded: str) -> bytes:
     """The bytes of a form field: strict base64, with line breaks at most. Raises LoginRefused."""
-    if len(encoded) > _MAX_ENCODED + _MAX_LINE_BREAKS:
-        _refuse_size()
+    _require_size(len(encoded), _MAX_ENCODED + _MAX_LINE_BREAKS)
     joined = encoded.replace("\r", "").replace("\n", "")
-    if len(joined) > _MAX_ENCODED:
-        _refuse_size()
+    _require_size(len(joined), _MAX_ENCODED)
     try:
         decoded = binascii.a2b_base64(joined.encode("ascii"), strict_mode=True)
     except ValueError as error:  # binascii.Error and UnicodeError are ValueErrors
         raise LoginRefused("not_base64", "SAMLResponse is not base64.") from error
-    if len(decoded) > MAX_BYTES:
-        _refuse_size()
+    _require_size(len(decoded), MAX_BYTES)
     return decoded
 
 
-def _refuse_size() -> NoReturn:
-    raise LoginRefused("response_too_large", f"The response has more than {MAX_BYTES} bytes.")
+def _require_size(size: int, limit: int) -> None:
+    if size > limit:
+        raise LoginRefused("response_too_large", f"The response has more than {MAX_BYTES} bytes.")
 
 
 def parse(xml: bytes) -> etree._Element:

@@ -273,14 +273,15 @@ def _ticket(body: _IssueEvent) -> tuple[TicketChanged, ...]:
     if state is None or changed_at is None:
         return ()
     name = f"{repository_name(body.repository.full_name)}#{one.id}"
-    ticket = TicketChanged(
-        items=link_items(SYSTEM, name, clean_url(_href(one.links))),
-        title=clean_line(one.title, MAX_LINK_TITLE_LENGTH),
-        state=state,
-        changed_at=changed_at,
-        is_fixed=one.state in _FIXED,
+    return (
+        TicketChanged(
+            items=link_items(SYSTEM, name, clean_url(_href(one.links))),
+            title=clean_line(one.title, MAX_LINK_TITLE_LENGTH),
+            state=state,
+            changed_at=changed_at,
+            is_fixed=one.state in _FIXED,
+        ),
     )
-    return (ticket,)
 
 
 def _href(links: _Links | None) -> str | None:

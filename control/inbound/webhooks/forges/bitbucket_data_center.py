@@ -212,19 +212,20 @@ def new_proposal(
     changed_at = parse_time(updated_on)
     if state is None or changed_at is None:
         raise PayloadError("The pull request has no state, or does not say when it was changed.")
-    report = ProposalReport(
-        repository=repository,
-        number=str(number),
-        title=clean_line(title, MAX_TITLE_LENGTH) or f"#{number}",
-        state=state,
-        changed_at=changed_at,
-        text=clean_text(text or "", MAX_TEXT),
-        head_ref=clean_line(head_ref, MAX_REF_LENGTH),
-        head_sha=parse_sha(head_sha),
-        merge_sha=parse_sha(merge_sha) if state is ProposalState.MERGED else None,
-        author_name=clean_line(author_name, MAX_NAME_LENGTH),
-        url=clean_url(url),
-        opened_at=parse_time(opened_on),
-        targets_default_branch=targets_default_branch,
+    return (
+        ProposalReport(
+            repository=repository,
+            number=str(number),
+            title=clean_line(title, MAX_TITLE_LENGTH) or f"#{number}",
+            state=state,
+            changed_at=changed_at,
+            text=clean_text(text or "", MAX_TEXT),
+            head_ref=clean_line(head_ref, MAX_REF_LENGTH),
+            head_sha=parse_sha(head_sha),
+            merge_sha=parse_sha(merge_sha) if state is ProposalState.MERGED else None,
+            author_name=clean_line(author_name, MAX_NAME_LENGTH),
+            url=clean_url(url),
+            opened_at=parse_time(opened_on),
+            targets_default_branch=targets_default_branch,
+        ),
     )
-    return (report,)

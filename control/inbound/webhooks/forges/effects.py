@@ -24,7 +24,7 @@ from control.code.issue_links.store import TicketState, change_links, find_by_ex
 from control.code.proposals.store import ProposalReport, StoredProposal, report_proposal
 from control.code.pushes import PushReport, report_plain_pushes, report_push
 from control.code.releases.store import report_release
-from control.http.query_filters import find_project_ids
+from control.http.lists import find_project_ids
 from control.inbound.integrations import store
 from control.inbound.integrations.tables import Integration
 from control.inbound.webhooks.forges.events import (
@@ -214,8 +214,7 @@ async def _delete_hook(connection: AsyncConnection, integration: Integration, go
     if integration.hook_id == gone.hook_id:
         await store.change_integration(connection, integration, now=to_milliseconds(now), enabled=False)
         data = {"enabled": False, "hookId": gone.hook_id, "reason": "The platform has deleted the webhook."}
-        by = Actor(integration.org_id)
-        await record(connection, by, "integration.change", integration.id, data, AUDIT_TRACE_ID)
+        await record(connection, Actor(integration.org_id), "integration.change", integration.id, data, AUDIT_TRACE_ID)
 
 
 async def _record(

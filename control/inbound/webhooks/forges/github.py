@@ -257,8 +257,9 @@ def _push(body: _Push, received_at: datetime, *, newest_first: bool) -> tuple[Co
             found[commit.sha] = commit
     if not is_default:
         return (CommitsPushed(tuple(found.values()), None, not_listed),) if found or not_listed != 0 else ()
-    at = push_time(parse_time(body.repository.pushed_at), received_at)
-    return (CommitsPushed(tuple(found.values()), at, not_listed),)
+    return (
+        CommitsPushed(tuple(found.values()), push_time(parse_time(body.repository.pushed_at), received_at), not_listed),
+    )
 
 
 def _proposal(body: _PullRequestEvent) -> tuple[ProposalReport, ...]:
@@ -272,24 +273,25 @@ def _proposal(body: _PullRequestEvent) -> tuple[ProposalReport, ...]:
     is_merged = bool(one.merged) or (one.merged is None and one.merged_at is not None)
     head, base = one.head or _Branch(), one.base or _Branch()
     closed = ProposalState.MERGED if is_merged else ProposalState.CLOSED
-    report = ProposalReport(
-        repository=repository_name(body.repository.full_name),
-        number=str(one.number),
-        title=clean_line(one.title, MAX_TITLE_LENGTH) or f"#{one.number}",
-        state=ProposalState.OPEN if one.state == "open" and not is_merged else closed,
-        changed_at=changed_at,
-        text=clean_text(one.body or "", MAX_TEXT),
-        head_ref=clean_line(head.ref, MAX_REF_LENGTH),
-        head_sha=parse_sha(head.sha),
-        merge_sha=parse_sha(one.merge_commit_sha) if is_merged else None,  # of an open one: that of a trial
-        author_name=clean_line(None if one.user is None else one.user.login, MAX_NAME_LENGTH),
-        url=clean_url(one.html_url),
-        opened_at=parse_time(one.created_at),
-        merged_at=parse_time(one.merged_at) if is_merged else None,
-        targets_default_branch=None in (base.ref, body.repository.default_branch)
-        or base.ref == body.repository.default_branch,
+    return (
+        ProposalReport(
+            repository=repository_name(body.repository.full_name),
+            number=str(one.number),
+            title=clean_line(one.title, MAX_TITLE_LENGTH) or f"#{one.number}",
+            state=ProposalState.OPEN if one.state == "open" and not is_merged else closed,
+            changed_at=changed_at,
+            text=clean_text(one.body or "", MAX_TEXT),
+            head_ref=clean_line(head.ref, MAX_REF_LENGTH),
+            head_sha=parse_sha(head.sha),
+            merge_sha=parse_sha(one.merge_commit_sha) if is_merged else None,  # of an open one: that of a trial
+            author_name=clean_line(None if one.user is None else one.user.login, MAX_NAME_LENGTH),
+            url=clean_url(one.html_url),
+            opened_at=parse_time(one.created_at),
+            merged_at=parse_time(one.merged_at) if is_merged else None,
+            targets_default_branch=None in (base.ref, body.repository.default_branch)
+            or base.ref == body.repository.default_branch,
+        ),
     )
-    return (report,)
 
 
 def _release(body: _ReleaseEvent, received_at: datetime) -> tuple[ReleasePublished, ...]:
@@ -309,15 +311,16 @@ def _ticket(body: _IssueEvent, system: str) -> tuple[TicketChanged, ...]:
     if body.action not in TICKET_ACTIONS or body.repository is None or state is None or changed_at is None:
         return ()
     name = f"{repository_name(body.repository.full_name)}#{one.number}"
-    ticket = TicketChanged(
-        items=link_items(system, name, clean_url(one.html_url)),
-        title=clean_line(one.title, MAX_LINK_TITLE_LENGTH),
-        state=state,
-        changed_at=changed_at,
-        is_reopened=body.action == "reopened",
-        is_fixed=one.state_reason not in _NOT_FIXED,
+    return (
+        TicketChanged(
+            items=link_items(system, name, clean_url(one.html_url)),
+            title=clean_line(one.title, MAX_LINK_TITLE_LENGTH),
+            state=state,
+            changed_at=changed_at,
+            is_reopened=body.action == "reopened",
+            is_fixed=one.state_reason not in _NOT_FIXED,
+        ),
     )
-    return (ticket,)
 
 
 def _deployment(body: _DeploymentEvent, received_at: datetime) -> tuple[Deployed, ...]:
@@ -327,13 +330,14 @@ def _deployment(body: _DeploymentEvent, received_at: datetime) -> tuple[Deployed
         return ()
     if at is None:
         raise PayloadError("The deployment does not say when it succeeded.")
-    deployed = Deployed(
-        repository=repository_name(body.repository.full_name),
-        id=str(deployment.id),
-        at=min(at, received_at),
-        environment=clean_line(status.environment or deployment.environment, MAX_ENVIRONMENT_LENGTH),
-        ref=clean_line(deployment.ref, MAX_REF_LENGTH),
-        sha=parse_sha(deployment.sha),
-        url=clean_url(status.environment_url or None) or clean_url(status.target_url or None),
+    return (
+        Deployed(
+            repository=repository_name(body.repository.full_name),
+            id=str(deployment.id),
+            at=min(at, received_at),
+            environment=clean_line(status.environment or deployment.environment, MAX_ENVIRONMENT_LENGTH),
+            ref=clean_line(deployment.ref, MAX_REF_LENGTH),
+            sha=parse_sha(deployment.sha),
+            url=clean_url(status.environment_url or None) or clean_url(status.target_url or None),
+        ),
     )
-    return (deployed,)

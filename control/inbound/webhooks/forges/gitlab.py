@@ -6,7 +6,7 @@ https://docs.gitlab.com/user/project/integrations/webhooks/ (signing tokens), ..
 import base64
 import binascii
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from types import MappingProxyType
 from typing import Final
@@ -171,15 +171,16 @@ class GitLab(Platform[ScmEvent]):
         """
         if any(name in headers for name in ("webhook-signature", "webhook-timestamp")):
             return verify_standard(
-                _signing_keys(hook.secrets),
+                [_signing_key(secret) for secret in hook.secrets],
                 body,
                 header(headers, "webhook-id"),
                 header(headers, "webhook-timestamp"),
                 header(headers, "webhook-signature"),
                 now,
             )
-        is_allowed = hook.integration.config.allow_plain_token
-        return is_allowed and verify_token(hook.secrets, header(headers, "X-Gitlab-Token"))
+        return hook.integration.config.allow_plain_token and verify_token(
+            hook.secrets, header(headers, "X-Gitlab-Token")
+        )
 
     def delivery_id(self, headers: Headers) -> str | None:
         """The id, if there is a signature: it is signed."""
@@ -200,12 +201,8 @@ class GitLab(Platform[ScmEvent]):
         return ScmEvent(event, _contents(kind, event, body, received_at))
 
 
-def _signing_keys(secrets: Sequence[bytes]) -> list[bytes]:
-    """GitLab's signing tokens are keys in base64, behind a prefix."""
-    return [_signing_key(secret) for secret in secrets]
-
-
 def _signing_key(secret: bytes) -> bytes:
+    """GitLab's signing tokens are keys in base64, behind a prefix."""
     if not secret.startswith(_PREFIX):
         return secret
     try:
@@ -253,22 +250,23 @@ def _merge_request(body: _MergeRequestEvent) -> tuple[ProposalReport, ...]:
     last = one.last_commit or _LastCommit()
     default = body.project.default_branch
     merge_sha = parse_sha(one.merge_commit_sha) or parse_sha(one.squash_commit_sha) or parse_sha(last.id)
-    report = ProposalReport(
-        repository=repository_name(body.project.path_with_namespace),
-        number=str(one.iid),
-        title=clean_line(one.title, MAX_TITLE_LENGTH) or f"!{one.iid}",
-        state=state,
-        changed_at=changed_at,
-        text=clean_text(one.description or "", MAX_TEXT),
-        head_ref=clean_line(one.source_branch, MAX_REF_LENGTH),
-        head_sha=parse_sha(last.id),
-        merge_sha=merge_sha if state is ProposalState.MERGED else None,
-        author_name=clean_line(None if last.author is None else last.author.name, MAX_NAME_LENGTH),
-        url=clean_url(one.url),
-        opened_at=parse_time(one.created_at),
-        targets_default_branch=None in (one.target_branch, default) or one.target_branch == default,
+    return (
+        ProposalReport(
+            repository=repository_name(body.project.path_with_namespace),
+            number=str(one.iid),
+            title=clean_line(one.title, MAX_TITLE_LENGTH) or f"!{one.iid}",
+            state=state,
+            changed_at=changed_at,
+            text=clean_text(one.description or "", MAX_TEXT),
+            head_ref=clean_line(one.source_branch, MAX_REF_LENGTH),
+            head_sha=parse_sha(last.id),
+            merge_sha=merge_sha if state is ProposalState.MERGED else None,
+            author_name=clean_line(None if last.author is None else last.author.name, MAX_NAME_LENGTH),
+            url=clean_url(one.url),
+            opened_at=parse_time(one.created_at),
+            targets_default_branch=None in (one.target_branch, default) or one.target_branch == default,
+        ),
     )
-    return (report,)
 
 
 def _ticket(body: _TicketEvent) -> tuple[TicketChanged, ...]:
@@ -278,14 +276,15 @@ def _ticket(body: _TicketEvent) -> tuple[TicketChanged, ...]:
         return ()
     name = f"{repository_name(body.project.path_with_namespace)}#{one.iid}"
     address = None if body.project.web_url is None else clean_url(f"{body.project.web_url}/-/issues/{one.iid}")
-    ticket = TicketChanged(
-        items=link_items(SYSTEM, name, address, clean_url(one.url)),
-        title=clean_line(one.title, MAX_LINK_TITLE_LENGTH),
-        state=state,
-        changed_at=changed_at,
-        is_reopened=one.action == "reopen",
+    return (
+        TicketChanged(
+            items=link_items(SYSTEM, name, address, clean_url(one.url)),
+            title=clean_line(one.title, MAX_LINK_TITLE_LENGTH),
+            state=state,
+            changed_at=changed_at,
+            is_reopened=one.action == "reopen",
+        ),
     )
-    return (ticket,)
 
 
 def _release(body: _ReleaseEvent, received_at: datetime) -> tuple[ReleasePublished, ...]:
@@ -301,13 +300,14 @@ def _deployment(body: _DeploymentEvent, received_at: datetime) -> tuple[Deployed
         return ()
     if at is None:
         raise PayloadError("The deployment does not say when it succeeded.")
-    deployed = Deployed(
-        repository=repository_name(body.project.path_with_namespace),
-        id=str(body.deployment_id),
-        at=min(at, received_at),
-        environment=clean_line(body.environment, MAX_NAME_LENGTH),
-        ref=clean_line(body.ref, MAX_REF_LENGTH),
-        sha=parse_sha((body.commit_url or "").rpartition("/")[2]) or parse_sha(body.short_sha),
-        url=clean_url(body.environment_external_url or None) or clean_url(body.deployable_url),
+    return (
+        Deployed(
+            repository=repository_name(body.project.path_with_namespace),
+            id=str(body.deployment_id),
+            at=min(at, received_at),
+            environment=clean_line(body.environment, MAX_NAME_LENGTH),
+            ref=clean_line(body.ref, MAX_REF_LENGTH),
+            sha=parse_sha((body.commit_url or "").rpartition("/")[2]) or parse_sha(body.short_sha),
+            url=clean_url(body.environment_external_url or None) or clean_url(body.deployable_url),
+        ),
     )
-    return (deployed,)

@@ -1,38 +1,139 @@
-"""What trackers report, applied to links, issues and change events. Runs in the caller's write transaction, with a
-number of statements that grows only with the projects that an event concerns: at most MAX_LINKS_OF_ITEM of issues, at
-most `control.inbound.integrations.tables.MAX_PROJECTS` of change events.
+"""What trackers report, whatever the platform, and what that does to links, issues and change events.
 
-A link follows its item: a report that is older than the last one changes nothing, in whatever order reports arrive. An
-issue follows the state of a link when this changes, so a report that says the same again resolves or reopens nothing.
+Reports are pure: a platform's body in, these values out. Texts of a platform are cut to what the database stores; what
+a person configured is refused if it does not fit.
+
+Reports are applied in the caller's write transaction, with a number of statements that grows only with the projects
+that an event concerns: at most MAX_LINKS_OF_ITEM of issues, at most `control.inbound.integrations.tables.MAX_PROJECTS`
+of change events. A link follows its item: a report that is older than the last one changes nothing, in whatever order
+reports arrive. An issue follows the state of a link when this changes, so a report that says the same again resolves or
+reopens nothing.
 """
 
 from collections.abc import Sequence
-from datetime import datetime
-from typing import Final
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final
 
 import msgspec
+from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.changes import ChangeKind
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict
-from control.code.changes import NewChangeEvent, create_change
+from control.code.changes import MAX_AGE, NewChangeEvent, create_change
 from control.code.fixes.named_issues import NamedChange, find_named, note_all, reopen_all, resolve_all
 from control.code.fixes.updates import Author
 from control.code.issue_links import store
+from control.code.issue_links.addresses import ExternalItem
 from control.code.issue_links.store import IssuePlace, StoredLink, TicketState, change_links
-from control.http.query_filters import find_project_ids
-from control.inbound.integrations.tables import Integration
+from control.http.lists import find_project_ids
+from control.inbound.integrations.tables import MAX_EVENT_LENGTH, Integration
 from control.inbound.webhooks.platform import PayloadError
-from control.inbound.webhooks.trackers.events import (
-    ChangeReport,
-    IssueReport,
-    LinkCreated,
-    LinkDeleted,
-    TicketReport,
-    TrackerEvent,
-)
 from control.issues.references import NamedIssue, References
 from control.issues.tables import ActivityKind, LinkState
+
+MAX_AHEAD: Final = timedelta(hours=1)  # of a platform's clock: a time far ahead would outdate every later report
+MAX_MILLISECONDS: Final = 253_402_300_799_000  # the year 9999
+_MAX_TIME_LENGTH: Final = 40
+
+EventName = Annotated[str, Meta(min_length=1, max_length=MAX_EVENT_LENGTH, pattern=r"^[A-Za-z0-9_:.-]+(?!\n)$")]
+Milliseconds = Annotated[int, Meta(ge=0, le=MAX_MILLISECONDS)]
+
+
+@dataclass(frozen=True, slots=True)
+class TicketReport:
+    """What an item of another system is like, as of `updated_at`. None: it does not say."""
+
+    item: ExternalItem
+    title: str | None
+    state: LinkState | None
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class IssueReport:
+    """An issue of ours, named as such, was closed or reopened elsewhere."""
+
+    issue: References
+    state: LinkState
+
+
+@dataclass(frozen=True, slots=True)
+class LinkCreated:
+    """An issue of ours was linked to an item of another system."""
+
+    issue: References
+    item: ExternalItem
+    url: str
+    title: str | None
+    state: LinkState | None
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class LinkDeleted:
+    """It is not linked to it any more."""
+
+    issue: References
+    item: ExternalItem
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeReport:
+    """Something changed. `key` identifies the change within the integration. `project`: its slug, None: those of the
+    integration.
+    """
+
+    kind: ChangeKind
+    title: str
+    at: datetime
+    key: str
+    detail: str | None = None
+    environment: str | None = None
+    service: str | None = None
+    release: str | None = None
+    url: str | None = None
+    project: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrackerEvent:
+    """An event by the platform's name. `report` None: it changes nothing here."""
+
+    name: str
+    report: TicketReport | IssueReport | LinkCreated | LinkDeleted | ChangeReport | None
+
+
+def parse_time(text: str, received_at: datetime) -> datetime:
+    """A platform's time, ISO 8601 with a time zone, in milliseconds. Raises PayloadError."""
+    try:
+        if len(text) > _MAX_TIME_LENGTH:
+            raise ValueError
+        time = datetime.fromisoformat(text)
+        if time.tzinfo is None:
+            raise ValueError
+        return check_time(time.astimezone(UTC), received_at)
+    except (ValueError, OverflowError):
+        raise PayloadError("A time is not one of ISO 8601 with a time zone.") from None
+
+
+def check_time(time: datetime, received_at: datetime) -> datetime:
+    """The time in milliseconds. Raises PayloadError for one in the future, or before 1970."""
+    if time > received_at + MAX_AHEAD:
+        raise PayloadError("A time is in the future.")
+    if time.year < 1970:
+        raise PayloadError("A time is before 1970.")
+    return to_milliseconds(time)
+
+
+def check_change_time(at: datetime, received_at: datetime) -> datetime:
+    """The time of a change event. Raises PayloadError for one that is too old to keep."""
+    if at < received_at - MAX_AGE:
+        raise PayloadError(f"The change is more than {MAX_AGE.days} days old.")
+    return at
+
 
 MAX_LINKS_OF_ITEM: Final = 50  # the oldest; further ones are not followed
 
@@ -83,21 +184,13 @@ async def _apply_ticket(
 async def _apply_issue(
     connection: AsyncConnection, integration: Integration, report: IssueReport, now: datetime
 ) -> int:
+    """How many issues were resolved or reopened."""
     if not integration.config.sync_status:
         return 0
     found = await _find_named(connection, integration, report.issue)
     why = [NamedChange(one, {"integrationId": integration.id}) for one in found]
-    return await _set_status(connection, why, report.state, now)
-
-
-async def _set_status(
-    connection: AsyncConnection, changes: Sequence[NamedChange], state: LinkState, now: datetime
-) -> int:
-    """How many issues were resolved or reopened."""
-    if not changes:
-        return 0
-    set_status = resolve_all if state is LinkState.CLOSED else reopen_all
-    return len(await set_status(connection, changes, now=now, by=None, decided_at=now))
+    set_status = resolve_all if report.state is LinkState.CLOSED else reopen_all
+    return len(await set_status(connection, why, now=now, by=None, decided_at=now))
 
 
 async def _create_link(
@@ -174,8 +267,7 @@ async def _create_changes(
 async def _find_named(
     connection: AsyncConnection, integration: Integration, references: References
 ) -> Sequence[NamedIssue]:
-    index = await find_named(connection, integration.org_id, [references])
-    return index.resolve(references)
+    return (await find_named(connection, integration.org_id, [references])).resolve(references)
 
 
 def _link_data(link: StoredLink) -> dict[str, object]:

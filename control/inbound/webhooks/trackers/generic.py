@@ -19,12 +19,11 @@ from chassis.changes import (
     ChangeKind,
 )
 from control.code.issue_links.addresses import ExternalItem, identify_named
-from control.http.field_types import Slug, Url, line, lines
-from control.http.time_input import TimeInput
+from control.http.field_types import Slug, TimeInput, Url, line, lines
 from control.inbound.integrations.tables import Hook
 from control.inbound.webhooks.platform import Headers, PayloadError, Platform, decode, header
 from control.inbound.webhooks.signatures import verify_body, verify_standard
-from control.inbound.webhooks.trackers.events import (
+from control.inbound.webhooks.trackers.effects import (
     ChangeReport,
     EventName,
     IssueReport,
@@ -95,7 +94,7 @@ class Generic(Platform[TrackerEvent]):
     def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:
         """Whether the body is signed, within the window if a time is signed."""
         keys = [secret_bytes(secret.decode("ascii")) for secret in hook.secrets]
-        if not _is_standard(headers):
+        if not any(name in headers for name in STANDARD_HEADERS):
             return verify_body(keys, body, header(headers, "X-Signature-256"), prefix="sha256=")
         message_id, time, signature = (header(headers, name) for name in STANDARD_HEADERS)
         return verify_standard(keys, body, message_id, time, signature, now)
@@ -123,10 +122,6 @@ class Generic(Platform[TrackerEvent]):
         if event.startswith(("change.", "deploy.")):
             return TrackerEvent(event, _change_report(event, found.change, body, received_at))
         return TrackerEvent(event, None)
-
-
-def _is_standard(headers: Headers) -> bool:
-    return any(name in headers for name in STANDARD_HEADERS)
 
 
 def _issue_report(event: str, body: _Body, received_at: datetime) -> TicketReport | IssueReport | None:

@@ -22,7 +22,7 @@ from control.inbound.webhooks.platform import (
     header,
 )
 from control.inbound.webhooks.signatures import verify_body, verify_versioned
-from control.inbound.webhooks.trackers.events import (
+from control.inbound.webhooks.trackers.effects import (
     ChangeReport,
     EventName,
     Milliseconds,
@@ -163,8 +163,7 @@ class Linear(Platform[TrackerEvent]):
     def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (the body names it)
         """Raises PayloadError."""
         named = decode(_LinearNamed, body, LINEAR)
-        name = f"{named.type}.{named.action}"
-        return convert(EventName, name, LINEAR)
+        return convert(EventName, f"{named.type}.{named.action}", LINEAR)
 
     def parse(self, event: str, body: bytes, received_at: datetime) -> TrackerEvent:
         """Created and changed issues; everything else changes nothing. A removed issue is not a fixed one. Raises

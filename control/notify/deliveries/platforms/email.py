@@ -19,11 +19,11 @@ from typing import Final
 import aiosmtplib
 
 from control.notify.channels.config import EmailConfig
-from control.notify.deliveries.platforms.outgoing_message import OutgoingMessage, one_line, truncate
-from control.notify.deliveries.rules import AttemptResult
+from control.notify.deliveries.rules import AttemptResult, OutgoingMessage, one_line, truncate
 from control.notify.message import Message
 from control.outbound.egress import Egress, EgressError
-from control.outbound.smtp import MAIL_POLICY, MailServer, submit
+from control.outbound.mail_server import MailServer
+from control.outbound.smtp import MAIL_POLICY, submit
 
 MIN_PERMANENT_CODE: Final = 500  # SMTP codes from here on are permanent
 _MARK_LENGTH: Final = 16  # characters; the marks of 20 recipients, with their signs, fit `deliveries.taken`

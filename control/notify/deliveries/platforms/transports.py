@@ -9,11 +9,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from control.notify.channels.config import Config, EmailConfig, Kind
-from control.notify.deliveries.platforms import chat_a, chat_b, email, pager, teams, webhook
-from control.notify.deliveries.platforms.outgoing_message import HttpRequest, OutgoingMessage
-from control.notify.deliveries.rules import AttemptResult, from_failure, from_reply
+from control.notify.deliveries.platforms import chats, email, webhooks
+from control.notify.deliveries.rules import AttemptResult, HttpRequest, OutgoingMessage, from_failure, from_reply
 from control.outbound.egress import Egress, EgressError, HttpReply
-from control.outbound.smtp import MailServer
+from control.outbound.mail_server import MailServer
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +64,22 @@ def _interpret_status(_config: Any, reply: HttpReply, now: datetime) -> AttemptR
 _HTTP_PLATFORMS: Final[Mapping[Kind, _HttpPlatform]] = MappingProxyType(
     {
         Kind.CHAT_A: _HttpPlatform(
-            lambda config, outgoing, transports: chat_a.build_request(config, outgoing, transports.chat_a_api),
-            chat_a.interpret_reply,
+            lambda config, outgoing, transports: chats.build_chat_a_request(config, outgoing, transports.chat_a_api),
+            chats.interpret_chat_a_reply,
         ),
         Kind.CHAT_B: _HttpPlatform(
-            lambda config, outgoing, _transports: chat_b.build_request(config, outgoing), chat_b.interpret_reply
+            lambda config, outgoing, _transports: chats.build_chat_b_request(config, outgoing),
+            chats.interpret_chat_b_reply,
         ),
         Kind.WEBHOOK: _HttpPlatform(
-            lambda config, outgoing, _transports: webhook.build_request(config, outgoing), _interpret_status
+            lambda config, outgoing, _transports: webhooks.build_webhook_request(config, outgoing), _interpret_status
         ),
         Kind.PAGER: _HttpPlatform(
-            lambda config, outgoing, transports: pager.build_request(config, outgoing, transports.pager_url),
+            lambda config, outgoing, transports: webhooks.build_pager_request(config, outgoing, transports.pager_url),
             _interpret_status,
         ),
         Kind.TEAMS: _HttpPlatform(
-            lambda config, outgoing, _transports: teams.build_request(config, outgoing), _interpret_status
+            lambda config, outgoing, _transports: webhooks.build_teams_request(config, outgoing), _interpret_status
         ),
     }
 )

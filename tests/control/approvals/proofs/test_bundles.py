@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from chassis.auth.id_generation import new_id
+from chassis.auth.tables import new_id
 from chassis.issues import issues
 from control.approvals.proofs.references import MAX_LINKS_OF_A_CLAIM
 from control.approvals.proofs.tables import proof_bundles, proof_issuer_keys, proof_links, proof_usage

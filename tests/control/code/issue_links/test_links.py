@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from yarl import URL
 
-from chassis.auth.id_generation import new_id
+from chassis.auth.tables import new_id
 from control.code.issue_links import store
 from control.code.issue_links.addresses import ExternalItem, identify
 from control.code.issue_links.store import find_by_external_id

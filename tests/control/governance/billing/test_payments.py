@@ -13,7 +13,7 @@ from chassis.auth.tables import organizations
 from control.audit.tables import audit_events
 from control.governance.billing import store
 from control.governance.billing.history import MAX_SUBSCRIPTIONS
-from control.governance.billing.tables import subscriptions
+from control.governance.billing.store import subscriptions
 from control.identity.organizations import organization_store
 from control.inbound.webhooks.platform_events import platform_events
 from control.plans import Plans

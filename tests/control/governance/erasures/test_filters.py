@@ -9,7 +9,7 @@ import pytest
 from chassis.db.database import Database
 from chassis.erasures import repository
 from chassis.erasures.repository import StoredErasure
-from control.export import run_store
+from control.export import store
 from control.export.model import Intent, Stream
 from control.settings import ControlSettings
 from proto.identity import PrincipalKind, Role
@@ -165,10 +165,10 @@ async def test_what_left_by_export_is_listed(control: Control) -> None:
     database, org_id = control.checks.database, control.acme.organization.id
     async with database.write() as connection:
         for stream in (Stream.ERROR_ESSENCES, Stream.ISSUE_ROLLUPS):
-            checkpoint = await run_store.load_checkpoint(connection, sink["id"], org_id, stream)
+            checkpoint = await store.load_checkpoint(connection, sink["id"], org_id, stream)
             intent = Intent("key", b"1", now, "1", ())
             rows = 3 if stream is Stream.ERROR_ESSENCES else 0
-            await run_store.store_exported(connection, checkpoint, intent, rows, now)
+            await store.store_exported(connection, checkpoint, intent, rows, now)
     _, _, headers = await control.call("POST", WEB, BODY)
     exports = (await control.call("GET", headers["Location"]))[1]["exports"]
     assert exports == [
@@ -181,7 +181,7 @@ async def test_what_left_by_export_is_listed(control: Control) -> None:
         }
     ]
     async with database.read() as connection:
-        assert await run_store.list_exported(connection, org_id, now) == []  # the sink is younger
+        assert await store.list_exported(connection, org_id, now) == []  # the sink is younger
 
 
 SPAN_ONLY: Final = {"key": "durationMs", "op": "exists"}

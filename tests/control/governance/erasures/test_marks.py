@@ -7,9 +7,8 @@ import sqlalchemy as sa
 
 from chassis.auth.tables import organizations, projects
 from chassis.errors import Unauthorized
-from control.approvals.notifications import LinkBuilder
+from control.approvals.notifications import ExpiryTask, LinkBuilder
 from control.approvals.tables import approval_requests
-from control.approvals.task import ExpiryTask
 from control.audit.tables import audit_events
 from control.identity.members import invitations
 from tests.control.conftest import Control

@@ -12,7 +12,7 @@ from chassis.auth.tables import project_keys, projects
 from chassis.db.database import Database
 from chassis.erasures import repository
 from chassis.errors import ServiceUnavailable, Unauthorized
-from control.approvals.policies.tables import approval_policies
+from control.approvals.policies.store import approval_policies
 from control.audit.record import Actor
 from control.governance.erasures.deletion import delete_project
 from control.notify.channels.tables import deliveries, delivery_messages, notification_channels

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from chassis.auth.id_generation import new_token
+from chassis.auth.tables import new_token
 from proto.identity import Role
 from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control

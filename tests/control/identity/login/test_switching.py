@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from chassis.auth.tables import organizations, refresh_tokens, sessions
-from control.identity.login.sessions import FEDERATED_ELSEWHERE
+from control.identity.login.api import FEDERATED_ELSEWHERE
 from control.identity.organizations import organization_store
 from control.identity.users import session_store
 from control.identity.users.session_store import REUSE_GRACE, SSO_REQUIRED

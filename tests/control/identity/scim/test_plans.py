@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from multidict import MultiDict
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.auth.id_generation import new_id
+from chassis.auth.tables import new_id
 from chassis.db.database import Database
 from chassis.http.cursor import CursorSigner
 from control.identity.directory.tables import scim_group_members, scim_groups, scim_user_emails, scim_users

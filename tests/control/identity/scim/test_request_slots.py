@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from chassis.errors import RateLimited
-from control.http.request_slots import MAX_RUNNING, MAX_WAITING, RequestSlots
+from control.http.context import MAX_RUNNING, MAX_WAITING, RequestSlots
 from tests.control.identity.scim.conftest import Directory
 
 

@@ -7,8 +7,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
+from control.identity.sso.routes import SsoHousekeeping
 from control.identity.sso.tables import sso_assertions, sso_handoff_codes, sso_logins
-from control.identity.sso.task import SsoHousekeeping
 from tests.control.conftest import Control
 from tests.control.identity.sso import saml_idp
 from tests.control.identity.sso.conftest import Browser, SamlProvider

@@ -14,7 +14,7 @@ import msgspec
 import sqlalchemy as sa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from chassis.auth.id_generation import new_id
+from chassis.auth.tables import new_id
 from chassis.db.database import Database
 from control.audit.tables import audit_events
 from control.identity import chat_links as link_repository

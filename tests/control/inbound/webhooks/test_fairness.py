@@ -20,6 +20,16 @@ async def test_organizations_take_turns() -> None:
     assert queue.take_now(100) == []
 
 
+async def test_what_is_put_back_leaves_others_their_turn() -> None:
+    queue = EventQueue[str](100, 100)
+    for item in ("a1", "a2", "a3", "a4"):
+        queue.put("a", item)
+    taken = await queue.take(3)
+    queue.put("b", "b1")
+    queue.put_back(("a", item) for item in taken[1:])
+    assert await queue.take(9) == ["a2", "b1", "a3", "a4"]
+
+
 async def test_a_queue_and_each_organization_in_it_have_a_limit() -> None:
     queue = EventQueue[int](3, 2)
     numbers = count()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from chassis.auth.id_generation import new_id
+from chassis.auth.tables import new_id
 from control.inbound.integrations.tables import inbound_deliveries
 from control.inbound.webhooks import task
 from control.inbound.webhooks.platform_events import platform_events

@@ -12,9 +12,8 @@ from chassis.db.database import Database
 from chassis.issues import IssueStatus, issues
 from control.issues import store
 from control.issues.counting import counter
-from control.issues.counting.notifications import IssueUrls
 from control.issues.counting.occurrences import Details, details
-from control.issues.counting.project_state import ANNOUNCEMENTS, NEW_ISSUES
+from control.issues.counting.project_state import ANNOUNCEMENTS, NEW_ISSUES, IssueUrls
 from control.issues.counting.task import SUM_INTERVAL, IssueHousekeeping
 from control.issues.lifecycle import Resolution
 from control.issues.releases.store import find_latest_version

@@ -21,8 +21,8 @@ from chassis.issues import issues
 from control.issues.counting import follower as follower_module
 from control.issues.counting import occurrences, progress
 from control.issues.counting.follower import NAME, IssueFollower, IssueMetrics
-from control.issues.counting.notifications import IssueUrls
 from control.issues.counting.progress import LEASE, follower_blocks, follower_progress
+from control.issues.counting.project_state import IssueUrls
 from control.issues.releases.tables import release_projects, releases
 from control.issues.tables import issue_activity, issue_projects
 from proto.grouping.fingerprint import FINGERPRINT_VERSION

@@ -14,7 +14,7 @@ from chassis.issues import IssueStatus, issue_fingerprints, issues, read_states
 from control.issues import lifecycle
 from control.issues.counting import counter, regrouping
 from control.issues.counting.counter import Counted
-from control.issues.counting.notifications import IssueUrls
+from control.issues.counting.project_state import IssueUrls
 from control.issues.counting.regrouping import UPGRADE_DAYS
 from control.issues.counting.task import IssueHousekeeping
 from control.issues.lifecycle import Ignoring, Resolution

@@ -17,8 +17,8 @@ from chassis.issues import IssueStatus
 from chassis.source_maps.resolver import SourceMaps
 from control.issues import lifecycle
 from control.issues.counting import occurrences as details_module
-from control.issues.counting.notifications import IssueUrls
 from control.issues.counting.occurrences import COLUMNS, Details, choose_rows, details, read_occurrence_texts
+from control.issues.counting.project_state import IssueUrls
 from control.issues.counting.task import IssueHousekeeping
 from control.issues.lifecycle import Ignoring
 from control.issues.tables import ActivityKind, issue_activity, issue_projects

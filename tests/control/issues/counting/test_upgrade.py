@@ -17,8 +17,8 @@ from chassis.clickhouse.storage_order import Position, StoredRow, StoredRowList
 from chassis.db.database import Database
 from chassis.issues import issues
 from control.issues.counting.follower import NAME, IssueFollower, IssueMetrics
-from control.issues.counting.notifications import IssueUrls
 from control.issues.counting.progress import follower_blocks, follower_progress
+from control.issues.counting.project_state import IssueUrls
 from control.issues.counting.task import IssueHousekeeping
 from control.issues.tables import issue_activity
 from control.notify.channels.tables import ChannelEvent, deliveries

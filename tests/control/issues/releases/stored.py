@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from chassis.auth.id_generation import new_id
+from chassis.auth.tables import new_id
 from chassis.issues import issue_fingerprints, issues
 from control.identity.organizations import organization_store
 from control.issues.tables import issue_activity

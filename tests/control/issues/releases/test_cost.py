@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from chassis.auth.id_generation import new_id
+from chassis.auth.tables import new_id
 from chassis.issues import issues
 from control.code.fixes import updates
 from tests.control.conftest import Control

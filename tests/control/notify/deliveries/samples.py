@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from hypothesis import strategies as st
 
-from control.notify.deliveries.platforms.outgoing_message import OutgoingMessage
+from control.notify.deliveries.rules import OutgoingMessage
 from control.notify.message import Fact, Message, Severity
 
 NOW = datetime(2026, 11, 21, 12, 30, 1, tzinfo=UTC)

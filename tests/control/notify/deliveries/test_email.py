@@ -23,12 +23,11 @@ from control.notify.channels.config import MAX_RECIPIENTS, EmailConfig
 from control.notify.channels.tables import MAX_TAKEN_LENGTH
 from control.notify.deliveries.platforms import email
 from control.notify.deliveries.platforms.email import Recipients, send
-from control.notify.deliveries.platforms.outgoing_message import OutgoingMessage, one_line
-from control.notify.deliveries.rules import AttemptResult
+from control.notify.deliveries.rules import AttemptResult, OutgoingMessage, one_line
 from control.notify.message import Message
 from control.outbound.egress import Egress
 from control.outbound.egress_policy import EgressPolicy
-from control.outbound.smtp import MailServer
+from control.outbound.mail_server import MailServer
 from tests.accepting import accepting
 from tests.certificates import self_signed, server_context
 from tests.control.mail import Office, serving

@@ -6,6 +6,7 @@ Signed bodies: what is in them, what they are verified by, and how large they ge
 import base64
 import json
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from hypothesis import given, settings
@@ -21,8 +22,8 @@ from control.notify.channels.config import (
     TeamsConfig,
     WebhookConfig,
 )
-from control.notify.deliveries.platforms import chat_a, chat_b, pager, teams, webhook
-from control.notify.deliveries.platforms.outgoing_message import OutgoingMessage, one_line, truncate
+from control.notify.deliveries.platforms import chats, webhooks
+from control.notify.deliveries.rules import AttemptResult, OutgoingMessage, one_line, truncate
 from control.notify.message import Fact, Message, Severity
 from control.outbound.egress import HttpReply
 from tests.control.notify.deliveries.samples import ASK, NOW, messages, told
@@ -41,7 +42,7 @@ TEAMS = TeamsConfig(workflow_url="https://a.logic.azure.com/x")
 
 
 def test_a_card_of_chat_a() -> None:
-    assert chat_a.card(ASK) == {
+    assert chats.card(ASK) == {
         "text": "Approve release.rollback of checkout?",
         "blocks": [
             {"type": "header", "text": {"type": "plain_text", "text": "Approve release.rollback of checkout?"}},
@@ -75,7 +76,7 @@ def test_a_card_of_chat_a() -> None:
 
 
 def check_chat_a(message: Message) -> None:
-    card = chat_a.card(message)
+    card = chats.card(message)
     assert len(card["text"]) <= 4_000
     assert not re.search(r"[@~#]\w|\][(\[:]|://|www\.", card["text"], re.IGNORECASE)
     assert len(card["blocks"]) <= 50
@@ -95,17 +96,17 @@ def test_the_text_beside_the_blocks_mentions_nobody_and_links_nowhere() -> None:
         "[x]: y", "https://evil.example", "www.evil.example", "WWW.evil.example", "mailto:eve@example.com",
         "~town-square", "#tag",
     ):  # fmt: skip
-        text = chat_a.card(structs.replace(ASK, title=f"Approve: {typed} on 10:30?"))["text"]
+        text = chats.card(structs.replace(ASK, title=f"Approve: {typed} on 10:30?"))["text"]
         assert text.replace("\u200b", "") == f"Approve: {typed} on 10:30?"
         assert not re.search(r"[@~#]\w|\][(\[:]|:[\w/]|www\.", text, re.IGNORECASE), typed
 
 
 def test_a_bot_writes_to_its_channel() -> None:
-    made = chat_a.build_request(BOT, told(ASK), "https://slack.com/api")
+    made = chats.build_chat_a_request(BOT, told(ASK), "https://slack.com/api")
     assert made.url == "https://slack.com/api/chat.postMessage"
     assert made.headers["Authorization"] == "Bearer xoxb-1"
     assert json.loads(made.body)["channel"] == "#ops"
-    made = chat_a.build_request(CHAT_A, told(ASK), "https://slack.com/api")
+    made = chats.build_chat_a_request(CHAT_A, told(ASK), "https://slack.com/api")
     assert (made.url, "Authorization" in made.headers) == (CHAT_A.webhook_url, False)
 
 
@@ -129,8 +130,9 @@ def test_responses_of_chats() -> None:
           for status in (200, 400, 403, 404, 410, 429, 500)),
         *((CHAT_B, status, b"", status < 300, 400 <= status < 500) for status in (204, 200, 401, 403, 404, 502)),
     ):  # fmt: skip
-        kind = chat_b if isinstance(config, ChatBConfig) else chat_a
-        outcome = kind.interpret_reply(config, HttpReply(status, NOTHING, body), NOW)
+        is_b = isinstance(config, ChatBConfig)
+        interpret: Callable[..., AttemptResult] = chats.interpret_chat_b_reply if is_b else chats.interpret_chat_a_reply
+        outcome = interpret(config, HttpReply(status, NOTHING, body), NOW)
         assert (outcome.ok, outcome.permanent) == (ok, permanent), (config, status, body)
         assert "something new" not in outcome.detail
         assert "invalid_payload" not in outcome.detail
@@ -141,7 +143,7 @@ def test_responses_of_chats() -> None:
 
 def check_chat_b(message: Message) -> None:
     """Nobody is mentioned."""
-    body = json.loads(chat_b.build_request(CHAT_B, told(message)).body)
+    body = json.loads(chats.build_chat_b_request(CHAT_B, told(message)).body)
     assert body["allowed_mentions"] == {"parse": []}
     assert len(body["content"]) <= 2_000
     (embed,) = body["embeds"]
@@ -160,7 +162,7 @@ def test_chat_b_has_the_retry_delay_in_its_body() -> None:
         (b'{"retry_after": 64.57}', 65), (b'{"retry_after": 0.2}', 1), (b'{"retry_after": 1e30}', 86_400),
         (b"{}", 9), (b"x", 9), (b"\xff", 9), (NESTED, 9),
     ):  # fmt: skip
-        outcome = chat_b.interpret_reply(CHAT_B, HttpReply(429, headers, body), NOW)
+        outcome = chats.interpret_chat_b_reply(CHAT_B, HttpReply(429, headers, body), NOW)
         assert (outcome.ok, outcome.permanent, outcome.retry_after_s) == (False, False, seconds), body
 
 
@@ -168,7 +170,7 @@ def test_chat_b_has_the_retry_delay_in_its_body() -> None:
 
 
 def test_an_event_of_the_pager() -> None:
-    made = pager.build_request(PAGER, told(ASK), "https://events.pagerduty.com/v2/enqueue")
+    made = webhooks.build_pager_request(PAGER, told(ASK), "https://events.pagerduty.com/v2/enqueue")
     assert json.loads(made.body) == {
         "routing_key": "r" * 32,
         "event_action": "trigger",
@@ -188,7 +190,7 @@ def test_an_event_of_the_pager() -> None:
 
 
 def check_pager(message: Message) -> None:
-    made = pager.build_request(PagerConfig("r" * 32, Severity.CRITICAL), told(message), "https://example.org")
+    made = webhooks.build_pager_request(PagerConfig("r" * 32, Severity.CRITICAL), told(message), "https://example.org")
     body = json.loads(made.body)
     assert len(made.body) <= 512 * 1024
     assert len(body["payload"]["summary"]) <= 1_024
@@ -201,7 +203,7 @@ def check_pager(message: Message) -> None:
 
 
 def check_teams(message: Message) -> None:
-    made = teams.build_request(TEAMS, told(message))
+    made = webhooks.build_teams_request(TEAMS, told(message))
     body = json.loads(made.body)
     assert len(made.body) <= 28 * 1024
     (attachment,) = body["attachments"]
@@ -218,7 +220,7 @@ def test_messages_keep_the_limits_of_every_platform(message: Message) -> None:
 
 
 def test_a_card_of_teams_shows_what_is_asked() -> None:
-    card = teams.envelope(ASK)["attachments"][0]["content"]
+    card = webhooks.envelope(ASK)["attachments"][0]["content"]
     assert card["actions"] == [{"type": "Action.OpenUrl", "title": "Decide", "url": "https://sluice.example.org/a"}]
     assert card["body"][0]["style"] == "warning"
     assert card["body"][2]["facts"][1] == {"title": "Risk", "value": "HIGH"}
@@ -241,7 +243,7 @@ def test_the_signature_follows_standard_webhooks() -> None:
     config = WebhookConfig(url="https://example.org", secret="whsec_plJ3nmyCDGBKInavdOK15jsl")
     at = datetime.fromtimestamp(1_731_705_121, UTC)
     body = b'{"event_type":"ping","data":{"success":true}}'
-    assert webhook.signatures(config, "msg_loFOjxBNrRLzqYUf", at, body) == (
+    assert webhooks.signatures(config, "msg_loFOjxBNrRLzqYUf", at, body) == (
         "v1,rAvfW3dJ/X/qxhsaXPOyyCGmRKsaKWcsNccKXlIktD0="
     )
 
@@ -250,7 +252,7 @@ def test_the_signature_follows_standard_webhooks() -> None:
 @given(messages)
 def test_signed_bodies_are_verified_by_the_package_of_the_standard(message: Message) -> None:
     now = datetime.now(UTC)
-    made = webhook.build_request(
+    made = webhooks.build_webhook_request(
         WebhookConfig(url="https://example.org", secret=SECRET, headers={"X-Team": "ops"}),
         OutgoingMessage("dlv_1", message, NOW, now),
     )
@@ -265,14 +267,14 @@ def test_signed_bodies_are_verified_by_the_package_of_the_standard(message: Mess
 def test_during_a_secret_change_both_secrets_sign() -> None:
     new = "whsec_" + base64.b64encode(b"n" * 32).decode()
     config = WebhookConfig(url="https://example.org", secret=new, previous_secret=SECRET)
-    made = webhook.build_request(config, OutgoingMessage("dlv_1", ASK, NOW, datetime.now(UTC)))
+    made = webhooks.build_webhook_request(config, OutgoingMessage("dlv_1", ASK, NOW, datetime.now(UTC)))
     for secret in (new, SECRET):
         Webhook(secret).verify(made.body, made.headers)
     assert made.headers["webhook-signature"].count("v1,") == 2
 
 
 def test_a_signed_body_holds_the_message_and_the_data() -> None:
-    made = webhook.build_request(WebhookConfig(url="https://example.org/x", secret=SECRET), told(ASK))
+    made = webhooks.build_webhook_request(WebhookConfig(url="https://example.org/x", secret=SECRET), told(ASK))
     assert json.loads(made.body) == {
         "type": "approval.requested",
         "timestamp": "2026-11-21T12:30:01.000Z",
@@ -299,7 +301,9 @@ def test_a_large_body_truncates_texts_but_not_data() -> None:
         whole = {"request": {"targetId": target, "reason": reason, "payload": {"summary": summary}}}
         facts = tuple(Fact("Requested by", letter * 200) for _ in range(3))
         large = structs.replace(ASK, title=f"Approved: x on y {target}", text=reason, facts=facts, data=whole)
-        body = webhook.build_request(WebhookConfig(url="https://example.org/x", secret=SECRET), told(large)).body
+        body = webhooks.build_webhook_request(
+            WebhookConfig(url="https://example.org/x", secret=SECRET), told(large)
+        ).body
         data = json.loads(body)["data"]
         assert len(body) <= most
         assert (data["request"], data["message"]["text"]) == (whole["request"], truncate(reason, shown))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from chassis.auth.id_generation import new_id
+from chassis.auth.tables import new_id
 from control.notify.channels.tables import State, deliveries, delivery_messages, notification_channels
 from control.notify.deliveries.leases import DUE, LEASE, ConcurrencyLimits, claim_by_id, has_work
 from control.notify.deliveries.outbox import ChannelIds

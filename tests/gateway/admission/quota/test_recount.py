@@ -10,7 +10,7 @@ from chassis.db.database import Database
 from control.identity.organizations import organization_store
 from gateway.admission import quota_sync
 from gateway.admission.quota_sync import RECOUNT_INTERVAL, RECOUNT_LAG_S, Recounter
-from gateway.outcomes import OutcomeSums
+from gateway.metrics import OutcomeSums
 from proto.storage.tables import INGEST_OUTCOMES
 from tests.gateway.admission.quota.conftest import NOW_S, Process, Shared, month
 

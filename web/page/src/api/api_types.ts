@@ -10,6 +10,11 @@ export interface components {
          * @description The new member: a new account, or the one that has verified the invited address.
          */
         Acceptance: {
+            /**
+             * @description Whether the refresh token is in the cookie `__Secure-sluice`, for `/auth` of this origin alone, instead of the body. Demands `Sec-Fetch-Site: same-origin`.
+             * @default false
+             */
+            cookie: boolean;
             inviteToken: string;
             /** @description The name of a new account; ignored for an existing one. */
             name: string;
@@ -22,11 +27,6 @@ export interface components {
              * @default false
              */
             existingAccount: boolean;
-            /**
-             * @description Whether the refresh token is in the cookie `__Secure-sluice`, for `/auth` of this origin alone, instead of the body. Demands `Sec-Fetch-Site: same-origin`.
-             * @default false
-             */
-            cookie: boolean;
         };
         /**
          * AccountLink
@@ -753,7 +753,7 @@ export interface components {
         };
         /**
          * ChatLinkPage
-         * @description Chat links, newest first.
+         * @description A page.
          */
         ChatLinkPage: {
             data: components["schemas"]["ChatLink"][];
@@ -795,12 +795,12 @@ export interface components {
          * @description A one-time code of `sluice open`.
          */
         CodeExchange: {
-            code: string;
             /**
              * @description Whether the refresh token is in the cookie `__Secure-sluice`, for `/auth` of this origin alone, instead of the body. Demands `Sec-Fetch-Site: same-origin`.
              * @default false
              */
             cookie: boolean;
+            code: string;
         };
         /**
          * ColumnType
@@ -1035,7 +1035,7 @@ export interface components {
         };
         /**
          * DeliveryStatus
-         * @description What became of a delivery.
+         * @description What became of a webhook event.
          * @enum {unknown}
          */
         DeliveryStatus: "failed" | "processed";
@@ -1514,7 +1514,7 @@ export interface components {
         };
         /**
          * EventPage
-         * @description A page of events, newest first.
+         * @description A page.
          */
         EventPage: {
             data: components["schemas"]["Event"][];
@@ -2098,7 +2098,7 @@ export interface components {
         };
         /**
          * IssueActivityPage
-         * @description A page of activity, newest first.
+         * @description A page.
          */
         IssueActivityPage: {
             data: components["schemas"]["IssueActivity"][];
@@ -2415,7 +2415,7 @@ export interface components {
         };
         /**
          * LinkedIdentityPage
-         * @description A page of identities, in the order of their creation.
+         * @description A page.
          */
         LinkedIdentityPage: {
             data: components["schemas"]["LinkedIdentity"][];
@@ -2677,18 +2677,15 @@ export interface components {
          *         verified the address if the password is right for it, else the one of the others that it is right for.
          */
         Login: {
-            /** @description Must be an e-mail address. */
-            email: string;
-            password: string;
-            /** @default null */
-            totp: string | null;
-            /** @default null */
-            orgSlug: string | null;
             /**
              * @description Whether the refresh token is in the cookie `__Secure-sluice`, for `/auth` of this origin alone, instead of the body. Demands `Sec-Fetch-Site: same-origin`.
              * @default false
              */
             cookie: boolean;
+            /** @description Must be an e-mail address. */
+            email: string;
+            /** @default null */
+            orgSlug: string | null;
             /**
              * @description The challenge of a 429 to an earlier attempt; `proof` solves it.
              * @default null
@@ -2704,6 +2701,9 @@ export interface components {
              * @default null
              */
             linkSecret: string | null;
+            password: string;
+            /** @default null */
+            totp: string | null;
         };
         /**
          * LoginLinkRequest
@@ -3867,7 +3867,7 @@ export interface components {
         };
         /**
          * ProofBundleDetail
-         * @description A stored bundle, parsed. `attestation` null: it was handed in without a Statement.
+         * @description A stored bundle, parsed. `attestation` null: it was submitted without a Statement.
          */
         ProofBundleDetail: {
             id: string;
@@ -3909,7 +3909,7 @@ export interface components {
         };
         /**
          * ProofBundlePage
-         * @description A page of bundles, newest first.
+         * @description A page.
          */
         ProofBundlePage: {
             data: components["schemas"]["ProofBundleSummary"][];
@@ -4661,7 +4661,7 @@ export interface components {
         };
         /**
          * ScimTokenPage
-         * @description A page of tokens, newest first.
+         * @description A page.
          */
         ScimTokenPage: {
             data: components["schemas"]["ScimToken"][];
@@ -4847,13 +4847,13 @@ export interface components {
          * @description A code of the second factor, and where the session's new refresh token goes.
          */
         SessionVerification: {
-            /** @description A six-digit code of an authenticator app, or a recovery code. */
-            code: string;
             /**
              * @description Whether the refresh token is in the cookie `__Secure-sluice`, for `/auth` of this origin alone, instead of the body. Demands `Sec-Fetch-Site: same-origin`.
              * @default false
              */
             cookie: boolean;
+            /** @description A six-digit code of an authenticator app, or a recovery code. */
+            code: string;
         };
         /**
          * ShownFigure
@@ -5496,7 +5496,7 @@ export interface components {
             title: string | null;
             /** @description READY: waits for its next attempt. SENDING: an attempt is in flight. DONE: delivered. DEAD: failed permanently, or in the last attempt. CANCELLED: the message is obsolete, or the channel was disabled or deleted. */
             state: components["schemas"]["State"];
-            /** @description Number of attempts with an outcome. */
+            /** @description Number of attempts with a result. */
             attempts: number;
             detail: string | null;
             failure: components["schemas"]["Failure"] | null;
@@ -5621,8 +5621,6 @@ export interface components {
          * @description The organization to go on in, and the refresh token of the session; or `cookie`, which has it.
          */
         Switch: {
-            /** @description Must consist of lowercase letters, digits and inner hyphens. */
-            orgSlug: string;
             /** @default null */
             refreshToken: string | null;
             /**
@@ -5630,6 +5628,8 @@ export interface components {
              * @default false
              */
             cookie: boolean;
+            /** @description Must consist of lowercase letters, digits and inner hyphens. */
+            orgSlug: string;
         };
         /**
          * TestObservation
@@ -5927,9 +5927,8 @@ export interface components {
         };
         /**
          * ValidationResult
-         * @description What handing the bundle in would find. `valid`: its shape and its signature count, and it has no error.
-         *         `signature` null: it was
-         *         not looked at, because the body is no envelope or no signature counts.
+         * @description What submitting the bundle would find. `valid`: its shape and its signature count, and it has no error.
+         *         `signature` null: it was not looked at, because the body is no envelope or no signature counts.
          */
         ValidationResult: {
             valid: boolean;

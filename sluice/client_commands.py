@@ -1,0 +1,140 @@
+"""The sub-commands that need no data directory: they call a running Sluice, or work on files."""
+
+from typing import Final
+
+from sluice.options import JSON, ORG, PROJECT, Action, Command, flag, option
+
+_TOKEN_FILE: Final = option(
+    "--token-file",
+    "file with the access token, alone or as `sluice init` wrote it; default: the variable RELEASE_TOKEN",
+    metavar="FILE",
+)
+_BUNDLE: Final = option("file", "bundle, statement or envelope; -: standard input", metavar="FILE")
+
+CLIENT_COMMANDS: Final = (
+    Command(
+        "release",
+        "sluice.cli.release:run",
+        "reports a release with its commits, from a git checkout (docs/releases.md)",
+        (
+            option("version", "version of the release, such as 1.4.0 or checkout@1.4.0", metavar="VERSION"),
+            option("--project", "slug of a project; may be repeated", metavar="SLUG", action="append", required=True),
+            option("--org", "the organization; default: `default`", metavar="SLUG", default="default"),
+            option("--since", "commits after it; default: the latest tag before --until", metavar="REF"),
+            option("--until", "the newest commit; default: HEAD", metavar="REF", default="HEAD"),
+            option("--directory", "git checkout; default: .", metavar="DIR", default="."),
+            option("--repository", "its name; default: that of its remote `origin`", metavar="NAME"),
+            option("--ref", "what it was built from, as shown; default: the newest commit", metavar="REF"),
+            option("--environment", "where it is released, such as production", metavar="NAME"),
+            option("--url", "page of the release, such as that of its build", metavar="URL"),
+            option("--released-at", "such as 2026-11-20T15:17:03Z; default: now", metavar="TIME"),
+            option("--server", "URL of the control API; default: http://127.0.0.1:4318", metavar="URL"),
+            _TOKEN_FILE,
+            flag("--dry-run", "print what would be reported, and send nothing"),
+        ),
+    ),
+    Command(
+        "sourcemaps",
+        "sluice.cli.source_maps:run",
+        "uploads the source maps of a build (docs/source-maps.md)",
+        actions=(
+            Action(
+                "upload",
+                "upload the source maps of the scripts beneath a directory",
+                (
+                    option(
+                        "directory",
+                        "output folder of the build; paths below it must equal the paths in the scripts' URLs",
+                        metavar="DIR",
+                    ),
+                    option("--release", "the release: `service.version` of its telemetry", metavar="R", required=True),
+                    ORG,
+                    PROJECT,
+                    option(
+                        "--url-prefix",
+                        "where the folder is served, such as /static or https://cdn.example/shop, or where a server "
+                        "runs it, such as /app/dist; default: /",
+                        metavar="URL",
+                        default="/",
+                    ),
+                    option("--server", "base URL of the API; default: http://127.0.0.1:4318", metavar="URL"),
+                    _TOKEN_FILE,
+                    flag("--dry-run", "only print what would be uploaded"),
+                ),
+            ),
+        ),
+    ),
+    Command(
+        "proof",
+        "sluice.cli.proof:run",
+        "validates, shows, signs or verifies proof bundles, offline (docs/proofs.md)",
+        actions=(
+            Action(
+                "key",
+                "create an Ed25519 key: the public key to standard output",
+                (option("--out", "file for the private key, mode 0600; a new one", metavar="FILE", required=True),),
+            ),
+            Action(
+                "validate",
+                "check shape and meaning; exit code 1 if it is not valid",
+                (flag("--strict", "warnings make it invalid"), _BUNDLE, JSON),
+            ),
+            Action("inspect", "show a bundle; signatures are not checked", (_BUNDLE, JSON)),
+            Action(
+                "sign",
+                "sign a bundle: a DSSE envelope, to standard output or --out",
+                (
+                    option(
+                        "--key",
+                        "private key, Ed25519 or ECDSA P-256, in PEM (PKCS #8); its password: the variable "
+                        "PROOF_KEY_PASSWORD",
+                        metavar="FILE",
+                        required=True,
+                    ),
+                    option("--key-id", "name of the key; default: the digest of its public key", metavar="ID"),
+                    option("--out", "file to write", metavar="FILE"),
+                    _BUNDLE,
+                ),
+            ),
+            Action(
+                "verify",
+                "verify a signed bundle; exit code 1 if it is not",
+                (
+                    option("--key", "public key in PEM; may be repeated", metavar="FILE", action="append"),
+                    option(
+                        "--keys",
+                        "published keys with their validity, as the API lists them; may be repeated",
+                        metavar="FILE",
+                        action="append",
+                    ),
+                    option("--at", "keys must be valid at this time; default: that of the bundle", metavar="TIME"),
+                    _BUNDLE,
+                ),
+            ),
+            Action(
+                "schema",
+                "print the JSON Schema of a shape",
+                (
+                    option(
+                        "shape",
+                        "default: bundle",
+                        nargs="?",
+                        choices=("bundle", "predicate", "statement", "descriptor"),
+                        default="bundle",
+                    ),
+                ),
+            ),
+        ),
+    ),
+    Command(
+        "send",
+        "sluice.cli.send:run",
+        "exports a small trace and a log record through the OpenTelemetry SDK",
+        (
+            option("--file", "credentials file; default: DATA/bootstrap.json", metavar="FILE"),
+            option("--url", "URL to send to; default: the URL of the running `sluice up`", metavar="URL"),
+            option("--query-url", "URL of the query service, if it runs separately; default: --url", metavar="URL"),
+            flag("--traffic", "also send an hour of a shop's traffic, with slow requests to look into"),
+        ),
+    ),
+)
