@@ -1,26 +1,19 @@
 """What arrives, polled every few seconds: spans that ended, log records that were written.
 
-    handlers   the endpoints
-    tail       `plan` and `fetch`: the rows that ended lately and were not in the answers before
-    position   what the client hands back: which rows it has, as far as they might be read again
+    LiveHandlers    GET .../explore/spans/live and .../explore/logs/live
+    plan            query string -> TailPlan, or all its faults at once; does not read the store
+    fetch           the rows that ended since the position and were not shown, those that ended last first
+    TailPosition    what the client hands back: which rows it has, as far as they might be read again
 
 No time of arrival is stored. So an answer has the rows that ended in the last minute, less those that the client has:
 `next` names them by batch and row. It remembers as many as fit into it; of longer ago than the newest that it forgot,
 nothing is shown any more. So no row comes twice, and in a busy project a late row is missed sooner.
 
-The position of a client in a tail, as the text `next` that it hands back as `after`.
-
-It is neither secret nor signed: it only says what the client need not be shown.
-
-The rows that ended lately: GET .../explore/spans/live and .../explore/logs/live.
-
-plan     query string -> TailPlan, or all its faults at once; does not read the store
-fetch    the rows that ended since the position and were not shown, those that ended last first; and the next position
+A position is the text `next`, which the client hands back as `after`. It is neither secret nor signed: it only says
+what the client need not be shown.
 
 The cost of an answer is bounded: it reads spans that started in the last quarter of an hour, log records of the last
 minute, and of both the newest MAX_READ_ROWS.
-
-The endpoints of the tail: each is a list of steps from the request to one response.
 """
 
 import base64

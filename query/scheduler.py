@@ -11,10 +11,7 @@ for all identical requests.
 ClickHouse's limits end with the read. Slots bound the rows and JSON in memory, the send buffer bounds what slow clients
 have not read; so neither keeps other requesters from their responses.
 
-Caches query results for seconds.
-
-One query execution, shared by all requests that wait for its result; the response stays in memory until the last has
-it.
+`ResultCache` keeps results for seconds. The response of an `Execution` stays in memory until the last request has it.
 """
 
 import asyncio

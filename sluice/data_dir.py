@@ -3,12 +3,11 @@
 `sluice up` locks it exclusively, because the embedded engine allows one process. Services that use a ClickHouse server
 share it.
 
-Unix sockets in the data directory, between commands of the same user.
+`peer_of` and `short_path` are for Unix sockets in it, between commands of the same user.
 
-A mark in the data directory: whether a process has it in use, and in which place.
-
-A copy of a directory in use (`cp -r`) mixes states of different moments: rows are doubled or missing, and nothing shows
-it. So a start refuses a directory that was in use when its files were somewhere else:
+`DataMark` says whether a process has the directory in use, and in which place. A copy of a directory in use (`cp -r`)
+mixes states of different moments: rows are doubled or missing, and nothing shows it. So a start refuses a directory
+that was in use when its files were somewhere else:
 
     stopped     no process has it in use: any copy is complete
     in use      the files named in the mark are the same files now: it crashed here, was moved within its file system,

@@ -3,17 +3,14 @@
 A token states the user and the session (`sub`, `sid`, `org`), how the user was authenticated (`amr`), and when it
 expires. It holds no permissions: those are looked up at every request.
 
-The public halves of signing keys in the database, with which processes verify each other's signatures.
+`publish_key` and the functions below it keep the public halves of signing keys in the database. A control process
+publishes its key when it starts, and every PUBLISH_INTERVAL (an hour) while it uses it. A key that was not published
+for TRUST_WINDOW is no longer trusted, nor is a withdrawn one. So a key is replaced by replacing its file and
+restarting, and several machines each have their own.
 
-A control process publishes its key when it starts, and every PUBLISH_INTERVAL (an hour) while it uses it. A key that
-was not published for TRUST_WINDOW is no longer trusted, nor is a withdrawn one. So a key is replaced by replacing its
-file and restarting, and several machines each have their own.
-
-The check of a session's access token: verifies the signature and returns the session id.
-
-A signature is verified once per token and process, and the result is cached: it does not change. Whether the key is
-trusted is at most five seconds old; whether the session still exists is looked up like any other credential
-(`chassis.auth.credential_guards`).
+`JwtVerifier` returns the session id of a token. A signature is verified once per token and process, and the result is
+cached: it does not change. Whether the key is trusted is at most five seconds old; whether the session still exists is
+looked up like any other credential (`chassis.auth.credential_guards`).
 """
 
 import base64

@@ -4,13 +4,12 @@ A server has an operator who configures it; the embedded engine would use all me
 change between releases. Setting them with a statement is too late: merges begin while the tables are loaded, and one of
 them may be what crashed the process before.
 
-Ends the process at once when it crashes.
+`abort_on_crash` ends the process at once when it crashes. The embedded engine handles crash signals to write a report
+first; that takes minutes or never ends, and meanwhile the process serves nothing and is not restarted. Python's own
+crash report takes no time.
 
-The embedded engine handles crash signals to write a report first; that takes minutes or never ends, and meanwhile the
-process serves nothing and is not restarted. Python's own crash report takes no time.
-
-When this process inserted into the tables of an embedded engine last: nobody else can, because a directory belongs
-to one process. Followers need not ask the engine for rows that nobody has inserted.
+`InsertActivity` knows when this process inserted into the tables last. No other process can: a directory belongs to
+one process. So followers do not ask the engine for rows while no rows were inserted.
 """
 
 import faulthandler

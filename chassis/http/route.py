@@ -1,6 +1,7 @@
 """The declaration of a route: one method of one path, with its handler, access rule and description.
 
-Parameters, bodies and responses of a route as typed values, from which `chassis.http.openapi` builds the document.
+An `Operation` has its parameters, bodies and responses as typed values, from which `chassis.http.openapi` builds the
+document.
 
     Operation(
         id="listSpans",

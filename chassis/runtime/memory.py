@@ -1,25 +1,22 @@
-"""Tunes malloc's handling of freed memory, and the frequency of garbage collection.
+"""The memory of a process: how much it may use, what it keeps, and when it gives some back.
 
-By default glibc maps every block of 128 KiB or more separately and unmaps it when it is freed, and returns the end of
-its heap as soon as that is free: the kernel then clears each page again, for every body, for the columns of a request,
-for every block. Here freed memory is kept for reuse. Blocks of MMAP_THRESHOLD_BYTES or more are still mapped, and at
-most TRIM_THRESHOLD_BYTES are kept at the end of a heap.
+`tune_malloc`: by default glibc maps every block of 128 KiB or more separately and unmaps it when it is freed, and
+returns the end of its heap as soon as that is free: the kernel then clears each page again, for every body, for the
+columns of a request, for every block. Here freed memory is kept for reuse. Blocks of MMAP_THRESHOLD_BYTES or more are
+still mapped, and at most TRIM_THRESHOLD_BYTES are kept at the end of a heap.
 
-By default Python's garbage collector runs after every 700 new container objects, which is every few requests, and now
-and then over all objects. Here the objects that exist when the process starts to listen are excluded, and the rest is
-collected less often: each request creates a few hundred objects and leaves next to none behind.
+`freeze_gc`: by default Python's garbage collector runs after every 700 new container objects, which is every few
+requests, and now and then over all objects. Here the objects that exist when the process starts to listen are excluded,
+and the rest is collected less often: each request creates a few hundred objects and leaves next to none behind.
 
-The memory that this process may use: the machine's, or less if a control group limits it.
+`available_bytes`: the machine's memory, or less if a control group limits it. A container's limit, and systemd's
+`MemoryMax`, is a limit of its control group; the machine's memory as the kernel reports it does not include it. Both
+versions of control groups are read (https://docs.kernel.org/admin-guide/cgroup-v2.html and cgroup-v1/memory.html), and
+the limits of all parent groups count too.
 
-A container's limit, and systemd's `MemoryMax`, is a limit of its control group; the machine's memory as the kernel
-reports it does not include it. Both versions of control groups are read
-(https://docs.kernel.org/admin-guide/cgroup-v2.html and cgroup-v1/memory.html), and the limits of all parent groups
-count too.
-
-Returns freed memory to the system now and then.
-
-glibc keeps free memory between blocks that are in use. After a burst that was most of the process: 382 MiB resident,
-159 after `malloc_trim`, which took a twelfth of a second, during which other threads may wait to allocate.
+`trim_task` returns freed memory to the system now and then. glibc keeps free memory between blocks that are in use.
+After a burst that was most of the process: 382 MiB resident, 159 after `malloc_trim`, which took a twelfth of a second,
+during which other threads may wait to allocate.
 """
 
 import asyncio

@@ -3,9 +3,8 @@
 No secret may reach either. Log values pass `redact`, which masks by name and by pattern; the access log has the path
 without its query; metrics carry route templates, never paths, projects or keys.
 
-Event loop lag: a timer that measures how late it fires.
-
-Everything in a process waits for its event loop; if one callback takes a second, every response takes a second longer.
+`LoopLag` is a timer that measures how late it fires. Everything in a process waits for its event loop; if one callback
+takes a second, every response takes a second longer.
 """
 
 import asyncio

@@ -1,12 +1,11 @@
-"""Groups requests into batches. A batch is dispatched when it is full or has lingered, and an insert slot is free.
+"""`Lane` groups requests into batches. A batch is dispatched when it is full or has lingered, and an insert slot is
+free. While all slots are busy the queue grows, so that a slow ClickHouse gets larger blocks instead of more.
 
-While all slots are busy the queue grows, so that a slow ClickHouse gets larger blocks instead of more.
+`Ingest` is the interface of the durability modes. They differ in where a decoded request is before it is answered:
 
-The durability mode: where a decoded request is before it is answered, behind one interface.
-
-journal   on disk, with others in one sync; stored in ClickHouse afterwards (`gateway.ingest.journaled`)
-store     rows in ClickHouse (`gateway.ingest.synchronous`)
-memory    in a bounded queue, which is lost with the process (`gateway.ingest.journaled`, without a journal)
+    journal   on disk, with others in one sync; stored in ClickHouse afterwards (`gateway.ingest.journaled`)
+    store     rows in ClickHouse (`gateway.ingest.synchronous`)
+    memory    in a bounded queue, which is lost with the process (`gateway.ingest.journaled`, without a journal)
 """
 
 import asyncio

@@ -1,13 +1,12 @@
-"""Values that the reads of a comparison share: its cohorts, and the pairs found.
+"""What the reads of a comparison share: its cohorts, and the pairs found.
 
-The number of spans of both cohorts of a comparison, and the rate at which they are sampled.
+`read_cohort_sizes` counts the spans of both cohorts, and chooses the rate at which they are sampled.
 
-Pairs of built-in fields, resources and scopes. Their columns are dictionaries: few values for many spans. So they
-are read in two statements per cohort, which also return which keys exist.
+`low_cardinality_pairs` finds pairs of built-in fields, resources and scopes. Their columns are dictionaries: few values
+for many spans. So they are read in two statements per cohort, which also return which keys exist.
 
-The statistics of a comparison (docs/explore.md, "Comparisons"). Pure: computed from counts alone.
-
-S and B are the spans of spike and baseline, s and b those of them that have a value.
+`score` is the statistics of a pair (docs/explore.md, "Comparisons"), computed from counts alone. S and B are the spans
+of spike and baseline, s and b those of them that have a value.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,8 +1,9 @@
 """The occurrences of a group, and the full record of one.
 
-Occurrence ids: time, batch and row, so that one lookup reads only the rows of its five-minute bucket.
+`OccurrenceKey` is what an id says: time, batch and row, so that one lookup reads only the rows of its five-minute
+bucket.
 
-The log records around a point in time, of a trace or of a service.
+`read_surrounding_logs` finds the log records around it, of its trace or of its service.
 """
 
 from collections.abc import Iterator, Mapping

@@ -7,8 +7,6 @@
     build_response    rows -> response, zero-filled
 
 Groups, their ranking and series are those of `query.analysis.aggregate` with the function `count`.
-
-Requests and responses of the log endpoints that count.
 """
 
 from collections.abc import Sequence

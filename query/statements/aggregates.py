@@ -1,10 +1,9 @@
-"""Statements that aggregate spans, or count log records, by group and time bucket.
+"""Statements that aggregate.
 
-Statements that compute several figures of the same groups of spans in one scan.
-
-The statement of a heatmap: spans counted by columns of time and rows of a number.
-
-Statements of a service map: services, and the calls between them.
+GroupRanking, GroupSeries, LogRows     spans, or log records, by group and time bucket
+FigureRanking, FigureSeries            several figures of the same groups of spans in one scan
+Heatmap                                spans counted by columns of time and rows of a number
+ServiceCalls, ServiceFigures           a service map: the calls between services, and the figures of each
 """
 
 from dataclasses import dataclass

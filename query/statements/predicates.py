@@ -1,8 +1,7 @@
 """Conditions on subjects: the meaning of a filter.
 
-The base of every statement.
-
-Half-open time windows: resolved from `from`, `to` and `hours`, and divided into slices, newest first.
+`BaseStatement` is the base of every statement. A `Window` is a half-open time window, resolved from `from`, `to` and
+`hours`, and divided into slices, newest first.
 """
 
 from collections.abc import Iterable, Iterator

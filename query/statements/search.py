@@ -1,10 +1,5 @@
-"""Statements of lists, newest or longest first, and the lookup of existing attribute keys.
-
-Statements about one trace.
-
-Statements of a list of traces.
-
-Statements about the attribute keys of spans, and of log records.
+"""Statements that find rows: lists of spans and log records (`Listing`, `EndedRows`, `RankedSpans`), one trace
+(`Trace...`), lists of traces (`TraceRanking`, `TraceSummaries`), and attribute keys.
 """
 
 from dataclasses import dataclass

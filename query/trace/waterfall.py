@@ -1,11 +1,11 @@
-"""A trace as a tree: the parent of each span, its depth, and its self time. Pure, in integer nanoseconds.
+"""A trace as a tree, and as the columns that the page draws.
 
-Every span is laid out exactly once, whatever was sent: missing parents, spans that are their own parent or ancestor,
-ids that several spans share, chains ten thousand deep. No timestamp is changed.
+`build_layout` finds the parent of each span, its depth, and its self time, in integer nanoseconds, without I/O. Every
+span is laid out exactly once, whatever was sent: missing parents, spans that are their own parent or ancestor, ids that
+several spans share, chains ten thousand deep. No timestamp is changed.
 
-A trace as columns: what the page draws a waterfall of. A third of the bytes of the waterfall, without attributes.
-
-Order and rules are those of the waterfall. Texts are indices into `strings`; times are nanoseconds.
+`read_columns` reads a trace as columns, in a third of the bytes of the waterfall, without attributes. Order and rules
+are those of the waterfall. Texts are indices into `strings`; times are nanoseconds.
 """
 
 import asyncio

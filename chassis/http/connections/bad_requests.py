@@ -1,7 +1,7 @@
 """Malformed request heads: as much of a head that the parser rejected as is needed to refuse it in the error format of
 its path; and heads that the parser accepts, in an unsupported version of HTTP.
 
-Responses outside the middlewares, to requests that reached no handler: the error envelope with a new request id.
+`error_response` is the error envelope with a new request id, for requests that reach neither handler nor middlewares.
 """
 
 import asyncio

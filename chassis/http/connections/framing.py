@@ -1,7 +1,7 @@
 """The end of a request body in the received bytes, as its head declares. The parser decides; this module separates
 requests, so that it gets them one at a time, and limits what it does not: chunk lines and trailer fields.
 
-Received bytes of a connection that are not parsed yet: an incomplete head, and what follows the current request.
+`InputBuffer` has the received bytes that are not parsed yet: an incomplete head, and what follows the current request.
 """
 
 import re

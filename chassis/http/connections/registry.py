@@ -1,16 +1,12 @@
-"""The connections of a process, counted by address, and which one is evicted for a new one.
+"""The connections of a process, and what they share (`ConnectionContext`).
 
-At the limit an idle connection is closed for the new one: first those that never sent a complete request, then the one
-that has been idle longest. So unused connections keep no client out. A new connection is refused when every other is in
-the middle of a request, or when its own address has too many.
+`ConnectionRegistry` counts them by address. At the limit an idle connection is closed for the new one: first those that
+never sent a complete request, then the one that has been idle longest. So unused connections keep no client out. A new
+connection is refused when every other is in the middle of a request, or when its own address has too many.
 
-The memory of request heads in a process, and which connection is closed when it exceeds the limit.
-
-The connection that holds most is closed, compared by powers of two; of equals, the one that has held so much for
-longest. A legitimate client holds a short head for a moment. What a connection with a valid credential holds counts a
-sixteenth.
-
-State that all connections of a process share.
+`HeadMemoryLimit` bounds the memory of request heads. Above it the connection that holds most is closed, compared by
+powers of two; of equals, the one that has held so much for longest. A legitimate client holds a short head for a
+moment. What a connection with a valid credential holds counts a sixteenth.
 """
 
 import asyncio

@@ -1,6 +1,5 @@
-"""A restartable timeout, for what a client must do in a limited time.
-
-How much of the sent bytes a client has received.
+"""What a client must do in time: `Timeout` can be restarted, `SendProgress` knows how much of the sent bytes a client
+has received.
 """
 
 import asyncio

@@ -1,12 +1,10 @@
-"""The file operations of the journal. Each is one system call, so that tests can substitute a disk that loses what was
-not synced, is full, or fails.
+"""`Files` has the file operations of the journal. Each is one system call, so that tests can substitute a disk that
+loses what was not synced, is full, or fails.
 
 All raise OSError. Descriptors are closed on exec; a process that forks must do so before it opens a journal.
 
-The dependencies of a journal, passed to its parts, and its metrics.
-
-All journals of a process share one `JournalMetrics`. Gauges of bytes are sums over journals, except `room_bytes`, which
-is the minimum; `oldest_seconds` is the maximum.
+`JournalContext` has what all parts of a journal depend on. All journals of a process share one `JournalMetrics`. Gauges
+of bytes are sums over journals, except `room_bytes`, which is the minimum; `oldest_seconds` is the maximum.
 """
 
 import contextlib
