@@ -1,109 +1,62 @@
-"""The control service: its routes over the relational database, and what their paths name by ids. A resource with a
-declaration of its own (`Resource`) has it beside its handlers."""
-
-from typing import Final
+"""The control service: its routes over the relational database."""
 
 from prometheus_client import CollectorRegistry
 
 from chassis.auth.guards import AuthGuards
-from chassis.auth.tables import memberships, metadata
+from chassis.auth.tables import metadata
 from chassis.clickhouse import ClickHouse
 from chassis.db.database import Database
 from chassis.http.cursor import load_cursor_signer
 from chassis.http.web import CleanupContext, Service
-from chassis.issues import issues
 from chassis.runtime.health import OptionalDependency
 from chassis.runtime.memory import trim_task
 from chassis.runtime.settings import ChassisSettings
 from chassis.source_maps.resolver import SourceMaps
 from control.approvals.notifications import ExpiryTask, LinkBuilder
-from control.approvals.policies.api import POLICIES, Policies
+from control.approvals.policies.api import Policies
 from control.approvals.proofs.bundles import build_proof_routes
-from control.approvals.proofs.tables import proof_bundles, proof_issuer_keys
 from control.approvals.requests import ApprovalRequests
-from control.approvals.tables import approval_requests
 from control.approvals.views import ApprovalViews
-from control.code.changes import CHANGES, Changes
-from control.code.issue_links.api import LINKS, IssueLinks
+from control.code.changes import Changes
+from control.code.issue_links.api import IssueLinks
 from control.code.proposals.api import Proposals
 from control.code.releases.api import Releases
-from control.code.source_maps.api import MAPS, SourceMapHandlers
+from control.code.source_maps.api import SourceMapHandlers
 from control.code.suspects.api import Suspects
 from control.export.handlers import build_warehouse_routes
-from control.export.tables import warehouse_sinks
 from control.governance.audit_events import Audit
 from control.governance.billing.api import OrganizationSubscription, Payments
-from control.governance.erasures.api import ERASURES, CheckFilters, Erasures
+from control.governance.erasures.api import CheckFilters, Erasures
 from control.governance.erasures.housekeeping import ErasureHousekeeping
 from control.governance.erasures.purge import Purger
 from control.governance.tenants.api import Organizations, Projects
-from control.governance.tenants.project_keys import KEYS, Keys
+from control.governance.tenants.project_keys import Keys
 from control.http.context import HandlerContext
 from control.http.page_links import PageLinks
 from control.identity.mail import AccountMailer, AccountMailMetrics
-from control.identity.members.invitations import INVITATIONS
-from control.identity.members.tokens import TOKENS
 from control.identity.routes import build_identity_routes, load_session_issuer
 from control.identity.scim.options import update_roles
 from control.identity.scim.routes import build_scim_routes
-from control.identity.scim.tokens import SCIM_TOKENS
-from control.identity.sso.domains import DOMAINS, DnsResolver, TxtResolver
-from control.identity.sso.identities import IDENTITIES
+from control.identity.sso.domains import DnsResolver, TxtResolver
 from control.identity.sso.routes import build_sso_routes
-from control.inbound.chat.links import LINKS as CHAT_LINKS
-from control.inbound.integrations.tables import integrations
 from control.inbound.routes import build_webhook_routes
-from control.inbound.webhooks.event_history import EVENTS
 from control.inbound.webhooks.receiver import WebhookMetrics, WebhookReceiver
 from control.issues.counting.follower import IssueFollower, IssueMetrics
 from control.issues.counting.project_state import IssueUrls
 from control.issues.counting.task import IssueHousekeeping
 from control.issues.handlers import IssueHandlers
-from control.issues.releases.tables import releases
-from control.notify.channels.api import CHANNELS, Channels
-from control.notify.deliveries.api import DELIVERIES, ChannelTests, Deliveries
+from control.notify.channels.api import Channels
+from control.notify.deliveries.api import ChannelTests, Deliveries
 from control.notify.deliveries.platforms.transports import Transports
 from control.notify.deliveries.sender import DeliveryMetrics, Sender
 from control.notify.deliveries.worker import Worker
 from control.outbound.egress import Egress
-from control.routing.resource import Identified, ids, in_organization, in_project, with_existence_checks
-from control.saved_views import VIEWS, SavedViews
+from control.resources import RESOURCES
+from control.routing.resource import with_existence_checks
+from control.saved_views import SavedViews
 from control.secrets.keyring import KeyringWatcher
 from control.secrets.secret_box import KeyFile, SecretBox, load_key_source
 from control.settings import ControlSettings
-from proto.identity import Scope
-from proto.proofs.primitives import IDENTIFIER_PATTERN
-
-RESOURCES: Final[tuple[Identified, ...]] = (
-    TOKENS,
-    Identified("principalId", ids("prn"), Scope.MEMBERS_READ, memberships.c.principal_id, in_organization(memberships)),
-    INVITATIONS,
-    Identified(
-        "requestId", ids("apr"), Scope.APPROVALS_READ, approval_requests.c.id, in_organization(approval_requests)
-    ),
-    DOMAINS,
-    IDENTITIES,
-    SCIM_TOKENS,
-    Identified("issueId", ids("iss"), Scope.ISSUES_READ, issues.c.id, in_project(issues)),
-    LINKS,
-    CHANGES,
-    Identified("releaseId", ids("rel"), Scope.RELEASES_READ, releases.c.id, in_organization(releases)),
-    CHAT_LINKS,
-    ERASURES,
-    Identified("integrationId", ids("int"), Scope.INTEGRATIONS_READ, integrations.c.id, in_organization(integrations)),
-    Identified("sinkId", ids("snk"), Scope.SINKS_READ, warehouse_sinks.c.id, in_organization(warehouse_sinks)),
-    MAPS,
-    Identified(
-        "issuerKeyId", ids("pik"), Scope.PROOFS_READ, proof_issuer_keys.c.id, in_organization(proof_issuer_keys)
-    ),
-    EVENTS,
-    KEYS,
-    POLICIES,
-    CHANNELS,
-    VIEWS,
-    Identified("bundleId", IDENTIFIER_PATTERN, Scope.PROOFS_READ, proof_bundles.c.bundle_id, in_project(proof_bundles)),
-    DELIVERIES,
-)
 
 
 def service(

@@ -12,7 +12,6 @@ from chassis.http.cursor import CursorSigner
 from chassis.http.web import build_app
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
-from control.app import RESOURCES
 from control.approvals.notifications import LinkBuilder
 from control.approvals.policies.api import Policies
 from control.approvals.requests import ApprovalRequests
@@ -20,6 +19,7 @@ from control.approvals.views import ApprovalViews
 from control.governance.audit_events import Audit
 from control.http.context import HandlerContext
 from control.http.page_links import PageLinks
+from control.resources import RESOURCES
 from control.routing.resource import with_existence_checks
 from tests.chassis.auth.tenants import Clock, Tenant, new_tenant
 from tests.control.approvals.office import Office, RecordingSender
