@@ -155,12 +155,11 @@ class SavedViews(Handlers):
         """
         # An administrator deletes private ones, too, whose ids the audit log has.
         is_admin = transaction.caller.role in ADMINISTRATORS
-        view = await VIEWS.show(
-            transaction.connection, transaction.caller, view_id, in_project(saved_views) if is_admin else None
-        )
+        visible = in_project(saved_views) if is_admin else None
+        view = await VIEWS.show(transaction.connection, transaction.caller, view_id, visible)
         if not view.may_delete:
             raise Forbidden("Only its creator or an administrator can delete a shared view.")
-        await VIEWS.delete(transaction.connection, view_id)
+        await VIEWS.delete(transaction.connection, transaction.caller, view_id, visible)
         await _record(transaction, "saved_view.delete", view)
 
 

@@ -248,7 +248,7 @@ class Changes(Handlers):
     async def delete_change(self, change_id: str, transaction: Transaction) -> None:
         """Delete a change event."""
         change = await CHANGES.show(transaction.connection, transaction.caller, change_id)
-        await CHANGES.delete(transaction.connection, change_id)
+        await CHANGES.delete(transaction.connection, transaction.caller, change_id)
         await _record(transaction, "change.delete", change)
 
 

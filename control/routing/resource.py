@@ -99,9 +99,16 @@ class Resource(Identified, Generic[S]):
         """What is shown of it, as `find`."""
         return self.body(await self.find(connection, caller, resource_id, where), caller)
 
-    async def delete(self, connection: AsyncConnection, resource_id: str) -> None:
-        """Delete the row."""
-        await connection.execute(sa.delete(self.id.table).where(self.id == resource_id))
+    async def delete(
+        self,
+        connection: AsyncConnection,
+        caller: AuthorizationContext,
+        resource_id: str,
+        where: sa.ColumnElement[bool] | None = None,
+    ) -> None:
+        """Delete the row, if it is one that `find` finds."""
+        found = sa.delete(self.id.table).where(self.where if where is None else where, self.id == resource_id)
+        await connection.execute(found, _values(caller))
 
 
 @dataclass(frozen=True, slots=True)

@@ -261,7 +261,7 @@ class Policies(Handlers):
         Existing requests are not affected.
         """
         policy = await POLICIES.show(transaction.connection, transaction.caller, policy_id)
-        await POLICIES.delete(transaction.connection, policy_id)
+        await POLICIES.delete(transaction.connection, transaction.caller, policy_id)
         await transaction.record("policy.delete", policy_id, {"name": policy.name})
 
     async def _read_body(self, request: web.Request, type_: type[Any]) -> Any:

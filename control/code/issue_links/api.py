@@ -167,7 +167,7 @@ class IssueLinks(Handlers):
     async def delete_issue_link(self, issue_id: str, link_id: str, transaction: Transaction) -> None:
         """Delete a link."""
         link = await store.get_link(transaction.connection, _place(transaction, issue_id), link_id)
-        await LINKS.delete(transaction.connection, link_id)
+        await LINKS.delete(transaction.connection, transaction.caller, link_id, in_project(issue_links))
         await self._note(transaction, ActivityKind.LINK_REMOVED, link)
 
     async def _note(self, transaction: Transaction, kind: ActivityKind, link: StoredLink) -> None:

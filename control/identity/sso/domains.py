@@ -160,7 +160,7 @@ class Domains(Handlers):
     async def remove_sso_domain(self, domain_id: str, transaction: Transaction) -> None:
         """Remove a domain. Members who were linked by it stay linked."""
         found = await DOMAINS.show(transaction.connection, transaction.caller, domain_id)
-        await DOMAINS.delete(transaction.connection, domain_id)
+        await DOMAINS.delete(transaction.connection, transaction.caller, domain_id)
         data = {"domain": found.domain, "verified": found.verified_at is not None}
         await transaction.record("sso.domain.remove", domain_id, data)
 

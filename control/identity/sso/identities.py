@@ -155,7 +155,7 @@ class Identities(Handlers):
         connection, caller = transaction.connection, transaction.caller
         found = await IDENTITIES.show(connection, caller, identity_id)
         await options.end_federated_sessions_of(connection, caller.org_id, found.principal_id, datetime.now(UTC))
-        await IDENTITIES.delete(connection, identity_id)
+        await IDENTITIES.delete(connection, caller, identity_id)
         data = {"principalId": found.principal_id, "connectionId": found.connection_id}
         await transaction.record("sso.unlink", identity_id, data)
         transaction.after_commit(self.context.guards.invalidate_bearers, caller.org_id)
