@@ -1,6 +1,7 @@
 """The gateway: OTLP over HTTP and gRPC in, ClickHouse rows out.
 
-The path of one export request (`http.ExportHandlers._export`), with the statuses of each step:
+The path of one export request, with the statuses of each step. Before the handler (`http.ExportHandlers._export`),
+`chassis.http.preparse.ConnectionAdmission` asks the first two, and `chassis.http.access` the third:
 
     RefusalCache                 before parsing: is the client's limit used up                     -> 429
     ConcurrencyLimiter           before parsing: is a slot free                                    -> 503
@@ -24,13 +25,14 @@ The path of one export request (`http.ExportHandlers._export`), with the statuse
 In the modes `journal` and `memory`, storage follows the response. Each step calls the next one, from `gateway.ingest`
 down to `gateway.inserts`:
 
+    JournaledIngest              `_on_persisted`: the journal calls it when the request is on disk
     LaneBacklog.put              waits with others for a full batch or half a second, in bounded memory
       slow lane                  instead, for a request with old days or very many keys: two seconds
     Lane                         takes a batch from its `BatchQueue`, in which projects take turns
     BatchWriter.write            boundaries of the batch on disk, then one block per table and day until all are stored
       BlockBuilder.build         the blocks, in a thread
       RetryingInserter.insert    one block until ClickHouse has it, under its deduplication token
-      Inserter.insert            one insert
+      Inserter.insert            one insert: `chassis.clickhouse.client.ClickHouse.insert`
     Journal.finish               records that the batch is stored; its segment is removed after the hold period
 
 What a 200 promises by default: every accepted item is on disk, and will be in ClickHouse exactly once. Nothing between

@@ -10,7 +10,7 @@ A request, from `POST .../approval-requests` to its decision:
     notifications.notify_requested     a message per channel, in the same transaction
     `POST .../approve`                 a vote: `voting.cast_vote` with `voting.approve` or `voting.reject`
     voting.load_cases                  the request and the current rights of everyone involved
-    voting.is_repeated_approval        the rules of a vote                                   -> 403, 409
+    voting.check_approval              the rules of a vote                                   -> 403, 409
     store.decide                       the vote that makes the count sufficient decides      -> 200
 
 What a 201 promises: the request is stored, and its messages are sent until it ends. Exactly one vote decides a request:

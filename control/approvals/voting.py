@@ -1,7 +1,12 @@
 """Votes and withdrawals, for the API and for chats.
 
-`load_cases` reads everything that the rules depend on, for any number of requests. Rules are functions of a `VoteCase`.
-`approve` and `reject` apply them before they write a vote. Views use the same rules to show what the caller may do.
+    cast_vote          `approve` or `reject`, then the notifications of a decision, in one transaction
+    load_cases         everything that the rules depend on, for any number of requests, as of this transaction
+    check_approval     the rules, functions of a `VoteCase`                                              -> 403, 409
+    store.save_vote    the vote, which `load_cases` counts again
+    store.decide       the request, if the count is sufficient or the vote is a rejection                -> 409
+
+Views use the same rules to show what the caller may do (`explain_approval`).
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -75,6 +80,41 @@ class VoteCase:
         return approver is not None and approver.is_eligible_for(self.request.circle)
 
 
+class CastVote(NamedTuple):
+    """The request after the vote, and the vote count. `idempotent`: the vote existed and nothing changed; `decided`:
+    this vote decided the request.
+    """
+
+    request: RequestRecord
+    vote_count: VoteCount
+    idempotent: bool
+    decided: bool
+
+
+@dataclass(frozen=True, slots=True)
+class VoteRequest:
+    """A vote to cast. `trace_id`: id of the HTTP request, for the audit log."""
+
+    caller: AuthorizationContext
+    request_id: str
+    reason: str | None
+    trace_id: str
+    now: datetime
+
+
+Vote = Callable[[AsyncConnection, VoteRequest], Awaitable[CastVote]]
+
+
+async def cast_vote(connection: AsyncConnection, vote: Vote, request: VoteRequest, links: RequestLinks) -> CastVote:
+    """Cast the vote (`voting.approve`, `voting.reject`) and enqueue notifications of a decision, without waiting for
+    their delivery. Raises what the vote raises.
+    """
+    cast = await vote(connection, request)
+    if cast.decided:
+        await notifications.notify_resolved(connection, cast.request, links, request.now)
+    return cast
+
+
 async def load_cases(
     connection: AsyncConnection, caller: AuthorizationContext, requests: Sequence[RequestRecord]
 ) -> list[VoteCase]:
@@ -103,8 +143,8 @@ async def load_cases(
     ]
 
 
-def is_repeated_approval(case: VoteCase, now: datetime) -> bool:
-    """Whether the approval is permitted and would change nothing, because the voter has approved before.
+def check_approval(case: VoteCase, now: datetime) -> bool:
+    """Check an approval. Returns whether it would change nothing, because the voter has approved before.
 
     Raises Conflict for a request that is decided or expired, or whose requester has left or is disabled; Forbidden
     without the scope, for one's own request, and for principals that may not decide it.
@@ -119,8 +159,8 @@ def is_repeated_approval(case: VoteCase, now: datetime) -> bool:
     return case.counts(case.voter.principal_id) and not case.vote_count.is_sufficient
 
 
-def is_repeated_rejection(case: VoteCase, now: datetime) -> bool:
-    """Whether the rejection is permitted and would change nothing, because the voter has rejected before.
+def check_rejection(case: VoteCase, now: datetime) -> bool:
+    """Check a rejection. Returns whether it would change nothing, because the voter has rejected before.
 
     Raises Conflict for a request that is decided or expired; Forbidden without a scope for it, and for principals that
     may not decide it and are not the requester or its owner. NotFound as `require_right_to_reject`.
@@ -136,12 +176,12 @@ def is_repeated_rejection(case: VoteCase, now: datetime) -> bool:
 
 def explain_approval(case: VoteCase, now: datetime) -> str | None:
     """Why an approval would be refused or change nothing, in one sentence; None if it would count."""
-    return _explain(is_repeated_approval, case, now, "You have approved this request already.")
+    return _explain(check_approval, case, now, "You have approved this request already.")
 
 
 def explain_rejection(case: VoteCase, now: datetime) -> str | None:
     """The same of a rejection."""
-    return _explain(is_repeated_rejection, case, now, "You have rejected this request already.")
+    return _explain(check_rejection, case, now, "You have rejected this request already.")
 
 
 def _explain(rule: Callable[[VoteCase, datetime], bool], case: VoteCase, now: datetime, repeated: str) -> str | None:
@@ -210,28 +250,6 @@ def _require_decider(case: VoteCase) -> None:
     raise Forbidden(f"Deciding this request requires the role {roles}.")
 
 
-class CastVote(NamedTuple):
-    """The request after the vote, and the vote count. `idempotent`: the vote existed and nothing changed; `decided`:
-    this vote decided the request.
-    """
-
-    request: RequestRecord
-    vote_count: VoteCount
-    idempotent: bool
-    decided: bool
-
-
-@dataclass(frozen=True, slots=True)
-class VoteRequest:
-    """A vote to cast. `trace_id`: id of the HTTP request, for the audit log."""
-
-    caller: AuthorizationContext
-    request_id: str
-    reason: str | None
-    trace_id: str
-    now: datetime
-
-
 async def approve(connection: AsyncConnection, vote: VoteRequest) -> CastVote:
     """Cast an approval; the one that makes the count sufficient decides the request.
 
@@ -241,7 +259,7 @@ async def approve(connection: AsyncConnection, vote: VoteRequest) -> CastVote:
     vote that no longer counts as it was cast is cast again.
     """
     case = await _load(connection, vote)
-    if is_repeated_approval(case, vote.now):
+    if check_approval(case, vote.now):
         return CastVote(case.request, case.vote_count, idempotent=True, decided=False)
     request, vote_count = case.request, case.vote_count
     if not case.counts(case.voter.principal_id):
@@ -260,7 +278,7 @@ async def reject(connection: AsyncConnection, vote: VoteRequest) -> CastVote:
     If the same principal repeats it, the result is the same and nothing is written.
     """
     case = await _load(connection, vote)
-    if is_repeated_rejection(case, vote.now):
+    if check_rejection(case, vote.now):
         return CastVote(case.request, case.vote_count, idempotent=True, decided=False)
     vote_count = await _write_vote(connection, vote, case, Verdict.REJECT)
     request = await _decide(connection, vote, case.request, Status.REJECTED, vote_count)
@@ -309,16 +327,3 @@ async def _record_audit(
         "independent": vote_count.has_independent_approver,
     }
     await record(connection, vote.caller, action, request.id, data, vote.trace_id)
-
-
-Vote = Callable[[AsyncConnection, VoteRequest], Awaitable[CastVote]]
-
-
-async def cast_vote(connection: AsyncConnection, vote: Vote, request: VoteRequest, links: RequestLinks) -> CastVote:
-    """Cast the vote (`voting.approve`, `voting.reject`) and enqueue notifications of a decision, without waiting for
-    their delivery. Raises what the vote raises.
-    """
-    cast = await vote(connection, request)
-    if cast.decided:
-        await notifications.notify_resolved(connection, cast.request, links, request.now)
-    return cast

@@ -7,10 +7,13 @@ A push to GitHub, `POST /webhooks/scm/github?hook=int_...`, goes down the lines 
     WebhookReceiver.read      the body, as it was sent                                                     -> 413, 503
     GitHub.verify             the signature over these bytes; before it holds, nothing of them is parsed   -> 401
     RateLimits.take           the rate limit of the integration                                            -> 429
-    GitHub.parse              what the event says: `CommitsPushed`                                         -> 400
-    Inbox.process             the event waits for its turn among those of all organizations                -> 503
-    Inbox._apply              one write transaction: an event that is known gets its stored result; others are recorded
-                              with `record_plain_pushes` or `record_forge_event`, together with their results
+    GitHub.read               what the event says, `CommitsPushed`, or why it cannot be read
+    Inbox.process             the event waits in the `EventQueue`, in the turn of its organization         -> 503
+    Inbox._apply              the task of the inbox takes a batch: one write transaction. An event that is known gets
+                              its stored result. Others are recorded with their results.
+                              So is an event that cannot be read: as failed                                -> 400
+    forges.effects            `record_plain_pushes` or `record_forge_event`, which `WebhookSource` names: they call
+                              `control.code.pushes`
     200                       the result: what the event did is committed
 
     api, receiver, signatures, platform, inbox

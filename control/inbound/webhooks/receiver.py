@@ -45,7 +45,7 @@ class WebhookOutcome(StrEnum):
     UNKNOWN = "unknown"  # no such integration
 
 
-SOURCES: Final = (
+METRIC_SOURCES: Final = (
     *("github", "gitlab", "bitbucket", "gitea", "forgejo", "linear", "jira", "pagerduty", "generic"),
     *("chat-a", "chat-b", "payments", "unknown"),
 )
@@ -62,12 +62,12 @@ class WebhookMetrics:
             ("source", "outcome"),
             registry=registry,
         )
-        for source in SOURCES:
+        for source in METRIC_SOURCES:
             for outcome in WebhookOutcome:
                 self._deliveries.labels(source, outcome.value)
 
     def count(self, source: str, outcome: WebhookOutcome) -> None:
-        """Count one request. `source`: one of SOURCES."""
+        """Count one request. `source`: one of METRIC_SOURCES."""
         self._deliveries.labels(source, outcome.value).inc()
 
     def count_processed(self, source: str, *, duplicate: bool) -> None:
