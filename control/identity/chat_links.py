@@ -194,20 +194,6 @@ async def find(connection: AsyncConnection, org_id: str, link_id: str) -> Stored
     return None if row is None else _link(row)
 
 
-async def list_links(
-    connection: AsyncConnection, org_id: str, principal_id: str | None, after: str | None, limit: int
-) -> list[StoredChatLink]:
-    """At most `limit` links of the principal (None: of all), newest first, starting with the first one behind
-    `after`.
-    """
-    page = sa.select(chat_links).where(chat_links.c.org_id == org_id).order_by(chat_links.c.id.desc()).limit(limit)
-    if principal_id is not None:
-        page = page.where(chat_links.c.principal_id == principal_id)
-    if after is not None:
-        page = page.where(chat_links.c.id < after)
-    return [_link(row) for row in (await connection.execute(page)).mappings()]
-
-
 async def count(connection: AsyncConnection, org_id: str, principal_id: str) -> int:
     """How many links the principal has in the organization."""
     where = (chat_links.c.org_id == org_id) & (chat_links.c.principal_id == principal_id)

@@ -6,7 +6,6 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 MAX_SAFE_INTEGER: Final = 9_007_199_254_740_991
-FORMAT_VERSION: Final = "0.1.0"
 IDENTIFIER_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}(?!\n)$"
 DIGEST_PATTERN: Final = r"^sha256:[0-9a-f]{64}(?!\n)$"
 TIMESTAMP_PATTERN: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,3})?Z(?!\n)$"

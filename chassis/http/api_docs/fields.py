@@ -61,7 +61,6 @@ Schema = Mapping[str, Any]
 MAX_DEPTH: Final = 6  # of nested structures shown in one table
 _MAX_NAMES: Final = 30  # of values listed for one field
 _MAX_PATTERN: Final = 80  # characters; a longer pattern is not shown, the description has to explain it
-_SCALARS: Final = ("string", "integer", "number", "boolean", "null")
 
 
 class Field(NamedTuple):

@@ -14,7 +14,6 @@ from proto.identity import ROLE_SCOPES, Role, Scope
 
 MAX_ACTION_LENGTH: Final = 120
 MAX_TARGET_TYPE_LENGTH: Final = 120
-MAX_SEGMENTS: Final = 8
 ACTION_NAME_PATTERN: Final = r"^[a-z][a-z0-9_-]*(?:\.[a-z0-9][a-z0-9_-]*){1,7}(?!\n)$"
 _SEGMENT: Final = r"(?:[a-z0-9][a-z0-9_-]*|\*)"
 ACTION_GLOB_PATTERN: Final = rf"^(?:\*\*|(?:{_SEGMENT}\.){{1,7}}(?:{_SEGMENT}|\*\*))(?!\n)$"
