@@ -22,7 +22,7 @@ from chassis.clickhouse.target import open_client, parse_url
 from chassis.db.database import Database, to_milliseconds
 from chassis.db.migrations import migrate
 from control.export import store
-from control.export.destination import Destination
+from control.export.sink_destination import Destination
 from control.export.destinations.interfaces import StoredObject
 from control.export.exporter import Exporter, WarehouseMetrics
 from control.export.model import BlobstoreConfig, SinkKind, Stream

@@ -27,18 +27,12 @@ from chassis.auth.tables import new_id, projects
 from chassis.clickhouse.errors import StoreError
 from chassis.db.database import Database, DatabaseUnavailable, to_milliseconds
 from control.export import store
-from control.export.destination import Destination
 from control.export.destinations.interfaces import DestinationError
 from control.export.model import Attempt, Checkpoint, Intent, Run, RunStatus, Sink, SinkKind, Stream, find_missing
-from control.export.streams.schemas import (
-    SCHEMAS,
-    Batch,
-    Scope,
-    StreamReader,
-    digest_table,
-    has_arrow,
-    write_parquet,
-)
+from control.export.sink_destination import Destination
+from control.export.streams.parquet import digest_table, has_arrow, write_parquet
+from control.export.streams.reading import Batch, ExportSource, StreamReader
+from control.export.streams.schemas import SCHEMAS
 from control.secrets.secret_box import SecretBox
 
 
@@ -222,10 +216,10 @@ class Exporter:
             checkpoint = await store.load_checkpoint(connection, sink.id, sink.org_id, stream)
             found = sa.select(projects.c.id, projects.c.slug)
             of_org = found.where(projects.c.org_id == sink.org_id, projects.c.deleted_at.is_(None))
-            scope = Scope(sink.org_id, {row.id: row.slug for row in await connection.execute(of_org)})
+            source = ExportSource(sink.org_id, {row.id: row.slug for row in await connection.execute(of_org)})
         async with self._making:
             if checkpoint.intent is None:
-                batch = await reader.read(scope, checkpoint.cursor)
+                batch = await reader.read(source, checkpoint.cursor)
                 if batch is None:
                     return None
                 table, is_last = batch.table, batch.is_last
@@ -233,7 +227,7 @@ class Exporter:
                 intent = _intent(sink, stream, checkpoint, batch, attempt)
             else:
                 intent, is_last = checkpoint.intent, False
-                table = await reader.read_again(scope, checkpoint.cursor, intent.until)
+                table = await reader.read_again(source, checkpoint.cursor, intent.until)
                 attempt = Attempt(await asyncio.to_thread(digest_table, table), table.num_rows)
                 if attempt not in intent.attempts:
                     intent = replace(intent, attempts=(*intent.attempts, attempt)[-MAX_ATTEMPTS:])

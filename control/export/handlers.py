@@ -45,12 +45,13 @@ from control.export.bodies import (
     sink_body,
     stream_body,
 )
-from control.export.destination import open_destination
 from control.export.exporter import EndedRun, Exporter, SinkDisabled, WarehouseMetrics
 from control.export.model import Sink, Stream
+from control.export.sink_destination import open_destination
 from control.export.streams.ordered import OrderedStream
+from control.export.streams.reading import StreamReader
 from control.export.streams.rollups import IssueRollups, ReleaseHealth
-from control.export.streams.schemas import SCHEMAS, StreamReader
+from control.export.streams.schemas import SCHEMAS
 from control.export.task import WarehouseScheduler
 from control.http.context import HandlerContext, path_id
 from control.outbound.egress import Egress

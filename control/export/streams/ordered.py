@@ -12,17 +12,9 @@ from typing import Any, Final
 from chassis.clickhouse import ClickHouse
 from chassis.clickhouse.storage_order import Checkpoint, Position, StorageOrderReader
 from chassis.clickhouse.storage_order_arrow import ArrowRows, OrderedArrowTable
-from control.export.streams.schemas import (
-    ERROR_ESSENCES,
-    INGEST_OUTCOMES,
-    MAX_BYTES,
-    MAX_ROWS,
-    Batch,
-    Scope,
-    StreamSchema,
-    arrow_schema,
-    from_micros,
-)
+from control.export.streams.parquet import arrow_schema, from_micros
+from control.export.streams.reading import MAX_BYTES, MAX_ROWS, Batch, ExportSource
+from control.export.streams.schemas import ERROR_ESSENCES, INGEST_OUTCOMES, StreamSchema
 
 PAGE_BYTES: Final = 16 * 2**20
 MEMORY_BYTES: Final = 8 * PAGE_BYTES  # of the engine, for a page
@@ -77,15 +69,15 @@ class OrderedStream:
         """INGEST_OUTCOMES."""
         return cls(clickhouse, "ingest_outcomes", INGEST_OUTCOMES, _OUTCOMES)
 
-    async def read(self, scope: Scope, cursor: bytes | None) -> Batch | None:
+    async def read(self, source: ExportSource, cursor: bytes | None) -> Batch | None:
         """As `StreamReader` has it."""
         checkpoint = begun = _checkpoint(cursor)
-        reader = self._reader(scope)
-        tables = [self._new_table(reader.no_rows(), scope)]
+        reader = self._reader(source)
+        tables = [self._new_table(reader.no_rows(), source)]
         rows = size = 0
         while True:
             page = await reader.read(checkpoint, limit=MAX_ROWS - rows)
-            tables.append(self._new_table(page.rows, scope))
+            tables.append(self._new_table(page.rows, source))
             rows, size = rows + len(page.rows), size + page.rows.table.nbytes
             checkpoint = page.checkpoint
             if page.is_last or rows >= MAX_ROWS or size >= MAX_BYTES:
@@ -97,35 +89,35 @@ class OrderedStream:
         at = from_micros(position.stored_us)
         return Batch(_joined(tables), checkpoint.encode(), at, _name(position), page.is_last)
 
-    async def read_again(self, scope: Scope, cursor: bytes | None, until: bytes) -> Any:
+    async def read_again(self, source: ExportSource, cursor: bytes | None, until: bytes) -> Any:
         """As `StreamReader` has it."""
         checkpoint, last = _checkpoint(cursor), Checkpoint.decode(until).position
-        reader = self._reader(scope)
-        tables = [self._new_table(reader.no_rows(), scope)]
+        reader = self._reader(source)
+        tables = [self._new_table(reader.no_rows(), source)]
         while checkpoint.position < last:
             page = await reader.read(checkpoint)
-            tables.append(self._new_table(page.rows.until(last), scope))
+            tables.append(self._new_table(page.rows.until(last), source))
             checkpoint = page.checkpoint
             if page.is_last:
                 break
         return _joined(tables)
 
-    def _reader(self, scope: Scope) -> StorageOrderReader[ArrowRows]:
-        columns, projects = list(self.columns.values()), sorted(scope.projects)
+    def _reader(self, source: ExportSource) -> StorageOrderReader[ArrowRows]:
+        columns, projects = list(self.columns.values()), sorted(source.projects)
         table = OrderedArrowTable(
             self.clickhouse, self.table, columns, projects, page_bytes=PAGE_BYTES, memory_bytes=MEMORY_BYTES
         )
         return StorageOrderReader(table, page_rows=MAX_ROWS, first_rows=self.page_rows)
 
-    def _new_table(self, rows: ArrowRows, scope: Scope) -> Any:
+    def _new_table(self, rows: ArrowRows, source: ExportSource) -> Any:
         import pyarrow as pa  # type: ignore[import-untyped]  # noqa: PLC0415 (it is large)
         import pyarrow.compute as pc  # type: ignore[import-untyped]  # noqa: PLC0415
 
         schema = arrow_schema(self.schema)
         values = dict(zip(self.columns, rows.values, strict=True))
         ids = values["project_id"].cast(pa.uint64())
-        places = pc.index_in(ids, value_set=pa.array(list(scope.projects), pa.uint64()))
-        values["project"] = pc.take(pa.array(list(scope.projects.values()), pa.string()), places)
+        places = pc.index_in(ids, value_set=pa.array(list(source.projects), pa.uint64()))
+        values["project"] = pc.take(pa.array(list(source.projects.values()), pa.string()), places)
         return pa.Table.from_arrays([values[field.name].cast(field.type) for field in schema], schema=schema)
 
 

@@ -24,16 +24,9 @@ from chassis.clickhouse import ClickHouse, QueryLimits
 from chassis.clickhouse.storage_order import OrderedTable
 from chassis.db.database import Database
 from chassis.issues import issues
-from control.export.streams.schemas import (
-    ISSUE_ROLLUPS,
-    MAX_ROWS,
-    RELEASE_HEALTH_ROLLUPS,
-    Batch,
-    Scope,
-    from_micros,
-    new_table,
-    to_micros,
-)
+from control.export.streams.parquet import from_micros, new_table, to_micros
+from control.export.streams.reading import MAX_ROWS, Batch, ExportSource
+from control.export.streams.schemas import ISSUE_ROLLUPS, RELEASE_HEALTH_ROLLUPS
 from control.export.tables import issue_change_numbers
 from control.issues.references import ShortId
 
@@ -48,19 +41,19 @@ class IssueRollups:
 
     database: Database
 
-    async def read(self, scope: Scope, cursor: bytes | None) -> Batch | None:
+    async def read(self, source: ExportSource, cursor: bytes | None) -> Batch | None:
         """As `StreamReader` has it."""
-        await self._number(scope.org_id)
-        rows = await self._rows(scope, _number(cursor), None, MAX_ROWS)
+        await self._number(source.org_id)
+        rows = await self._rows(source, _number(cursor), None, MAX_ROWS)
         if not rows:
             return None
         last, updated_us = rows[-1][1], rows[-1][-1]
         table = new_table(ISSUE_ROLLUPS, rows)
         return Batch(table, str(last).encode(), from_micros(updated_us), f"{last:020d}", len(rows) < MAX_ROWS)
 
-    async def read_again(self, scope: Scope, cursor: bytes | None, until: bytes) -> Any:
+    async def read_again(self, source: ExportSource, cursor: bytes | None, until: bytes) -> Any:
         """As `StreamReader` has it."""
-        return new_table(ISSUE_ROLLUPS, await self._rows(scope, _number(cursor), _number(until), MAX_ROWS))
+        return new_table(ISSUE_ROLLUPS, await self._rows(source, _number(cursor), _number(until), MAX_ROWS))
 
     async def _number(self, org_id: str) -> None:
         for _ in range(MAX_NUMBERED // NUMBERED_AT_ONCE):
@@ -70,17 +63,17 @@ class IssueRollups:
             async with self.database.write() as connection:
                 await _number_some(connection, org_id)
 
-    async def _rows(self, scope: Scope, after: int, until: int | None, limit: int) -> list[tuple[Any, ...]]:
+    async def _rows(self, source: ExportSource, after: int, until: int | None, limit: int) -> list[tuple[Any, ...]]:
         rows: list[tuple[Any, ...]] = []
         while len(rows) < limit:
             count = min(_PAGE, limit - len(rows))
-            where = (issues.c.org_id == scope.org_id) & (issues.c.change_number > after)
+            where = (issues.c.org_id == source.org_id) & (issues.c.change_number > after)
             if until is not None:
                 where &= issues.c.change_number <= until
             page = sa.select(issues).where(where).order_by(issues.c.change_number).limit(count)
             async with self.database.read() as connection:
                 found = (await connection.execute(page)).mappings().all()
-            rows += [_issue_row(row, scope) for row in found if row["project_id"] in scope.projects]
+            rows += [_issue_row(row, source) for row in found if row["project_id"] in source.projects]
             if len(found) < count:
                 break
             after = found[-1]["change_number"]
@@ -113,8 +106,8 @@ def _number(cursor: bytes | None) -> int:
     return 0 if cursor is None else int(cursor)
 
 
-def _issue_row(row: Mapping[Any, Any], scope: Scope) -> tuple[Any, ...]:
-    slug = scope.projects[row["project_id"]]
+def _issue_row(row: Mapping[Any, Any], source: ExportSource) -> tuple[Any, ...]:
+    slug = source.projects[row["project_id"]]
     return (
         f"{row['id']}:{row['change_number']}",
         row["change_number"],
@@ -209,9 +202,9 @@ class ReleaseHealth:
 
     clickhouse: ClickHouse
 
-    async def read(self, scope: Scope, cursor: bytes | None) -> Batch | None:
+    async def read(self, source: ExportSource, cursor: bytes | None) -> Batch | None:
         """As `StreamReader` has it."""
-        projects = sorted(scope.projects)
+        projects = sorted(source.projects)
         tables = [OrderedTable(self.clickhouse, name, project_ids=projects) for name in ("spans", "error_occurrences")]
         settled = await tables[0].settled_time()
         after = _number(cursor)
@@ -222,15 +215,15 @@ class ReleaseHealth:
                 return None
             until, changed = await self._changed(projects, after, min(known), settled)
             if changed:
-                table = new_table(RELEASE_HEALTH_ROLLUPS, await self._rows(scope, changed, until))
+                table = new_table(RELEASE_HEALTH_ROLLUPS, await self._rows(source, changed, until))
                 return Batch(table, str(until).encode(), from_micros(until), f"{until:016d}", until == settled)
             after = until
         return None
 
-    async def read_again(self, scope: Scope, cursor: bytes | None, until: bytes) -> Any:
+    async def read_again(self, source: ExportSource, cursor: bytes | None, until: bytes) -> Any:
         """As `StreamReader` has it."""
-        groups = await self._groups(sorted(scope.projects), _number(cursor), int(until), MAX_ROWS)
-        return new_table(RELEASE_HEALTH_ROLLUPS, await self._rows(scope, groups, int(until)))
+        groups = await self._groups(sorted(source.projects), _number(cursor), int(until), MAX_ROWS)
+        return new_table(RELEASE_HEALTH_ROLLUPS, await self._rows(source, groups, int(until)))
 
     async def _changed(self, projects: list[int], after: int, first: int, settled: int) -> tuple[int, list[_Group]]:
         """What has changed after a time, until another one: as far as it fits a batch."""
@@ -247,7 +240,7 @@ class ReleaseHealth:
         rows: list[Any] = await self.clickhouse.query(_CHANGED, parameters, limits=_LIMITS)
         return sorted(_Group(*row) for row in rows)
 
-    async def _rows(self, scope: Scope, groups: Iterable[_Group], until: int) -> list[tuple[Any, ...]]:
+    async def _rows(self, source: ExportSource, groups: Iterable[_Group], until: int) -> list[tuple[Any, ...]]:
         wanted = list(groups)
         if not wanted:
             return []
@@ -266,7 +259,7 @@ class ReleaseHealth:
         for row in await self.clickhouse.query(_NEW_ISSUES, parameters, limits=_LIMITS):
             new_issues[_group(row)] = row[4]
         return [
-            _health_row(group, scope.projects[group.project_id], until, requests.get(group), new_issues.get(group, 0))
+            _health_row(group, source.projects[group.project_id], until, requests.get(group), new_issues.get(group, 0))
             for group in wanted
         ]
 

@@ -2,21 +2,13 @@
 after scrubbing (the tier `stored`), by this list.
 
 A change adds columns, which may be null, and a version. Nothing is removed or renamed, and no type changes.
-
-`StreamReader` is what an exporter needs of a stream. Rows become a table of Arrow, its digest, and its Parquet file.
-pyarrow is large, and imported with the first export.
 """
 
-import hashlib
-import importlib.util
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from functools import cache
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Final
 
 from control.export.model import Stream
 
@@ -165,135 +157,3 @@ INGEST_OUTCOMES: Final = StreamSchema(
 SCHEMAS: Final[Mapping[Stream, StreamSchema]] = MappingProxyType(
     {one.stream: one for one in (ERROR_ESSENCES, ISSUE_ROLLUPS, RELEASE_HEALTH_ROLLUPS, INGEST_OUTCOMES)}
 )
-
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
-MAX_ROWS: Final = 50_000  # of a batch
-MAX_BYTES: Final = 24 * 2**20  # of a batch as columns of Arrow, some more with its last page
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Rows as a `pyarrow.Table` of the stream's schema; the cursor behind them, and how it is shown. Without rows, only
-    the cursor has moved.
-    """
-
-    table: Any
-    until: bytes
-    until_at: datetime | None
-    until_id: str
-    is_last: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """The organization whose rows are exported, and the slugs of its projects by id."""
-
-    org_id: str
-    projects: Mapping[int, str]
-
-
-class StreamReader(Protocol):
-    """Reads one stream. The methods raise StoreError and DatabaseUnavailable."""
-
-    async def read(self, scope: Scope, cursor: bytes | None) -> Batch | None:
-        """The next rows behind a cursor (None: from the beginning); None: there are none yet."""
-
-    async def read_again(self, scope: Scope, cursor: bytes | None, until: bytes) -> Any:
-        """The rows between two cursors, in the same order: those of `read`, less what was erased or is newer since."""
-
-
-def from_micros(time_us: int) -> datetime:
-    """A time in microseconds since 1970."""
-    return _EPOCH + time_us * _MICROSECOND
-
-
-def to_micros(time: datetime) -> int:
-    """Reverses `from_micros`."""
-    return (time - _EPOCH) // _MICROSECOND
-
-
-@cache
-def arrow_schema(schema: StreamSchema) -> Any:
-    """The columns as a `pyarrow.Schema`."""
-    import pyarrow as pa  # type: ignore[import-untyped]  # noqa: PLC0415 (it is large)
-
-    types = {
-        ColumnType.STRING: pa.string(),
-        ColumnType.INTEGER: pa.int64(),
-        ColumnType.NUMBER: pa.float64(),
-        ColumnType.BOOLEAN: pa.bool_(),
-        ColumnType.TIMESTAMP: pa.timestamp("us", tz="UTC"),
-    }
-    fields = [
-        pa.field(column.name, types[column.type], column.nullable, {"description": column.description})
-        for column in schema.columns
-    ]
-    return pa.schema(fields, {"sluice.stream": schema.stream.value, "sluice.schema_version": str(schema.version)})
-
-
-def new_table(schema: StreamSchema, rows: Sequence[tuple[Any, ...]]) -> Any:
-    """A `pyarrow.Table` of rows, whose times are in microseconds since 1970."""
-    import pyarrow as pa  # noqa: PLC0415 (it is large)
-
-    fields = arrow_schema(schema)
-    columns = zip(*rows, strict=True) if rows else [()] * len(fields)
-    arrays = [pa.array(values, field.type) for field, values in zip(fields, columns, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=fields)
-
-
-_COMPRESSION: Final = "zstd"
-
-
-def has_arrow() -> bool:
-    """Whether pyarrow is installed."""
-    return importlib.util.find_spec("pyarrow") is not None
-
-
-def digest_table(table: Any) -> str:
-    """SHA-256 of the values, column by column, in hexadecimal digits: of their lengths where they are texts, of their
-    bytes in Arrow's layout, which does not change, and of which ones are null.
-    """
-    import pyarrow as pa  # noqa: PLC0415 (it is large)
-    import pyarrow.compute as pc  # type: ignore[import-untyped]  # noqa: PLC0415
-
-    found = hashlib.sha256(table.num_rows.to_bytes(8))
-    for column in table.columns:
-        values = column.combine_chunks()
-        nulls = bytes(_fixed(values.is_null().cast(pa.int8()))) if values.null_count else b""
-        found.update(len(nulls).to_bytes(8) + nulls)
-        if pa.types.is_string(values.type):
-            values = pc.fill_null(values, "") if nulls else values
-            found.update(_fixed(pc.binary_length(values)))
-            found.update(_texts(values))
-        else:
-            zero = pa.scalar(0, pa.int64()).cast(values.type)
-            values = pc.fill_null(values, zero) if nulls else values
-            found.update(_fixed(values.cast(pa.int8()) if pa.types.is_boolean(values.type) else values))
-    return found.hexdigest()
-
-
-def write_parquet(table: Any) -> bytes:
-    """A table as a Parquet file. Runs for some time: call it in a thread."""
-    import pyarrow.parquet as pq  # type: ignore[import-untyped]  # noqa: PLC0415 (it is large)
-
-    file = io.BytesIO()
-    pq.write_table(table, file, compression=_COMPRESSION)
-    return file.getvalue()
-
-
-def _fixed(values: Any) -> memoryview:
-    """The bytes of an array whose values have one length."""
-    width = values.type.bit_width // 8
-    data = values.buffers()[1]
-    return memoryview(data if data is not None else b"")[values.offset * width : (values.offset + len(values)) * width]
-
-
-def _texts(values: Any) -> memoryview:
-    """The bytes of all texts of an array."""
-    _, offsets, data = values.buffers()
-    if not len(values):
-        return memoryview(b"")
-    ends = memoryview(offsets).cast("B").cast("i")
-    return memoryview(data if data is not None else b"")[ends[values.offset] : ends[values.offset + len(values)]]

@@ -22,13 +22,15 @@ from chassis.db.database import Database
 from control.export import exporter as exporting
 from control.export import store
 from control.export import task as scheduling
-from control.export.destination import Destination, open_store
 from control.export.destinations.interfaces import DestinationError, ObjectStore, StoredObject
 from control.export.exporter import Exporter, SinkDisabled, WarehouseMetrics
 from control.export.model import BlobstoreConfig, RunStatus, Sink, SinkKind, Stream
+from control.export.sink_destination import Destination, open_store
 from control.export.store import LeaseHeld
-from control.export.streams import schemas
-from control.export.streams.schemas import SCHEMAS, Batch, Scope, from_micros
+from control.export.streams import parquet
+from control.export.streams.parquet import from_micros
+from control.export.streams.reading import Batch, ExportSource
+from control.export.streams.schemas import SCHEMAS
 from control.export.tables import warehouse_sinks
 from control.export.task import WarehouseScheduler
 from control.outbound.egress import EgressError, HttpReply
@@ -62,8 +64,8 @@ class Source:
     rows: dict[int, str] = field(default_factory=dict)
     batch: int = 3
 
-    async def read(self, scope: Scope, cursor: bytes | None) -> Batch | None:
-        assert scope.projects
+    async def read(self, source: ExportSource, cursor: bytes | None) -> Batch | None:
+        assert source.projects
         after = int(cursor or 0)
         numbers = sorted(number for number in self.rows if number > after)[: self.batch]
         if not numbers:
@@ -71,16 +73,16 @@ class Source:
         rows = [self._row(number) for number in numbers]
         last = numbers[-1]
         return Batch(
-            schemas.new_table(SCHEMAS[STREAM], rows),
+            parquet.new_table(SCHEMAS[STREAM], rows),
             str(last).encode(),
             from_micros(last),
             f"{last:06d}",
             last == max(self.rows),
         )
 
-    async def read_again(self, _scope: Scope, cursor: bytes | None, until: bytes) -> Any:
+    async def read_again(self, _source: ExportSource, cursor: bytes | None, until: bytes) -> Any:
         numbers = [number for number in sorted(self.rows) if int(cursor or 0) < number <= int(until)]
-        return schemas.new_table(SCHEMAS[STREAM], [self._row(number) for number in numbers])
+        return parquet.new_table(SCHEMAS[STREAM], [self._row(number) for number in numbers])
 
     def _row(self, number: int) -> tuple[Any, ...]:
         return str(number), "1", "web", number, number, "traces", "accepted", None, number, 1, 1, self.rows[number]
@@ -458,7 +460,7 @@ async def test_two_sinks_share_a_bucket_and_a_foreign_object_stops_one(world: Wo
     world.source.rows[2] = "{}"
     key = next(key for key in world.objects if key.startswith(one.id))
     taken = key.replace("start__000001", "000001__000002")
-    world.objects[taken] = "another", schemas.write_parquet(schemas.new_table(SCHEMAS[STREAM], []))
+    world.objects[taken] = "another", parquet.write_parquet(parquet.new_table(SCHEMAS[STREAM], []))
     _, (ended,) = await world.exporter().export(one.org_id, one.id, 1)
     assert ended.run.status is RunStatus.FAILED
     assert "another object" in str(ended.run.error)

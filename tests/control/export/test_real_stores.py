@@ -13,10 +13,10 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from msgspec import structs
 
-from control.export.destination import Destination, open_store
 from control.export.destinations.interfaces import DestinationError, ObjectStore, StoredObject
 from control.export.destinations.snowflake import Snowflake
 from control.export.model import BlobProvider, BlobstoreConfig, RunStatus, Sink, SnowflakeConfig
+from control.export.sink_destination import Destination, open_store
 from control.export.store import LEASE
 from tests.control.export.real_stores import RealStore, azurite, fakesnow, gcs, minio
 from tests.control.export.test_exactly_once import Killed, World, new_sink

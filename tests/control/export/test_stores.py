@@ -10,9 +10,9 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from msgspec import structs
 
-from control.export.destination import open_store
 from control.export.destinations.interfaces import DestinationError, ObjectStore, StoredObject
 from control.export.model import BlobProvider, BlobstoreConfig
+from control.export.sink_destination import open_store
 from control.outbound.egress import Egress
 from tests.control.outbound.going_out import opened
 from tests.e2e.object_store import BUCKET, REGION, object_store

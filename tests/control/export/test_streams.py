@@ -9,39 +9,39 @@ import sqlalchemy as sa
 
 from chassis.clickhouse import ClickHouse
 from chassis.issues import issues
+from control.export.streams.reading import ExportSource
 from control.export.streams.rollups import IssueRollups, ReleaseHealth
-from control.export.streams.schemas import Scope
 from tests.control.conftest import Control
 from tests.control.issues.releases.stored import new_issue
 
 
 async def test_a_changed_issue_comes_again_behind_the_cursor(control: Control) -> None:
     reader = IssueRollups(control.checks.database)
-    scope = Scope(control.acme.organization.id, {control.acme.project.id: "web"})
-    assert await reader.read(scope, None) is None
+    source = ExportSource(control.acme.organization.id, {control.acme.project.id: "web"})
+    assert await reader.read(source, None) is None
     first, second = await new_issue(control, 1), await new_issue(control, 2)
     await new_issue(control, 1, control.globex)
-    batch = await reader.read(scope, None)
+    batch = await reader.read(source, None)
     assert batch is not None
     rows = batch.table.to_pylist()
     assert {row["issue_id"]: row["change_number"] for row in rows} == {first: 1, second: 2}
-    assert await reader.read(scope, batch.until) is None
+    assert await reader.read(source, batch.until) is None
 
     async with control.checks.database.write() as connection:
         for count in (2, 3):
             await connection.execute(sa.update(issues).where(issues.c.id == first).values(count=count))
-    changed = await reader.read(scope, batch.until)
+    changed = await reader.read(source, batch.until)
     assert changed is not None
     (row,) = changed.table.to_pylist()
     assert (row["issue_id"], row["change_number"], row["count"]) == (first, 3, 3)
     assert row["row_id"] == f"{first}:3"
     # Read again, the first batch lacks what has changed since, and has nothing that is behind it.
-    again = await reader.read_again(scope, None, batch.until)
+    again = await reader.read_again(source, None, batch.until)
     assert [each["issue_id"] for each in again.to_pylist()] == [second]
-    assert await reader.read(scope, changed.until) is None
+    assert await reader.read(source, changed.until) is None
 
 
-SCOPE = Scope("org_1", {7: "web"})
+SOURCE = ExportSource("org_1", {7: "web"})
 SERVER, INTERNAL = 2, 1
 STORE = (
     "INSERT INTO spans (project_id, start_time, duration, trace_id, span_id, name, kind, status_code, release,"
@@ -62,16 +62,16 @@ async def store(
 
 
 async def read(reader: ReleaseHealth, cursor: bytes | None) -> tuple[bytes, dict[str, Any]]:
-    batch = await reader.read(SCOPE, cursor)
+    batch = await reader.read(SOURCE, cursor)
     assert batch is not None
-    assert batch.table.equals(await reader.read_again(SCOPE, cursor, batch.until))
+    assert batch.table.equals(await reader.read_again(SOURCE, cursor, batch.until))
     (row,) = batch.table.to_pylist()
     return batch.until, row
 
 
 async def test_an_hour_to_which_late_data_is_added_comes_again(clickhouse: ClickHouse) -> None:
     reader = ReleaseHealth(clickhouse)
-    assert await reader.read(SCOPE, None) is None
+    assert await reader.read(SOURCE, None) is None
     await store(clickhouse, 1, 4, 60, "a")
     await store(clickhouse, 2, 9, 60, "z", kind=INTERNAL)
     await store(clickhouse, 3, 9, 60, "z", project=8)
@@ -79,7 +79,7 @@ async def test_an_hour_to_which_late_data_is_added_comes_again(clickhouse: Click
     assert (first["project"], first["environment"], first["release"]) == ("web", "production", "1.0.0")
     assert (first["requests"], first["failed"], first["sessions"], first["new_issues"]) == (4, 1, 1, 0)
     assert [first[f"p{level}_ms"] for level in (50, 95, 99)] == [20.0, 40.0, 40.0]
-    assert await reader.read(SCOPE, cursor) is None
+    assert await reader.read(SOURCE, cursor) is None
 
     # Times of storage are the test's own, so the next batch begins before them.
     earlier = str(int(cursor) - 30 * 60 * 10**6).encode()
@@ -90,4 +90,4 @@ async def test_an_hour_to_which_late_data_is_added_comes_again(clickhouse: Click
     assert second["hour"] == first["hour"]
     assert second["revision"] > first["revision"]
     assert second["row_id"] != first["row_id"]
-    assert (await reader.read_again(SCOPE, None, cursor)).num_rows == 1
+    assert (await reader.read_again(SOURCE, None, cursor)).num_rows == 1
