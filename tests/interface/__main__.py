@@ -17,7 +17,8 @@ def main() -> int:
     except Refused as refused:
         sys.stderr.write(f"{FILE.name} stays as it is; gone or narrower {refused}\n")
         return 1
-    FILE.write_bytes(written(accepted))
+    if accepted != read():  # in another order is not another interface
+        FILE.write_bytes(written(accepted))
     return 0
 
 

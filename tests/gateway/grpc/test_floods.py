@@ -99,6 +99,7 @@ async def test_a_header_block_that_does_not_end_in_time_is_cut_off(connect: Conn
     client = await connect(RecordingStore(), header_timeout_s=0.3)
     wire = await open_wire(client)
     await wire.until(SETTINGS)
+    wire.send(SETTINGS, ACK, 0)  # which the core, too, awaits for 0.3 s
     wire.send(HEADERS, 0, 1, header_block(TRACES, []))
     dripping = asyncio.create_task(drip(wire, frame(CONTINUATION, 0, 1, b"\x40")))
     await wire.until(GOAWAY)
