@@ -22,10 +22,10 @@ from chassis.clickhouse.target import open_client, parse_url
 from chassis.db.database import Database, to_milliseconds
 from chassis.db.migrations import migrate
 from control.export import store
-from control.export.sink_destination import Destination
 from control.export.destinations.interfaces import StoredObject
 from control.export.exporter import Exporter, WarehouseMetrics
 from control.export.model import BlobstoreConfig, SinkKind, Stream
+from control.export.sink_destination import Destination
 from control.export.streams.ordered import OrderedStream
 from control.secrets.secret_box import KeyFile, SecretBox
 from tests.chassis.auth.tenants import new_tenant
