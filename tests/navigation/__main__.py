@@ -54,9 +54,9 @@ def _of_file(path: Path, handlers: dict[str, str]) -> Iterator[Behaviour]:
     file = str(path.relative_to(ROOT))
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.AsyncFunctionDef | ast.FunctionDef):
-            if node.name in handlers and node.decorator_list:
+            if node.name in handlers and any(_name(each) == "route" for each in node.decorator_list):
                 yield Behaviour("route", handlers[node.name], file)
-        elif isinstance(node, ast.ClassDef) and node.name.endswith("Settings"):
+        elif isinstance(node, ast.ClassDef) and "Settings" in map(_name, node.bases):
             fields = (each.target for each in node.body if isinstance(each, ast.AnnAssign))
             yield from (Behaviour("setting", field.id, file) for field in fields if isinstance(field, ast.Name))
         elif isinstance(node, ast.Call) and (text := _first_text(node)):
@@ -73,6 +73,12 @@ def _of_call(call: ast.Call, text: str, file: str) -> Iterator[Behaviour]:
 def _first_text(call: ast.Call) -> str:
     first = call.args[0] if call.args else None
     return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else ""
+
+
+def _name(node: ast.expr) -> str:
+    """What is called, or named."""
+    called = node.func if isinstance(node, ast.Call) else node
+    return called.id if isinstance(called, ast.Name) else ""
 
 
 def _snake(name: str) -> str:
