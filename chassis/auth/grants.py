@@ -1,15 +1,14 @@
-"""Loads credentials from the database with their current scopes.
+"""Credentials, and what they grant now: loads a credential from the database with its current scopes.
 
 The guard loads a credential for requests (`chassis.auth.credential_guards`) and caches it for some seconds. Code that
 writes on behalf of a credential loads it again inside its transaction (`reload_authorization`,
 `reload_session_credential`): a body may take long to arrive, and a credential revoked meanwhile, in this or another
 process, must not count.
 
-The current membership status of principals in an organization, and the scopes that a credential of theirs has.
-
-The holder, the principals that act before it, the one on whose behalf they act, and the owners of all of these: each
-must be a member of the organization and not disabled, and no scope exceeds the role of any of them. So an agent never
-does what its owner may not do, and stops working with its owner.
+A credential depends on its holder, on the principals that act before it, on the one on whose behalf they act, and on
+the owners of all of these. Each of them must be a member of the organization and not disabled (`MembershipStatus`), and
+no scope exceeds the role of any of them. So an agent never does what its owner may not do, and stops working with its
+owner.
 """
 
 from collections.abc import Collection, Iterable, Mapping

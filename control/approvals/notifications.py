@@ -204,7 +204,9 @@ _DueRequest = sa.Row[str, str, str, datetime]
 
 
 class ExpiryFailed(Exception):
-    """The expiry of a request cannot be recorded, for any reason in its row. `code`: the request's id."""
+    """The expiry of a request cannot be recorded, for any reason in its row. `code` identifies it in the log: the
+    request's id.
+    """
 
     def __init__(self, request_id: str, cause: Exception) -> None:
         self.code = request_id

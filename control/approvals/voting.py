@@ -254,9 +254,11 @@ async def approve(connection: AsyncConnection, vote: VoteRequest) -> CastVote:
     """Cast an approval; the one that makes the count sufficient decides the request.
 
     Raises NotFound; Conflict for a request that is decided or expired, or whose requester has left or is disabled;
-    Forbidden for one's own request, and for principals that may not decide it. If the same principal repeats it, before
-    or after the request is approved, the result is the same and nothing is written; but while the request is open, a
-    vote that no longer counts as it was cast is cast again.
+    Forbidden for one's own request, and for principals that may not decide it.
+
+    A repeated approval of a request that is approved writes nothing. While the request is open, a repeated approval
+    writes the vote again if it no longer counts, and decides the request if the votes have become sufficient meanwhile
+    because owners or roles have changed. Otherwise it writes nothing.
     """
     case = await _load(connection, vote)
     if check_approval(case, vote.now):

@@ -14,6 +14,9 @@ the same issues.
 
 Pushes are reported by webhook (`pushes.report_push`). Commits count once they are on the default branch.
 
+The tables of commits, proposals and reverts are in `control.issues.releases.tables`: the order of releases and the
+causes of regressions read them, too.
+
 `changes` has the time line of deployments, releases and flags, `issue_links` the tickets of other systems, `suspects`
 ranks the commits that may have caused an issue, `source_maps` takes those of minified JavaScript. `row_limits` bounds
 the rows of an organization.

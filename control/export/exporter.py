@@ -28,7 +28,7 @@ from chassis.clickhouse.errors import StoreError
 from chassis.db.database import Database, DatabaseUnavailable, to_milliseconds
 from control.export import store
 from control.export.destinations.interfaces import DestinationError
-from control.export.model import Attempt, Checkpoint, Intent, Run, RunStatus, Sink, SinkKind, Stream, find_missing
+from control.export.model import BatchDigest, Checkpoint, Intent, Run, RunStatus, Sink, SinkKind, Stream, find_missing
 from control.export.sink_destination import Destination
 from control.export.streams.parquet import digest_table, has_arrow, write_parquet
 from control.export.streams.reading import Batch, ExportSource, StreamReader
@@ -223,12 +223,12 @@ class Exporter:
                 if batch is None:
                     return None
                 table, is_last = batch.table, batch.is_last
-                attempt = Attempt(await asyncio.to_thread(digest_table, table), table.num_rows)
+                attempt = BatchDigest(await asyncio.to_thread(digest_table, table), table.num_rows)
                 intent = _intent(sink, stream, checkpoint, batch, attempt)
             else:
                 intent, is_last = checkpoint.intent, False
                 table = await reader.read_again(source, checkpoint.cursor, intent.until)
-                attempt = Attempt(await asyncio.to_thread(digest_table, table), table.num_rows)
+                attempt = BatchDigest(await asyncio.to_thread(digest_table, table), table.num_rows)
                 if attempt not in intent.attempts:
                     intent = replace(intent, attempts=(*intent.attempts, attempt)[-MAX_ATTEMPTS:])
             if checkpoint.intent is None and not table.num_rows:
@@ -287,7 +287,7 @@ class Exporter:
         return to_milliseconds(self._now())
 
 
-def _intent(sink: Sink, stream: Stream, checkpoint: Checkpoint, batch: Batch, attempt: Attempt) -> Intent:
+def _intent(sink: Sink, stream: Stream, checkpoint: Checkpoint, batch: Batch, attempt: BatchDigest) -> Intent:
     """Two batches never have the same key: one begins where the other ends."""
     day = "unknown" if batch.until_at is None else batch.until_at.strftime("%Y-%m-%d")
     pair = f"{checkpoint.cursor_id or 'start'}__{batch.until_id}"

@@ -180,7 +180,7 @@ class Sink:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class BatchDigest:
     """The rows of a batch when it was read: their digest and number."""
 
     digest: str
@@ -198,7 +198,7 @@ class Intent:
     until: bytes
     until_at: datetime | None
     until_id: str
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[BatchDigest, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,15 @@ from control.export.destinations.interfaces import (
 )
 from control.export.destinations.object_stores import GOOGLE, AzureStore, Credentials, Place, S3Store
 from control.export.destinations.snowflake import Snowflake
-from control.export.model import Attempt, BigQueryConfig, BlobProvider, BlobstoreConfig, Intent, Sink, SnowflakeConfig
+from control.export.model import (
+    BatchDigest,
+    BigQueryConfig,
+    BlobProvider,
+    BlobstoreConfig,
+    Intent,
+    Sink,
+    SnowflakeConfig,
+)
 from control.export.streams.schemas import StreamSchema
 from control.outbound.egress import Egress
 
@@ -36,7 +44,9 @@ class Destination:
     store: ObjectStore | None
     loader: Loader | None
 
-    async def export(self, intent: Intent, attempt: Attempt, schema: StreamSchema, body: bytes) -> tuple[Attempt, str]:
+    async def export(
+        self, intent: Intent, attempt: BatchDigest, schema: StreamSchema, body: bytes
+    ) -> tuple[BatchDigest, str]:
         """Export a file once, however often it is repeated. Returns the attempt whose rows are there, which may be an
         earlier one, and the key of the object, or what names the load. Raises DestinationError.
         """

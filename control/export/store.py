@@ -219,7 +219,7 @@ async def store_intent(connection: AsyncConnection, old: Checkpoint, intent: Int
 
 
 async def store_exported(
-    connection: AsyncConnection, old: Checkpoint, intent: Intent, rows: int, now: datetime
+    connection: AsyncConnection, old: Checkpoint, intent: Intent, rows: int, started_at: datetime
 ) -> Checkpoint:
     """Note that a batch of so many rows is exported: the cursor is behind it. Raises CheckpointChanged as
     `store_intent`.
@@ -231,14 +231,14 @@ async def store_exported(
         cursor_id=intent.until_id,
         intent=None,
         rows_exported=old.rows_exported + rows,
-        last_run_at=now,
+        last_run_at=started_at,
     )
     return await _store(connection, old, new)
 
 
-async def note_run(connection: AsyncConnection, old: Checkpoint, now: datetime) -> Checkpoint:
+async def note_run(connection: AsyncConnection, old: Checkpoint, started_at: datetime) -> Checkpoint:
     """Note that a run has ended without a batch. Raises CheckpointChanged as `store_intent`."""
-    return await _store(connection, old, replace(old, last_run_at=now))
+    return await _store(connection, old, replace(old, last_run_at=started_at))
 
 
 async def store_run(connection: AsyncConnection, run: Run) -> None:

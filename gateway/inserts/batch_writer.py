@@ -1,7 +1,7 @@
 """Writes batches of requests to ClickHouse: the only way from a request to its rows, in every mode.
 
     write                       records the boundaries of the batch on disk before anything is sent
-      store                     what fails now is retried later, or answered 503
+      store, _store             builds the blocks; what fails now is retried later, or answered 503
         _insert                 spans and logs, then the derived rows; each under its token until ClickHouse has it
           RetryingInserter      retries, counts what an uncertain attempt has stored
             Inserter, client

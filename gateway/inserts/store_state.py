@@ -234,7 +234,7 @@ _RESTART_LIMITS: Final = QueryLimits(max_seconds=10)
 
 
 class RestartDetector:
-    """Polls the start time of the server that answers, every INTERVAL_S, and reports a change to `InsertBreaker`."""
+    """Polls the start time of the server every RESTART_CHECK_S, and reports a change to `InsertBreaker`."""
 
     def __init__(self, store: TelemetryReader, breaker: InsertBreaker, log: structlog.stdlib.BoundLogger) -> None:
         self._store = store
@@ -264,7 +264,7 @@ GROUP BY table"""
 
 
 class PartMonitor:
-    """Polls every INTERVAL_S while ClickHouse is up; otherwise the gauge has no value."""
+    """Polls every PARTS_CHECK_S while ClickHouse is up; otherwise the gauge has no value."""
 
     def __init__(
         self,

@@ -184,7 +184,7 @@ _MAX_INT128: Final = 2**127 - 1
 
 def condition_sql(condition: Condition, bindings: Bindings) -> str:
     """One condition with its alternatives, in parentheses if needed. It also holds for rows that have a key in a
-    location that is not read (`values.attribute_sources`), so that the recheck sees them.
+    location that is not read (`attribute_sources`), so that the recheck sees them.
     """
     if condition.alternatives:
         each_alone = (replace(condition, alternatives=()), *condition.alternatives)

@@ -163,15 +163,15 @@ async def update_issues(
     """
     affected = {*issue_ids, *(await find_affected(connection, author, change_ids) if change_ids else ())}
     status_changes = await _find_status_changes(connection, author, sorted(affected)[:MAX_CHANGED], set(change_ids))
-    open_ones = [change for change, status in status_changes if status is IssueStatus.RESOLVED]
-    in_release = [one for one in open_ones if release is not None and one.issue.project_id in release.project_ids]
-    others = [one for one in open_ones if one not in in_release]
+    to_resolve = [change for change, status in status_changes if status is IssueStatus.RESOLVED]
+    in_release = [one for one in to_resolve if release is not None and one.issue.project_id in release.project_ids]
+    others = [one for one in to_resolve if one not in in_release]
     now, by = author.now, author.principal_id
     version = release and release.version
     resolved = await resolve_all(connection, in_release, now=now, by=by, in_release=version, decided_at=None)
     resolved += await resolve_all(connection, others, now=now, by=by, decided_at=None)
-    closed = [change for change, status in status_changes if status is IssueStatus.UNRESOLVED]
-    reopened = await reopen_all(connection, closed, now=now, by=by, decided_at=None)
+    to_reopen = [change for change, status in status_changes if status is IssueStatus.UNRESOLVED]
+    reopened = await reopen_all(connection, to_reopen, now=now, by=by, decided_at=None)
     return IssueUpdate(sorted(resolved), sorted(reopened))
 
 

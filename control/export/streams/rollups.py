@@ -43,8 +43,8 @@ class IssueRollups:
 
     async def read(self, source: ExportSource, cursor: bytes | None) -> Batch | None:
         """As `StreamReader` has it."""
-        await self._number(source.org_id)
-        rows = await self._rows(source, _number(cursor), None, MAX_ROWS)
+        await self._number_changes(source.org_id)
+        rows = await self._rows(source, _decode_cursor(cursor), None, MAX_ROWS)
         if not rows:
             return None
         last, updated_us = rows[-1][1], rows[-1][-1]
@@ -53,9 +53,11 @@ class IssueRollups:
 
     async def read_again(self, source: ExportSource, cursor: bytes | None, until: bytes) -> Any:
         """As `StreamReader` has it."""
-        return new_table(ISSUE_ROLLUPS, await self._rows(source, _number(cursor), _number(until), MAX_ROWS))
+        return new_table(
+            ISSUE_ROLLUPS, await self._rows(source, _decode_cursor(cursor), _decode_cursor(until), MAX_ROWS)
+        )
 
-    async def _number(self, org_id: str) -> None:
+    async def _number_changes(self, org_id: str) -> None:
         for _ in range(MAX_NUMBERED // NUMBERED_AT_ONCE):
             async with self.database.read() as connection:
                 if not await _find_unnumbered(connection, org_id, 1):
@@ -102,7 +104,7 @@ async def _number_some(connection: AsyncConnection, org_id: str) -> None:
         await connection.execute(issue_change_numbers.update().where(of_org).values(last_number=reached))
 
 
-def _number(cursor: bytes | None) -> int:
+def _decode_cursor(cursor: bytes | None) -> int:
     return 0 if cursor is None else int(cursor)
 
 
@@ -207,7 +209,7 @@ class ReleaseHealth:
         projects = sorted(source.projects)
         tables = [OrderedTable(self.clickhouse, name, project_ids=projects) for name in ("spans", "error_occurrences")]
         settled = await tables[0].settled_time()
-        after = _number(cursor)
+        after = _decode_cursor(cursor)
         while after < settled:
             firsts = [await table.first_time(after, settled) for table in tables]
             known = [first for first in firsts if first is not None]
@@ -222,7 +224,7 @@ class ReleaseHealth:
 
     async def read_again(self, source: ExportSource, cursor: bytes | None, until: bytes) -> Any:
         """As `StreamReader` has it."""
-        groups = await self._groups(sorted(source.projects), _number(cursor), int(until), MAX_ROWS)
+        groups = await self._groups(sorted(source.projects), _decode_cursor(cursor), int(until), MAX_ROWS)
         return new_table(RELEASE_HEALTH_ROLLUPS, await self._rows(source, groups, int(until)))
 
     async def _changed(self, projects: list[int], after: int, first: int, settled: int) -> tuple[int, list[_Group]]:

@@ -78,7 +78,7 @@ def require_scope(access: AuthorizationContext, *wanted: Scope) -> None:
 
 
 async def _permits(connection: AsyncConnection, link: StoredChatLink) -> bool:
-    """The same as `enforcement.permits` for a session."""
+    """Whether the link may act although its organization requires SSO, as a session may."""
     if link.is_federated or not await session_store.requires_sso(connection, link.org_id):
         return True
     return await session_store.find_break_glass(connection, link.org_id) == link.principal_id

@@ -142,7 +142,8 @@ inbound_deliveries: Final = sa.Table(
     sa.Column("status", text(16), nullable=False),
     sa.Column("result", sa.JSON(none_as_null=True)),  # the answer; a repetition gets it again
     sa.Column("error", text(MAX_ERROR_LENGTH)),
-    sa.Column("body", sa.LargeBinary, info={"sealed": True}),  # compressed; NULL: too large to keep
+    # compressed; NULL: too large, beyond the share of its organization, or removed by housekeeping
+    sa.Column("body", sa.LargeBinary, info={"sealed": True}),
     sa.Column("attempts", sa.Integer, nullable=False),
     sa.Column("received_at", UtcTime, nullable=False),
     sa.Column("processed_at", UtcTime, nullable=False),  # the last attempt

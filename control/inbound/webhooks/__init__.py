@@ -7,7 +7,7 @@ A push to GitHub, `POST /webhooks/scm/github?hook=int_...`, goes down the lines 
     WebhookReceiver.read      the body, as it was sent                                                     -> 413, 503
     GitHub.verify             the signature over these bytes; before it holds, nothing of them is parsed   -> 401
     RateLimits.take           the rate limit of the integration                                            -> 429
-    GitHub.read               what the event says, `CommitsPushed`, or why it cannot be read
+    Platform.read             calls `GitHub.parse`: what the event says, `CommitsPushed`, or why it cannot be read
     Inbox.process             the event waits in the `EventQueue`, in the turn of its organization         -> 503
     Inbox._apply              the task of the inbox takes a batch: one write transaction. An event that is known gets
                               its stored result. Others are recorded with their results.

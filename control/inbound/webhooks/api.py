@@ -78,7 +78,7 @@ RECEIVE_SCM: Final = Operation(
         ),
     ),
     body=Body(json_content(dict[str, Any]), "The event, as the platform documents it."),
-    error_statuses=(400, 401, 404, 429),
+    error_statuses=(400, 401, 404, 429, 503),
 )
 RECEIVE_INTEGRATION: Final = Operation(
     "receiveIntegrationWebhook",

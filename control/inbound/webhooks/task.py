@@ -1,4 +1,4 @@
-"""Deletes what inbound webhooks leave behind: old events.
+"""Deletes what inbound webhooks leave behind: bodies of older events, and old events.
 
 An event that is sent again after it was deleted is applied again: what it reports is then older than what is known.
 """

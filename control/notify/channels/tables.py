@@ -108,7 +108,7 @@ deliveries: Final = sa.Table(
     sa.Column("max_attempts", sa.Integer, nullable=False),  # 1: a test
     sa.Column("claims", sa.Integer, nullable=False),  # distinguishes a claim from later ones; never decreases
     sa.Column("until", UtcTime),  # from then on the message is obsolete and no attempt is made
-    sa.Column("taken", text(MAX_TAKEN_LENGTH)),  # recipients that need no further attempt: `platforms.recipients`
+    sa.Column("taken", text(MAX_TAKEN_LENGTH)),  # recipients that need no further attempt: `platforms.email`
     sa.Column("next_at", UtcTime),
     sa.Column("lease_until", UtcTime),
     sa.Column("attempted_at", UtcTime),  # start of the last attempt

@@ -82,7 +82,7 @@ async def enqueue(
     `until`: when the message becomes obsolete; no attempt is made after it. A message with `resolved` makes earlier
     messages of its subject obsolete: waiting ones are cancelled, and those in flight end before it is sent.
 
-    Channels get TOO_MANY when `capacity.MAX_DELIVERIES` of the organization have not ended; a `resolved` message is
+    Channels get TOO_MANY when `store.MAX_DELIVERIES` of the organization have not ended; a `resolved` message is
     enqueued anyway.
 
     Raises ValueError for a message whose type or subject is longer than its column.

@@ -1,6 +1,6 @@
 """Converts OTLP/JSON to OTLP's protobuf encoding, so that the decoder processes both in the same way.
 
-`to_protobuf` checks the number of objects before it allocates memory (`limits.check_object_count`), repairs text that
+`to_protobuf` checks the number of objects before it allocates memory (`reading.check_object_count`), repairs text that
 is not Unicode (`utf_repair.repair`), rewrites members with other names or given twice (`canonical.canonical`), reads
 typed structures (`messages`) one resource, scope and item at a time (`reading.MessageDecoder`, `reading.ItemReader`),
 and writes each as protobuf (`encode.Encoder`). It omits and counts an item with an invalid field. An invalid field in a

@@ -1,6 +1,6 @@
 """SAML 2.0, as a service provider: requests, metadata, and what of a response may be believed.
 
-A login starts with `authn_request.redirect_url`: the browser takes the request to the identity provider of the
+A login starts with `service_provider.redirect_url`: the browser takes the request to the identity provider of the
 organization, which posts a response to the assertion consumer service. `response.verify_response` decides whether it
 may be believed: `document` decodes and parses it (size, encoding, limits), `signature` verifies it with the pinned
 certificates (`certificates`) and returns the signed element alone, and the Web Browser SSO profile (saml-profiles
