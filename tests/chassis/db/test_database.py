@@ -362,7 +362,7 @@ async def test_a_turn_held_elsewhere_is_an_outage_not_a_fault_of_ours(migrated_u
 
 
 async def test_waiting_for_a_turn_or_a_connection_has_an_end(migrated_url: str) -> None:
-    database = Database(migrated_url, pool_size=1, max_wait_s=0.2)
+    database = Database(migrated_url, pool_size=1, max_wait_s=1.0)
     await database.start()
     async with database.write():
         with pytest.raises(DatabaseUnavailable):
