@@ -144,8 +144,15 @@ browser:
 # Where tests write: in memory where 8 GiB of it are free. They sync every write, thousands of times.
 SCRATCH := $(shell [ -w /dev/shm ] && [ "$$(df -k --output=avail /dev/shm | tail -1)" -gt 8388608 ] && echo /dev/shm)
 
-test: programs browser $(VENV)/.dev $(VENV)/.page $(JAVASCRIPT_MADE) ## everything but what is long by nature
-	$(if $(SCRATCH),TMPDIR=$(SCRATCH)) $(BIN)/python -m pytest $(WORKERS) $(PYTEST_ARGS)
+PYTEST := $(if $(SCRATCH),TMPDIR=$(SCRATCH)) $(BIN)/python -m pytest
+ifeq ($(strip $(T)),)
+test: programs browser $(VENV)/.dev $(VENV)/.page $(JAVASCRIPT_MADE) ## all tests but the slow ones; some of them: T=tests/query/test_cors.py, T='tests/query -k cursor'
+	$(PYTEST) $(WORKERS) $(PYTEST_ARGS)
+else
+# What these tests need of programs, npm and the page, they set up themselves (tests/programs.py).
+test: $(VENV)/.dev
+	$(PYTEST) $(T) $(PYTEST_ARGS)
+endif
 
 # What decodes hostile input, under python -O: our code has no assert (a test holds it), those of libraries may decide something.
 DECODES := tests/proto tests/fuzz tests/query/request tests/control/outbound/test_limited_connector.py tests/chassis/http/test_connections.py \

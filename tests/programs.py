@@ -1,14 +1,56 @@
-"""Programs that tests start and PyPI does not bring: `scripts/prerequisites` puts them beside the interpreter."""
+"""What tests need beside Python: programs of Debian's packages, packages of npm, the built page.
 
+`make test` sets all of it up before it begins. If a test runs alone (`make test T=...`, pytest), the test makes what is
+missing when it needs it.
+"""
+
+import fcntl
 import shutil
+import subprocess
 import sys
 from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+PAGE: Final = ".venv/.page"
+_TARGETS: Final = {"chromium": "browser", "node": ".venv/.dev"}  # all others: `programs`
 
 
 def program(name: str) -> str:
-    """Its path: the one of this environment, or else the machine's."""
-    beside = str(Path(sys.executable).parent)
-    found = shutil.which(name, path=beside) or shutil.which(name)
-    if found is None:
-        raise AssertionError(f"{name} is missing; `scripts/prerequisites test` and `make test` bring it")
-    return found
+    """Its path: in this environment, otherwise in PATH. Raises AssertionError if it cannot be had."""
+    if found := _find(name):
+        return found
+    _make(target := _TARGETS.get(name, "programs"))
+    if found := _find(name):
+        return found
+    raise AssertionError(f"{name} is missing, also after `make {target}`")
+
+
+def made(target: str | Path) -> Path:
+    """The path of a file of the Makefile, below the root: it is made if it is missing."""
+    path = ROOT / target
+    if not path.exists():
+        _make(str(path.relative_to(ROOT)))
+    return path
+
+
+def packages(folder: Path) -> Path:
+    """The `node_modules` of a folder with packages of npm."""
+    return made((folder / "node_modules/.made").relative_to(ROOT)).parent
+
+
+def esbuild() -> Path:
+    """The bundler that builds the page; an argument of node."""
+    return packages(ROOT / "web/page") / "esbuild/bin/esbuild"
+
+
+def _find(name: str) -> str | None:
+    return shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
+
+
+def _make(target: str) -> None:
+    """One process at a time: steps install into one environment."""
+    with (ROOT / "Makefile").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(["make", target], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"`make {target}` failed:\n{done.stdout}{done.stderr}"

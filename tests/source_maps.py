@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.programs import program
+from tests.programs import esbuild, program
 
 ROOT: Final = Path(__file__).parents[1]
-ESBUILD: Final = ROOT / "web/page/node_modules/esbuild/bin/esbuild"
 CART: Final = """\
 export class Cart {
   lines: { sku: string; price: number }[] = [];
@@ -80,7 +79,15 @@ def build_shop(folder: Path, more: str = "", *options: str) -> Shop:
     (source / "more.ts").write_text(more, encoding="utf-8")
     (source / "main.ts").write_text("import './more.js';\n" + MAIN if more else MAIN, encoding="utf-8")
     out = folder / "dist"
-    command = [program("node"), str(ESBUILD), "src/main.ts", "--bundle", "--minify", "--format=esm", f"--outdir={out}"]
+    command = [
+        program("node"),
+        str(esbuild()),
+        "src/main.ts",
+        "--bundle",
+        "--minify",
+        "--format=esm",
+        f"--outdir={out}",
+    ]
     names = ["--entry-names=assets/[name]-[hash]", "--out-extension:.js=.mjs", "--log-level=warning"]
     subprocess.run([*command, *names, *(options or ("--sourcemap=external",))], cwd=folder, check=True)
     (script,) = out.rglob("*.mjs")

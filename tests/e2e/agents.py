@@ -13,11 +13,9 @@ from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pytest
-
 from tests.e2e.product import eventually, stop
 from tests.ports import free_port
-from tests.programs import program
+from tests.programs import packages, program
 
 JAVASCRIPT = Path(__file__).parent / "javascript"
 # Where `scripts/collector` builds it.
@@ -47,9 +45,8 @@ def client_environment(**more: str) -> dict[str, str]:
 
 
 def node() -> str:
-    """The program, if it and the packages are here."""
-    if not (JAVASCRIPT / "node_modules" / ".made").exists():
-        pytest.fail("the packages of tests/e2e/javascript are missing; `make test` brings them")
+    """The program, beside its packages."""
+    packages(JAVASCRIPT)
     return program("node")
 
 

@@ -7,8 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from tests.programs import program
-from tests.source_maps import ESBUILD
+from tests.programs import esbuild, program
 
 from .conftest import DEADLINE_S, ROOT, Start, clean_environment, command
 
@@ -25,7 +24,7 @@ def test_the_page_can_be_followed(start: Start, tmp_path: Path) -> None:
     ours = f"""set -euo pipefail
 sluice() {{ {shlex.join(command())} "$@"; }}
 node() {{ {node} "$@"; }}
-npx() {{ shift 2; {node} {shlex.quote(str(ESBUILD))} "$@"; }}
+npx() {{ shift 2; {node} {shlex.quote(str(esbuild()))} "$@"; }}
 """
     script = ours + re.sub(r"http://127\.0\.0\.1:4318", up.url, lines())
     script = script.replace(

@@ -27,7 +27,7 @@ from playwright.async_api import (
 from tests.chassis.conftest import serve
 from tests.e2e.product import Answer, Service, call, clean_environment, eventually
 from tests.forks import Command
-from tests.programs import program
+from tests.programs import PAGE, made, program
 from tests.web.shop import SECOND, Sent, export, traffic
 
 __all__ = ("serve",)  # a fixture
@@ -106,6 +106,7 @@ def sluice(site: Site, *arguments: str) -> str:
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    made(PAGE)
     directory = tmp_path_factory.mktemp("site")
     limits = ("API_RATE", "API_BURST", "ANALYSIS_RATE", "ANALYSIS_BURST", "REFRESH_RATE", "VISITOR_RATE")
     rates = {f"SLUICE_{name}": "100000" for name in limits}

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tests.programs import program
+from tests.programs import esbuild, program
 
 ROOT: Final = Path(__file__).parents[2]
 SOURCES: Final = ROOT / "web/page/src"
-ESBUILD: Final = ROOT / "web/page/node_modules/esbuild/bin/esbuild"
 MODULES: Final = (
     *("address/return_path", "address/time", "api/numbers", "api/proof_of_work", "charts/axis", "filters/language"),
     *("trace/by_name", "trace/critical_path", "trace/rows", "trace/search", "ui/format"),
@@ -23,7 +22,7 @@ class Modules:
     def __init__(self, directory: Path) -> None:
         self._bundle = directory / "modules.mjs"
         entry = "".join(f"export * from './{name}';\n" for name in MODULES)
-        command = [program("node"), str(ESBUILD), "--bundle", "--format=esm", "--loader=ts", "--log-level=warning"]
+        command = [program("node"), str(esbuild()), "--bundle", "--format=esm", "--loader=ts", "--log-level=warning"]
         subprocess.run(
             [*command, f"--outfile={self._bundle}"], input=entry, text=True, check=True, cwd=SOURCES, timeout=60
         )

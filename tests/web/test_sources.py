@@ -6,7 +6,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Final
 
-from tests.programs import program
+from tests.programs import packages, program
 from tests.web.modules import ROOT, SOURCES
 
 API_TYPES: Final = SOURCES / "api/api_types.ts"
@@ -15,6 +15,7 @@ IMPORTED: Final = re.compile(r"""(?:from|import\()\s*'(\.[^']*)'""")
 
 def test_the_types_are_those_of_the_api(tmp_path: Path) -> None:
     """`make interface` makes them."""
+    packages(ROOT / "web/page")
     made = tmp_path / "api_types.ts"
     command = [program("node"), str(ROOT / "web/page/types.mjs"), str(ROOT / "sluice/openapi.json"), str(made)]
     subprocess.run(command, check=True, timeout=60)

@@ -18,12 +18,11 @@ from typing import Any, Final, Self
 from urllib.parse import urljoin
 
 import aiohttp
-import pytest
 from joserfc.jwk import ECKey, KeyParameters, RSAKey
 
 from tests.control.identity.sso.authority import Authority, issue
 from tests.control.identity.sso.forms import first_form
-from tests.programs import program
+from tests.programs import packages, program
 
 SERVER: Final = Path(__file__).parent / "oidc_server"
 CLIENT_ID: Final = "sluice"
@@ -84,8 +83,7 @@ class OidcProvider:
         }
 
     def __enter__(self) -> Self:
-        if not (SERVER / "node_modules" / ".made").exists():
-            pytest.fail("the packages of tests/control/identity/sso/oidc_server are missing; `make test` brings them")
+        packages(SERVER)
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [program("node"), "server.mjs"],

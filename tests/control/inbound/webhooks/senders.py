@@ -7,9 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-import pytest
-
-from tests.programs import program
+from tests.programs import packages, program
 
 FOLDER: Final = Path(__file__).parent / "javascript"
 
@@ -18,10 +16,7 @@ class Senders:
     """A running `sign.mjs`."""
 
     def __enter__(self) -> Self:
-        if not (FOLDER / "node_modules" / ".made").exists():
-            pytest.fail(
-                "the packages of tests/control/inbound/webhooks/javascript are missing; `make test` brings them"
-            )
+        packages(FOLDER)
         self._process = subprocess.Popen(
             [program("node"), "sign.mjs"], cwd=FOLDER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -18,11 +17,11 @@ from control.issues.tables import issue_activity, issue_links
 from tests.control.inbound.webhooks.forges import payloads
 from tests.control.inbound.webhooks.forges.payloads import full_sha, github_commit
 from tests.control.inbound.webhooks.forges.sending import Scm, result
+from tests.control.inbound.webhooks.senders import FOLDER
 from tests.control.issues.releases.stored import new_issue
+from tests.programs import packages
 
-EXAMPLES: Final = (
-    Path(__file__).parents[1] / "javascript/node_modules/@octokit/webhooks-examples/api.github.com/index.json"
-)
+EXAMPLES: Final = "@octokit/webhooks-examples/api.github.com/index.json"
 _OLD: Final = re.compile(rb'"20(19|2[0-9])-[0-9]{2}-[0-9]{2}T')
 
 Case = tuple[str, object, dict[str, Any]]
@@ -56,7 +55,7 @@ async def test_every_example_of_github_is_answered(scm: Scm) -> None:
     seen = 0
     for recent in (False, True):
         others: list[tuple[str, object]] = []
-        for events in msgspec.json.decode(EXAMPLES.read_bytes()):
+        for events in msgspec.json.decode((packages(FOLDER) / EXAMPLES).read_bytes()):
             for example in events["examples"]:
                 body = _OLD.sub(b'"' + today, msgspec.json.encode(example)) if recent else msgspec.json.encode(example)
                 if events["name"] not in ("push", "release", "deployment_status"):
