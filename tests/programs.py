@@ -1,7 +1,7 @@
-"""What tests need beside Python: programs of Debian's packages, packages of npm, the built page.
+"""Files that tests need beside Python's packages: programs of Debian, packages of npm, the built page.
 
-`make test` sets all of it up before it begins. If a test runs alone (`make test T=...`, pytest), the test makes what is
-missing when it needs it.
+`make test` sets all of these up before it begins. If a test runs alone (`make test T=...`, or pytest), the test calls
+`make` for a missing file when it needs the file.
 """
 
 import fcntl

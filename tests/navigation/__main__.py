@@ -76,7 +76,7 @@ def _first_text(call: ast.Call) -> str:
 
 
 def _name(node: ast.expr) -> str:
-    """What is called, or named."""
+    """The name of a decorator, with or without arguments, or of a base class."""
     called = node.func if isinstance(node, ast.Call) else node
     return called.id if isinstance(called, ast.Name) else ""
 

@@ -45,13 +45,14 @@ class Place(NamedTuple):
 
 
 def read_rules() -> list[Rule]:
-    """Those of rules.toml."""
-    return [_rule(**one) for one in tomllib.loads(RULES.read_text(encoding="utf-8"))["rule"]]
+    """The rules of rules.toml."""
+    return [make_rule(**one) for one in tomllib.loads(RULES.read_text(encoding="utf-8"))["rule"]]
 
 
-def _rule(
+def make_rule(
     name: str, pattern: str, instead: str, *, sentence: bool = False, exception: Sequence[dict[str, str]] = ()
 ) -> Rule:
+    """A rule as rules.toml has it. Raises KeyError for an exception without a text or a reason."""
     compiled = re.compile(pattern.replace(" ", r"\s+"), re.IGNORECASE)
     return Rule(name, compiled, sentence, instead, {each["text"]: each["reason"] for each in exception})
 
@@ -63,9 +64,16 @@ def find(texts: Iterable[Text], rules: Sequence[Rule]) -> Iterator[Place]:
             for found in rule.pattern.finditer(text.prose):
                 if rule.begins_sentence and not _begins_statement(text.prose, found):
                     continue
-                excerpt = " ".join(text.prose[max(0, found.start() - 30) : found.end() + 50].split())
-                if not any(exception in excerpt for exception in rule.exceptions):
+                if not _is_exception(text.prose, found, rule.exceptions):
+                    excerpt = " ".join(text.prose[max(0, found.start() - 30) : found.end() + 50].split())
                     yield Place(text.file, text.line + text.prose.count("\n", 0, found.end()), rule, excerpt)
+
+
+def _is_exception(prose: str, found: re.Match[str], exceptions: Iterable[str]) -> bool:
+    """Whether the habit is inside of one of the texts, whose words may be on several lines."""
+    patterns = (r"\s+".join(map(re.escape, exception.split())) for exception in exceptions)
+    allowed = (each.span() for pattern in patterns for each in re.finditer(pattern, prose))
+    return any(begin <= found.start() and found.end() <= end for begin, end in allowed)
 
 
 def _begins_statement(prose: str, found: re.Match[str]) -> bool:

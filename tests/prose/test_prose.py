@@ -1,10 +1,11 @@
-"""What is prose, and which places are found in it."""
+"""The lint reads prose and no code, and finds each habit with its line."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.prose.__main__ import find, read_rules
+from tests.prose.__main__ import find, make_rule, read_rules
 from tests.prose.texts import Text, of_markdown, of_python
 
 RULES = read_rules()
@@ -54,5 +55,14 @@ def test_texts_of_a_module(tmp_path: Path) -> None:
     assert places == [("that of", 3), ("that of", 7), ("nobody", 7)]
 
 
-def test_exceptions_are_few_and_have_reasons() -> None:
+def test_an_exception_needs_a_reason_and_hides_its_sentence_alone() -> None:
+    given: dict[str, Any] = {"name": "nobody", "pattern": r"\bnobody\b", "instead": "the role"}
+    with pytest.raises(KeyError, match="reason"):
+        make_rule(**given, exception=[{"text": "user nobody"}])
+    rule = make_rule(**given, exception=[{"text": "user nobody", "reason": "it is the name of a user"}])
+    page = Text("x.md", 1, "It runs as the user\nnobody. It tells nobody\nelse.\nNobody knows.")
+    assert [place.line for place in find([page], [rule])] == [2, 4]
+
+
+def test_few_sentences_are_exceptions() -> None:
     assert sum(len(rule.exceptions) for rule in RULES) < 30

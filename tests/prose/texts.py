@@ -1,4 +1,4 @@
-"""What is prose in a file. Code is blanked out, so that places stay where they are.
+"""Extracts the prose of a file. Blanks replace code, so that the prose keeps its lines and columns.
 
 Of Markdown: everything but code, addresses of links and comments. Of Python: docstrings, and texts of at least four
 words that are not SQL. A placeholder of an f-string is a word.
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PACKAGES: Final = ("chassis", "control", "gateway", "proto", "query", "sluice", "web")
-_CODE: Final = "X"  # in the place of code: a word
+_CODE: Final = "X"  # a word instead of code
 _FENCE: Final = re.compile(r"^( *)```.*?^\1```[ \t]*$", re.DOTALL | re.MULTILINE)
 _INDENTED: Final = re.compile(r"(?:(?<=\n\n)|\A)(?:(?: {4}|\t)[^\n]*(?:\n|\Z)|\n(?= {4}))+")
 _COMMENT: Final = re.compile(r"<!--.*?-->", re.DOTALL)
@@ -89,5 +89,5 @@ def _as_word(code: re.Match[str]) -> str:
 
 
 def name_of(path: Path) -> str:
-    """Of a file: its path in the project."""
+    """The path of a file below the root of the project."""
     return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
