@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from statistics import median
 from typing import Final, NamedTuple
 
 from benchmarks.gateway.bodies import Kind
@@ -48,22 +47,3 @@ def _all_arrived(rival: Rival, table: str, before: int, sent: Sent, sink: Endpoi
     arrived = sink.rows(table) - before
     if arrived != sent.items:
         raise Void(f"{rival.name} accepted {sent.items} items, {arrived} arrived")
-
-
-class Summary(NamedTuple):
-    """What rounds of one rival and kind showed: the median one, the extremes, and ack latencies of all."""
-
-    cpu_us: float
-    least_us: float
-    most_us: float
-    rate: float
-    p50_ms: float
-    p99_ms: float
-
-
-def summary(rounds: Sequence[Round]) -> Summary:
-    """Of at least one round."""
-    cpu = sorted(one.cpu_us for one in rounds)
-    latencies = sorted(seconds for one in rounds for seconds in one.latencies)
-    p50, p99 = (latencies[int(len(latencies) * q)] * 1e3 for q in (0.5, 0.99))
-    return Summary(median(cpu), cpu[0], cpu[-1], median(one.rate for one in rounds), p50, p99)

@@ -13,6 +13,7 @@ import psutil  # type: ignore[import-untyped]  # it has no types
 
 from benchmarks.gateway.bodies import Kind
 from benchmarks.gateway.load import Target
+from benchmarks.processes import cpu_s
 from proto.otlp.policy import Signal
 from tests.e2e.agents import client_environment, collector, has_collector, rotel_executable
 from tests.e2e.product import Service, eventually, set_up_apart, stop
@@ -41,13 +42,7 @@ class Rival(NamedTuple):
 
     def cpu_s(self) -> float:
         """CPU of the process and of its workers so far."""
-        return sum(sum(one.cpu_times()[:2]) for one in (self.process, *self.process.children(recursive=True)))
-
-    def resident(self) -> tuple[int, int]:
-        """Bytes in memory: the most so far, and now."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        sizes = dict(line.split(":", 1) for line in status.splitlines())
-        return tuple(int(sizes[name].split()[0]) * 1024 for name in ("VmHWM", "VmRSS"))  # type: ignore[return-value]
+        return sum(cpu_s(one.pid) for one in (self.process, *self.process.children(recursive=True)))
 
 
 class Endpoint:
@@ -71,7 +66,7 @@ class Endpoint:
 def endpoint(directory: Path) -> Iterator[Endpoint]:
     """Start it and end it."""
     with subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.gateway.sink", "--directory", str(directory / "engine")],
+        [sys.executable, "-m", "benchmarks.gateway.sink", str(directory / "engine")],
         stdout=subprocess.PIPE,
         cwd=_ROOT,
     ) as process:
@@ -116,7 +111,7 @@ def _sluice(directory: Path, sink: Endpoint, mode: str, settings: Mapping[str, s
     gateway: Service = sluice.services["gateway"]
     gateway.start()
     assert gateway.process is not None
-    target = Target(gateway.port, f"X-Legacy-Auth: Legacy legacy_key={sluice.key}\r\n")
+    target = Target(gateway.port, sluice.key)
     try:
         rival = Rival(
             f"Sluice {mode}",

@@ -15,6 +15,7 @@ import uvloop
 
 from benchmarks.gateway.bodies import KINDS
 from benchmarks.overload.offering import Load, offer
+from benchmarks.report import by_status
 from tests.faults.bombs import BOMBS, Bomb
 from tests.faults.hostile import most_connections
 
@@ -42,7 +43,7 @@ def bombs(port: int, key: str, seconds: float) -> str:
         thread.start()
     for thread in threads:
         thread.join()
-    return f"{statuses.total()} bombs: " + ", ".join(f"{status}: {n}" for status, n in sorted(statuses.items()))
+    return f"{statuses.total()} bombs: {by_status(statuses)}"
 
 
 def _throw(port: int, key: str, made: list[Bomb], end: float, statuses: Counter[int]) -> None:
@@ -76,9 +77,7 @@ def idle(port: int, _key: str, seconds: float) -> str:
 
 def flood(port: int, key: str, seconds: float) -> str:
     """One project over many connections, each of which sends again as soon as it is answered, whatever it is told."""
-    outcome = offer(Load(port, KINDS[0], (key,), 0, seconds, FLOOD))
-    counts = sorted((status, len(times)) for status, times in outcome.seconds.items())
-    return "requests: " + ", ".join(f"{status}: {count}" for status, count in counts)
+    return f"requests: {by_status(offer(Load(port, KINDS[0], (key,), 0, seconds, FLOOD)).statuses)}"
 
 
 HOSTILE: Final[Mapping[str, Hostile]] = {

@@ -1,4 +1,4 @@
-"""A running deployment and the processes that send to it; what the figures look like."""
+"""A running deployment and the processes that send to it."""
 
 import time
 from collections.abc import Sequence
@@ -7,12 +7,12 @@ from typing import Final
 
 from benchmarks.gateway.bodies import ITEMS, Kind
 from benchmarks.overload.deployment import Deployment
-from benchmarks.overload.offering import BROKEN, UNSENT, Load, Outcome, joined, offer, quantile
+from benchmarks.overload.offering import Load, Outcome, joined, offer
+from benchmarks.report import quantile
 
 _QUIET_S: Final = 3.0  # without an arrival, once nothing is missing
 _GIVEN_UP_S: Final = 60.0  # without one, while something is
 _QUANTILES: Final = (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))
-_WORDS: Final = {200: "200", BROKEN: "connection broken", UNSENT: "not sent for want of a connection"}
 
 
 class Bench:
@@ -48,9 +48,3 @@ class Bench:
 def times_of(times: Sequence[float]) -> str:
     """Their quantiles, in words."""
     return ", ".join(f"{name} {quantile(times, q) * 1e3:.0f} ms" for name, q in _QUANTILES)
-
-
-def by_status(outcome: Outcome) -> str:
-    """How many requests ended how."""
-    counts = sorted((status, len(times)) for status, times in outcome.seconds.items())
-    return ", ".join(f"{_WORDS.get(status, str(status))}: {count}" for status, count in counts)
