@@ -10,11 +10,14 @@ from typing import Final, NamedTuple
 
 import psutil  # type: ignore[import-untyped]  # it has no types
 
+from benchmarks.command import DATABASES
+from benchmarks.processes import cpu_s
 from chassis.db.database import Database
 from chassis.db.migrations import migrate
 from proto.identity import Role
 from tests.chassis.auth.tenants import new_member_token, new_tenant
 from tests.e2e.product import Service
+from tests.postgresql import running
 
 # What is measured is the work and not its limits.
 _SETTINGS: Final = {
@@ -30,11 +33,28 @@ class Served(NamedTuple):
 
     port: int
     tokens: Sequence[str]
-    process: psutil.Process
+    pid: int
 
     def cpu_s(self) -> float:
         """CPU of the service so far."""
-        return float(sum(self.process.cpu_times()[:2]))
+        return cpu_s(self.pid)
+
+
+def wanted_databases(option: str) -> Sequence[str]:
+    """The names of those that `--database` names."""
+    return DATABASES if option == "both" else (option,)
+
+
+@contextmanager
+def database(name: str, directory: Path) -> Iterator[str]:
+    """The URL of an empty database in a new directory; that of PostgreSQL as a deployment has it."""
+    directory.mkdir(parents=True)
+    if name == "sqlite":
+        yield f"sqlite:///{directory / 'sluice.db'}"
+        return
+    settings = {"fsync": "on", "autovacuum": "on", "shared_buffers": "128MB"}
+    with running(directory / "server", settings=settings) as server:
+        yield server.new_database()
 
 
 @contextmanager
@@ -59,7 +79,7 @@ def served(
         for thread in psutil.Process(service.process.pid).threads():
             os.sched_setaffinity(thread.id, cores)
     try:
-        yield Served(service.port, tokens, psutil.Process(service.process.pid))
+        yield Served(service.port, tokens, service.process.pid)
     finally:
         service.stop()
 
