@@ -25,8 +25,8 @@ def print_machine(*packages: str, about: str = "") -> None:
 
 
 class Table:
-    """A table that is printed row by row. `columns`: their names, and how numbers in them are written, as `format` takes
-    it. `compared`: a column whose ratio to the first row is added at the end of each row.
+    """A table that is printed row by row. `columns`: their names, and the formats of the numbers in them. `compared`: a
+    column whose ratio to the first row is added at the end of each row.
     """
 
     def __init__(self, columns: Mapping[str, str], *, compared: str = "") -> None:

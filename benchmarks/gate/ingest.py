@@ -14,12 +14,13 @@ from typing import Final, NamedTuple
 
 import psutil  # type: ignore[import-untyped]  # it has no types
 
-from benchmarks.gate.sides import Bench, Measure, Pair, Pairs, Void, at, cpu_s, in_turns, serving
+from benchmarks.gate.sides import Bench, Measure, Pair, Pairs, Void, at, in_turns, serving
 from benchmarks.gate.trees import Tree, grpc_settings
 from benchmarks.gateway.bodies import Kind
 from benchmarks.gateway.measure import QUIET_S
 from benchmarks.gateway.rivals import Endpoint, endpoint
 from benchmarks.overload.offering import Load, offer
+from benchmarks.processes import cpu_s
 from tests.e2e.product import Sluice, set_up_apart
 
 KINDS: Final[Mapping[str, Kind]] = {
@@ -93,13 +94,13 @@ class _Load:
         return {figure: self._pair(number, figure) for figure in KINDS if figure in figures}
 
     def _pair(self, number: int, figure: str) -> Pair:
-        before = {name: cpu_s(side.process) for name, side in self._sides.items()}
+        before = {name: cpu_s(side.process.pid) for name, side in self._sides.items()}
         items = dict.fromkeys(self._sides, 0)
         for stretch in range(_STRETCHES):
             for name, side in in_turns(number + stretch, self._sides):
                 items[name] += self._sent(side, figure)
         wait_until_arrived(self._sink, self._accepted)
-        spent = {name: cpu_s(side.process) - before[name] for name, side in self._sides.items()}
+        spent = {name: cpu_s(side.process.pid) - before[name] for name, side in self._sides.items()}
         return Pair(*(spent[name] / items[name] * 1e6 for name in ("base", "head")))
 
     def _sent(self, side: _Side, figure: str) -> int:
@@ -108,7 +109,6 @@ class _Load:
         outcome = self._senders.submit(offer, load).result()
         items = outcome.count(200) * kind.items
         if len(outcome.seconds) != 1 or not items:
-            ended = {status: len(times) for status, times in outcome.seconds.items()}
-            raise Void(f"{side.table}: requests were not accepted, by status: {ended}")
+            raise Void(f"{side.table}: requests were not accepted, by status: {outcome.statuses}")
         self._accepted[side.table] += items
         return items

@@ -13,12 +13,12 @@ from benchmarks.gate.sides import Bench, Measure, Pair, Pairs, Void, held_bytes,
 from benchmarks.gate.trees import Tree
 from benchmarks.gateway.bodies import bodies
 from benchmarks.gateway.rivals import Endpoint, endpoint
+from benchmarks.report import MIB
 from tests.e2e.product import APART, Sluice
 
 FIGURES: Final = {**{f"memory-{service}": "MiB" for service in APART}, "memory-gateway-loaded": "MiB"}
 _REQUESTS: Final = 100
 _SETTLED_S: Final = 1.5  # after a start
-_MIB: Final = 2**20
 _KIND: Final = KINDS["cpu-gzip"]
 
 
@@ -58,7 +58,7 @@ class _Starts:
             # The endpoint keeps no rows: the next start would look for those of these batches, and store them anew.
             shutil.rmtree(sluice.writer.data / "journal")
         values = zip(FIGURES, taken["base"], taken["head"], strict=True)
-        return {figure: Pair(base / _MIB, head / _MIB) for figure, base, head in values}
+        return {figure: Pair(base / MIB, head / MIB) for figure, base, head in values}
 
     def _load(self, name: str, sluice: Sluice) -> None:
         for body in bodies(_KIND)[:_REQUESTS]:

@@ -1,11 +1,10 @@
 """The processes of both sides: each is started in its own tree, with the interpreter and packages of this one."""
 
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, chdir, contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import psutil  # type: ignore[import-untyped]  # it has no types
 
@@ -13,8 +12,6 @@ from benchmarks.gate.trees import Tree
 from tests.e2e.product import Service
 
 T = TypeVar("T")
-
-SCHEDULED: Final = 2  # CPUCLOCK_SCHED of Linux's clocks of a process: all of its threads, in nanoseconds
 
 
 class Pair(NamedTuple):
@@ -56,11 +53,6 @@ def in_turns(number: int, sides: Mapping[str, T]) -> Sequence[tuple[str, T]]:
     """Both sides by name, each first every other time."""
     names = ("base", "head") if number % 2 else ("head", "base")
     return [(name, sides[name]) for name in names]
-
-
-def cpu_s(process: psutil.Process) -> float:
-    """CPU of a process and of its threads that have ended. None of our commands has children that work."""
-    return time.clock_gettime((~process.pid << 3) | SCHEDULED)
 
 
 def held_bytes(process: psutil.Process) -> float:

@@ -5,10 +5,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-import psutil  # type: ignore[import-untyped]  # it has no types
-
-from benchmarks.gate.sides import Bench, Measure, Pair, Pairs, Void, at, cpu_s, in_turns
+from benchmarks.gate.sides import Bench, Measure, Pair, Pairs, Void, at, in_turns
 from benchmarks.gate.trees import Tree, grpc_settings
+from benchmarks.processes import cpu_s
 from tests.e2e.product import START_SECONDS, Service, is_ready
 
 FIGURES: Final = {"start-time": "s", "start-cpu": "s"}
@@ -54,6 +53,6 @@ def _started(tree: Tree, service: Service) -> tuple[float, float]:
     taken = time.perf_counter() - began
     if service.process is None:
         raise Void(f"{tree.name} has ended")
-    cpu = cpu_s(psutil.Process(service.process.pid))
+    cpu = cpu_s(service.process.pid)
     service.stop()
     return taken, cpu

@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
-import psutil  # type: ignore[import-untyped]  # it has no types
 import psycopg
 import sqlalchemy as sa
 
 from benchmarks.control.service import Served, served
+from benchmarks.processes import cpu_s
 from benchmarks.proofs import stored
 from benchmarks.proofs.making import PATH
 from benchmarks.proofs.serving import register
 from benchmarks.proofs.stored import Project
+from benchmarks.report import Table
 from chassis.db.database import Database
 from chassis.http.cursor import CursorSigner, load_cursor_signer
 from chassis.http.route import read_query
@@ -48,14 +49,13 @@ def measure(directory: Path, url: str, count: int) -> None:
         few, web = asyncio.run(stored.fill(url, FEW, count))
         print(f"{count} bundles in {time.perf_counter() - begun:.0f} s")
         pages = _Pages(control, url, load_cursor_signer("", directory / "data" / "cursor.key"))
-        print("| filter | bundles | first page: ms, CPU ms | beside one of few, CPU | middle: ms, CPU ms |")
-        print("|---|---|---|---|---|")
+        columns = {"filter": "", "bundles": "", "first page: ms, CPU ms": ".1f", "beside one of few, CPU": ".1f"}
+        table = Table({**columns, "middle: ms, CPU ms": ".1f"})
         slow: dict[str, tuple[dict[str, str], str | None]] = {}
         for (name, query), small in zip(_filters(web).items(), _filters(few).values(), strict=True):
             of_few, first = pages.cost(few, small), pages.cost(web, query)
             middle, ratio = pages.cost(web, query, web.middle), first.cpu_ms / of_few.cpu_ms
-            costs = f"{first.ms:.1f}, {first.cpu_ms:.1f} | {ratio:.1f} | {middle.ms:.1f}, {middle.cpu_ms:.1f}"
-            print(f"| {name} | {first.bundles} | {costs} |", flush=True)
+            table.row(name, first.bundles, (first.ms, first.cpu_ms), ratio, (middle.ms, middle.cpu_ms))
             if max(first.cpu_ms, middle.cpu_ms) > max(SLOW_MS, SLOW_RATIO * of_few.cpu_ms):
                 slow[name] = query, web.middle if middle.cpu_ms > first.cpu_ms else None
         for name, (query, before) in slow.items():
@@ -140,7 +140,7 @@ class _Pages:
         with psycopg.connect(self._url) as connection:
             others = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
             pids = [int(row[0]) for row in connection.execute(others)]
-        return self._control.cpu_s() + sum(float(sum(psutil.Process(pid).cpu_times()[:2])) for pid in pids)
+        return self._control.cpu_s() + sum(map(cpu_s, pids))
 
 
 def _parsed(query: dict[str, str]) -> BundleQuery:

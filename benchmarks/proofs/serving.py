@@ -9,10 +9,12 @@ from http.client import HTTPConnection
 from multiprocessing import get_context
 from multiprocessing.pool import Pool
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from benchmarks.control.service import Served, served
+from benchmarks.processes import peak_mib, resident_mib
 from benchmarks.proofs.making import ISSUER, KEY, submission
+from benchmarks.report import Table
 from benchmarks.webhooks.sending import Maker, read
 from proto.proofs import dsse
 from tests.e2e.product import call
@@ -20,14 +22,6 @@ from tests.e2e.product import call
 SENDERS: Final = 4
 _READS: Final = 2_000
 _AGAIN: Final = 500
-
-
-class _Cost(NamedTuple):
-    """Of a request: ms of CPU of the service, the part of it in the system; requests a second."""
-
-    cpu: float
-    system: float
-    rate: float
 
 
 def measure(directory: Path, url: str, count: int) -> None:
@@ -38,20 +32,17 @@ def measure(directory: Path, url: str, count: int) -> None:
         reading, handing_in = partial(read, token), partial(submission, token, "b")
         _send(senders, control, reading, range(-200, 0))  # imports, connections and caches
         _send(senders, control, handing_in, range(-20, 0))
-        idle = control.process.memory_info().rss
-        rows = {
-            "an authenticated read": _send(senders, control, reading, range(_READS)),
-            f"a signed bundle of 200 claims, {count} of them": _send(senders, control, handing_in, range(count)),
-            "the same bytes again": _send(senders, control, handing_in, range(min(count, _AGAIN))),
-            "an authenticated read, afterwards": _send(senders, control, reading, range(_READS)),
-        }
-        above = (peak(control) - idle) / 2**20
-    of_read = next(iter(rows.values())).cpu
-    print("| request | CPU ms | of it in the system | CPU to that of a read | requests/s |\n|---|---|---|---|---|")
-    for name, cost in rows.items():
-        beside = f"{cost.cpu / of_read:.1f} | {cost.rate:.0f}"
-        print(f"| {name} | {cost.cpu:.2f} | {cost.system:.2f} | {beside} |", flush=True)
-    print(f"At most {above:.0f} MiB above idle.", flush=True)
+        idle = resident_mib(control.pid)
+        columns = {f"request ({url.partition(':')[0]})": "", "requests/s": ".0f", "CPU ms": ".2f"}
+        table = Table(columns, compared="CPU ms")
+        for name, maker, numbers in (
+            ("an authenticated read", reading, range(_READS)),
+            (f"a signed bundle of 200 claims, {count} of them", handing_in, range(count)),
+            ("the same bytes again", handing_in, range(min(count, _AGAIN))),
+            ("an authenticated read, afterwards", reading, range(_READS)),
+        ):
+            table.row(name, *_send(senders, control, maker, numbers))
+        print(f"At most {peak_mib(control.pid) - idle:.0f} MiB above idle.", flush=True)
 
 
 def register(control: Served) -> None:
@@ -65,17 +56,15 @@ def register(control: Served) -> None:
         raise SystemExit(str(made))
 
 
-def _send(senders: Pool, control: Served, maker: Maker, numbers: Sequence[int]) -> _Cost:
-    """Each number once, over a connection of each sender. The senders are processes of their own."""
-    before, begun = control.process.cpu_times(), time.perf_counter()
+def _send(senders: Pool, control: Served, maker: Maker, numbers: Sequence[int]) -> tuple[float, float]:
+    """Each number once, over a connection of each sender, which is a process: requests a second, ms of CPU of each."""
+    before, begun = control.cpu_s(), time.perf_counter()
     shares = [(control.port, maker, numbers[share::SENDERS]) for share in range(SENDERS)]
     statuses = sum(senders.starmap(_share, shares), Counter[int]())
-    after, seconds = control.process.cpu_times(), time.perf_counter() - begun
+    spent, seconds = control.cpu_s() - before, time.perf_counter() - begun
     if set(statuses) - {200, 201}:
         raise SystemExit(f"answered {statuses}")
-    system = after.system - before.system
-    spent = after.user - before.user + system
-    return _Cost(spent / len(numbers) * 1e3, system / len(numbers) * 1e3, len(numbers) / seconds)
+    return len(numbers) / seconds, spent / len(numbers) * 1e3
 
 
 def _share(port: int, maker: Maker, numbers: Sequence[int]) -> Counter[int]:
@@ -88,9 +77,3 @@ def _share(port: int, maker: Maker, numbers: Sequence[int]) -> Counter[int]:
         statuses[answer.status] += 1
     client.close()
     return statuses
-
-
-def peak(control: Served) -> int:
-    """The most bytes in memory, since the start or since they were last reset."""
-    status = Path(f"/proc/{control.process.pid}/status").read_text(encoding="ascii")
-    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")) * 1_024

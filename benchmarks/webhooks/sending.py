@@ -14,6 +14,7 @@ from typing import Final
 import aiohttp
 
 from control.notify.channels.config import secret_bytes
+from tests.e2e.product import call
 
 CONNECTIONS: Final = 16
 SECRET: Final = "secret_of_benchmarks_only"  # noqa: S105 (it is none)
@@ -59,7 +60,7 @@ def payment(number: int) -> Request:
     return "POST", "/webhooks/payments", {"Stripe-Signature": f"t={at},v1={_hex(b'%d.' % at + body)}"}, body
 
 
-def command(number: int) -> Request:
+def chat_command(number: int) -> Request:
     """A command of a chat."""
     fields = {"command": "/sluice", "text": "help", "team_id": "T1", "user_id": f"U{number + 2}", "channel_id": "C1"}
     fields |= {"trigger_id": f"{number + 2}.1", "response_url": "https://hooks.slack.com/commands/x"}
@@ -116,6 +117,15 @@ def change(integration_id: str, secret: str, number: int) -> Request:
         "X-Signature-256": f"sha256={_hex(body, secret_bytes(secret))}",
     }
     return "POST", f"/webhooks/integrations/{integration_id}", headers, body
+
+
+def new_integration(url: str, token: str, kind: str) -> tuple[str, str]:
+    """Id and secret of a new integration of the kind; `url` is that of the organization's integrations."""
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    made = call("POST", url, json.dumps({"kind": kind, "name": kind}).encode(), headers)
+    if made.status != 201:
+        raise SystemExit(f"no integration: {made.status}")
+    return str(made.json()["id"]), str(made.json()["secret"])
 
 
 def send(port: int, maker: Maker, seconds: float) -> Sent:
