@@ -6,14 +6,17 @@ A body is made once and dated anew for each request: times in protobuf are eight
 import asyncio
 import struct
 import time
+from collections.abc import Callable
 from random import Random
 from typing import Final, NamedTuple
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from benchmarks.gateway.bodies import Kind, message, places_of
 from tests.proto.otlp.realistic import request
 
 SPANS: Final = 512  # a request, as SDKs send them
+_KIND: Final = Kind("traces", "protobuf")
 _VARIANTS: Final = 20
 _SENDERS: Final = 24  # enough that the gateway, not the wait for an answer, is what limits
 _SLICE_S: Final = 5.0  # of the search for what the gateway takes
@@ -33,16 +36,16 @@ class Body:
     """A request whose spans start within the five seconds before it is sent."""
 
     def __init__(self, random: Random) -> None:
-        message = request("traces", SPANS, random.getrandbits(32))
+        made = request("traces", SPANS, random.getrandbits(32))
         self._durations = []
         trace_ids = [random.randbytes(16) for _ in range(SPANS // 8)]
-        for number, span in enumerate(message.resource_spans[0].scope_spans[0].spans):  # type: ignore[union-attr]  # traces
+        for number, span in enumerate(made.resource_spans[0].scope_spans[0].spans):  # type: ignore[union-attr]  # traces
             self._durations.append(span.end_time_unix_nano - span.start_time_unix_nano)
             span.trace_id = trace_ids[number // 8]
             span.start_time_unix_nano = span.end_time_unix_nano = _MARK_NS
-        self._bytes = bytearray(ExportTraceServiceRequest.FromString(message.SerializeToString()).SerializeToString())
-        self._places = _places(self._bytes, struct.pack("<Q", _MARK_NS))
-        self._traces = [(place, trace) for trace in trace_ids for place in _places(self._bytes, trace)]
+        self._bytes = bytearray(ExportTraceServiceRequest.FromString(made.SerializeToString()).SerializeToString())
+        self._places = places_of(struct.pack("<Q", _MARK_NS), self._bytes)
+        self._traces = [(place, trace) for trace in trace_ids for place in places_of(trace, self._bytes)]
         self._random = random
 
     def now(self) -> bytes:
@@ -61,24 +64,15 @@ class Body:
         return bytes(self._bytes)
 
 
-def _places(body: bytes | bytearray, mark: bytes) -> list[int]:
-    found, at = [], body.find(mark)
-    while at >= 0:
-        found.append(at)
-        at = body.find(mark, at + len(mark))
-    return found
-
-
 class Exporters:
-    """Sends over as many connections as it takes; what becomes of each request gathers in `sent`."""
+    """Sends over as many connections as it takes; what becomes of each request gathers in `sent`. `request` gives the
+    bytes of each by its number.
+    """
 
-    def __init__(self, port: int, key: str) -> None:
-        random = Random(1)
+    def __init__(self, port: int, request: Callable[[int], bytes]) -> None:
         self._port = port
-        self._key = key
-        self._bodies = [Body(random) for _ in range(_VARIANTS)]
+        self._request = request
         self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
-        self._tasks: set[asyncio.Task[None]] = set()
         self.sent: list[Sent] = []
 
     async def most(self) -> float:
@@ -91,14 +85,11 @@ class Exporters:
         """`rate` requests a second, due at fixed times however long the answers take; ends when all are answered."""
         loop = asyncio.get_running_loop()
         begin = loop.time()
-        for number in range(int(seconds * rate)):
-            due = begin + number / rate
-            await asyncio.sleep(max(0.0, due - loop.time()))
-            task = loop.create_task(self._send(number, due))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        async with asyncio.TaskGroup() as sending:
+            for number in range(int(seconds * rate)):
+                due = begin + number / rate
+                await asyncio.sleep(max(0.0, due - loop.time()))
+                sending.create_task(self._send(number, due))
 
     async def _without_pause(self, end: float) -> None:
         loop = asyncio.get_running_loop()
@@ -108,19 +99,22 @@ class Exporters:
     async def _send(self, number: int, due: float) -> None:
         try:
             reader, writer = self._idle.pop() if self._idle else await asyncio.open_connection("127.0.0.1", self._port)
-            body = self._bodies[number % _VARIANTS].now()
-            writer.write(self._head(len(body)) + body)
-            head = await reader.readuntil(b"\r\n\r\n")
-            await reader.readexactly(int(head.lower().split(b"content-length: ", 1)[1].split(b"\r\n", 1)[0]))
+            writer.write(self._request(number))
+            head = (await reader.readuntil(b"\r\n\r\n")).lower()
+            await reader.readexactly(int(head.split(b"content-length: ", 1)[1].split(b"\r\n", 1)[0]))
         except (OSError, asyncio.IncompleteReadError):
             status = 0
         else:
             status = int(head.split(b" ", 2)[1])
-            self._idle.append((reader, writer))
+            if b"connection: close" in head:
+                writer.close()
+            else:
+                self._idle.append((reader, writer))
         self.sent.append(Sent(due, status, asyncio.get_running_loop().time() - due))
 
-    def _head(self, length: int) -> bytes:
-        return (
-            "POST /v1/traces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-protobuf\r\n"
-            f"X-Legacy-Auth: Legacy legacy_key={self._key}\r\nContent-Length: {length}\r\n\r\n"
-        ).encode()
+
+def dated_requests(key: str) -> Callable[[int], bytes]:
+    """Requests of a project, each of the time when it is asked for."""
+    random = Random(1)
+    made = [Body(random) for _ in range(_VARIANTS)]
+    return lambda number: message(_KIND, key, made[number % _VARIANTS].now())

@@ -1,5 +1,5 @@
 """What small, many and old requests do to the tables: `python -m benchmarks.parts`.
 
-`server` is the gateway as a process with the embedded engine that watches its own tables, `load` sends real requests
-over sockets at fixed times, `scenarios` says which, `__main__` runs them and prints.
+`server` is `sluice up` with the embedded engine, which looks at its tables often, `load` says what is sent, `__main__`
+runs the scenarios and prints.
 """
