@@ -1,7 +1,7 @@
 """Prints what explore costs.
 
 The default is 20 million spans, whose three layouts take an hour to make and 10 GB to keep; `--directory` keeps them
-for the next run. Times are ms until the last byte, in brackets ms of CPU of caller, service and engine; ratios likewise.
+for the next run. Times are ms until the last byte, in brackets ms of CPU of caller, service and engine; so are ratios.
 """
 
 import sys

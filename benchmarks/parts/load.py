@@ -58,9 +58,7 @@ SCENARIOS: Final = (
     Scenario("the same without a slow lane", [_FRESH, _OLD_DAYS], {"SLUICE_GATEWAY_SLOW_AFTER_DAYS": "0"}),
     Scenario("50 projects at once", [Stream("new", rate=200, spans=50, projects=range(50))]),
     Scenario("500 requests a second of one span", [_TINY]),
-    Scenario(
-        "the same, derived rows inserted batch by batch", [_TINY], {"SLUICE_GATEWAY_DERIVED_LINGER_S": "0"}
-    ),
+    Scenario("the same, derived rows inserted batch by batch", [_TINY], {"SLUICE_GATEWAY_DERIVED_LINGER_S": "0"}),
 )
 
 

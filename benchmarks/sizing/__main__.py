@@ -1,14 +1,15 @@
-"""Prints what a load needs: `python -m benchmarks.sizing --spans 20000 [--logs N] [--help]`.
+"""Prints what a load needs.
 
 --markdown prints the tables of docs/scaling.md; --measure fills the tables of the product with a million spans, and
 prints what they take on disk and of CPU.
 """
 
-import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Final
 
+from benchmarks.command import command
+from benchmarks.report import Table
 from benchmarks.sizing import figures
 from benchmarks.sizing.measure import measure
 from benchmarks.sizing.plan import DAY_S, Load, Plan, engine_us, item_us, plan
@@ -32,7 +33,7 @@ _HELP: Final = {
 
 def main() -> None:
     """Reads the command line, prints."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.sizing")
+    parser = command(__package__, __doc__)
     parser.add_argument("--markdown", action="store_true", help="the tables of docs/scaling.md")
     parser.add_argument("--measure", action="store_true", help="measure what spans take on disk (two minutes)")
     for field in fields(Load):
@@ -48,7 +49,9 @@ def main() -> None:
         print("\n".join(markdown()))
     else:
         load = Load(**{field.name: getattr(arguments, field.name) for field in fields(Load)})
-        print("\n".join(f"{name:<42} {value}" for name, value in _rows(plan(load))))
+        table = Table({"part": "", "needs": ""})
+        for row in _rows(plan(load)):
+            table.row(*row)
 
 
 def markdown() -> Iterator[str]:

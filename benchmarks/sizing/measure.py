@@ -6,6 +6,7 @@ from typing import Final
 
 from benchmarks.explore.data import fill_days
 from benchmarks.explore.layouts import create_tables, laid
+from benchmarks.report import Table
 from benchmarks.storage.engine import Engine
 
 _TABLES: Final = ("spans", "trace_index", "attribute_keys", "error_occurrences")
@@ -18,6 +19,8 @@ def measure(spans: int) -> None:
         engine = Engine(directory / "chdb")
         create_tables(engine, directory / "chdb")
         (cost,) = fill_days(engine, laid()[:1], directory, spans)
-        print(f"insert {cost.insert_us:.1f} us, merge {cost.merge_us:.1f} us of CPU a span")
-        for table in _TABLES:
-            print(f"{table:<20} {engine.disk_bytes(table) / spans:.1f} bytes a span")
+        table = Table({"spans of the product": "", "for each": ".1f"})
+        table.row("insert, us of CPU", cost.insert_us)
+        table.row("merge, us of CPU", cost.merge_us)
+        for name in _TABLES:
+            table.row(f"{name}, bytes on disk", engine.disk_bytes(name) / spans)

@@ -91,9 +91,7 @@ def select_list(columns: dict[str, str], layout: Layout) -> str:
     return f"SELECT {', '.join(cells)}"
 
 
-def _read(
-    engine: Engine, signal: Signal, layout: Layout, source: str, table: str
-) -> dict[str, tuple[float, bytes]]:
+def _read(engine: Engine, signal: Signal, layout: Layout, source: str, table: str) -> dict[str, tuple[float, bytes]]:
     ids: list[tuple[Any, ...]] = engine.rows(
         f"SELECT lower(hex(trace_id)), attributes['app.order.id'] FROM {source}"
         " WHERE project_id = 1 AND trace_id != toFixedString('', 16) AND block = (SELECT intDiv(max(block), 2)"
