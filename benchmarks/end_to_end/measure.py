@@ -17,7 +17,7 @@ from benchmarks.end_to_end import blocks, engine
 from benchmarks.end_to_end.marks import Seen, Watch, watch
 from benchmarks.end_to_end.product import Product, Spent, product, rows_left, wait_until_quiet
 from benchmarks.gateway.bodies import ITEMS, Kind
-from benchmarks.overload.offering import Load, Outcome, offer
+from benchmarks.overload.offering import Load, Outcome, exports, offer
 from benchmarks.processes import spawned
 
 CONNECTIONS: Final = 32
@@ -126,7 +126,7 @@ def _watch(running: Product, kind: Kind, seconds: float) -> Watch:
 
 
 def _sent(bench: Bench, running: Product, kind: Kind, rate: float, seconds: float) -> Outcome:
-    load = Load(running.port, kind, [running.sluice.key], rate, seconds, CONNECTIONS)
+    load = Load(running.port, exports(kind, running.sluice.key), rate, seconds, CONNECTIONS)
     return bench.workers.submit(offer, load).result()
 
 

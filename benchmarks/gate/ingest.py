@@ -19,7 +19,7 @@ from benchmarks.gate.trees import Tree, grpc_settings
 from benchmarks.gateway.bodies import Kind
 from benchmarks.gateway.measure import QUIET_S
 from benchmarks.gateway.rivals import Endpoint, endpoint
-from benchmarks.overload.offering import Load, offer
+from benchmarks.overload.offering import Load, exports, offer
 from benchmarks.processes import cpu_s
 from tests.e2e.product import Sluice, set_up_apart
 
@@ -105,7 +105,7 @@ class _Load:
 
     def _sent(self, side: _Side, figure: str) -> int:
         kind = KINDS[figure]
-        load = Load(side.port, kind, [side.key], _RATES[figure], _STRETCH_S, _CONNECTIONS)
+        load = Load(side.port, exports(kind, side.key), _RATES[figure], _STRETCH_S, _CONNECTIONS)
         outcome = self._senders.submit(offer, load).result()
         items = outcome.count(200) * kind.items
         if len(outcome.seconds) != 1 or not items:

@@ -9,7 +9,7 @@ import uvloop
 
 from benchmarks.gateway.bodies import Kind, bodies
 from benchmarks.gateway.grpc_load import GrpcSender, grpc_messages
-from benchmarks.overload.offering import Load, offer
+from benchmarks.overload.offering import Load, exports, offer
 
 _ANSWER_S: Final = 60.0
 
@@ -35,7 +35,7 @@ def send(target: Target, kind: Kind, connections: int, seconds: float) -> Sent:
     """Send for so long, and wait for the last answers. Blocks; meant for a process of its own."""
     if target.grpc:
         return uvloop.run(_send_grpc(target, kind, connections, seconds))
-    outcome = offer(Load(target.port, kind, (target.key,), 0, seconds, connections))
+    outcome = offer(Load(target.port, exports(kind, target.key), 0, seconds, connections))
     refused = {status: count for status, count in outcome.statuses.items() if status != 200}
     return Sent(outcome.count(200) * kind.items, refused, list(outcome.seconds.get(200, ())), outcome.elapsed_s)
 

@@ -14,7 +14,7 @@ from typing import Final, cast
 import uvloop
 
 from benchmarks.gateway.bodies import KINDS
-from benchmarks.overload.offering import Load, offer
+from benchmarks.overload.offering import Load, exports, offer
 from benchmarks.report import by_status
 from tests.faults.bombs import BOMBS, Bomb
 from tests.faults.hostile import most_connections
@@ -77,7 +77,7 @@ def idle(port: int, _key: str, seconds: float) -> str:
 
 def flood(port: int, key: str, seconds: float) -> str:
     """One project over many connections, each of which sends again as soon as it is answered, whatever it is told."""
-    return f"requests: {by_status(offer(Load(port, KINDS[0], (key,), 0, seconds, FLOOD)).statuses)}"
+    return f"requests: {by_status(offer(Load(port, exports(KINDS[0], key), 0, seconds, FLOOD)).statuses)}"
 
 
 HOSTILE: Final[Mapping[str, Hostile]] = {

@@ -7,7 +7,7 @@ from typing import Final
 
 from benchmarks.gateway.bodies import ITEMS, Kind
 from benchmarks.overload.deployment import Deployment
-from benchmarks.overload.offering import Load, Outcome, joined, offer
+from benchmarks.overload.offering import Load, Outcome, exports, joined, offer
 from benchmarks.report import quantile
 
 _QUIET_S: Final = 3.0  # without an arrival, once nothing is missing
@@ -28,7 +28,8 @@ class Bench:
     def offer(self, rate: float, seconds: float, connections: int) -> Outcome:
         """So many requests a second from all processes together; 0: without a pause."""
         rate, connections = rate / self._processes, max(1, connections // self._processes)
-        load = Load(self.deployment.port, self._kind, self.deployment.keys, rate, seconds, connections)
+        requests = exports(self._kind, *self.deployment.keys)
+        load = Load(self.deployment.port, requests, rate, seconds, connections)
         outcome = joined(list(self._senders.map(offer, [load] * self._processes)))
         self.acknowledged += outcome.count(200) * ITEMS
         return outcome

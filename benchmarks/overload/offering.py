@@ -11,12 +11,13 @@ import random
 import time
 from array import array
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final, NamedTuple, cast
 
 import uvloop
 
-from benchmarks.gateway.bodies import KINDS, Kind, bodies, message
+from benchmarks.gateway.bodies import Kind, bodies, message
 from benchmarks.report import quantile
 
 BROKEN: Final = 0  # in the place of a status: the connection ended without an answer
@@ -27,17 +28,13 @@ _ANSWER_S: Final = 30.0  # how long the last answers are waited for
 
 
 class Load(NamedTuple):
-    """Requests of one kind by senders in turn, or `message` alone, `rate` a second; 0: over all connections without a
-    pause.
-    """
+    """Requests that are made where they are sent, `rate` a second; 0: over all connections without a pause."""
 
     port: int
-    kind: Kind
-    keys: Sequence[str]
+    requests: Callable[[], Iterator[bytes]]
     rate: float
     seconds: float
     connections: int
-    message: bytes = b""
 
 
 class Outcome(NamedTuple):
@@ -72,9 +69,14 @@ def offer(load: Load) -> Outcome:
     return uvloop.run(_Sender(load).run())
 
 
+def exports(kind: Kind, *keys: str) -> Callable[[], Iterator[bytes]]:
+    """Requests of one kind by projects in turn; each sender has every body."""
+    return partial(_exports, kind, keys)
+
+
 def repeat(port: int, message: bytes, seconds: float) -> Outcome:
     """Send one request on a few connections, again after every answer, and anew where a connection was closed."""
-    return offer(Load(port, KINDS[0], (), 0, seconds, _REPEATING, message))
+    return offer(Load(port, partial(itertools.repeat, message), 0, seconds, _REPEATING))
 
 
 def joined(outcomes: Sequence[Outcome]) -> Outcome:
@@ -107,7 +109,7 @@ class _Sender:
         self._backlog: deque[float] = deque()  # when each was due
         self._under_way = 0
         self._ended: asyncio.Future[None] | None = None  # of the last that is under way
-        self._messages = _messages(load)
+        self._messages = load.requests()
         self._seconds: dict[int, array[float]] = {}
         self._accepted = [array("d") for _ in range(int(load.seconds) + 1)]
         self._late = array("d")
@@ -246,10 +248,7 @@ class _Connection(asyncio.Protocol):
             self._sender.answered(self, status, due, closes=closes)
 
 
-def _messages(load: Load) -> Iterator[bytes]:
-    """The requests in turn, without an end; each sender has every body."""
-    if load.message:
-        return itertools.repeat(load.message)
-    shuffled = [message(load.kind, key, body) for key in load.keys for body in bodies(load.kind)]
-    random.Random(load.rate).shuffle(shuffled)
+def _exports(kind: Kind, keys: Sequence[str]) -> Iterator[bytes]:
+    shuffled = [message(kind, key, body) for key in keys for body in bodies(kind)]
+    random.Random(0).shuffle(shuffled)
     return itertools.cycle(shuffled)

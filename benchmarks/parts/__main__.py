@@ -4,26 +4,30 @@ The scenarios take turns, round after round, so that whatever else the machine d
 is the median round, and of parts the most of any.
 """
 
-import asyncio
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import Future, wait
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
 
 from benchmarks.command import command, is_wanted
-from benchmarks.mixed.ingest import Exporters, Sent
 from benchmarks.overload.deployment import make_keys
+from benchmarks.overload.offering import Load, Outcome, offer
 from benchmarks.parts.load import SCENARIOS, Scenario
+from benchmarks.processes import spawned
 from benchmarks.report import Table, by_status, print_machine, quantiles_ms
 from tests.e2e.product import Service, Sluice, clean_environment, started
 from tests.faults.deployment import metric
 
 _WARM_UP_S: Final = 3.0
 _SAMPLE_S: Final = 0.5
+_CONNECTIONS: Final = 1_000  # however long the answers take
 _TABLES: Final = ("spans", "trace_index", "attribute_keys", "ingest_outcomes")
 
 
@@ -40,9 +44,9 @@ class _Server(Service):
 
 
 class Round(NamedTuple):
-    """What one round of a scenario showed: requests by stream; by table inserts, and the most active parts of a day."""
+    """What one round of a scenario showed: outcomes by stream; by table inserts, and the most active parts of a day."""
 
-    sent: Sequence[Sequence[Sent]]
+    outcomes: Sequence[Outcome]
     inserts: Sequence[float]
     parts: Sequence[float]
 
@@ -65,7 +69,7 @@ def main() -> None:
         most = max(max(one.parts) for one in rounds)
         for number, stream in enumerate(scenario.streams):
             name = f"{scenario.name}: {stream.name}, {stream.rate:g}/s of {stream.spans} spans"
-            table.row(name, *_answers([one.sent[number] for one in rounds]), inserts, most)
+            table.row(name, *_answers([one.outcomes[number] for one in rounds]), inserts, most)
 
 
 def _measured(scenario: Scenario, seconds: float) -> Round:
@@ -76,31 +80,28 @@ def _measured(scenario: Scenario, seconds: float) -> Round:
         sluice = started(service, data)
         try:
             keys = make_keys(f"sqlite:///{data}/sluice.db", sluice.org, scenario.projects)
-            found = asyncio.run(_round(scenario, sluice, keys, seconds))
+            found = _round(scenario, sluice, keys, seconds)
             sluice.stop()
         finally:
             sluice.kill()
     return found
 
 
-async def _round(scenario: Scenario, sluice: Sluice, keys: Sequence[str], seconds: float) -> Round:
-    loop = asyncio.get_running_loop()
-    exporters = [Exporters(sluice.writer.port, stream.requests(keys)) for stream in scenario.streams]
-    begin = loop.time() + _WARM_UP_S
-    sending = [
-        asyncio.create_task(each.steady(stream.rate, _WARM_UP_S + seconds))
-        for each, stream in zip(exporters, scenario.streams, strict=True)
-    ]
-    await asyncio.sleep(_WARM_UP_S)
-    before, most = await asyncio.to_thread(_inserts, sluice), [0.0] * len(_TABLES)
-    while loop.time() < begin + seconds:
-        parts = await asyncio.to_thread(_of_tables, sluice, "sluice_gateway_parts")
-        most = [max(pair) for pair in zip(most, parts, strict=True)]
-        await asyncio.sleep(_SAMPLE_S)
-    after = await asyncio.to_thread(_inserts, sluice)
-    await asyncio.gather(*sending)
-    inserts = [later - earlier for earlier, later in zip(before, after, strict=True)]
-    return Round([[one for one in each.sent if one.due >= begin] for each in exporters], inserts, most)
+def _round(scenario: Scenario, sluice: Sluice, keys: Sequence[str], seconds: float) -> Round:
+    with spawned(len(scenario.streams)) as senders:
+
+        def sending(seconds: float) -> list[Future[Outcome]]:
+            port, streams = sluice.writer.port, scenario.streams
+            loads = [Load(port, partial(each.requests, keys), each.rate, seconds, _CONNECTIONS) for each in streams]
+            return [senders.submit(offer, load) for load in loads]
+
+        wait(sending(_WARM_UP_S))
+        before, most, sent = _inserts(sluice), [0.0] * len(_TABLES), sending(seconds)
+        while not all(one.done() for one in sent):
+            most = [max(pair) for pair in zip(most, _of_tables(sluice, "sluice_gateway_parts"), strict=True)]
+            time.sleep(_SAMPLE_S)
+        inserts = [after - earlier for earlier, after in zip(before, _inserts(sluice), strict=True)]
+        return Round([one.result() for one in sent], inserts, most)
 
 
 def _inserts(sluice: Sluice) -> list[float]:
@@ -112,11 +113,11 @@ def _of_tables(sluice: Sluice, name: str) -> list[float]:
     return [metric(sluice.base_url, name, table=table) for table in _TABLES]
 
 
-def _answers(rounds: Sequence[Sequence[Sent]]) -> tuple[str, tuple[float, ...]]:
+def _answers(outcomes: Sequence[Outcome]) -> tuple[str, tuple[float, ...]]:
     """How all requests ended, and milliseconds to the acknowledgement in the median round."""
-    statuses = by_status(Counter(one.status for sent in rounds for one in sent))
-    times = [quantiles_ms([one.seconds for one in sent if one.status == 200], 0.5, 0.99, 1) for sent in rounds]
-    return statuses, tuple(map(median, zip(*times, strict=True)))
+    statuses = sum((Counter(one.statuses) for one in outcomes), Counter[int]())
+    times = [quantiles_ms(one.seconds.get(200, ()), 0.5, 0.99, 1) for one in outcomes]
+    return by_status(statuses), tuple(map(median, zip(*times, strict=True)))
 
 
 if __name__ == "__main__":

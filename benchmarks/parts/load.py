@@ -1,7 +1,8 @@
 """What is sent, and under which settings."""
 
+import itertools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import Final, NamedTuple
 
@@ -22,8 +23,8 @@ class Stream(NamedTuple):
     projects: range
     days: range = range(1)
 
-    def requests(self, keys: Sequence[str]) -> Callable[[int], bytes]:
-        """The request with a number, by the keys of the projects."""
+    def requests(self, keys: Sequence[str]) -> Iterator[bytes]:
+        """Without an end; `keys` are those of all projects."""
         random = Random(self.name)
         made = [
             message(_KIND, keys[project], _body(random, self.spans, day))
@@ -32,7 +33,7 @@ class Stream(NamedTuple):
             for _ in range(max(1, _VARIANTS // len(self.projects) // len(self.days)))
         ]
         random.shuffle(made)
-        return lambda number: made[number % len(made)]
+        return itertools.cycle(made)
 
 
 class Scenario(NamedTuple):

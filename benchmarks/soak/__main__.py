@@ -16,7 +16,7 @@ from benchmarks.command import command
 from benchmarks.end_to_end.product import rows_left
 from benchmarks.gateway.bodies import ITEMS, KINDS
 from benchmarks.overload.deployment import make_keys, memory_of
-from benchmarks.overload.offering import Load, Outcome, offer
+from benchmarks.overload.offering import Load, Outcome, exports, offer
 from benchmarks.processes import resident_mib, spawned
 from benchmarks.report import MIB, Table, by_status, print_machine, quantiles_ms
 from tests.e2e.product import Sluice, eventually, running
@@ -78,7 +78,7 @@ class Soak:
         eventually(lambda: self._metric("pending_items") == 0, "all is stored", _DRAINED_S)
 
     def _offer(self, rate: float, seconds: float) -> Outcome:
-        load = Load(self._port, KINDS[0], self._keys, rate, seconds, _CONNECTIONS)
+        load = Load(self._port, exports(KINDS[0], *self._keys), rate, seconds, _CONNECTIONS)
         outcome = self._senders.submit(offer, load).result()
         self.acknowledged += outcome.count(200) * ITEMS
         self.unanswered += (sum(outcome.statuses.values()) - outcome.answered) * ITEMS

@@ -15,7 +15,7 @@ from typing import Final
 
 from benchmarks.gate.ingest import KINDS, wait_until_arrived
 from benchmarks.gateway.rivals import Endpoint, endpoint
-from benchmarks.overload.offering import Load, offer
+from benchmarks.overload.offering import Load, exports, offer
 from benchmarks.processes import cpu_s, spawned
 from benchmarks.report import Table, spread
 from benchmarks.webhooks.sending import Maker, new_integration, push, send
@@ -53,7 +53,7 @@ class _Beside:
             self._sent += 1_000_000
         kind = KINDS[_KIND]
         gateway = self._sluice.services["gateway"].port
-        load = Load(gateway, kind, [self._sluice.key], _RATE, _STRETCH_S, _CONNECTIONS)
+        load = Load(gateway, exports(kind, self._sluice.key), _RATE, _STRETCH_S, _CONNECTIONS)
         items = self._exporter.submit(offer, load).result().count(200) * kind.items
         self._accepted += items
         wait_until_arrived(self._sink, {self._table: self._accepted})
