@@ -18,10 +18,11 @@ import aiohttp
 import msgspec
 import uvloop
 
-from benchmarks.control.service import Served, database, served, wanted_databases
+from benchmarks.control.service import Served, served
 from benchmarks.overload.deployment import Cores
 from benchmarks.processes import peak_mib, resident_mib
 from benchmarks.report import Table, quantiles_ms
+from benchmarks.stores import database, wanted_databases
 
 CONNECTIONS: Final = 8
 PATCH_MEMBERS: Final = 10  # that one request adds

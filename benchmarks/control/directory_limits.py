@@ -16,11 +16,11 @@ import sqlalchemy as sa
 import uvloop
 
 from benchmarks.control.directory import GROUP, PATCH, SCIM, USER, connected, serving
-from benchmarks.control.service import Served, database, wanted_databases
+from benchmarks.control.service import Served
 from benchmarks.processes import peak_mib, probed, resident_mib
 from benchmarks.report import Table, quantiles_ms
+from benchmarks.stores import database, opened, wanted_databases
 from chassis.auth.tables import new_id, organizations
-from chassis.db.database import Database
 from control.identity.directory.tables import scim_group_members, scim_groups, scim_user_emails, scim_users
 from control.identity.scim.messages import MAX_COUNT
 from control.identity.scim.protocol.listing import MAX_LISTED
@@ -119,12 +119,10 @@ def _remove(path: str) -> dict[str, Any]:
 
 async def _fill(url: str) -> Filled:
     """MAX_MEMBERS users in one group; the first MAX_COUNT in as many more as a page shows."""
-    database_ = Database(url, max_wait_s=120)
-    await database_.start()
     users = [new_id("scu") for _ in range(MAX_MEMBERS)]
     groups = [new_id("scg") for _ in range(MAX_LISTED // MAX_COUNT - 1)]
     large_user, large_group = users[-1], new_id("scg")
-    async with database_.write() as connection:
+    async with opened(url) as store, store.write() as connection:
         org_id = await connection.scalar(sa.select(organizations.c.id))
         now = datetime.now(UTC)
         rows: dict[sa.Table, Iterator[dict[str, Any]]] = {
@@ -140,7 +138,6 @@ async def _fill(url: str) -> Filled:
         for table, all_rows in rows.items():
             async for batch in _batches(all_rows):
                 await connection.execute(table.insert(), batch)
-    await database_.close()
     return Filled(users, groups, large_user, large_group)
 
 

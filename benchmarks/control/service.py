@@ -10,14 +10,12 @@ from typing import Final, NamedTuple
 
 import psutil  # type: ignore[import-untyped]  # it has no types
 
-from benchmarks.command import DATABASES
 from benchmarks.processes import cpu_s
-from chassis.db.database import Database
+from benchmarks.stores import opened
 from chassis.db.migrations import migrate
 from proto.identity import Role
 from tests.chassis.auth.tenants import new_member_token, new_tenant
 from tests.e2e.product import Service
-from tests.postgresql import running
 
 # What is measured is the work and not its limits.
 _SETTINGS: Final = {
@@ -38,23 +36,6 @@ class Served(NamedTuple):
     def cpu_s(self) -> float:
         """CPU of the service so far."""
         return cpu_s(self.pid)
-
-
-def wanted_databases(option: str) -> Sequence[str]:
-    """The names of those that `--database` names."""
-    return DATABASES if option == "both" else (option,)
-
-
-@contextmanager
-def database(name: str, directory: Path) -> Iterator[str]:
-    """The URL of an empty database in a new directory; that of PostgreSQL as a deployment has it."""
-    directory.mkdir(parents=True)
-    if name == "sqlite":
-        yield f"sqlite:///{directory / 'sluice.db'}"
-        return
-    settings = {"fsync": "on", "autovacuum": "on", "shared_buffers": "128MB"}
-    with running(directory / "server", settings=settings) as server:
-        yield server.new_database()
 
 
 @contextmanager
@@ -85,11 +66,7 @@ def served(
 
 
 async def _tokens(url: str, administrators: int) -> list[str]:
-    database = Database(url)
-    await database.start()
-    tenant = await new_tenant(database, "acme")
-    tokens = [str(tenant.token.secret)]
-    for _ in range(administrators):
-        tokens.append((await new_member_token(database, tenant, Role.ADMIN))[1])
-    await database.close()
-    return tokens
+    async with opened(url) as database:
+        tenant = await new_tenant(database, "acme")
+        members = [await new_member_token(database, tenant, Role.ADMIN) for _ in range(administrators)]
+    return [str(tenant.token.secret), *(token for _, token in members)]

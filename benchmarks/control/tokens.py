@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.report import Table
+from benchmarks.stores import opened
 from chassis.auth.cache import CacheMetrics
 from chassis.auth.credential_guards import BearerGuard
 from chassis.db.database import Database
@@ -26,25 +27,23 @@ def measure(directory: Path, arguments: Namespace) -> None:
 
 
 async def _measure(url: str, seconds: float) -> None:
-    database = Database(url)
-    await database.start()
-    headers = await _tokens(database)
-    # What is known stays so: what asking again costs, every five seconds, is the store's.
-    guard = BearerGuard(database, CacheMetrics(None), clock=lambda: 0.0)
-    for header in headers:
-        await guard.authenticate(header)
-    best, end = float("inf"), time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        began = time.process_time()
-        for number in range(_ROUND):
-            grant = await guard.authenticate(headers[number % TOKENS])
-            await guard.authorize(grant, "acme", "web", ("approvals:read",))
-        best = min(best, (time.process_time() - began) / _ROUND)
-        await asyncio.sleep(0.01)  # whatever else the loop has to do
+    async with opened(url) as database:
+        headers = await _tokens(database)
+        # What is known stays so: what asking again costs, every five seconds, is the store's.
+        guard = BearerGuard(database, CacheMetrics(None), clock=lambda: 0.0)
+        for header in headers:
+            await guard.authenticate(header)
+        best, end = float("inf"), time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            began = time.process_time()
+            for number in range(_ROUND):
+                grant = await guard.authenticate(headers[number % TOKENS])
+                await guard.authorize(grant, "acme", "web", ("approvals:read",))
+            best = min(best, (time.process_time() - began) / _ROUND)
+            await asyncio.sleep(0.01)  # whatever else the loop has to do
+        await guard.close()
     table = Table({"check of one of many known tokens": "", "CPU us": ".1f"})
     table.row(f"the best round of {_ROUND}, {TOKENS} tokens", best * 1e6)
-    await guard.close()
-    await database.close()
 
 
 async def _tokens(database: Database) -> list[str]:

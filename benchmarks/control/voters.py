@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import aiohttp
 
-from benchmarks.control.service import Served, database, served, wanted_databases
+from benchmarks.control.service import Served, served
 from benchmarks.report import Table
+from benchmarks.stores import database, wanted_databases
 
 VOTERS: Final = 60
 NEEDED: Final = 5

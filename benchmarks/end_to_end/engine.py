@@ -11,7 +11,7 @@ from typing import Final
 
 from chdb.state.sqlitelike import Connection, connect
 
-from chassis.clickhouse import ClickHouse, migrations
+from benchmarks.stores import tables
 from chassis.clickhouse.client import INSERT_SETTINGS, INSERT_SETTINGS_IF_KNOWN
 from chassis.runtime.settings import ChassisSettings
 from proto.storage.tables import TABLES
@@ -50,7 +50,5 @@ def _connected(directory: Path) -> Connection:
 
 
 async def _make_tables(directory: Path) -> None:
-    clickhouse = ClickHouse(f"chdb://{directory}")
-    await clickhouse.start()
-    await migrations.migrate(clickhouse, retention_days=ChassisSettings().retention_days)
-    await clickhouse.close()
+    async with tables(directory, ChassisSettings().retention_days):
+        pass

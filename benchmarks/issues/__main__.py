@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.command import command
-from benchmarks.control.service import database, wanted_databases
 from benchmarks.issues.lag import STACK_TRACE, measure_lag
 from benchmarks.report import Table, print_machine
-from chassis.clickhouse import ClickHouse, migrations
+from benchmarks.stores import database, opened, tables, wanted_databases
+from chassis.clickhouse import ClickHouse
 from chassis.clickhouse.storage_order import Checkpoint, OrderedTable, StorageOrderReader
-from chassis.clickhouse.stored_time import StoredTimeFloor
 from chassis.db.database import Database
 from chassis.db.migrations import migrate
 from chassis.issues import issue_fingerprints, issues
@@ -63,22 +62,17 @@ def main() -> None:
 async def _count(directory: Path, url: str, rows: int, errors: int, *, is_upgrade: bool) -> tuple[float, float, float]:
     """Occurrences counted a second, us of CPU of each, and that CPU to reading it alone."""
     migrate(url)
-    store = Database(url)
-    await store.start()
-    tenant = await new_tenant(store, "acme")
-    clickhouse = ClickHouse(f"chdb://{directory / 'chdb'}", stored_time_floor=StoredTimeFloor())
-    await migrations.migrate(clickhouse, retention_days=0)
-    await _fill(clickhouse, tenant.project.id, rows, errors, stacktrace=STACK_TRACE if is_upgrade else "")
-    if is_upgrade:
-        await _wait_for_an_error(store, tenant)
-    await asyncio.sleep(2)  # until everything is settled
-    read_s = await _read(clickhouse, rows)
-    follower = IssueFollower(store, clickhouse, IssueUrls(), IssueMetrics(None))
-    wall, cpu = time.monotonic(), time.process_time()
-    await follower.poll()
-    wall, cpu = time.monotonic() - wall, time.process_time() - cpu
-    await clickhouse.close()
-    await store.close()
+    async with opened(url) as store, tables(directory / "chdb") as clickhouse:
+        tenant = await new_tenant(store, "acme")
+        await _fill(clickhouse, tenant.project.id, rows, errors, stacktrace=STACK_TRACE if is_upgrade else "")
+        if is_upgrade:
+            await _wait_for_an_error(store, tenant)
+        await asyncio.sleep(2)  # until everything is settled
+        read_s = await _read(clickhouse, rows)
+        follower = IssueFollower(store, clickhouse, IssueUrls(), IssueMetrics(None))
+        wall, cpu = time.monotonic(), time.process_time()
+        await follower.poll()
+        wall, cpu = time.monotonic() - wall, time.process_time() - cpu
     return rows / wall, cpu / rows * 1e6, cpu / read_s
 
 

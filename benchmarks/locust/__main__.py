@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from benchmarks.command import command
 from benchmarks.overload.deployment import make_keys
-from benchmarks.report import MIB, Table, print_machine
+from benchmarks.report import MIB, Table, print_machine, quantile
 from tests.e2e.product import Sluice, eventually, running
 from tests.faults.deployment import metric
 
@@ -86,19 +86,9 @@ def _print(figures: Sequence[dict[str, Any]]) -> None:
     table = Table(columns)
     for one in sorted(figures, key=lambda one: str(one["name"])):
         seconds = max(1e-9, one["last_request_timestamp"] - one["start_time"])
-        times = sorted((float(ms), count) for ms, count in one["response_times"].items())
-        longest = _quantile(times, 0.5), _quantile(times, 0.99), one["max_response_time"]
+        times = [float(ms) for ms, count in one["response_times"].items() for _ in range(count)]
+        longest = quantile(times, 0.5), quantile(times, 0.99), one["max_response_time"]
         table.row(one["name"], one["num_requests"], one["num_failures"], one["num_requests"] / seconds, longest)
-
-
-def _quantile(times: Sequence[tuple[float, int]], q: float) -> float:
-    """Of times with their counts, in order."""
-    left = q * sum(count for _, count in times)
-    for time, count in times:
-        left -= count
-        if left <= 0:
-            return time
-    return float("nan")
 
 
 def _print_items(sluice: Sluice) -> None:

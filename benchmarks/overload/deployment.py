@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Self
 
 from benchmarks.gateway.rivals import Endpoint, endpoint
 from benchmarks.processes import cpu_s, resident_mib
-from chassis.db.database import Database
+from benchmarks.stores import opened
 from control.identity.organizations import organization_store, project_key_store
 from proto.otlp.policy import Signal
 from tests.e2e.product import set_up_apart
@@ -80,10 +80,8 @@ def make_keys(url: str, org_slug: str, projects: int) -> list[str]:
 
 
 async def _make_keys(url: str, org_slug: str, projects: int) -> list[str]:
-    database = Database(url)
-    await database.start()
     keys = []
-    async with database.write() as connection:
+    async with opened(url) as database, database.write() as connection:
         organization = await organization_store.find_organization(connection, org_slug)
         if organization is None:
             raise RuntimeError("there is no organization")
@@ -91,7 +89,6 @@ async def _make_keys(url: str, org_slug: str, projects: int) -> list[str]:
             project = await organization_store.create_project(connection, organization.id, f"load-{number}", "Load", [])
             key = await project_key_store.create_project_key(connection, organization.id, project.id, "load")
             keys.append(key.secret)
-    await database.close()
     return keys
 
 

@@ -2,7 +2,7 @@
 
 parts    verify, parse and check in this process, beside json and securesystemslib
 bundles  handed in to `sluice control`, beside an authenticated read
-lists    pages of a project with many bundles, beside one with a few, and the plans of those that are slow
+lists    pages of a project with many bundles, beside one with a few
 hostile  eight bodies of up to 4 MiB at once, of as many organizations: memory, CPU, how long another request waits
 """
 
@@ -12,9 +12,9 @@ from argparse import Namespace
 from pathlib import Path
 
 from benchmarks.command import command
-from benchmarks.control.service import database, wanted_databases
 from benchmarks.proofs import hostile, lists, parts, serving
 from benchmarks.report import print_machine
+from benchmarks.stores import database, wanted_databases
 
 _PACKAGES = ("aiohttp", "SQLAlchemy", "cryptography", "msgspec", "securesystemslib")
 

@@ -17,8 +17,8 @@ from benchmarks.processes import peak_mib, probed, reset_peak, resident_mib
 from benchmarks.proofs.hostile_bodies import SMALL, Case, cases
 from benchmarks.proofs.making import ISSUER, KEY
 from benchmarks.report import MIB, Table
+from benchmarks.stores import opened
 from chassis.auth.tables import new_id
-from chassis.db.database import Database
 from control.approvals.proofs import issuers
 from control.approvals.proofs.issuers import MAX_ACTIVE_KEYS, MAX_KEYS
 from control.approvals.proofs.tables import IssuerKey, KeyAlgorithm, proof_issuer_keys
@@ -146,33 +146,28 @@ def _watched(target: _Target, work: Callable[[], object]) -> _Seen:
 
 async def _tenants(url: str) -> list[_Tenant]:
     """Organizations with as many keys as can be valid; the last one has signed what is signed."""
-    database = Database(url, max_wait_s=60)
-    await database.start()
     made = []
-    for number in range(AT_ONCE):
-        tenant = await new_tenant(database, f"org-{number}")
-        strangers = [Ed25519PrivateKey.generate() for _ in range(MAX_ACTIVE_KEYS - 1)]
-        async with database.write() as connection:
-            for key in (*strangers, KEY):
-                stored = _issuer_key(tenant.organization.id, key)
-                await issuers.create_key(connection, stored, datetime.now(UTC))
-        made.append(_Tenant(f"org-{number}", str(tenant.token.secret)))
-    await database.close()
+    async with opened(url) as database:
+        for number in range(AT_ONCE):
+            tenant = await new_tenant(database, f"org-{number}")
+            strangers = [Ed25519PrivateKey.generate() for _ in range(MAX_ACTIVE_KEYS - 1)]
+            async with database.write() as connection:
+                for key in (*strangers, KEY):
+                    stored = _issuer_key(tenant.organization.id, key)
+                    await issuers.create_key(connection, stored, datetime.now(UTC))
+            made.append(_Tenant(f"org-{number}", str(tenant.token.secret)))
     return made
 
 
 async def _register_more(url: str) -> None:
     """As many revoked keys as there can be."""
-    database = Database(url, max_wait_s=60)
-    await database.start()
     columns = proof_issuer_keys.c
-    async with database.write() as connection:
+    async with opened(url) as database, database.write() as connection:
         for org_id in list(await connection.scalars(sa.select(columns.org_id).distinct())):
             keys = [_issuer_key(org_id, Ed25519PrivateKey.generate()) for _ in range(MAX_KEYS - MAX_ACTIVE_KEYS)]
             revoked = {"revoked_at": _FROM, "revocation_reason": "stolen"}
             rows = [{column.name: getattr(key, column.name) for column in columns} | revoked for key in keys]
             await connection.execute(proof_issuer_keys.insert(), rows)
-    await database.close()
 
 
 def _issuer_key(org_id: str, key: Ed25519PrivateKey) -> IssuerKey:

@@ -12,7 +12,7 @@ from benchmarks.overload.deployment import Cores, Deployment, deployed
 from benchmarks.overload.offering import BROKEN, Outcome, repeat
 from benchmarks.processes import spawned
 from benchmarks.report import Table, print_machine
-from chassis.db.database import Database
+from benchmarks.stores import opened
 from control.identity.organizations import organization_store, project_key_store
 from control.identity.organizations.bootstrap import provision
 
@@ -63,9 +63,7 @@ def _share(case: Case, outcome: Outcome) -> float:
 
 async def _cases(deployment: Deployment, file: Path) -> Sequence[Case]:
     """Keys for each of them, made in the store of the running gateway."""
-    database = Database(f"sqlite:///{file}")
-    await database.start()
-    async with database.write() as connection:
+    async with opened(f"sqlite:///{file}") as database, database.write() as connection:
         limited = await provision(connection, "http://localhost", "limited", "p", 1)
         organization = await organization_store.find_organization(connection, "limited")
         if organization is None:
@@ -75,7 +73,6 @@ async def _cases(deployment: Deployment, file: Path) -> Sequence[Case]:
             raise RuntimeError("there is no project")
         rated = await project_key_store.create_project_key(connection, organization.id, project.id, "rated")
         await project_key_store.set_key_rate(connection, organization.id, rated.key.id, 1)
-    await database.close()
     return [
         Case("taken", deployment.keys[0], 200),
         Case("over the rate of its key", rated.secret, 429),

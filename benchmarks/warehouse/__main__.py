@@ -14,10 +14,9 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from benchmarks.command import command
 from benchmarks.processes import peak_mib, reset_peak, resident_mib
 from benchmarks.report import MIB, Table, print_machine
+from benchmarks.stores import opened, tables
 from benchmarks.warehouse import beside
 from chassis.clickhouse import ClickHouse
-from chassis.clickhouse.migrations import migrate as migrate_clickhouse
-from chassis.clickhouse.stored_time import StoredTimeFloor
 from chassis.clickhouse.target import open_client, parse_url
 from chassis.db.database import Database, to_milliseconds
 from chassis.db.migrations import migrate
@@ -88,26 +87,21 @@ def main() -> None:
 async def _measure(directory: Path, count: int, longer: int) -> None:
     url = f"sqlite:///{directory / 'sluice.db'}"
     migrate(url)
-    database = Database(url)
-    await database.start()
-    clickhouse = ClickHouse(f"chdb://{directory / 'chdb'}", timeout_s=120, stored_time_floor=StoredTimeFloor())
-    await clickhouse.start()
-    await migrate_clickhouse(clickhouse, retention_days=30)
-    tenant = await new_tenant(database, "acme")
-    block = min(BLOCK, BLOCK_BYTES // (1_000 + longer))
-    for first in range(0, count, block):
-        parameters = {"project": tenant.project.id, "batch": first, "count": min(block, count - first), "more": longer}
-        await clickhouse.command(_FILL, parameters, stores_rows=True)
-    await asyncio.sleep(1)
-    columns = {"export": "", "rows/s": ",.0f", "MiB above idle": ".0f", "MiB written": ".0f", "CPU us a row": ".1f"}
-    table = Table(columns, compared="CPU us a row")
-    exporting = _Exporting(directory, database, clickhouse, tenant)
-    table.row("a sink", *await exporting.measured())
-    table.row("by hand, all at once", *await _by_hand(f"chdb://{directory / 'chdb'}"))
-    await beside.fill(clickhouse)
-    await beside.measure(directory / "chdb", exporting.export)
-    await clickhouse.close()
-    await database.close()
+    async with opened(url) as database, tables(directory / "chdb") as clickhouse:
+        tenant = await new_tenant(database, "acme")
+        block = min(BLOCK, BLOCK_BYTES // (1_000 + longer))
+        for first in range(0, count, block):
+            rows = min(block, count - first)
+            parameters = {"project": tenant.project.id, "batch": first, "count": rows, "more": longer}
+            await clickhouse.command(_FILL, parameters, stores_rows=True)
+        await asyncio.sleep(1)
+        columns = {"export": "", "rows/s": ",.0f", "MiB above idle": ".0f", "MiB written": ".0f", "CPU us a row": ".1f"}
+        table = Table(columns, compared="CPU us a row")
+        exporting = _Exporting(directory, database, clickhouse, tenant)
+        table.row("a sink", *await exporting.measured())
+        table.row("by hand, all at once", *await _by_hand(f"chdb://{directory / 'chdb'}"))
+        await beside.fill(clickhouse)
+        await beside.measure(directory / "chdb", exporting.export)
 
 
 class _Exporting:

@@ -14,6 +14,7 @@ from benchmarks.command import command
 from benchmarks.control.service import Served, served
 from benchmarks.processes import spawned
 from benchmarks.report import Table, print_machine
+from benchmarks.stores import opened
 from benchmarks.webhooks import beside
 from benchmarks.webhooks.sending import (
     SECRET,
@@ -27,7 +28,6 @@ from benchmarks.webhooks.sending import (
     read,
     send,
 )
-from chassis.db.database import Database
 from control.governance.billing import store
 from control.identity.organizations import organization_store
 from control.inbound.webhooks import signatures
@@ -74,14 +74,11 @@ def _deliveries(directory: Path, seconds: float) -> None:
 
 
 async def _link(url: str) -> None:
-    database = Database(url)
-    await database.start()
-    async with database.write() as connection:
+    async with opened(url) as database, database.write() as connection:
         found = await organization_store.find_organization(connection, "acme")
         if found is None:
             raise RuntimeError("acme is missing")
         await store.link(connection, found.id, "cus_1")
-    await database.close()
 
 
 def _integration(control: Served, kind: str, make: Callable[[str, str, int], Request]) -> Maker:
