@@ -10,12 +10,21 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
+from tests.e2e.product import Service
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _SCHEDULED: Final = 2  # CPUCLOCK_SCHED of Linux's clocks of a process: all of its threads, in nanoseconds
 _PROBE_S: Final = 0.002
 _WARM: Final = 20  # requests before the first that counts
+
+
+def pid_of(service: Service) -> int:
+    """The process of a service. Raises RuntimeError if it has ended."""
+    if service.process is None:
+        raise RuntimeError(f"{service.command} does not run")
+    return service.process.pid
 
 
 def cpu_s(pid: int) -> float:

@@ -8,9 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-import psutil  # type: ignore[import-untyped]  # it has no types
-
-from benchmarks.processes import cpu_s
+from benchmarks.processes import cpu_s, pid_of
 from benchmarks.stores import opened
 from chassis.db.migrations import migrate
 from proto.identity import Role
@@ -53,14 +51,12 @@ def served(
     settings = {**_SETTINGS, "SLUICE_DATABASE_URL": url, **more}
     service = Service("control", directory / "data", directory / "log", settings)
     service.start()
-    if service.process is None:
-        raise RuntimeError("the service does not run")
+    pid = pid_of(service)
     if cores:
-        os.sched_setaffinity(service.process.pid, cores)
-        for thread in psutil.Process(service.process.pid).threads():
-            os.sched_setaffinity(thread.id, cores)
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), cores)
     try:
-        yield Served(service.port, tokens, service.process.pid)
+        yield Served(service.port, tokens, pid)
     finally:
         service.stop()
 

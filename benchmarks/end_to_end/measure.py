@@ -132,17 +132,17 @@ def _sent(bench: Bench, running: Product, kind: Kind, rate: float, seconds: floa
 
 def _stretch(bench: Bench, running: Product, kind: Kind, rate: float, seconds: float) -> Stretch:
     """So many requests a second; 0: over connections that send one after the other."""
-    stored, inserted, spent = running.stored(kind.signal), running.blocks(kind.signal), Spent.by(running.process)
+    stored, inserted, spent = running.stored(kind.signal), running.blocks(kind.signal), Spent.by(running.pid)
     began, busy = time.monotonic(), _busy_s()
     outcome = _sent(bench, running, kind, rate, seconds)
     items = outcome.count(200) * ITEMS
     _wait_until_stored(running, kind, stored + items)
-    stored_s, busy, until_stored = time.monotonic() - began, _busy_s() - busy, Spent.by(running.process).since(spent)
-    wait_until_quiet(running.process)
+    stored_s, busy, until_stored = time.monotonic() - began, _busy_s() - busy, Spent.by(running.pid).since(spent)
+    wait_until_quiet(running.pid)
     return Stretch(
         items,
         stored_s,
-        Spent.by(running.process).since(spent),
+        Spent.by(running.pid).since(spent),
         outcome.cpu_s,
         max(0.0, busy - until_stored.whole - outcome.cpu_s),
         running.blocks(kind.signal) - inserted,
@@ -170,12 +170,12 @@ def _inserted(directory: Path, kind: Kind, stretches: Sequence[Stretch]) -> Iter
     directory.mkdir()
     with spawned() as alone:
         alone.submit(engine.make_tables, place).result()
-        process = psutil.Process(alone.submit(os.getpid).result())
+        pid = alone.submit(os.getpid).result()
         for stretch in stretches:
             blocks.write(folder, kind, stretch.items // ITEMS, stretch.blocks)
-            before = Spent.by(process)
+            before = Spent.by(pid)
             alone.submit(engine.insert, place, folder).result()
-            wait_until_quiet(process)
-            yield Cost.of(Spent.by(process).since(before), stretch.items)
+            wait_until_quiet(pid)
+            yield Cost.of(Spent.by(pid).since(before), stretch.items)
             shutil.rmtree(folder)
     shutil.rmtree(directory)

@@ -7,10 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import psutil  # type: ignore[import-untyped]  # it has no types
-
 from benchmarks.end_to_end import engine
-from benchmarks.processes import apart, cpu_s
+from benchmarks.processes import apart, cpu_s, pid_of
 from proto.otlp.policy import Signal
 from tests.e2e.product import Sluice, running
 from tests.faults.deployment import metric
@@ -37,10 +35,10 @@ class Spent(NamedTuple):
     merges: float
 
     @classmethod
-    def by(cls, process: psutil.Process) -> "Spent":
+    def by(cls, pid: int) -> "Spent":
         """So far."""
-        merges = sum(_thread(stat) for stat in Path(f"/proc/{process.pid}/task").glob("*/stat"))
-        return cls(cpu_s(process.pid), merges)
+        merges = sum(_thread(stat) for stat in Path(f"/proc/{pid}/task").glob("*/stat"))
+        return cls(cpu_s(pid), merges)
 
     def since(self, earlier: "Spent") -> "Spent":
         """What came after."""
@@ -51,7 +49,7 @@ class Product(NamedTuple):
     """A running `sluice up`."""
 
     sluice: Sluice
-    process: psutil.Process
+    pid: int
     port: int
 
     def stored(self, signal: Signal) -> int:
@@ -63,14 +61,14 @@ class Product(NamedTuple):
         return int(metric(self.sluice.base_url, "sluice_gateway_insert_rows_count", table=TABLES[signal]))
 
 
-def wait_until_quiet(process: psutil.Process) -> None:
+def wait_until_quiet(pid: int) -> None:
     """Wait until a process does nothing any more: its merges are over."""
-    deadline, looks, before = time.monotonic() + _LONGEST_S, 0, Spent.by(process).whole
+    deadline, looks, before = time.monotonic() + _LONGEST_S, 0, Spent.by(pid).whole
     while looks < _QUIET_LOOKS:
         if time.monotonic() > deadline:
             raise NotQuiet(f"still busy after {_LONGEST_S:g} s")
         time.sleep(_LOOK_S)
-        now = Spent.by(process).whole
+        now = Spent.by(pid).whole
         looks = looks + 1 if now - before < _QUIET * _LOOK_S else 0
         before = now
 
@@ -91,10 +89,7 @@ def product(directory: Path, settings: Mapping[str, str]) -> Iterator[Product]:
     directory.mkdir()
     sluice = running(directory / "data", directory / "log", **_SETTINGS, **settings)
     try:
-        service = sluice.writer
-        if service.process is None:
-            raise RuntimeError("the product has ended")
-        yield Product(sluice, psutil.Process(service.process.pid), service.port)
+        yield Product(sluice, pid_of(sluice.writer), sluice.writer.port)
         sluice.stop()
     finally:
         sluice.kill()

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 import psutil  # type: ignore[import-untyped]  # it has no types
 
 from benchmarks.gate.trees import Tree
+from benchmarks.processes import pid_of
 from tests.e2e.product import Service
 
 T = TypeVar("T")
@@ -77,6 +78,6 @@ def serving(tree: Tree, *services: Service) -> Iterator[list[psutil.Process]]:
                 service.begin()
         for service in services:
             service.wait_until_ready()
-        yield [psutil.Process(service.process.pid) for service in services if service.process is not None]
+        yield [psutil.Process(pid_of(service)) for service in services]
         for service in services:
             service.stop()

@@ -7,7 +7,7 @@ from typing import Final
 
 from benchmarks.gate.sides import Bench, Measure, Pair, Pairs, Void, at, in_turns
 from benchmarks.gate.trees import Tree, grpc_settings
-from benchmarks.processes import cpu_s
+from benchmarks.processes import cpu_s, pid_of
 from tests.e2e.product import START_SECONDS, Service, is_ready
 
 FIGURES: Final = {"start-time": "s", "start-cpu": "s"}
@@ -51,8 +51,6 @@ def _started(tree: Tree, service: Service) -> tuple[float, float]:
             raise Void(f"{tree.name} is not ready:\n{service.log.read_text()}")
         time.sleep(_LOOK_S)
     taken = time.perf_counter() - began
-    if service.process is None:
-        raise Void(f"{tree.name} has ended")
-    cpu = cpu_s(service.process.pid)
+    cpu = cpu_s(pid_of(service))
     service.stop()
     return taken, cpu

@@ -13,7 +13,7 @@ import psutil  # type: ignore[import-untyped]  # it has no types
 
 from benchmarks.gateway.bodies import Kind
 from benchmarks.gateway.load import Target
-from benchmarks.processes import cpu_s
+from benchmarks.processes import cpu_s, pid_of
 from proto.otlp.policy import Signal
 from tests.e2e.agents import client_environment, collector, has_collector, rotel_executable
 from tests.e2e.product import Service, eventually, set_up_apart, stop
@@ -110,13 +110,12 @@ def _sluice(directory: Path, sink: Endpoint, mode: str, settings: Mapping[str, s
     )
     gateway: Service = sluice.services["gateway"]
     gateway.start()
-    assert gateway.process is not None
     target = Target(gateway.port, sluice.key)
     try:
         rival = Rival(
             f"Sluice {mode}",
             target,
-            psutil.Process(gateway.process.pid),
+            psutil.Process(pid_of(gateway)),
             {"traces": f"{mode}.spans", "logs": f"{mode}.logs"},
         )
         yield [rival, rival.over_grpc(grpc_port)]

@@ -10,7 +10,7 @@ from typing import Final
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from benchmarks.processes import cpu_s
+from benchmarks.processes import cpu_s, pid_of
 from benchmarks.report import Table
 from tests.e2e.product import Sluice, running
 from tests.faults.deployment import metric
@@ -27,8 +27,7 @@ def measure_lag(directory: Path, rate: int, seconds: int, errors: int) -> None:
     """Offer errors for a time, and print the times from the answer until they were counted."""
     sluice = running(directory / "data", directory / "log", SLUICE_API_RATE="0", SLUICE_LOG_LEVEL="warning")
     try:
-        assert sluice.writer.process is not None
-        pid = sluice.writer.process.pid
+        pid = pid_of(sluice.writer)
         idle = cpu_s(pid)
         time.sleep(_IDLE_S)
         idle = (cpu_s(pid) - idle) / _IDLE_S

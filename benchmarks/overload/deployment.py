@@ -10,7 +10,7 @@ from statistics import linear_regression, median
 from typing import Final, NamedTuple, Self
 
 from benchmarks.gateway.rivals import Endpoint, endpoint
-from benchmarks.processes import cpu_s, resident_mib
+from benchmarks.processes import cpu_s, pid_of, resident_mib
 from benchmarks.stores import opened
 from control.identity.organizations import organization_store, project_key_store
 from proto.otlp.policy import Signal
@@ -66,9 +66,7 @@ def deployed(directory: Path, cores: Cores, projects: int, settings: Mapping[str
         gateway.start()
         os.sched_setaffinity(0, cores.others)
         try:
-            if gateway.process is None:
-                raise RuntimeError("the gateway has ended")
-            yield Deployment(gateway.port, keys, gateway.process.pid, sink, "load")
+            yield Deployment(gateway.port, keys, pid_of(gateway), sink, "load")
             gateway.stop()
         finally:
             gateway.kill()

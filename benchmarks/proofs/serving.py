@@ -1,37 +1,32 @@
 """Bundles handed in to `sluice control`, each another one, beside an authenticated read."""
 
 import json
-import time
-from collections import Counter
-from collections.abc import Sequence
+from concurrent.futures import Executor
 from functools import partial
-from http.client import HTTPConnection
-from multiprocessing import get_context
-from multiprocessing.pool import Pool
+from math import inf
 from pathlib import Path
 from typing import Final
 
 from benchmarks.control.service import Served, served
-from benchmarks.processes import peak_mib, resident_mib
+from benchmarks.processes import peak_mib, resident_mib, spawned
 from benchmarks.proofs.making import ISSUER, KEY, submission
 from benchmarks.report import Table
-from benchmarks.webhooks.sending import Maker, read
+from benchmarks.webhooks.sending import Maker, read, send
 from proto.proofs import dsse
 from tests.e2e.product import call
 
-SENDERS: Final = 4
 _READS: Final = 2_000
 _AGAIN: Final = 500
 
 
 def measure(directory: Path, url: str, count: int) -> None:
     """Prints a row for the read, for bundles, and for bundles that are there."""
-    with served(directory, url) as control, get_context("spawn").Pool(SENDERS) as senders:
+    with served(directory, url) as control, spawned() as sender:
         register(control)
         token = str(control.tokens[0])
         reading, handing_in = partial(read, token), partial(submission, token, "b")
-        _send(senders, control, reading, range(-200, 0))  # imports, connections and caches
-        _send(senders, control, handing_in, range(-20, 0))
+        _send(sender, control, reading, range(-200, 0))  # imports, connections and caches
+        _send(sender, control, handing_in, range(-20, 0))
         idle = resident_mib(control.pid)
         columns = {f"request ({url.partition(':')[0]})": "", "requests/s": ".0f", "CPU ms": ".2f"}
         table = Table(columns, compared="CPU ms")
@@ -41,7 +36,7 @@ def measure(directory: Path, url: str, count: int) -> None:
             ("the same bytes again", handing_in, range(min(count, _AGAIN))),
             ("an authenticated read, afterwards", reading, range(_READS)),
         ):
-            table.row(name, *_send(senders, control, maker, numbers))
+            table.row(name, *_send(sender, control, maker, numbers))
         print(f"At most {peak_mib(control.pid) - idle:.0f} MiB above idle.", flush=True)
 
 
@@ -56,24 +51,10 @@ def register(control: Served) -> None:
         raise SystemExit(str(made))
 
 
-def _send(senders: Pool, control: Served, maker: Maker, numbers: Sequence[int]) -> tuple[float, float]:
-    """Each number once, over a connection of each sender, which is a process: requests a second, ms of CPU of each."""
-    before, begun = control.cpu_s(), time.perf_counter()
-    shares = [(control.port, maker, numbers[share::SENDERS]) for share in range(SENDERS)]
-    statuses = sum(senders.starmap(_share, shares), Counter[int]())
-    spent, seconds = control.cpu_s() - before, time.perf_counter() - begun
-    if set(statuses) - {200, 201}:
-        raise SystemExit(f"answered {statuses}")
-    return len(numbers) / seconds, spent / len(numbers) * 1e3
-
-
-def _share(port: int, maker: Maker, numbers: Sequence[int]) -> Counter[int]:
-    statuses, client = Counter[int](), HTTPConnection("127.0.0.1", port)
-    for number in numbers:
-        method, path, headers, body = maker(number)
-        client.request(method, path, body or None, headers)
-        answer = client.getresponse()
-        answer.read()
-        statuses[answer.status] += 1
-    client.close()
-    return statuses
+def _send(sender: Executor, control: Served, maker: Maker, numbers: range) -> tuple[float, float]:
+    """Each number once: requests a second, ms of CPU of each."""
+    before = control.cpu_s()
+    sent = sender.submit(send, control.port, maker, inf, numbers).result()
+    if set(sent.statuses) - {200, 201}:
+        raise SystemExit(f"answered {sent.statuses}")
+    return len(numbers) / sent.seconds, (control.cpu_s() - before) / len(numbers) * 1e3

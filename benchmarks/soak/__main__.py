@@ -17,7 +17,7 @@ from benchmarks.end_to_end.product import rows_left
 from benchmarks.gateway.bodies import ITEMS, KINDS
 from benchmarks.overload.deployment import make_keys, memory_of
 from benchmarks.overload.offering import Load, Outcome, exports, offer
-from benchmarks.processes import resident_mib, spawned
+from benchmarks.processes import pid_of, resident_mib, spawned
 from benchmarks.report import MIB, Table, by_status, print_machine, quantiles_ms
 from tests.e2e.product import Sluice, eventually, running
 from tests.faults.deployment import metric
@@ -48,8 +48,7 @@ class Soak:
         self._senders = senders
         self._port = int(sluice.base_url.rpartition(":")[2])
         self._keys = [sluice.key, *make_keys(f"sqlite:///{sluice.data}/sluice.db", sluice.org, projects - 1)]
-        assert sluice.writer.process is not None
-        self._pid = sluice.writer.process.pid
+        self._pid = pid_of(sluice.writer)
         self.acknowledged = 0  # items
         self.unanswered = 0  # items of requests that ended without a status: they may be stored
 

@@ -16,10 +16,10 @@ from typing import Final
 from benchmarks.gate.ingest import KINDS, wait_until_arrived
 from benchmarks.gateway.rivals import Endpoint, endpoint
 from benchmarks.overload.offering import Load, exports, offer
-from benchmarks.processes import cpu_s, spawned
+from benchmarks.processes import cpu_s, pid_of, spawned
 from benchmarks.report import Table, spread
 from benchmarks.webhooks.sending import Maker, new_integration, push, send
-from tests.e2e.product import Service, Sluice, set_up_apart
+from tests.e2e.product import Sluice, set_up_apart
 
 PAIRS: Final = 8
 _KIND: Final = "cpu-gzip"
@@ -38,7 +38,7 @@ class _Beside:
         self._exporter = exporter
         self._sender = sender
         self._accepted = 0
-        self._gateway = _pid(sluice.services["gateway"])
+        self._gateway = pid_of(sluice.services["gateway"])
         url = f"{sluice.control_url}/orgs/{sluice.org}/integrations"
         self._webhook = partial(push, *new_integration(url, sluice.token, "github"))
         self._sent = 0
@@ -98,9 +98,3 @@ def _deployed(directory: Path) -> Iterator[_Beside]:
 def _from(maker: Maker, first: int, number: int) -> tuple[str, str, dict[str, str], bytes]:
     """The delivery with this number after the first."""
     return maker(first + max(number, 0))
-
-
-def _pid(service: Service) -> int:
-    if service.process is None:
-        raise RuntimeError("the service does not run")
-    return service.process.pid

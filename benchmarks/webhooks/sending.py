@@ -7,7 +7,7 @@ import json
 import time
 import urllib.parse
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -128,18 +128,20 @@ def new_integration(url: str, token: str, kind: str) -> tuple[str, str]:
     return str(made.json()["id"]), str(made.json()["secret"])
 
 
-def send(port: int, maker: Maker, seconds: float) -> Sent:
+def send(port: int, maker: Maker, seconds: float, numbers: range = range(10**9)) -> Sent:
     """Deliver one after another over some connections for so long. Blocks; meant for a process of its own."""
-    return asyncio.run(_send_all(port, maker, seconds))
+    return asyncio.run(_send_all(port, maker, seconds, iter(numbers)))
 
 
-async def _send_all(port: int, maker: Maker, seconds: float) -> Sent:
+async def _send_all(port: int, maker: Maker, seconds: float, numbers: Iterator[int]) -> Sent:
     statuses: Counter[int] = Counter()
-    begun, numbers = time.perf_counter(), iter(range(10**9))
+    begun = time.perf_counter()
 
     async def one(session: aiohttp.ClientSession) -> None:
-        while time.perf_counter() < begun + seconds:
-            method, path, headers, body = maker(next(numbers))
+        for number in numbers:
+            if time.perf_counter() > begun + seconds:
+                return
+            method, path, headers, body = maker(number)
             async with session.request(method, f"http://127.0.0.1:{port}{path}", headers=headers, data=body) as answer:
                 await answer.read()
                 statuses[answer.status] += 1
