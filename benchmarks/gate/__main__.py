@@ -31,8 +31,6 @@ _SESSIONS: Final[Sequence[tuple[Mapping[str, str], Callable[[Bench], AbstractCon
     (memory.FIGURES, memory.session),
     (starts.FIGURES, starts.session),
 )
-_RATIO: Final = "head / base (99 % interval)"
-COLUMNS: Final = {"figure": "", "base": ".3g", "head": ".3g", _RATIO: "", "pairs": "", "verdict": ""}
 FIGURES: Final = {figure: unit for figures, _ in _SESSIONS for figure, unit in figures.items()}
 
 
@@ -70,7 +68,7 @@ def _trees(revision: str | None, directory: Path) -> tuple[Tree, Tree]:
 
 
 def _measured(bench: Bench, wanted: Sequence[str], most: int) -> dict[str, Verdict]:
-    table = Table(COLUMNS)
+    table = new_table()
     told: dict[str, Verdict] = {}
     for figures, session in _SESSIONS:
         asked = [figure for figure in figures if figure in wanted]
@@ -78,6 +76,12 @@ def _measured(bench: Bench, wanted: Sequence[str], most: int) -> dict[str, Verdi
             with session(bench) as measure:
                 told |= told_of(measure, asked, most, table)
     return told
+
+
+def new_table() -> Table:
+    """Of verdicts."""
+    columns = {"figure": "", "base": ".3g", "head": ".3g", "head / base (99 % interval)": "", "pairs": ""}
+    return Table({**columns, "verdict": ""})
 
 
 def told_of(measure: Measure, asked: Collection[str], most: int, table: Table) -> dict[str, Verdict]:
