@@ -1,9 +1,10 @@
-"""Peak memory that one JSON body takes, against its size: each case in a process of its own.
+"""Peak memory that one request takes, against its size: each case in a process of its own.
 
-What is printed is how far the resident set rose above where it stood with the body in memory, while the body was read
-(`VmHWM` of /proc/self/status after a reset, Linux), and what the gateway pays before it reads
-(`proto.otlp.codec.json_memory`): read by the kernel, with items left to Python, and by Python. The body is made
-elsewhere and read from a file, so that no freed memory of its making lies ready.
+What is printed is how far the resident set rose above where it stood with the body in memory, while the request was
+decoded and, but for JSON, assembled (`VmHWM` of /proc/self/status after a reset, Linux). The body is made elsewhere and
+read from a file, so that no freed memory of its making lies ready. For JSON there is what the gateway pays before it
+reads (`proto.otlp.codec.json_memory`), read by the kernel, with items left to Python, and by
+Python.
 """
 
 import os
@@ -15,17 +16,69 @@ from tempfile import NamedTemporaryFile
 from typing import Final, NamedTuple
 
 from benchmarks.processes import peak_mib, reset_peak, resident_mib
-from benchmarks.report import MIB, Table
+from benchmarks.report import Table
 from gateway.export import FEW_ITEMS, MANY_ITEMS
 from proto.otlp import codec
-from proto.otlp.policy import DecodedPayload, Policy
-from tests.proto.otlp.realistic import NOW_NS
+from proto.otlp.policy import DecodedPayload, DecodeError, Policy, Signal
+from proto.otlp.protobuf_writer import bytes_field
+from tests.proto.otlp.as_json import as_json
+from tests.proto.otlp.realistic import NOW_NS, request
+from tests.proto.otlp.sent import attributes, mapping, pair, span, string
+from tests.proto.otlp.sent import request as small
 
-MB: Final = MIB
+MB = 2**20
+
+
+class Body(NamedTuple):
+    """What is sent, and in which encoding."""
+
+    body: bytes
+    signal: Signal = "traces"
+    is_json: bool = False
+
+
+def _json(spans: bytes) -> Body:
+    return Body(b'{"resourceSpans":[{"scopeSpans":[{"spans":[' + spans + b"]}]}]}", is_json=True)
+
+
+def _repeated(spans: int, span_bytes: bytes, resource: bytes = b"") -> bytes:
+    return small(*[span_bytes] * spans, resource=resource)
+
+
+CASES: dict[str, Callable[[], Body]] = {
+    "512 real spans": lambda: Body(request("traces", 512).SerializeToString()),
+    "50 000 real spans": lambda: Body(request("traces", 50_000).SerializeToString()),
+    "50 000 real log records": lambda: Body(request("logs", 50_000).SerializeToString(), "logs"),
+    "4 MB of empty spans": lambda: Body(small(*[b""] * (2 * MB))),
+    "50 000 empty spans": lambda: Body(small(*[b""] * 50_000)),
+    "50 000 smallest spans": lambda: Body(_repeated(50_000, span())),
+    "4 MB of empty attributes": lambda: Body(small(span(attributes(9, *[b""] * 1_990_000)))),
+    "4 MB of empty attributes, 100 spans": lambda: Body(_repeated(100, span(attributes(9, *[b""] * 19_000)))),
+    "128 empty attributes, 15 000 spans": lambda: Body(_repeated(15_000, span(attributes(9, *[b""] * 128)))),
+    "2 M short attributes": lambda: Body(
+        _repeated(15_000, span(attributes(9, *(pair(b"%d" % key, b"") for key in range(128)))))
+    ),
+    "4 MB of empty elements": lambda: Body(
+        small(span(attributes(9, pair("k", bytes_field(5, b"\x0a\x00" * 1_990_000)))))
+    ),
+    "4 MB of empty map entries": lambda: Body(small(span(attributes(9, pair("k", mapping(*[b""] * 1_990_000)))))),
+    "4 MB of empty events": lambda: Body(small(span(bytes_field(11, b"") * 1_990_000))),
+    "4 MB of unknown fields": lambda: Body(small(span(b"\xf8\x07\x00" * (4 * MB // 3)))),
+    "one value of 60 MB": lambda: Body(small(span(attributes(9, pair("k", string("x" * 60 * MB)))))),
+    "2 MB of resource attributes on 120 spans": lambda: Body(
+        _repeated(120, span(), attributes(1, *(pair(b"%d" % key, string("x" * 16_000)) for key in range(128))))
+    ),
+    "JSON: 512 real spans": lambda: Body(as_json(request("traces", 512)), is_json=True),
+    "JSON: 14 000 real spans": lambda: Body(as_json(request("traces", 14_000)), is_json=True),
+    "JSON: 4 MB of empty spans": lambda: _json(b",".join([b"{}"] * (4 * MB // 3))),
+    "JSON: 16 MB of nulls": lambda: _json(b",".join([b"null"] * (16 * MB // 5))),
+    "JSON: 6 MB of empty attributes": lambda: _json(b'{"attributes":[' + b",".join([b"{}"] * 1_990_000) + b"]}"),
+    "JSON: 16 MB of braces in a string": lambda: _json(b'{"name":"' + b"{" * (16 * MB) + b'"}'),
+}
 
 
 def _spans(*spans: str) -> bytes:
-    return b'{"resourceSpans":[{"scopeSpans":[{"spans":[' + ",".join(spans).encode() + b"]}]}]}"
+    return _json(",".join(spans).encode()).body
 
 
 def _one(fields: str, number: int = 1) -> str:
@@ -118,63 +171,88 @@ def _keys_of_map(count: int) -> str:
 
 
 def measure() -> None:
-    """Prints a row for each case: size, peak above it, their ratio, what is paid, and what became of the body."""
-    columns = {"JSON": "", "read by": "", "body MB": ".2f", "peak MB": ".1f", "ratio": ".1f"}
-    table = Table({**columns, "paid MB": ".1f", "outcome": ""})
+    """Prints a row for each case: size, peak above it, their ratio, and what became of the request."""
+    columns = {"body MB": ".2f", "peak MB": ".1f", "ratio": ".1f"}
+    table = Table({"memory": "", **columns, "outcome": ""})
+    for name, make in CASES.items():
+        found = grown(make(), "whole")
+        table.row(name, *found.sizes_mb, found.outcome)
+    table = Table({"JSON": "", "read by": "", **columns, "paid MB": ".1f", "outcome": ""})
     for cases, ways in ((JSON_CASES, ("kernel", "python")), (FAULTY_CASES, ("items", "python"))):
-        for name, make in cases.items():
-            body = make()
+        for name, make_json in cases.items():
+            body = Body(make_json(), is_json=True)
             for way in ways:
                 found = grown(body, way)
-                table.row(
-                    name, way, len(body) / MB, found.peak / MB, found.peak / len(body), found.paid / MB, found.outcome
-                )
+                table.row(name, way, *found.sizes_mb, found.paid / MB, found.outcome)
 
 
 class Grown(NamedTuple):
-    """How much memory a body took besides itself, in bytes, how much is paid for that, and what became of it."""
+    """How much memory a body took besides itself, in bytes, how much is paid for that (JSON), and what became of it."""
 
+    body: int
     peak: int
     paid: int
     outcome: str
 
+    @property
+    def sizes_mb(self) -> tuple[float, float, float]:
+        """Body, peak, and their ratio."""
+        return self.body / MB, self.peak / MB, self.peak / self.body
 
-def grown(body: bytes, way: str) -> Grown:
-    """Measured in a process of its own. `way`: kernel, items, python."""
+
+def grown(sent: Body, way: str) -> Grown:
+    """Measured in a process of its own. `way`: whole (decoded and assembled); JSON kernel, items, python."""
     with NamedTemporaryFile() as file:
-        Path(file.name).write_bytes(body)
-        command = [sys.executable, "-m", "benchmarks.codec.memory", file.name, way]
+        Path(file.name).write_bytes(sent.body)
+        command = [sys.executable, "-m", "benchmarks.codec.memory", file.name, sent.signal, str(int(sent.is_json)), way]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
     peak, paid, outcome = done.stdout.split(" ", 2)
-    return Grown(int(peak), int(paid), outcome.strip())
+    return Grown(len(sent.body), int(peak), int(paid), outcome.strip())
 
 
-def _measure_here(path: str, way: str) -> None:
-    body, pid = Path(path).read_bytes(), os.getpid()
-    read = {"kernel": _read, "items": lambda body: _read(body, _ANY_ITEMS), "python": _read_in_python}[way]
-    read(_spans("{}"))  # what is loaded once is no body's memory
-    paid = codec.estimate_json_memory(body, Policy(), _LEFT.get(way))
+def _measure_here(path: str, signal: str, is_json: str, way: str) -> None:
+    sent = Body(Path(path).read_bytes(), "traces" if signal == "traces" else "logs", is_json == "1")
+    decode = {"whole": _decode, "kernel": _read_json, "items": _read_json_items, "python": _read_json_in_python}[way]
+    decode(Body(small(span())) if way == "whole" else _json(b"{}"))  # what is loaded once is no request's memory
+    paid = codec.estimate_json_memory(sent.body, Policy(), _LEFT.get(way)) if way != "whole" else 0
+    pid = os.getpid()
     reset_peak(pid)
     before = resident_mib(pid)
-    outcome = read(body)
-    print(round((peak_mib(pid) - before) * MIB), paid, outcome)
+    outcome = decode(sent)
+    print(round((peak_mib(pid) - before) * MB), paid, outcome)
 
 
 _ANY_ITEMS: Final = MANY_ITEMS._replace(total_bytes=2**63)  # the gateway refuses more in total, which needs no memory
 _LEFT: Final = {"kernel": FEW_ITEMS, "items": _ANY_ITEMS}
 
 
-def _read(body: bytes, left: codec.PythonReadLimit = FEW_ITEMS) -> str:
-    decoded = codec.decode_json_within(left, "traces", body, 1, Policy(), NOW_NS)
+def _read_json(sent: Body, left: codec.PythonReadLimit = FEW_ITEMS) -> str:
+    decoded = codec.decode_json_within(left, sent.signal, sent.body, 1, Policy(), NOW_NS)
     return "left to Python" if decoded is None else _outcome(decoded)
 
 
-def _read_in_python(body: bytes) -> str:
-    return _outcome(codec.decode_json_in_python("traces", body, 1, Policy(), NOW_NS))
+def _read_json_items(sent: Body) -> str:
+    return _read_json(sent, _ANY_ITEMS)
+
+
+def _read_json_in_python(sent: Body) -> str:
+    return _outcome(codec.decode_json_in_python(sent.signal, sent.body, 1, Policy(), NOW_NS))
 
 
 def _outcome(decoded: DecodedPayload) -> str:
     return f"{decoded.accepted + sum(decoded.rejected.values())} items, {decoded.accepted} accepted"
+
+
+def _decode(sent: Body) -> str:
+    policy = Policy()
+    try:
+        decode = codec.decode_json if sent.is_json else codec.decode
+        decoded = decode(sent.signal, sent.body, 1, policy, NOW_NS)
+    except DecodeError as error:
+        return f"refused: {error.reason}"
+    blocks = codec.build_blocks([decoded], 1)
+    column_mb = sum(len(piece) for block in blocks for piece in block.pieces) / MB
+    return f"{decoded.accepted} accepted, {sum(decoded.rejected.values())} rejected, {column_mb:.1f} MB of columns"
 
 
 if __name__ == "__main__":

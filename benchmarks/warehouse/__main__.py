@@ -98,8 +98,9 @@ async def _measure(directory: Path, count: int, longer: int) -> None:
         columns = {"export": "", "rows/s": ",.0f", "MiB above idle": ".0f", "MiB written": ".0f", "CPU us a row": ".1f"}
         table = Table(columns, compared="CPU us a row")
         exporting = _Exporting(directory, database, clickhouse, tenant)
-        table.row("a sink", *await exporting.measured())
+        by_sink = await exporting.measured()
         table.row("by hand, all at once", *await _by_hand(f"chdb://{directory / 'chdb'}"))
+        table.row("a sink", *by_sink)
         await beside.fill(clickhouse)
         await beside.measure(directory / "chdb", exporting.export)
 

@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from benchmarks.codec.memory import FAULTY_CASES, JSON_CASES, grown
+from benchmarks.codec.memory import FAULTY_CASES, JSON_CASES, Body, grown
 from tests.proto.otlp.test_json import span, traces
 from tests.selection import scaled
 
@@ -34,6 +34,6 @@ CASES: Final[dict[str, tuple[Callable[[], bytes], str]]] = {
     [pytest.param(*case, id=name, marks=SIZED if name in QUICK else pytest.mark.long) for name, case in CASES.items()],
 )
 def test_what_is_paid_for_reading_json_covers_what_it_takes(make: Callable[[], bytes], way: str) -> None:
-    taken = grown(make(), way)
+    taken = grown(Body(make(), is_json=True), way)
     assert taken.outcome.endswith("accepted")
     assert taken.peak < taken.paid, taken
