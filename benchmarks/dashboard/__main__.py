@@ -17,8 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from benchmarks.command import command
-from benchmarks.dashboard.asking import Answered, Caller
-from benchmarks.dashboard.panels import panel, single
+from benchmarks.dashboard.asking import Answered, Caller, panel, single
 from benchmarks.explore.data import prepare
 from benchmarks.explore.served import PATH, Request, Served
 from benchmarks.processes import apart, cpu_s

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import psutil  # type: ignore[import-untyped]  # it has no types
 
-from benchmarks.end_to_end import blocks, engine
+from benchmarks.end_to_end import engine
 from benchmarks.end_to_end.marks import Seen, Watch, watch
 from benchmarks.end_to_end.product import Product, Spent, product, rows_left, wait_until_quiet
 from benchmarks.gateway.bodies import ITEMS, Kind
@@ -172,7 +172,7 @@ def _inserted(directory: Path, kind: Kind, stretches: Sequence[Stretch]) -> Iter
         alone.submit(engine.make_tables, place).result()
         pid = alone.submit(os.getpid).result()
         for stretch in stretches:
-            blocks.write(folder, kind, stretch.items // ITEMS, stretch.blocks)
+            engine.write_blocks(folder, kind, stretch.items // ITEMS, stretch.blocks)
             before = Spent.by(pid)
             alone.submit(engine.insert, place, folder).result()
             wait_until_quiet(pid)

@@ -15,8 +15,7 @@ from typing import Final
 from benchmarks.command import command, is_wanted
 from benchmarks.gateway.bodies import ITEMS, KINDS
 from benchmarks.neighbours.hostile import HOSTILE, Hostile
-from benchmarks.overload.bench import Bench
-from benchmarks.overload.deployment import Cores, Memory, deployed
+from benchmarks.overload.deployment import Bench, Cores, Memory, deployed
 from benchmarks.processes import spawned
 from benchmarks.report import Table, by_status, print_machine, quantiles_ms
 

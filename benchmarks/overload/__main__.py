@@ -14,8 +14,7 @@ from typing import Final, NamedTuple
 
 from benchmarks.command import command, is_wanted
 from benchmarks.gateway.bodies import ITEMS, KINDS, Kind
-from benchmarks.overload.bench import Bench, times_of
-from benchmarks.overload.deployment import Cores, Memory, deployed
+from benchmarks.overload.deployment import Bench, Cores, Memory, deployed, times_of
 from benchmarks.overload.offering import UNSENT, Outcome
 from benchmarks.processes import spawned
 from benchmarks.report import Table, by_status, print_machine

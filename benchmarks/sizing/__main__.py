@@ -6,17 +6,22 @@ prints what they take on disk and of CPU.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from benchmarks.command import command
+from benchmarks.explore.data import fill_days
+from benchmarks.explore.layouts import create_tables, laid
 from benchmarks.report import Table
 from benchmarks.sizing import figures
-from benchmarks.sizing.measure import measure
 from benchmarks.sizing.plan import DAY_S, Load, Plan, engine_us, item_us, plan
+from benchmarks.storage.engine import Engine
 
 RATES: Final = (100, 1_000, 10_000, 50_000)
 MILLION: Final = 1_000_000
 _FEW: Final = 16  # spans in a request of an SDK that sends often
+_TABLES: Final = ("spans", "trace_index", "attribute_keys", "error_occurrences")
 _HELP: Final = {
     "spans_s": "spans a second, averaged over a day",
     "logs_s": "log records a second, likewise",
@@ -52,6 +57,20 @@ def main() -> None:
         table = Table({"part": "", "needs": ""})
         for row in _rows(plan(load)):
             table.row(*row)
+
+
+def measure(spans: int) -> None:
+    """Print what spans take of the product's tables: disk by table, CPU of inserts and merges, in blocks of 50 000."""
+    with TemporaryDirectory(prefix="sluice-sizing-") as parent:
+        directory = Path(parent)
+        engine = Engine(directory / "chdb")
+        create_tables(engine, directory / "chdb")
+        (cost,) = fill_days(engine, laid()[:1], directory, spans)
+        table = Table({"spans of the product": "", "for each": ".1f"})
+        table.row("insert, us of CPU", cost.insert_us)
+        table.row("merge, us of CPU", cost.merge_us)
+        for name in _TABLES:
+            table.row(f"{name}, bytes on disk", engine.disk_bytes(name) / spans)
 
 
 def markdown() -> Iterator[str]:
