@@ -24,6 +24,10 @@ def print_machine(*packages: str, about: str = "") -> None:
     print("; ".join(filter(None, (cores, platform.platform(), python, versions, about))), flush=True)
 
 
+class Void(Exception):
+    """What was measured cannot be compared: something was refused, lost or doubled, or did not arrive."""
+
+
 class Table:
     """A table that is printed row by row. `columns`: their names, and the formats of the numbers in them. `compared`: a
     column whose ratio to the first row is added at the end of each row.

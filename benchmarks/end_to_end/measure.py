@@ -19,15 +19,12 @@ from benchmarks.end_to_end.product import Product, Spent, product, rows_left, wa
 from benchmarks.gateway.bodies import ITEMS, Kind
 from benchmarks.overload.offering import Load, Outcome, exports, offer
 from benchmarks.processes import spawned
+from benchmarks.report import Void
 
 CONNECTIONS: Final = 32
 WARM_UP_S: Final = 1.0
 _STORED_S: Final = 300.0
 _LOOK_S: Final = 0.1
-
-
-class Void(Exception):
-    """What was measured says nothing: an acknowledged item was lost or doubled."""
 
 
 class Bench(NamedTuple):

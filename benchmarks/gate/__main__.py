@@ -17,10 +17,10 @@ from typing import Final, NoReturn
 from benchmarks.command import command, is_wanted
 from benchmarks.gate import explores, ingest, memory, starts
 from benchmarks.gate.judgement import FEWEST, Judged, Outcome, Verdict, judged, outcome
-from benchmarks.gate.sides import Bench, Measure, Pair, Void
+from benchmarks.gate.sides import Bench, Measure, Pair
 from benchmarks.gate.trees import Tree, TreeError, base_tree, check, default_base, head_tree
 from benchmarks.processes import spawned
-from benchmarks.report import Table, print_machine
+from benchmarks.report import Table, Void, print_machine
 from tests import decisions
 
 _PACKAGES: Final = ("chdb-core", "clickhouse-connect", "aiohttp", "uvloop", "isal")

@@ -19,10 +19,11 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from benchmarks.end_to_end.product import wait_until_quiet
-from benchmarks.gate.sides import Bench, Measure, Pair, Pairs, Void, at, in_turns
+from benchmarks.gate.sides import Bench, Measure, Pair, Pairs, at, in_turns
 from benchmarks.gate.trees import Tree
 from benchmarks.mixed.ingest import SPANS, Body
 from benchmarks.processes import pid_of
+from benchmarks.report import Void
 from tests.e2e.product import Service, Sluice, eventually, started
 
 _HOUR_NS: Final = 3_600 * 10**9

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
-from benchmarks.gate.ingest import KINDS, apart, wait_until_arrived
-from benchmarks.gate.sides import Bench, Measure, Pair, Pairs, Void, held_bytes, serving
+from benchmarks.gate.ingest import KINDS, apart
+from benchmarks.gate.sides import Bench, Measure, Pair, Pairs, held_bytes, serving
 from benchmarks.gate.trees import Tree
 from benchmarks.gateway.bodies import bodies
 from benchmarks.gateway.rivals import Endpoint, endpoint
-from benchmarks.report import MIB
+from benchmarks.report import MIB, Void
 from tests.e2e.product import APART, Sluice
 
 FIGURES: Final = {**{f"memory-{service}": "MiB" for service in APART}, "memory-gateway-loaded": "MiB"}
@@ -51,7 +51,7 @@ class _Starts:
             taken = {name: [held_bytes(process) for process in processes] for name, processes in running.items()}
             for name, (_, sluice) in self._sides.items():
                 self._load(name, sluice)
-            wait_until_arrived(self._sink, self._accepted)
+            self._sink.wait_until_arrived(self._accepted)
             for name, (gateway, *_) in running.items():
                 taken[name].append(held_bytes(gateway))
         for _, sluice in self._sides.values():

@@ -46,10 +46,6 @@ class Bench(NamedTuple):
         return self.base, self.head
 
 
-class Void(Exception):
-    """What was measured cannot be compared."""
-
-
 def in_turns(number: int, sides: Mapping[str, T]) -> Sequence[tuple[str, T]]:
     """Both sides by name, each first every other time."""
     names = ("base", "head") if number % 2 else ("head", "base")

@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from benchmarks.gate.sides import Bench, Measure, Pair, Pairs, Void, at, in_turns
+from benchmarks.gate.sides import Bench, Measure, Pair, Pairs, at, in_turns
 from benchmarks.gate.trees import Tree, grpc_settings
 from benchmarks.processes import cpu_s, pid_of
+from benchmarks.report import Void
 from tests.e2e.product import START_SECONDS, Service, is_ready
 
 FIGURES: Final = {"start-time": "s", "start-cpu": "s"}

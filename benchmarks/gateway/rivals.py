@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -14,6 +15,7 @@ import psutil  # type: ignore[import-untyped]  # it has no types
 from benchmarks.gateway.bodies import Kind
 from benchmarks.gateway.load import Target
 from benchmarks.processes import cpu_s, pid_of
+from benchmarks.report import Void
 from proto.otlp.policy import Signal
 from tests.e2e.agents import client_environment, collector, has_collector, rotel_executable
 from tests.e2e.product import Service, eventually, set_up_apart, stop
@@ -21,6 +23,8 @@ from tests.ports import free_port
 
 ROTEL: Final = "Rotel"
 _ROTEL_PLAIN: Final = "Rotel, uncompressed"  # as Sluice sends to ClickHouse
+_QUIET_S: Final = 3.0  # without an insert: what is derived from the items (two seconds behind them) has arrived as well
+_ARRIVAL_S: Final = 60.0
 _ROOT: Final = Path(__file__).parents[2]
 
 
@@ -60,6 +64,18 @@ class Endpoint:
     def rows(self, table: str) -> int:
         """Rows of one table so far."""
         return int(self.arrived()["rows"].get(table, 0))
+
+    def wait_until_arrived(self, rows: Mapping[str, int]) -> None:
+        """Wait until the tables have got so many rows in all, and nothing else comes. Raises Void."""
+        deadline = time.monotonic() + _ARRIVAL_S
+        while True:
+            arrived = self.arrived()
+            missing = {table: wanted - arrived["rows"].get(table, 0) for table, wanted in rows.items()}
+            if not any(missing.values()) and arrived["idle_s"] >= _QUIET_S:
+                return
+            if min(missing.values()) < 0 or time.monotonic() > deadline:
+                raise Void(f"accepted items that have not arrived: {missing}")
+            time.sleep(0.05)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from benchmarks.gate.ingest import KINDS, wait_until_arrived
+from benchmarks.gate.ingest import KINDS
 from benchmarks.gateway.rivals import Endpoint, endpoint
 from benchmarks.overload.offering import Load, exports, offer
 from benchmarks.processes import cpu_s, pid_of, spawned
@@ -56,7 +56,7 @@ class _Beside:
         load = Load(gateway, exports(kind, self._sluice.key), _RATE, _STRETCH_S, _CONNECTIONS)
         items = self._exporter.submit(offer, load).result().count(200) * kind.items
         self._accepted += items
-        wait_until_arrived(self._sink, {self._table: self._accepted})
+        self._sink.wait_until_arrived({self._table: self._accepted})
         sent = None if webhooks is None else webhooks.result()
         if sent is not None and set(sent.statuses) != {200}:
             raise SystemExit(f"webhooks: answered {sent.statuses}")
