@@ -8,23 +8,32 @@ which an item is refused or missing ends the run. Senders and endpoint share the
 """
 
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from itertools import product
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, NamedTuple
 
 from benchmarks.command import command, is_wanted
 from benchmarks.gateway.bodies import ITEMS, KINDS, Kind
-from benchmarks.gateway.load import prepare
-from benchmarks.gateway.measure import Round, measure
-from benchmarks.gateway.rivals import ROTEL, Rival, endpoint, rivals
+from benchmarks.gateway.load import prepare, send
+from benchmarks.gateway.rivals import ROTEL, Endpoint, Rival, endpoint, rivals
 from benchmarks.processes import peak_mib, resident_mib, spawned
-from benchmarks.report import Table, print_machine, quantiles_ms, spread
+from benchmarks.report import Table, Void, print_machine, quantiles_ms, spread
 from chassis.runtime.settings import ChassisSettings
 
 _WARM_UP_S: Final = 1.0
 _PACKAGES: Final = ("aiohttp", "grpcio", "uvloop", "isal", "clickhouse-connect", "rotel")
+
+
+class Round(NamedTuple):
+    """One rival under one kind of load: CPU microseconds an item, items a second, and seconds to each answer."""
+
+    cpu_us: float
+    rate: float
+    latencies: Sequence[float]
+
 
 Rounds = dict[tuple[Kind, str], list[Round]]
 
@@ -50,11 +59,23 @@ def main() -> None:
             if not rival.takes(kind):
                 continue
             seconds = _WARM_UP_S if number < 0 else arguments.seconds
-            taken = measure(rival, kind, sink, senders, arguments.connections, seconds)
+            taken = _measured(rival, kind, sink, senders, arguments.connections, seconds)
             if number >= 0:
                 rounds[kind, rival.name].append(taken)
         _print_costs(rounds, sizes)
         _print_memory(running)
+
+
+def _measured(rival: Rival, kind: Kind, sink: Endpoint, senders: Executor, connections: int, seconds: float) -> Round:
+    """One round. Raises Void."""
+    table = rival.tables.get(kind.signal)
+    rows, cpu_s = sink.rows(table) if table else 0, rival.cpu_s()
+    sent = senders.submit(send, rival.target, kind, connections, seconds).result()
+    if sent.refused:
+        raise Void(f"{rival.name} refused requests, by status: {sent.refused}; take fewer connections")
+    if table:
+        sink.wait_until_arrived({table: rows + sent.items})
+    return Round((rival.cpu_s() - cpu_s) * 1e6 / sent.items, sent.items / sent.seconds, sent.latencies)
 
 
 def _print_costs(rounds: Rounds, sizes: dict[Kind, int]) -> None:
