@@ -171,7 +171,7 @@ def _trace(table: Table, page: Page, site: Site, rounds: int) -> None:
         table.row(f"{SPANS} spans: {what}", both[0], budget, both[1])
     table.row(f"{SPANS} spans: key to selection, median, ms", statistics.median(taken), "50", None)
     table.row(f"{SPANS} spans: key to selection, worst of {len(taken)}, ms", taken[-1], "50", None)
-    table.row(f"{SPANS} spans: elements", nodes, "600", None)
+    table.row(f"{SPANS} spans: elements", str(nodes), "600", None)
 
 
 def _scrolled(page: Page, cdp: CDPSession) -> tuple[float, float]:
@@ -192,7 +192,7 @@ def _requests(table: Table, page: Page, site: Site) -> None:
     for view in VIEWS:
         asked.clear()
         _open(page, site, view)
-        table.row(f"requests of the API: {view.partition('/')[0] or 'overview'}", len(asked), "3", None)
+        table.row(f"requests of the API: {view.partition('/')[0] or 'overview'}", str(len(asked)), "3", None)
 
 
 if __name__ == "__main__":
