@@ -224,7 +224,7 @@ fuzz: programs $(VENV)/.dev $(VENV)/.node ## every fuzz target for FUZZ_SECONDS 
 load: $(VENV)/load/.made ## Locust, for benchmarks/locust
 
 bench: $(VENV)/.dev $(VENV)/load/.made ## what docs/benchmarks.md is measured with
-	for folder in benchmarks/*/; do name=$$(basename $$folder); [ $$name = gate ] || { echo "== $$name"; $(BIN)/python -m benchmarks.$$name; }; done
+	for file in benchmarks/*/__main__.py; do name=$$(basename $$(dirname $$file)); [ $$name = gate ] || { echo "== $$name"; $(BIN)/python -m benchmarks.$$name; }; done
 
 .PHONY: gate
 gate: $(VENV)/.dev ## whether this tree is worse than BASE (a revision; where the branch left main): CPU, explore, memory, starts; ONLY=names

@@ -7,6 +7,7 @@ reads (`proto.otlp.codec.json_memory`), read by the kernel, with items left to P
 Python.
 """
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -14,6 +15,8 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Final, NamedTuple
 
+from benchmarks.processes import peak_mib, reset_peak, resident_mib
+from benchmarks.report import Table
 from gateway.export import FEW_ITEMS, MANY_ITEMS
 from proto.otlp import codec
 from proto.otlp.policy import DecodedPayload, DecodeError, Policy, Signal
@@ -168,16 +171,19 @@ def _keys_of_map(count: int) -> str:
 
 
 def measure() -> None:
-    """Prints one line per case: size, peak above it, their ratio, and what became of the request."""
-    print(f"\nmemory{'':36} {'body MB':>9} {'peak MB':>9} {'ratio':>7}  outcome")
+    """Prints a row for each case: size, peak above it, their ratio, and what became of the request."""
+    columns = {"body MB": ".2f", "peak MB": ".1f", "ratio": ".1f"}
+    table = Table({"memory": "", **columns, "outcome": ""})
     for name, make in CASES.items():
-        print(f"  {name:40} {grown(make(), 'whole')}", flush=True)
-    print(f"\nJSON{'':38} {'body MB':>9} {'peak MB':>9} {'ratio':>7} {'paid MB':>9}  outcome")
+        found = grown(make(), "whole")
+        table.row(name, *found.sizes_mb, found.outcome)
+    table = Table({"JSON": "", "read by": "", **columns, "paid MB": ".1f", "outcome": ""})
     for cases, ways in ((JSON_CASES, ("kernel", "python")), (FAULTY_CASES, ("items", "python"))):
         for name, make_json in cases.items():
             body = Body(make_json(), is_json=True)
             for way in ways:
-                print(f"  {name:32} {way:7} {grown(body, way)}", flush=True)
+                found = grown(body, way)
+                table.row(name, way, *found.sizes_mb, found.paid / MB, found.outcome)
 
 
 class Grown(NamedTuple):
@@ -188,9 +194,10 @@ class Grown(NamedTuple):
     paid: int
     outcome: str
 
-    def __str__(self) -> str:
-        paid = f" {self.paid / MB:9.1f}" if self.paid else ""
-        return f"{self.body / MB:9.2f} {self.peak / MB:9.1f} {self.peak / self.body:7.1f}{paid}  {self.outcome}"
+    @property
+    def sizes_mb(self) -> tuple[float, float, float]:
+        """Body, peak, and their ratio."""
+        return self.body / MB, self.peak / MB, self.peak / self.body
 
 
 def grown(sent: Body, way: str) -> Grown:
@@ -208,10 +215,11 @@ def _measure_here(path: str, signal: str, is_json: str, way: str) -> None:
     decode = {"whole": _decode, "kernel": _read_json, "items": _read_json_items, "python": _read_json_in_python}[way]
     decode(Body(small(span())) if way == "whole" else _json(b"{}"))  # what is loaded once is no request's memory
     paid = codec.estimate_json_memory(sent.body, Policy(), _LEFT.get(way)) if way != "whole" else 0
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts again at what is resident now
-    before = _status("VmRSS")
+    pid = os.getpid()
+    reset_peak(pid)
+    before = resident_mib(pid)
     outcome = decode(sent)
-    print((_status("VmHWM") - before) * 1024, paid, outcome)
+    print(round((peak_mib(pid) - before) * MB), paid, outcome)
 
 
 _ANY_ITEMS: Final = MANY_ITEMS._replace(total_bytes=2**63)  # the gateway refuses more in total, which needs no memory
@@ -245,14 +253,6 @@ def _decode(sent: Body) -> str:
     blocks = codec.build_blocks([decoded], 1)
     column_mb = sum(len(piece) for block in blocks for piece in block.pieces) / MB
     return f"{decoded.accepted} accepted, {sum(decoded.rejected.values())} rejected, {column_mb:.1f} MB of columns"
-
-
-def _status(field: str) -> int:
-    """A line of /proc/self/status, in kB."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(field + ":"):
-            return int(line.split()[1])
-    raise LookupError(field)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from typing import Any
 from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
+from benchmarks.report import Table
 from proto.otlp import codec, kernel, reference
 from proto.otlp.json import ItemReader, to_protobuf
 from proto.otlp.policy import Policy, Signal
@@ -21,7 +22,6 @@ from tests.proto.otlp.as_json import as_json
 from tests.proto.otlp.realistic import NOW_NS, request
 
 ITEMS = 512
-ROUNDS = 15
 BATCH = 40  # requests in one batch, about what an insert block of 20 000 rows takes
 SLICE_S = 0.02  # each way gets about so long per round
 
@@ -70,19 +70,19 @@ def ways(signal: Signal) -> dict[str, tuple[Way, int]]:
     }
 
 
-def measure(signal: Signal) -> None:
+def measure(signal: Signal, rounds: int) -> None:
     """Prints the median time per item of each way, and its ratio to upb's parse in the same round."""
     contenders = ways(signal)
     calls = {name: _calls(way) for name, (way, _) in contenders.items()}
     times: dict[str, list[float]] = {name: [] for name in contenders}
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for name, (way, items) in contenders.items():
-            times[name].append(_time(way, calls[name]) / items)
+            times[name].append(_time(way, calls[name]) / items * 1e6)
     baseline = times["upb: parse"]
-    print(f"  {'':36} {'us an item':>10} {'of upb parse':>13} {'best round':>11}")
+    table = Table({"way": "", "us an item": ".3f", "of upb parse": ".2f", "best round": ".3f"})
     for name, taken in times.items():
         ratio = statistics.median(own / base for own, base in zip(taken, baseline, strict=True))
-        print(f"  {name:36} {statistics.median(taken) * 1e6:10.3f} {ratio:13.2f} {min(taken) * 1e6:11.3f}")
+        table.row(name, statistics.median(taken), ratio, min(taken))
 
 
 def _time(way: Way, calls: int) -> float:

@@ -2,14 +2,15 @@
 parse and one canonicalization of the same document, which no verification does without.
 """
 
-import argparse
 import time
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from lxml import etree
 
+from benchmarks.report import Table
 from control.identity.sso.refusal import LoginRefused
 from control.identity.sso.saml.document import decode
 from control.identity.sso.saml.response import ExpectedResponse, verify_response
@@ -22,19 +23,23 @@ _NAMESPACES: Final = " ".join(f'xmlns:n{number}="urn:n{number}"' for number in r
 _COSTLY: Final = f"<a {_NAMESPACES}>{'<a/>' * 3_900}</a>"
 
 
-def measure(_: Path, arguments: argparse.Namespace) -> None:
-    """Print one line for each size and place of signatures; then what is refused, or costs the most."""
+def measure(_: Path, arguments: Namespace) -> None:
+    """Print one row for each size and place of signatures; then what is refused, or costs the most."""
     seconds = arguments.seconds / 10
     one = expected(certificate())
     four = expected(*(certificate(rsa_key(number)) for number in (1, 2, 3)), certificate())
     places: tuple[Signed, ...] = ("assertion", "response", "both")
-    for size in _SIZES:
-        for place in places:
-            _print(f"{place} signed", _post(size, place), one, seconds)
-    _print("four certificates, the last one verifies", _post(58, "assertion"), four, seconds)
-    _print("29 namespaces in scope", post(sign(Idp(extra=_COSTLY).response(), "response")), one, seconds)
-    _print("signed by a stranger", post(sign(Idp().response(), "both", key=rsa_key(9))), four, seconds)
-    _print("no XML", "A" * 349_524, one, seconds)
+    cases = [(f"{place} signed", _post(size, place), one) for size in _SIZES for place in places]
+    cases += [
+        ("four certificates, the last one verifies", _post(58, "assertion"), four),
+        ("29 namespaces in scope", post(sign(Idp(extra=_COSTLY).response(), "response")), one),
+        ("signed by a stranger", post(sign(Idp().response(), "both", key=rsa_key(9))), four),
+        ("no XML", "A" * 349_524, one),
+    ]
+    columns = {"SAML response": "", "KiB": ".0f", "CPU ms": ".2f", "to one parse and canonicalization": ".1f"}
+    table = Table({**columns, "outcome": ""})
+    for name, encoded, what_is_expected in cases:
+        table.row(name, *_measured(encoded, what_is_expected, seconds))
 
 
 def _post(size: int, place: Signed) -> str:
@@ -42,32 +47,28 @@ def _post(size: int, place: Signed) -> str:
     return post(sign(Idp(attributes=(("groups", groups),)).response(), place))
 
 
-def _print(name: str, encoded: str, what_is_expected: ExpectedResponse, seconds: float) -> None:
-    outcome = "accepted"
-    try:
-        verify_response(encoded, what_is_expected)
-    except LoginRefused as refusal:
-        outcome = f"refused: {refusal.reason}"
+def _measured(
+    encoded: str, what_is_expected: ExpectedResponse, seconds: float
+) -> tuple[float, float, float | None, str]:
+    """KiB, ms of CPU, their ratio to one parse and canonicalization if the response is accepted, and the outcome."""
 
-    def verify() -> None:
+    def verify() -> str:
         try:
             verify_response(encoded, what_is_expected)
-        except LoginRefused:
-            return
+        except LoginRefused as refusal:
+            return f"refused: {refusal.reason}"
+        return "accepted"
 
-    taken = _best(verify, seconds)
-    xml = decode(encoded)
-    line = f"SAML response, {len(xml) / 1_024:.0f} KiB, {name}: {taken * 1e3:.2f} ms of CPU"
-    if outcome == "accepted":
-        line += f", {taken / _best(lambda: _canonicalize(xml), seconds):.1f} x one parse and canonicalization"
-    print(f"{line} ({outcome})", flush=True)
+    outcome, taken, xml = verify(), _best(verify, seconds), decode(encoded)
+    ratio = taken / _best(lambda: _canonicalize(xml), seconds) if outcome == "accepted" else None
+    return len(xml) / 1_024, taken * 1e3, ratio, outcome
 
 
 def _canonicalize(xml: bytes) -> None:
     etree.tostring(etree.fromstring(xml), method="c14n", exclusive=True)
 
 
-def _best(call: Callable[[], None], seconds: float) -> float:
+def _best(call: Callable[[], object], seconds: float) -> float:
     """CPU seconds of the fastest call."""
     best, end = float("inf"), time.perf_counter() + seconds
     while time.perf_counter() < end:

@@ -3,21 +3,23 @@ beside the count. The receivers run in a process of their own. Memory is that of
 had when it began.
 """
 
-import argparse
 import asyncio
 import ipaddress
+import os
 import socket
 import time
+from argparse import Namespace
 from datetime import UTC, datetime, timedelta
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final
 
-import psutil  # type: ignore[import-untyped]  # it has no types
 import sqlalchemy as sa
 from aiohttp import web
 
+from benchmarks.processes import resident_mib
+from benchmarks.report import Table
 from chassis.auth.tables import organizations, principals
 from chassis.db.database import Database, to_milliseconds
 from chassis.db.migrations import migrate
@@ -38,11 +40,10 @@ from control.secrets.secret_box import KeyFile, SecretBox
 CHANNELS: Final = 50
 MESSAGE: Final = Message(type="approval.requested", subject="apr_1", title="Approve it?", text="x" * 500)
 _SECRET: Final = "whsec_" + "A" * 44
-_MIB: Final = 2**20
 
 
-def measure(directory: Path, arguments: argparse.Namespace) -> None:
-    """Fill, drain, print one line, with SQLite."""
+def measure(directory: Path, arguments: Namespace) -> None:
+    """Fill, drain, print one row, with SQLite."""
     here, there = get_context("spawn").Pipe()
     receiver = get_context("spawn").Process(target=receive, args=(there,), daemon=True)
     receiver.start()
@@ -73,7 +74,7 @@ def receive(there: Connection) -> None:
 
 
 async def _measure(url: str, directory: Path, port: int, number: int) -> None:
-    """Print one line."""
+    """Print one row."""
     database = Database(url)
     await database.start()
     keys = KeyFile(directory / "sealing.keys")
@@ -84,25 +85,23 @@ async def _measure(url: str, directory: Path, port: int, number: int) -> None:
         egress = Egress(EgressPolicy((ipaddress.ip_network("127.0.0.0/8"),), allow_http=True))
         ways = Transports(egress, egress, None, "", "")
         sender = Sender(database, secret_box, ways, DeliveryMetrics(None))
-        process = psutil.Process()
-        memory, cpu, began = process.memory_info().rss, sum(process.cpu_times()[:2]), time.perf_counter()
+        memory, cpu, began = resident_mib(os.getpid()), time.process_time(), time.perf_counter()
         most, running, working = memory, egress.running(), Worker(sender).running()
         await anext(running)
         await anext(working)
         while (left := await _left(database, hanging)).keys() - {"DONE"}:
             if left.keys() & {"DEAD", "CANCELLED"}:
                 raise SystemExit(f"deliveries that should have arrived ended otherwise: {left}")
-            most = max(most, process.memory_info().rss)
+            most = max(most, resident_mib(os.getpid()))
             await asyncio.sleep(0.5)
-        seconds, spent = time.perf_counter() - began, sum(process.cpu_times()[:2]) - cpu
+        seconds, spent = time.perf_counter() - began, time.process_time() - cpu
         await anext(working, None)
         await anext(running, None)
     await database.close()
-    print(
-        f"{good} deliveries to {CHANNELS} channels on SQLite in {seconds:.1f} s ({good / seconds:.0f}/s, "
-        f"{spent / good * 1e6:.0f} us of CPU each), {(most - memory) / _MIB:.0f} MiB more at most, while one "
-        "receiver hung"
-    )
+    columns = {"deliveries while one receiver hangs": "", "s": ".1f", "deliveries/s": ".0f", "CPU us of each": ".0f"}
+    table = Table({**columns, "MiB more at most": ".0f"})
+    name = f"{good} to {CHANNELS} channels, SQLite"
+    table.row(name, seconds, good / seconds, spent / good * 1e6, most - memory)
 
 
 async def fill(database: Database, secret_box: SecretBox, port: int, silent: int, number: int) -> tuple[int, str]:

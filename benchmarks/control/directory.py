@@ -5,12 +5,11 @@ resync asks for each user by `userName`, for each group without its members, and
 cost of a read of the control API in the same process.
 """
 
-import argparse
 import asyncio
-import statistics
 import time
+from argparse import Namespace
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +20,9 @@ import uvloop
 
 from benchmarks.control.service import Served, served
 from benchmarks.overload.deployment import Cores
-from tests.postgresql import running
+from benchmarks.processes import peak_mib, resident_mib
+from benchmarks.report import Table, quantiles_ms
+from benchmarks.stores import database, wanted_databases
 
 CONNECTIONS: Final = 8
 PATCH_MEMBERS: Final = 10  # that one request adds
@@ -42,27 +43,14 @@ ENTERPRISE: Final = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User"
 Send = Callable[[Any], Awaitable[None]]
 
 
-def measure(directory: Path, arguments: argparse.Namespace) -> None:
+def measure(directory: Path, arguments: Namespace) -> None:
     """Print a table for each database that `--database` names."""
-    for name in ("sqlite", "postgresql"):
-        if arguments.database in (name, "both"):
-            with database(name, directory / name) as url, serving(directory / f"{name}-control", url) as control:
-                uvloop.run(_measure(name, control, arguments.users, arguments.groups))
+    for name in wanted_databases(arguments.database):
+        with database(name, directory / name) as url, serving(directory / f"{name}-control", url) as control:
+            uvloop.run(_measure(name, control, arguments.users, arguments.groups))
 
 
-@contextmanager
-def database(name: str, directory: Path) -> Iterator[str]:
-    """The URL of an empty database."""
-    directory.mkdir()
-    if name == "sqlite":
-        yield f"sqlite:///{directory / 'sluice.db'}"
-        return
-    settings = {"fsync": "on", "autovacuum": "on", "shared_buffers": "128MB"}
-    with running(directory / "server", settings=settings) as server:
-        yield server.new_database()
-
-
-def serving(directory: Path, url: str) -> Any:
+def serving(directory: Path, url: str) -> AbstractContextManager[Served]:
     """The control service on a core of its own."""
     return served(directory, url, cores=Cores.split().gateway[:1])
 
@@ -130,13 +118,12 @@ def described_user(number: int) -> dict[str, Any]:
 
 
 async def _measure(name: str, control: Served, users: int, groups: int) -> None:
-    empty = resident(control)
+    empty = resident_mib(control.pid)
     async with connected(control) as directory:
         owner = Directory(control, directory.session, control.tokens[0])
-        print(f"\n{name}: {users} users, {groups} groups, {CONNECTIONS} connections\n")
-        print("| phase | requests | requests/s | CPU ms of control | beside a read | p50 ms | p99 ms | MiB |")
-        print("|---|---|---|---|---|---|---|---|", flush=True)
-        rows = Rows(control)
+        for number in range(MEMBERS):
+            await directory.scim("POST", "/Users", described_user(users + number))
+        rows = Rows(control, f"{name}: {users} users, {groups} groups, {CONNECTIONS} connections")
 
         async def read(_: int) -> None:
             await owner.call("GET", f"/orgs/acme/members?limit={MEMBERS}")
@@ -144,18 +131,17 @@ async def _measure(name: str, control: Served, users: int, groups: int) -> None:
         async def live(_: int) -> None:
             await owner.call("GET", "/livez")
 
+        await rows.add(READ, range(READS), read)
         await rows.add("GET /livez", range(READS), live)
-        for number in range(MEMBERS):
-            await directory.scim("POST", "/Users", described_user(users + number))
-        rows.read_cpu = await rows.add(READ, range(READS), read)
         await _first_sync(rows, directory, users, groups)
         await rows.add(READ, range(READS), read)
         await _resync(rows, directory, users, groups)
-        await _pages(directory, users)
+        await _pages(rows, directory, users)
         await _leave(rows, directory, users)
         if directory.unavailable:
             print(f"\n{directory.unavailable} responses of 503, asked again")
-    print(f"\nresident: {empty:.0f} MiB before, {peak(control):.0f} at most, {resident(control):.0f} after", flush=True)
+    now = resident_mib(control.pid)
+    print(f"\nresident: {empty:.0f} MiB before, {peak_mib(control.pid):.0f} at most, {now:.0f} after", flush=True)
 
 
 async def _first_sync(rows: "Rows", directory: Directory, users: int, groups: int) -> None:
@@ -199,8 +185,8 @@ async def _resync(rows: "Rows", directory: Directory, users: int, groups: int) -
     await rows.add("GET /Groups/{id} without members", range(groups), show)
 
 
-async def _pages(directory: Directory, users: int) -> None:
-    """Page through everybody, by index and by cursor, on one connection."""
+async def _pages(rows: "Rows", directory: Directory, users: int) -> None:
+    """Page through everybody, by index and by cursor, on one connection; then the first and the last pages."""
     for kind in ("index", "cursor"):
         seconds: list[float] = []
         seen, cursor, before = 0, "", directory.control.cpu_s()
@@ -212,13 +198,10 @@ async def _pages(directory: Directory, users: int) -> None:
             seen += len(page["Resources"])
             cursor = page.get("nextCursor", "")
         cpu = (directory.control.cpu_s() - before) / len(seconds)
+        rows.print(f"pages of {PAGE} users by {kind}", seconds, sum(seconds), cpu)
         edge = min(EDGE_PAGES, len(seconds) // 2 or 1)
-        first, last = spread(seconds[:edge]), spread(seconds[-edge:])
-        print(
-            f"| {len(seconds)} pages of {PAGE} users by {kind} | {len(seconds)} | {len(seconds) / sum(seconds):.0f} "
-            f"| {cpu * 1e3:.2f} | | {first} first, {last} last {edge} | | {resident(directory.control):.0f} |",
-            flush=True,
-        )
+        for name, some in (("first", seconds[:edge]), ("last", seconds[-edge:])):
+            rows.print(f"the {name} {edge} of them", some, sum(some), None)
 
 
 async def _leave(rows: "Rows", directory: Directory, users: int) -> None:
@@ -228,15 +211,16 @@ async def _leave(rows: "Rows", directory: Directory, users: int) -> None:
     await rows.add("PATCH /Users/{id}, active false", range(min(LEAVERS, users)), deactivate)
 
 
-@dataclass
 class Rows:
-    """The rows of the table; `read_cpu`: what they are compared with, CPU seconds of a request."""
+    """The rows of the table, compared with the first."""
 
-    control: Served
-    read_cpu: float | None = None
+    def __init__(self, control: Served, title: str) -> None:
+        self._control = control
+        columns = {title: "", "requests": "", "requests/s": ".0f", "p50, p99 ms": ".1f", "MiB": ".0f"}
+        self._table = Table({**columns, "CPU ms of control": ".2f"}, compared="CPU ms of control")
 
-    async def add(self, name: str, work: Iterable[Any], send: Send) -> float:
-        """Send it all over CONNECTIONS connections and print the row; CPU seconds of a request."""
+    async def add(self, name: str, work: Iterable[Any], send: Send) -> None:
+        """Send it all over CONNECTIONS connections and print the row."""
         seconds: list[float] = []
         steps = iter(work)
 
@@ -246,36 +230,15 @@ class Rows:
                 await send(step)
                 seconds.append(time.perf_counter() - began)
 
-        before, began = self.control.cpu_s(), time.perf_counter()
+        before, began = self._control.cpu_s(), time.perf_counter()
         async with asyncio.TaskGroup() as senders:
             for _ in range(CONNECTIONS):
                 senders.create_task(one())
         elapsed = time.perf_counter() - began
-        cpu = (self.control.cpu_s() - before) / len(seconds)
-        ratio = "" if self.read_cpu is None else f"{cpu / self.read_cpu:.1f}"
-        p50, p99 = spread(seconds).split("/")
-        print(
-            f"| {name} | {len(seconds)} | {len(seconds) / elapsed:.0f} | {cpu * 1e3:.2f} | {ratio} | {p50} | {p99} "
-            f"| {resident(self.control):.0f} |",
-            flush=True,
-        )
-        return cpu
+        self.print(name, seconds, elapsed, (self._control.cpu_s() - before) / len(seconds))
 
-
-def spread(seconds: Sequence[float]) -> str:
-    """`p50/p99` in milliseconds."""
-    if len(seconds) < 2:
-        return f"{seconds[0] * 1e3:.1f}/{seconds[0] * 1e3:.1f}"
-    cuts = statistics.quantiles(seconds, n=100, method="inclusive")
-    return f"{cuts[49] * 1e3:.1f}/{cuts[98] * 1e3:.1f}"
-
-
-def resident(control: Served) -> float:
-    """MiB of the service in memory."""
-    return float(control.process.memory_info().rss) / 2**20
-
-
-def peak(control: Served) -> float:
-    """The most MiB of the service in memory so far."""
-    status = Path(f"/proc/{control.process.pid}/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) / 1_024
+    def print(self, name: str, seconds: Sequence[float], elapsed: float, cpu: float | None) -> None:
+        """A row of requests that took so many seconds each, so many together, and so many of CPU on average."""
+        times, cpu_ms = quantiles_ms(seconds, 0.5, 0.99), None if cpu is None else cpu * 1e3
+        mib = resident_mib(self._control.pid)
+        self._table.row(name, len(seconds), len(seconds) / elapsed, times, mib, cpu_ms)

@@ -4,14 +4,10 @@ meanwhile (`GET /livez`, asked every few milliseconds by another process), and w
 The directory is written into the database, without accounts: as many users as one group can have members.
 """
 
-import argparse
 import time
+from argparse import Namespace
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager
 from datetime import UTC, datetime
-from http.client import HTTPConnection
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,10 +15,12 @@ import msgspec
 import sqlalchemy as sa
 import uvloop
 
-from benchmarks.control.directory import GROUP, PATCH, USER, connected, database, peak, resident, serving, spread
+from benchmarks.control.directory import GROUP, PATCH, SCIM, USER, connected, serving
 from benchmarks.control.service import Served
+from benchmarks.processes import peak_mib, probed, resident_mib
+from benchmarks.report import Table, quantiles_ms
+from benchmarks.stores import database, opened, wanted_databases
 from chassis.auth.tables import new_id, organizations
-from chassis.db.database import Database
 from control.identity.directory.tables import scim_group_members, scim_groups, scim_user_emails, scim_users
 from control.identity.scim.messages import MAX_COUNT
 from control.identity.scim.protocol.listing import MAX_LISTED
@@ -30,8 +28,6 @@ from control.identity.scim.protocol.members import MAX_MEMBERS
 from control.identity.scim.protocol.patch import MAX_OPERATIONS
 from control.identity.scim.protocol.users import MAX_DOCUMENT_BYTES
 
-SCIM: Final = "application/scim+json"
-_PROBE_S: Final = 0.005
 _ROWS: Final = 5_000  # in one statement
 _BODY_BYTES: Final = 256 * 1_024  # that a request may have
 _MEMBER_BYTES: Final = 44  # of them for a member
@@ -55,36 +51,32 @@ class Filled(NamedTuple):
     large_group: str
 
 
-def measure(directory: Path, arguments: argparse.Namespace) -> None:
+def measure(directory: Path, arguments: Namespace) -> None:
     """Print a table for each database that `--database` names."""
-    for name in ("sqlite", "postgresql"):
-        if arguments.database in (name, "both"):
-            with database(name, directory / name) as url, serving(directory / f"{name}-control", url) as control:
-                filled = uvloop.run(_fill(url))
-                uvloop.run(_measure(name, control, filled))
+    for name in wanted_databases(arguments.database):
+        with database(name, directory / name) as url, serving(directory / f"{name}-control", url) as control:
+            filled = uvloop.run(_fill(url))
+            uvloop.run(_measure(name, control, filled))
 
 
 async def _measure(name: str, control: Served, filled: Filled) -> None:
-    print(f"\n{name}: a group of {len(filled.users)} users\n")
-    print("| request | status | s | /livez p50/p99 ms | longest ms | KiB of response | MiB after it |")
-    print("|---|---|---|---|---|---|---|", flush=True)
+    columns = {f"{name}: a group of {len(filled.users)} users": "", "status": "", "s": ".2f"}
+    columns |= {"/livez p50, p99, longest ms": ".1f", "KiB of response": ".0f", "MiB after it": ".0f"}
+    table = Table(columns)
     async with connected(control) as directory:
         for request in _requests(filled):
             headers = {"Authorization": f"Bearer {directory.token}", "Content-Type": SCIM}
             data = None if request.body is None else msgspec.json.encode(request.body)
             url = f"http://127.0.0.1:{control.port}/scim/v2/acme{request.path}"
             waits: list[float] = []
-            with _probed(control.port, waits):
+            with probed(control.port, waits):
                 began = time.perf_counter()
                 async with directory.session.request(request.method, url, data=data, headers=headers) as response:
                     size, status = len(await response.read()), response.status
                 elapsed = time.perf_counter() - began
-            print(
-                f"| {request.name} | {status} | {elapsed:.2f} | {spread(waits)} | {max(waits) * 1e3:.0f} "
-                f"| {size / 1_024:.0f} | {resident(control):.0f} |",
-                flush=True,
-            )
-    print(f"\nresident: {peak(control):.0f} MiB at most, {resident(control):.0f} after", flush=True)
+            mib = resident_mib(control.pid)
+            table.row(request.name, status, elapsed, quantiles_ms(waits, 0.5, 0.99, 1), size / 1_024, mib)
+    print(f"\nresident: {peak_mib(control.pid):.0f} MiB at most, {resident_mib(control.pid):.0f} after", flush=True)
 
 
 def _requests(filled: Filled) -> Iterator[Request]:
@@ -125,50 +117,12 @@ def _remove(path: str) -> dict[str, Any]:
     return {"op": "remove", "path": path}
 
 
-@contextmanager
-def _probed(port: int, waits: list[float]) -> Iterator[None]:
-    """Ask for `/livez` meanwhile; `waits` are the seconds of each response."""
-    context = get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_probe, args=(port, theirs), daemon=True)
-    process.start()
-    ours.recv()
-    try:
-        yield
-    finally:
-        ours.send(None)
-        waits.extend(ours.recv())
-        process.join()
-
-
-def _probe(port: int, pipe: Connection) -> None:
-    client, waits = HTTPConnection("127.0.0.1", port), list[float]()
-    while not pipe.poll():
-        began = time.perf_counter()
-        client.request("GET", "/livez")
-        client.getresponse().read()
-        waits.append(time.perf_counter() - began)
-        if len(waits) == 20:  # the first ones connect
-            waits.clear()
-            pipe.send(None)
-            break
-    while not pipe.poll():
-        began = time.perf_counter()
-        client.request("GET", "/livez")
-        client.getresponse().read()
-        waits.append(time.perf_counter() - began)
-        time.sleep(_PROBE_S)
-    pipe.send(waits)
-
-
 async def _fill(url: str) -> Filled:
     """MAX_MEMBERS users in one group; the first MAX_COUNT in as many more as a page shows."""
-    database_ = Database(url, max_wait_s=120)
-    await database_.start()
     users = [new_id("scu") for _ in range(MAX_MEMBERS)]
     groups = [new_id("scg") for _ in range(MAX_LISTED // MAX_COUNT - 1)]
     large_user, large_group = users[-1], new_id("scg")
-    async with database_.write() as connection:
+    async with opened(url) as store, store.write() as connection:
         org_id = await connection.scalar(sa.select(organizations.c.id))
         now = datetime.now(UTC)
         rows: dict[sa.Table, Iterator[dict[str, Any]]] = {
@@ -184,7 +138,6 @@ async def _fill(url: str) -> Filled:
         for table, all_rows in rows.items():
             async for batch in _batches(all_rows):
                 await connection.execute(table.insert(), batch)
-    await database_.close()
     return Filled(users, groups, large_user, large_group)
 
 

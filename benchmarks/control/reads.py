@@ -1,31 +1,30 @@
 """Authenticated reads on SQLite: one control process on one core, senders on the others."""
 
-import argparse
 import json
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from argparse import Namespace
 from pathlib import Path
 from typing import Final
 
 from benchmarks.control.service import Served, served
 from benchmarks.overload.deployment import Cores
-from benchmarks.refusals.sending import repeat
+from benchmarks.overload.offering import repeat
+from benchmarks.processes import spawned
+from benchmarks.report import Table
 from tests.e2e.product import call
 
 REQUESTS: Final = 50  # that a list shows
 _WARM_S: Final = 1.0
 
 
-def measure(directory: Path, arguments: argparse.Namespace) -> None:
+def measure(directory: Path, arguments: Namespace) -> None:
     """Print a row for each kind of read."""
     cores = Cores.split()
     with (
         served(directory / "control", f"sqlite:///{directory / 'sluice.db'}", cores=cores.gateway[:1]) as control,
-        ProcessPoolExecutor(1, mp_context=get_context("spawn")) as sender,
+        spawned() as sender,
     ):
         asked = [_ask(control, str(number)) for number in range(REQUESTS)]
-        print("| read | requests/s | requests in a second of CPU | CPU us |")
-        print("|---|---|---|---|")
+        table = Table({"read": "", "requests/s": ".0f", "requests in a second of CPU": ".0f", "CPU us": ".0f"})
         for name, path in (
             ("its organization", ""),
             ("projects", "/projects"),
@@ -39,8 +38,8 @@ def measure(directory: Path, arguments: argparse.Namespace) -> None:
             spent = control.cpu_s() - before
             if set(sent.statuses) != {200}:
                 raise SystemExit(f"{name}: answered {sent.statuses}")
-            cost = spent / sent.requests
-            print(f"| {name} | {sent.requests / sent.seconds:.0f} | {1 / cost:.0f} | {cost * 1e6:.0f} |", flush=True)
+            cost = spent / sent.answered
+            table.row(name, sent.answered / sent.elapsed_s, 1 / cost, cost * 1e6)
 
 
 def _ask(control: Served, target: str) -> str:

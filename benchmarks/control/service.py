@@ -8,9 +8,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-import psutil  # type: ignore[import-untyped]  # it has no types
-
-from chassis.db.database import Database
+from benchmarks.processes import cpu_s, pid_of
+from benchmarks.stores import opened
 from chassis.db.migrations import migrate
 from proto.identity import Role
 from tests.chassis.auth.tenants import new_member_token, new_tenant
@@ -30,11 +29,11 @@ class Served(NamedTuple):
 
     port: int
     tokens: Sequence[str]
-    process: psutil.Process
+    pid: int
 
     def cpu_s(self) -> float:
         """CPU of the service so far."""
-        return float(sum(self.process.cpu_times()[:2]))
+        return cpu_s(self.pid)
 
 
 @contextmanager
@@ -52,24 +51,18 @@ def served(
     settings = {**_SETTINGS, "SLUICE_DATABASE_URL": url, **more}
     service = Service("control", directory / "data", directory / "log", settings)
     service.start()
-    if service.process is None:
-        raise RuntimeError("the service does not run")
+    pid = pid_of(service)
     if cores:
-        os.sched_setaffinity(service.process.pid, cores)
-        for thread in psutil.Process(service.process.pid).threads():
-            os.sched_setaffinity(thread.id, cores)
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), cores)
     try:
-        yield Served(service.port, tokens, psutil.Process(service.process.pid))
+        yield Served(service.port, tokens, pid)
     finally:
         service.stop()
 
 
 async def _tokens(url: str, administrators: int) -> list[str]:
-    database = Database(url)
-    await database.start()
-    tenant = await new_tenant(database, "acme")
-    tokens = [str(tenant.token.secret)]
-    for _ in range(administrators):
-        tokens.append((await new_member_token(database, tenant, Role.ADMIN))[1])
-    await database.close()
-    return tokens
+    async with opened(url) as database:
+        tenant = await new_tenant(database, "acme")
+        members = [await new_member_token(database, tenant, Role.ADMIN) for _ in range(administrators)]
+    return [str(tenant.token.secret), *(token for _, token in members)]

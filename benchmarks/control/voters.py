@@ -1,9 +1,9 @@
 """60 people approve the same request at once; one transition each, on SQLite and PostgreSQL."""
 
-import argparse
 import asyncio
 import statistics
 import time
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,8 @@ from typing import Any, Final
 import aiohttp
 
 from benchmarks.control.service import Served, served
-from tests.postgresql import running
+from benchmarks.report import Table
+from benchmarks.stores import database, wanted_databases
 
 VOTERS: Final = 60
 NEEDED: Final = 5
@@ -26,18 +27,16 @@ POLICY: Final = {
 }
 
 
-def measure(directory: Path, _arguments: argparse.Namespace) -> None:
-    """Print a line for each database."""
-    with served(directory / "sqlite", f"sqlite:///{directory / 'sluice.db'}", VOTERS) as control:
-        asyncio.run(_measure("SQLite", control))
-    with (
-        running(directory / "postgresql", settings={"fsync": "on"}) as server,
-        served(directory / "control", server.new_database(), VOTERS) as control,
-    ):
-        asyncio.run(_measure("PostgreSQL", control))
+def measure(directory: Path, arguments: Namespace) -> None:
+    """Print a row for each database."""
+    table = Table({f"{VOTERS} voters at once": "", "ms until all are answered": ".0f", "longest": ".0f"})
+    for name in wanted_databases(arguments.database):
+        with database(name, directory / name) as url, served(directory / f"{name}-control", url, VOTERS) as control:
+            seconds = asyncio.run(_measure(control))
+        table.row(name, statistics.median(seconds) * 1e3, max(seconds) * 1e3)
 
 
-async def _measure(name: str, control: Served) -> None:
+async def _measure(control: Served) -> list[float]:
     url = f"http://127.0.0.1:{control.port}/orgs/acme"
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=VOTERS)) as session:
         status, said = await _post(session, f"{url}/approval-policies", control.tokens[0], POLICY)
@@ -46,12 +45,7 @@ async def _measure(name: str, control: Served) -> None:
         voters = control.tokens[1:]
         for voter in voters:  # known, and each with a connection
             await _post(session, f"{url}/approval-policies/dry-run", voter, {"action": "a.b", "targetType": "x"})
-        seconds = [await _round(session, url, control.tokens[0], voters, str(number)) for number in range(ROUNDS)]
-    print(
-        f"{VOTERS} voters at once on {name}: {ROUNDS} requests, each one transition and {NEEDED} votes that counted; "
-        f"{statistics.median(seconds) * 1e3:.0f} ms until all had an answer ({max(seconds) * 1e3:.0f} at most)",
-        flush=True,
-    )
+        return [await _round(session, url, control.tokens[0], voters, str(number)) for number in range(ROUNDS)]
 
 
 async def _round(session: aiohttp.ClientSession, url: str, asker: str, voters: Sequence[str], target: str) -> float:

@@ -1,28 +1,42 @@
-"""The engine by itself: `python -m benchmarks.end_to_end.engine DIRECTORY` makes the tables, then inserts blocks.
+"""The engine by itself, in a process of its own: tables, inserts of blocks, and counts of rows.
 
-A line on standard input names a folder of blocks (`benchmarks.end_to_end.blocks`): they are inserted one after the
-other, with the settings that the gateway sends with an insert, and answered with a line of their rows. CPU is read from
-outside. `--count TABLE` prints the rows of a table instead.
+Blocks are those that the gateway makes of the same requests, in files. They are inserted one after the other, with the
+settings that the gateway sends with an insert. CPU is read from outside.
 """
 
-import argparse
 import asyncio
-import sys
+import time
+from collections.abc import Iterator
+from functools import cache
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Final
 
 from chdb.state.sqlitelike import Connection, connect
 
-from chassis.clickhouse import ClickHouse, migrations
+from benchmarks.gateway.bodies import Kind, bodies
+from benchmarks.stores import tables
 from chassis.clickhouse.client import INSERT_SETTINGS, INSERT_SETTINGS_IF_KNOWN
 from chassis.runtime.settings import ChassisSettings
+from gateway.inserts.blocks import build_insert_blocks, new_batch_id
+from gateway.inserts.pending_requests import PendingRequest, redecode
+from gateway.settings import GatewaySettings
+from proto.otlp.responses import Media
 from proto.storage.tables import TABLES
 
 _COLUMNS: Final = {table.name: ", ".join(table.column_names) for table in TABLES}
+_PROJECT: Final = 1
+_ENCODINGS: Final = {"protobuf gzip": "gzip"}
 _SETTINGS: Final = {**INSERT_SETTINGS, **INSERT_SETTINGS_IF_KNOWN}
 
 
-def insert(connection: Connection, folder: Path) -> int:
+def make_tables(directory: Path) -> None:
+    """The empty tables."""
+    asyncio.run(_make_tables(directory))
+    _connected(directory)
+
+
+def insert(directory: Path, folder: Path) -> int:
     """All blocks of a folder; their rows. Raises what the engine says."""
     rows = 0
     for path in sorted(folder.iterdir()):
@@ -31,39 +45,47 @@ def insert(connection: Connection, folder: Path) -> int:
             f"{name} = '{value}'" for name, value in {**_SETTINGS, "insert_deduplication_token": token}.items()
         )
         statement = f"INSERT INTO {table} ({_COLUMNS[table]}) FROM INFILE '{path}' SETTINGS {settings} FORMAT Native"
-        rows += connection.query(statement, "TabSeparated").rows_read()
+        rows += _connected(directory).query(statement, "TabSeparated").rows_read()
     return rows
 
 
+def count(directory: Path, table: str) -> int:
+    """Rows of a table."""
+    return int(_connected(directory).query(f"SELECT count() FROM {table}", "TabSeparated").bytes())
+
+
+@cache
+def _connected(directory: Path) -> Connection:
+    return connect(str(directory))
+
+
 async def _make_tables(directory: Path) -> None:
-    clickhouse = ClickHouse(f"chdb://{directory}")
-    await clickhouse.start()
-    await migrations.migrate(clickhouse, retention_days=ChassisSettings().retention_days)
-    await clickhouse.close()
+    async with tables(directory, ChassisSettings().retention_days):
+        pass
 
 
-def main() -> None:
-    """Serve standard input until it ends, or count."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", default="", help="a table")
-    parser.add_argument("directory", type=Path)
-    arguments = parser.parse_args()
-    if not arguments.count:
-        asyncio.run(_make_tables(arguments.directory))
-    connection = connect(str(arguments.directory))
-    if arguments.count:
-        _say(int(connection.query(f"SELECT count() FROM {arguments.count}", "TabSeparated").bytes()))
-    else:
-        _say(0)
-        for line in sys.stdin:
-            _say(insert(connection, Path(line.rstrip("\n"))))
-    connection.close()
+def write_blocks(directory: Path, kind: Kind, requests: int, batches: int) -> int:
+    """The blocks of so many requests in so many batches of about the same size, as files `NUMBER.TOKEN.TABLE` in the
+    order of their inserts. Gives their bytes.
+    """
+    directory.mkdir()
+    sending, nbytes, number = _requests(kind), 0, 0
+    for batch in range(batches):
+        size = requests * (batch + 1) // batches - requests * batch // batches
+        for sealed in build_insert_blocks(list(islice(sending, size)), new_batch_id(), time.time_ns() // 10**6):
+            path = directory / f"{number:06}.{sealed.token.replace(':', '-')}.{sealed.block.table}"
+            path.write_bytes(b"".join(sealed.block.pieces))
+            nbytes += sealed.nbytes
+            number += 1
+    return nbytes
 
 
-def _say(number: int) -> None:
-    sys.stdout.write(f"{number}\n")
-    sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()
+def _requests(kind: Kind) -> Iterator[PendingRequest]:
+    """The requests in turn, without an end, each decoded when it comes."""
+    policy = GatewaySettings().policy(ChassisSettings().retention_days)
+    media: Media = "json" if kind.encoding == "JSON" else "protobuf"
+    encoding = _ENCODINGS.get(kind.encoding, "identity")
+    for body in cycle(bodies(kind)):
+        received_ns = time.time_ns()
+        decoded = redecode(kind.signal, media, encoding, body, _PROJECT, policy, received_ns)
+        yield PendingRequest(0, decoded, decoded.accepted, len(body), received_ns)

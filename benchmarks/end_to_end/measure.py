@@ -5,32 +5,26 @@ Both begin on an empty directory, get as many rows one after the other, and are 
 
 import os
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import psutil  # type: ignore[import-untyped]  # it has no types
 
-from benchmarks.end_to_end import blocks
+from benchmarks.end_to_end import engine
 from benchmarks.end_to_end.marks import Seen, Watch, watch
 from benchmarks.end_to_end.product import Product, Spent, product, rows_left, wait_until_quiet
 from benchmarks.gateway.bodies import ITEMS, Kind
-from benchmarks.overload.offering import Load, Outcome, offer
+from benchmarks.overload.offering import Load, Outcome, exports, offer
+from benchmarks.processes import spawned
+from benchmarks.report import Void
 
 CONNECTIONS: Final = 32
 WARM_UP_S: Final = 1.0
-_ROOT: Final = Path(__file__).parents[2]
 _STORED_S: Final = 300.0
 _LOOK_S: Final = 0.1
-
-
-class Void(Exception):
-    """What was measured says nothing: an acknowledged item was lost or doubled."""
 
 
 class Bench(NamedTuple):
@@ -92,11 +86,6 @@ class Round(NamedTuple):
     most_engine: Cost
     seen: Seen
 
-    @property
-    def pairs(self) -> tuple[tuple[Stretch, Cost], tuple[Stretch, Cost]]:
-        """The product and the engine alone, at half of the rate and at the highest."""
-        return (self.steady, self.steady_engine), (self.most, self.most_engine)
-
 
 def calibrated(bench: Bench, kind: Kind) -> float:
     """Requests a second that become rows when senders do not pause."""
@@ -134,27 +123,27 @@ def _watch(running: Product, kind: Kind, seconds: float) -> Watch:
 
 
 def _sent(bench: Bench, running: Product, kind: Kind, rate: float, seconds: float) -> Outcome:
-    load = Load(running.port, kind, [running.sluice.key], rate, seconds, CONNECTIONS)
+    load = Load(running.port, exports(kind, running.sluice.key), rate, seconds, CONNECTIONS)
     return bench.workers.submit(offer, load).result()
 
 
 def _stretch(bench: Bench, running: Product, kind: Kind, rate: float, seconds: float) -> Stretch:
     """So many requests a second; 0: over connections that send one after the other."""
-    stored, inserted, spent = running.stored(kind.signal), running.blocks(kind.signal), Spent.by(running.process)
+    stored, inserted, spent = running.stored(kind.signal), running.blocks(kind.signal), Spent.by(running.pid)
     began, busy = time.monotonic(), _busy_s()
     outcome = _sent(bench, running, kind, rate, seconds)
     items = outcome.count(200) * ITEMS
     _wait_until_stored(running, kind, stored + items)
-    stored_s, busy, until_stored = time.monotonic() - began, _busy_s() - busy, Spent.by(running.process).since(spent)
-    wait_until_quiet(running.process)
+    stored_s, busy, until_stored = time.monotonic() - began, _busy_s() - busy, Spent.by(running.pid).since(spent)
+    wait_until_quiet(running.pid)
     return Stretch(
         items,
         stored_s,
-        Spent.by(running.process).since(spent),
+        Spent.by(running.pid).since(spent),
         outcome.cpu_s,
         max(0.0, busy - until_stored.whole - outcome.cpu_s),
         running.blocks(kind.signal) - inserted,
-        sum(map(len, outcome.seconds.values())) - outcome.count(200),
+        sum(outcome.statuses.values()) - outcome.count(200),
     )
 
 
@@ -174,38 +163,16 @@ def _busy_s() -> float:
 
 def _inserted(directory: Path, kind: Kind, stretches: Sequence[Stretch]) -> Iterator[Cost]:
     """What an item costs the engine alone, for the blocks of each stretch in turn."""
+    folder, place = directory / "blocks", directory / "clickhouse"
     directory.mkdir()
-    folder = directory / "blocks"
-    with _engine(directory / "clickhouse") as engine:
-        process = psutil.Process(engine.pid)
+    with spawned() as alone:
+        alone.submit(engine.make_tables, place).result()
+        pid = alone.submit(os.getpid).result()
         for stretch in stretches:
-            blocks.write(folder, kind, stretch.items // ITEMS, stretch.blocks)
-            before = Spent.by(process)
-            _told(engine, folder)
-            wait_until_quiet(process)
-            yield Cost.of(Spent.by(process).since(before), stretch.items)
+            engine.write_blocks(folder, kind, stretch.items // ITEMS, stretch.blocks)
+            before = Spent.by(pid)
+            alone.submit(engine.insert, place, folder).result()
+            wait_until_quiet(pid)
+            yield Cost.of(Spent.by(pid).since(before), stretch.items)
             shutil.rmtree(folder)
     shutil.rmtree(directory)
-
-
-@contextmanager
-def _engine(directory: Path) -> Iterator["subprocess.Popen[str]"]:
-    arguments = (sys.executable, "-m", "benchmarks.end_to_end.engine", str(directory))
-    with subprocess.Popen(arguments, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as engine:
-        try:
-            _told(engine)
-            yield engine
-            engine.communicate()
-        finally:
-            engine.kill()
-
-
-def _told(engine: "subprocess.Popen[str]", folder: Path | None = None) -> None:
-    """Order a folder, if there is one, and wait for the answer."""
-    assert engine.stdin is not None
-    assert engine.stdout is not None
-    if folder is not None:
-        engine.stdin.write(f"{folder}\n")
-        engine.stdin.flush()
-    if not engine.stdout.readline():
-        raise RuntimeError("the engine has ended")

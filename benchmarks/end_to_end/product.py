@@ -1,22 +1,19 @@
 """`sluice up` as a process: its CPU, its counts, and the rows that it leaves behind."""
 
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import psutil  # type: ignore[import-untyped]  # it has no types
-from prometheus_client.parser import text_string_to_metric_families
-
+from benchmarks.end_to_end import engine
+from benchmarks.processes import apart, cpu_s, pid_of
 from proto.otlp.policy import Signal
-from tests.e2e.product import Sluice, call, running
+from tests.e2e.product import Sluice, running
+from tests.faults.deployment import metric
 
 TABLES: Final[Mapping[Signal, str]] = {"traces": "spans", "logs": "logs"}
-_ROOT: Final = Path(__file__).parents[2]
 # A poller asks ten times a second, and the limits of one principal are not what is measured.
 _SETTINGS: Final = {"SLUICE_ANALYSIS_RATE": "0", "SLUICE_API_RATE": "0"}
 _LOOK_S: Final = 1.0
@@ -38,10 +35,10 @@ class Spent(NamedTuple):
     merges: float
 
     @classmethod
-    def by(cls, process: psutil.Process) -> "Spent":
+    def by(cls, pid: int) -> "Spent":
         """So far."""
-        merges = sum(_thread(stat) for stat in Path(f"/proc/{process.pid}/task").glob("*/stat"))
-        return cls(float(sum(process.cpu_times()[:2])), merges)
+        merges = sum(_thread(stat) for stat in Path(f"/proc/{pid}/task").glob("*/stat"))
+        return cls(cpu_s(pid), merges)
 
     def since(self, earlier: "Spent") -> "Spent":
         """What came after."""
@@ -52,36 +49,26 @@ class Product(NamedTuple):
     """A running `sluice up`."""
 
     sluice: Sluice
-    process: psutil.Process
+    pid: int
     port: int
-
-    def metric(self, name: str, **labels: str) -> float:
-        """A sample of `/metrics`, summed over the labels that are not given."""
-        text = call("GET", f"{self.sluice.base_url}/metrics").body.decode()
-        return sum(
-            sample.value
-            for family in text_string_to_metric_families(text)
-            for sample in family.samples
-            if sample.name == name and labels.items() <= sample.labels.items()
-        )
 
     def stored(self, signal: Signal) -> int:
         """Items that are rows."""
-        return int(self.metric("sluice_gateway_stored_items_total", signal=signal))
+        return int(metric(self.sluice.base_url, "sluice_gateway_stored_items_total", signal=signal))
 
     def blocks(self, signal: Signal) -> int:
         """Blocks of spans or logs that were inserted."""
-        return int(self.metric("sluice_gateway_insert_rows_count", table=TABLES[signal]))
+        return int(metric(self.sluice.base_url, "sluice_gateway_insert_rows_count", table=TABLES[signal]))
 
 
-def wait_until_quiet(process: psutil.Process) -> None:
+def wait_until_quiet(pid: int) -> None:
     """Wait until a process does nothing any more: its merges are over."""
-    deadline, looks, before = time.monotonic() + _LONGEST_S, 0, Spent.by(process).whole
+    deadline, looks, before = time.monotonic() + _LONGEST_S, 0, Spent.by(pid).whole
     while looks < _QUIET_LOOKS:
         if time.monotonic() > deadline:
             raise NotQuiet(f"still busy after {_LONGEST_S:g} s")
         time.sleep(_LOOK_S)
-        now = Spent.by(process).whole
+        now = Spent.by(pid).whole
         looks = looks + 1 if now - before < _QUIET * _LOOK_S else 0
         before = now
 
@@ -102,21 +89,12 @@ def product(directory: Path, settings: Mapping[str, str]) -> Iterator[Product]:
     directory.mkdir()
     sluice = running(directory / "data", directory / "log", **_SETTINGS, **settings)
     try:
-        service = sluice.writer
-        if service.process is None:
-            raise RuntimeError("the product has ended")
-        yield Product(sluice, psutil.Process(service.process.pid), service.port)
+        yield Product(sluice, pid_of(sluice.writer), sluice.writer.port)
         sluice.stop()
     finally:
         sluice.kill()
 
 
 def rows_left(directory: Path, signal: Signal) -> int:
-    """Rows of a product that has ended: counted by an engine in a process of its own, as one process has one engine."""
-    told = subprocess.run(
-        [sys.executable, "-m", "benchmarks.end_to_end.engine", "--count", TABLES[signal], str(directory)],
-        cwd=_ROOT,
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    return int(told.stdout)
+    """Rows of a product that has ended."""
+    return apart(engine.count, directory, TABLES[signal])

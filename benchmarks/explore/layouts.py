@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from benchmarks.explore import statements
 from benchmarks.storage import layouts as storage
 from benchmarks.storage.engine import Engine, sql_file
-from chassis.clickhouse import ClickHouse, migrations
+from benchmarks.stores import tables
 
 SLUICE: Final = "sluice"
 CONTRIB: Final = "contrib"
@@ -52,10 +52,8 @@ def create_tables(engine: Engine, directory: Path) -> None:
 
 
 async def _migrate(directory: Path) -> None:
-    clickhouse = ClickHouse(f"chdb://{directory}")
-    await clickhouse.start()
-    await migrations.migrate(clickhouse, retention_days=0)
-    await clickhouse.close()
+    async with tables(directory):
+        pass
 
 
 def _some(derived: Mapping[str, str], *names: str) -> dict[str, str]:

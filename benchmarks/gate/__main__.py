@@ -1,28 +1,26 @@
-"""Says whether a change made something worse that worked: `python -m benchmarks.gate [--base REV] [--only NAME,...]`.
+"""Says whether a change made something worse that worked.
 
 A revision and the tree that one stands in are measured in turns, pair by pair: eight pairs of each figure, and more
 where the noise leaves it open. Exit code 0: nothing is worse by more than 5 %, or a line `Gate: FIGURE` of a page of
 docs/adr that the base does not have says that it may be; 1: something is; 2: it cannot be told on this machine.
 """
 
-import argparse
 import signal
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager
-from importlib.metadata import version
-from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Final, NoReturn
 
-from benchmarks.codec.__main__ import machine
+from benchmarks.command import command, is_wanted
 from benchmarks.gate import explores, ingest, memory, starts
 from benchmarks.gate.judgement import FEWEST, Judged, Outcome, Verdict, judged, outcome
-from benchmarks.gate.sides import Bench, Measure, Pair, Void
+from benchmarks.gate.sides import Bench, Measure, Pair
 from benchmarks.gate.trees import Tree, TreeError, base_tree, check, default_base, head_tree
+from benchmarks.processes import spawned
+from benchmarks.report import Table, Void, print_machine
 from tests import decisions
 
 _PACKAGES: Final = ("chdb-core", "clickhouse-connect", "aiohttp", "uvloop", "isal")
@@ -38,16 +36,21 @@ FIGURES: Final = {figure: unit for figures, _ in _SESSIONS for figure, unit in f
 
 def main() -> int:
     """Checks out, measures, prints; the exit code."""
-    arguments = _arguments()
+    parser = command(__package__, __doc__, only="")
+    parser.add_argument("--base", help="a revision; default: where the branch left main, or the last commit on it")
+    text = f"at most, of each figure; {FEWEST} at least (%(default)s)"
+    parser.add_argument("--pairs", type=int, default=16, help=text)
+    arguments = parser.parse_args()
+    if arguments.pairs < FEWEST:
+        parser.error(f"--pairs: {FEWEST} at least")
     signal.signal(signal.SIGTERM, _ended)  # or what was started would go on
-    wanted = [figure for figure in FIGURES if not arguments.only or any(part in figure for part in arguments.only)]
-    with TemporaryDirectory(prefix="sluice-gate-", dir=arguments.directory) as place:
+    wanted = [figure for figure in FIGURES if is_wanted(figure, arguments.only)]
+    with TemporaryDirectory(prefix="sluice-gate-") as place, spawned() as senders:
         directory = Path(place)
         try:
             base, head = _trees(arguments.base, directory / "base")
             added = decisions.added(decisions.read(base.directory / "docs" / "adr"), decisions.read(), "Gate")
-            with ProcessPoolExecutor(1, get_context("spawn")) as senders:
-                told = _measured(Bench(base, head, directory, senders), wanted, arguments.pairs)
+            told = _measured(Bench(base, head, directory, senders), wanted, arguments.pairs)
         except (TreeError, Void, AssertionError) as error:  # the last: a command did not start
             sys.exit(f"nothing can be said: {error}")
     return _concluded(outcome(told, added))
@@ -57,25 +60,31 @@ def _trees(revision: str | None, directory: Path) -> tuple[Tree, Tree]:
     head = head_tree()
     directory.mkdir()
     base = base_tree(revision or default_base(), directory)
-    print(f"{machine()}, {', '.join(f'{name} {version(name)}' for name in _PACKAGES)}")
+    print_machine(*_PACKAGES)
     for tree in (base, head):
         check(tree)
         print(f"{tree.name}: {tree.title}")
-    print("\n| figure | base | head | head / base (99 % interval) | pairs | |\n|---|---|---|---|---|---|", flush=True)
     return base, head
 
 
 def _measured(bench: Bench, wanted: Sequence[str], most: int) -> dict[str, Verdict]:
+    table = new_table()
     told: dict[str, Verdict] = {}
     for figures, session in _SESSIONS:
         asked = [figure for figure in figures if figure in wanted]
         if asked:
             with session(bench) as measure:
-                told |= told_of(measure, asked, most)
+                told |= told_of(measure, asked, most, table)
     return told
 
 
-def told_of(measure: Measure, asked: Collection[str], most: int) -> dict[str, Verdict]:
+def new_table() -> Table:
+    """Of verdicts."""
+    columns = {"figure": "", "base": ".3g", "head": ".3g", "head / base (99 % interval)": "", "pairs": ""}
+    return Table({**columns, "verdict": ""})
+
+
+def told_of(measure: Measure, asked: Collection[str], most: int, table: Table) -> dict[str, Verdict]:
     """Pairs until each figure is told, or there are as many as there may be."""
     taken: dict[str, list[Pair]] = {figure: [] for figure in asked}
     told: dict[str, Verdict] = {}
@@ -89,21 +98,14 @@ def told_of(measure: Measure, asked: Collection[str], most: int) -> dict[str, Ve
             one = judged([pair.ratio for pair in taken[figure]])
             if number == most or one.verdict is not Verdict.UNTOLD:
                 told[figure] = one.verdict
-                _print(figure, taken[figure], one)
+                _print(table, figure, taken[figure], one)
     return told
 
 
-def _print(figure: str, pairs: Sequence[Pair], one: Judged) -> None:
+def _print(table: Table, figure: str, pairs: Sequence[Pair], one: Judged) -> None:
     base, head = (median(values) for values in zip(*pairs, strict=True))
-    cells = (
-        figure,
-        f"{base:.3g} {FIGURES[figure]}",
-        f"{head:.3g}",
-        f"**{one.ratio:.3f}** ({one.lower:.3f} to {one.upper:.3f})",
-        one.pairs,
-        one.verdict.value,
-    )
-    print(f"| {' | '.join(map(str, cells))} |", flush=True)
+    ratio = f"**{one.ratio:.3f}** ({one.lower:.3f} to {one.upper:.3f})"
+    table.row(figure, f"{base:.3g} {FIGURES[figure]}", head, ratio, one.pairs, one.verdict.value)
 
 
 def _concluded(seen: Outcome) -> int:
@@ -124,22 +126,6 @@ def _concluded(seen: Outcome) -> int:
 def _ended(*_: object) -> NoReturn:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what follows is not to be broken off
     sys.exit(128 + signal.SIGTERM)
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.gate", description=__doc__)
-    parser.add_argument("--base", help="a revision; default: where the branch left main, or the last commit on it")
-    parser.add_argument(
-        "--only", type=lambda text: text.split(","), help=f"parts of names of figures: {', '.join(FIGURES)}"
-    )
-    parser.add_argument(
-        "--pairs", type=int, default=16, help=f"at most, of each figure; {FEWEST} at least (default 16)"
-    )
-    parser.add_argument("--directory", help="where data goes, on a disk worth measuring")
-    arguments = parser.parse_args()
-    if arguments.pairs < FEWEST:
-        parser.error(f"--pairs: {FEWEST} at least")
-    return arguments
 
 
 if __name__ == "__main__":

@@ -18,12 +18,12 @@ from random import Random
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
-import psutil  # type: ignore[import-untyped]  # it has no types
-
 from benchmarks.end_to_end.product import wait_until_quiet
-from benchmarks.gate.sides import Bench, Measure, Pair, Pairs, Void, at, in_turns
+from benchmarks.gate.sides import Bench, Measure, Pair, Pairs, at, in_turns
 from benchmarks.gate.trees import Tree
 from benchmarks.mixed.ingest import SPANS, Body
+from benchmarks.processes import pid_of
+from benchmarks.report import Void
 from tests.e2e.product import Service, Sluice, eventually, started
 
 _HOUR_NS: Final = 3_600 * 10**9
@@ -186,8 +186,7 @@ def _up(tree: Tree, directory: Path) -> Iterator[Sluice]:
     try:
         with at(tree):
             sluice = started(service, service.data)
-        if service.process is not None:
-            wait_until_quiet(psutil.Process(service.process.pid))
+        wait_until_quiet(pid_of(service))
         yield sluice
         service.stop()
     finally:
@@ -205,8 +204,7 @@ def _store(tree: Tree, directory: Path, end: int) -> None:
             if answer.status != 200:
                 raise Void(f"{tree.name} answered {answer.status} {answer.body!r}")
         eventually(lambda: _count(sluice, end) == _REQUESTS * SPANS, "every span is a row", _STORED_S)
-        if sluice.writer.process is not None:
-            wait_until_quiet(psutil.Process(sluice.writer.process.pid))
+        wait_until_quiet(pid_of(sluice.writer))
 
 
 def _count(sluice: Sluice, end: int) -> int:

@@ -6,7 +6,6 @@ requests a second, a third of what a core takes: both have the same to do in bat
 the journal again.
 """
 
-import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -14,12 +13,13 @@ from typing import Final, NamedTuple
 
 import psutil  # type: ignore[import-untyped]  # it has no types
 
-from benchmarks.gate.sides import Bench, Measure, Pair, Pairs, Void, at, cpu_s, in_turns, serving
+from benchmarks.gate.sides import Bench, Measure, Pair, Pairs, at, in_turns, serving
 from benchmarks.gate.trees import Tree, grpc_settings
 from benchmarks.gateway.bodies import Kind
-from benchmarks.gateway.measure import QUIET_S
 from benchmarks.gateway.rivals import Endpoint, endpoint
-from benchmarks.overload.offering import Load, offer
+from benchmarks.overload.offering import Load, exports, offer
+from benchmarks.processes import cpu_s
+from benchmarks.report import Void
 from tests.e2e.product import Sluice, set_up_apart
 
 KINDS: Final[Mapping[str, Kind]] = {
@@ -32,7 +32,6 @@ _RATES: Final = {"cpu-gzip": 200, "cpu-json": 100, "cpu-four-spans": 800}  # req
 _CONNECTIONS: Final = 16
 _STRETCHES: Final = 4  # of a side in a pair
 _STRETCH_S: Final = 0.8
-_ARRIVAL_S: Final = 60.0
 
 
 class _Side(NamedTuple):
@@ -49,19 +48,6 @@ def apart(tree: Tree, directory: Path, sink: Endpoint) -> Sluice:
     with at(tree):
         database_url = f"sqlite:///{directory / 'shared.db'}"
         return set_up_apart(directory, url, database_url, SLUICE_DURABILITY="journal", **grpc_settings(tree))
-
-
-def wait_until_arrived(sink: Endpoint, rows: Mapping[str, int]) -> None:
-    """Wait until the tables have got so many rows in all, and nothing else comes. Raises Void."""
-    deadline = time.monotonic() + _ARRIVAL_S
-    while True:
-        arrived = sink.arrived()
-        missing = {table: wanted - arrived["rows"].get(table, 0) for table, wanted in rows.items()}
-        if not any(missing.values()) and arrived["idle_s"] >= QUIET_S:
-            return
-        if min(missing.values()) < 0 or time.monotonic() > deadline:
-            raise Void(f"accepted spans that have not arrived: {missing}")
-        time.sleep(0.05)
 
 
 @contextmanager
@@ -93,22 +79,21 @@ class _Load:
         return {figure: self._pair(number, figure) for figure in KINDS if figure in figures}
 
     def _pair(self, number: int, figure: str) -> Pair:
-        before = {name: cpu_s(side.process) for name, side in self._sides.items()}
+        before = {name: cpu_s(side.process.pid) for name, side in self._sides.items()}
         items = dict.fromkeys(self._sides, 0)
         for stretch in range(_STRETCHES):
             for name, side in in_turns(number + stretch, self._sides):
                 items[name] += self._sent(side, figure)
-        wait_until_arrived(self._sink, self._accepted)
-        spent = {name: cpu_s(side.process) - before[name] for name, side in self._sides.items()}
+        self._sink.wait_until_arrived(self._accepted)
+        spent = {name: cpu_s(side.process.pid) - before[name] for name, side in self._sides.items()}
         return Pair(*(spent[name] / items[name] * 1e6 for name in ("base", "head")))
 
     def _sent(self, side: _Side, figure: str) -> int:
         kind = KINDS[figure]
-        load = Load(side.port, kind, [side.key], _RATES[figure], _STRETCH_S, _CONNECTIONS)
+        load = Load(side.port, exports(kind, side.key), _RATES[figure], _STRETCH_S, _CONNECTIONS)
         outcome = self._senders.submit(offer, load).result()
         items = outcome.count(200) * kind.items
         if len(outcome.seconds) != 1 or not items:
-            ended = {status: len(times) for status, times in outcome.seconds.items()}
-            raise Void(f"{side.table}: requests were not accepted, by status: {ended}")
+            raise Void(f"{side.table}: requests were not accepted, by status: {outcome.statuses}")
         self._accepted[side.table] += items
         return items

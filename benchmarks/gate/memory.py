@@ -8,17 +8,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
-from benchmarks.gate.ingest import KINDS, apart, wait_until_arrived
-from benchmarks.gate.sides import Bench, Measure, Pair, Pairs, Void, held_bytes, serving
+from benchmarks.gate.ingest import KINDS, apart
+from benchmarks.gate.sides import Bench, Measure, Pair, Pairs, held_bytes, serving
 from benchmarks.gate.trees import Tree
 from benchmarks.gateway.bodies import bodies
 from benchmarks.gateway.rivals import Endpoint, endpoint
+from benchmarks.report import MIB, Void
 from tests.e2e.product import APART, Sluice
 
 FIGURES: Final = {**{f"memory-{service}": "MiB" for service in APART}, "memory-gateway-loaded": "MiB"}
 _REQUESTS: Final = 100
 _SETTLED_S: Final = 1.5  # after a start
-_MIB: Final = 2**20
 _KIND: Final = KINDS["cpu-gzip"]
 
 
@@ -51,14 +51,14 @@ class _Starts:
             taken = {name: [held_bytes(process) for process in processes] for name, processes in running.items()}
             for name, (_, sluice) in self._sides.items():
                 self._load(name, sluice)
-            wait_until_arrived(self._sink, self._accepted)
+            self._sink.wait_until_arrived(self._accepted)
             for name, (gateway, *_) in running.items():
                 taken[name].append(held_bytes(gateway))
         for _, sluice in self._sides.values():
             # The endpoint keeps no rows: the next start would look for those of these batches, and store them anew.
             shutil.rmtree(sluice.writer.data / "journal")
         values = zip(FIGURES, taken["base"], taken["head"], strict=True)
-        return {figure: Pair(base / _MIB, head / _MIB) for figure, base, head in values}
+        return {figure: Pair(base / MIB, head / MIB) for figure, base, head in values}
 
     def _load(self, name: str, sluice: Sluice) -> None:
         for body in bodies(_KIND)[:_REQUESTS]:

@@ -1,20 +1,18 @@
 """The processes of both sides: each is started in its own tree, with the interpreter and packages of this one."""
 
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, chdir, contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import psutil  # type: ignore[import-untyped]  # it has no types
 
 from benchmarks.gate.trees import Tree
+from benchmarks.processes import pid_of
 from tests.e2e.product import Service
 
 T = TypeVar("T")
-
-SCHEDULED: Final = 2  # CPUCLOCK_SCHED of Linux's clocks of a process: all of its threads, in nanoseconds
 
 
 class Pair(NamedTuple):
@@ -48,19 +46,10 @@ class Bench(NamedTuple):
         return self.base, self.head
 
 
-class Void(Exception):
-    """What was measured cannot be compared."""
-
-
 def in_turns(number: int, sides: Mapping[str, T]) -> Sequence[tuple[str, T]]:
     """Both sides by name, each first every other time."""
     names = ("base", "head") if number % 2 else ("head", "base")
     return [(name, sides[name]) for name in names]
-
-
-def cpu_s(process: psutil.Process) -> float:
-    """CPU of a process and of its threads that have ended. None of our commands has children that work."""
-    return time.clock_gettime((~process.pid << 3) | SCHEDULED)
 
 
 def held_bytes(process: psutil.Process) -> float:
@@ -85,6 +74,6 @@ def serving(tree: Tree, *services: Service) -> Iterator[list[psutil.Process]]:
                 service.begin()
         for service in services:
             service.wait_until_ready()
-        yield [psutil.Process(service.process.pid) for service in services if service.process is not None]
+        yield [psutil.Process(pid_of(service)) for service in services]
         for service in services:
             service.stop()

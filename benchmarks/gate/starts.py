@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-import psutil  # type: ignore[import-untyped]  # it has no types
-
-from benchmarks.gate.sides import Bench, Measure, Pair, Pairs, Void, at, cpu_s, in_turns
+from benchmarks.gate.sides import Bench, Measure, Pair, Pairs, at, in_turns
 from benchmarks.gate.trees import Tree, grpc_settings
+from benchmarks.processes import cpu_s, pid_of
+from benchmarks.report import Void
 from tests.e2e.product import START_SECONDS, Service, is_ready
 
 FIGURES: Final = {"start-time": "s", "start-cpu": "s"}
@@ -52,8 +52,6 @@ def _started(tree: Tree, service: Service) -> tuple[float, float]:
             raise Void(f"{tree.name} is not ready:\n{service.log.read_text()}")
         time.sleep(_LOOK_S)
     taken = time.perf_counter() - began
-    if service.process is None:
-        raise Void(f"{tree.name} has ended")
-    cpu = cpu_s(psutil.Process(service.process.pid))
+    cpu = cpu_s(pid_of(service))
     service.stop()
     return taken, cpu

@@ -6,6 +6,7 @@ own, and every request trace ids of its own, four items to a trace: each trace i
 
 import gzip
 import json
+import re
 import time
 from collections.abc import Sequence
 from functools import lru_cache
@@ -41,6 +42,11 @@ class Kind(NamedTuple):
     items: int = ITEMS
 
     @property
+    def name(self) -> str:
+        """Of the row."""
+        return f"{self.signal} {self.encoding}"
+
+    @property
     def headers(self) -> str:
         """What the request says of its body."""
         media = "application/json" if self.encoding == "JSON" else "application/x-protobuf"
@@ -60,6 +66,18 @@ def bodies(kind: Kind) -> list[bytes]:
     if kind.encoding == "protobuf gzip":
         return [gzip.compress(body, _GZIP_LEVEL) for body in plain]
     return plain
+
+
+def message(kind: Kind, key: str, body: bytes) -> bytes:
+    """The HTTP request of a project with a body; it says nothing of a project without a `key`."""
+    project = f"X-Legacy-Auth: Legacy legacy_key={key}\r\n" if key else ""
+    head = f"POST /v1/{kind.signal} HTTP/1.1\r\nHost: localhost\r\n{kind.headers}{project}"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def places_of(text: bytes, body: bytes | bytearray) -> list[int]:
+    """Where a body has a text."""
+    return [found.start() for found in re.finditer(re.escape(text), body)]
 
 
 def _base(kind: Kind, number: int) -> TracesData | LogsData:
@@ -109,16 +127,8 @@ def _family(kind: Kind, message: TracesData | LogsData, random: Random) -> list[
         body = json.dumps(json.loads(as_json(message)), separators=(",", ":"), ensure_ascii=False).encode()
         ids = {trace_id.hex().encode() for trace_id in ids}
     count = _PER_BASE if kind.items >= ITEMS else _SMALL_PER_BASE
-    places = sorted(place for trace_id in ids for place in _places(body, trace_id))
+    places = sorted(place for trace_id in ids for place in places_of(trace_id, body))
     return [_salted(body, places, random.randbytes(4), as_text=as_text) for _ in range(count)]
-
-
-def _places(body: bytes, trace_id: bytes) -> list[int]:
-    found, at = [], body.find(trace_id)
-    while at >= 0:
-        found.append(at)
-        at = body.find(trace_id, at + len(trace_id))
-    return found
 
 
 def _salted(body: bytes, places: list[int], salt: bytes, *, as_text: bool) -> bytes:

@@ -32,13 +32,11 @@ class GrpcError(Exception):
     """The connection was closed or a stream was reset."""
 
 
-def grpc_messages(kind: Kind, headers: str, bodies: list[bytes]) -> list[tuple[bytes, bytes]]:
-    """Header block and length-prefixed message of each request. `headers`: lines as over HTTP."""
+def grpc_messages(kind: Kind, key: str, bodies: list[bytes]) -> list[tuple[bytes, bytes]]:
+    """Header block and length-prefixed message of each request of a project; "" is the key of none."""
     compressed = kind.encoding == "protobuf gzip"
     fields = [("grpc-encoding", "gzip")] if compressed else []
-    for line in headers.splitlines():
-        name, _, value = line.partition(": ")
-        fields.append((name.lower(), value))
+    fields += [("x-legacy-auth", f"Legacy legacy_key={key}")] if key else []
     block = header_block(PATHS[kind.signal], fields)
     return [(block, struct.pack(">BI", compressed, len(body)) + body) for body in bodies]
 
@@ -73,7 +71,6 @@ class GrpcSender(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self.done = done
         self.latencies: list[float] = []
-        self.refused: list[int] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Open the connection; the first request waits for the settings of the server."""

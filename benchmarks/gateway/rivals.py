@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -13,6 +14,8 @@ import psutil  # type: ignore[import-untyped]  # it has no types
 
 from benchmarks.gateway.bodies import Kind
 from benchmarks.gateway.load import Target
+from benchmarks.processes import cpu_s, pid_of
+from benchmarks.report import Void
 from proto.otlp.policy import Signal
 from tests.e2e.agents import client_environment, collector, has_collector, rotel_executable
 from tests.e2e.product import Service, eventually, set_up_apart, stop
@@ -20,6 +23,8 @@ from tests.ports import free_port
 
 ROTEL: Final = "Rotel"
 _ROTEL_PLAIN: Final = "Rotel, uncompressed"  # as Sluice sends to ClickHouse
+_QUIET_S: Final = 3.0  # without an insert: what is derived from the items (two seconds behind them) has arrived as well
+_ARRIVAL_S: Final = 60.0
 _ROOT: Final = Path(__file__).parents[2]
 
 
@@ -41,13 +46,7 @@ class Rival(NamedTuple):
 
     def cpu_s(self) -> float:
         """CPU of the process and of its workers so far."""
-        return sum(sum(one.cpu_times()[:2]) for one in (self.process, *self.process.children(recursive=True)))
-
-    def resident(self) -> tuple[int, int]:
-        """Bytes in memory: the most so far, and now."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        sizes = dict(line.split(":", 1) for line in status.splitlines())
-        return tuple(int(sizes[name].split()[0]) * 1024 for name in ("VmHWM", "VmRSS"))  # type: ignore[return-value]
+        return sum(cpu_s(one.pid) for one in (self.process, *self.process.children(recursive=True)))
 
 
 class Endpoint:
@@ -66,12 +65,24 @@ class Endpoint:
         """Rows of one table so far."""
         return int(self.arrived()["rows"].get(table, 0))
 
+    def wait_until_arrived(self, rows: Mapping[str, int]) -> None:
+        """Wait until the tables have got so many rows in all, and nothing else comes. Raises Void."""
+        deadline = time.monotonic() + _ARRIVAL_S
+        while True:
+            arrived = self.arrived()
+            missing = {table: wanted - arrived["rows"].get(table, 0) for table, wanted in rows.items()}
+            if not any(missing.values()) and arrived["idle_s"] >= _QUIET_S:
+                return
+            if min(missing.values()) < 0 or time.monotonic() > deadline:
+                raise Void(f"accepted items that have not arrived: {missing}")
+            time.sleep(0.05)
+
 
 @contextmanager
 def endpoint(directory: Path) -> Iterator[Endpoint]:
     """Start it and end it."""
     with subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.gateway.sink", "--directory", str(directory / "engine")],
+        [sys.executable, "-m", "benchmarks.gateway.sink", str(directory / "engine")],
         stdout=subprocess.PIPE,
         cwd=_ROOT,
     ) as process:
@@ -115,13 +126,12 @@ def _sluice(directory: Path, sink: Endpoint, mode: str, settings: Mapping[str, s
     )
     gateway: Service = sluice.services["gateway"]
     gateway.start()
-    assert gateway.process is not None
-    target = Target(gateway.port, f"X-Legacy-Auth: Legacy legacy_key={sluice.key}\r\n")
+    target = Target(gateway.port, sluice.key)
     try:
         rival = Rival(
             f"Sluice {mode}",
             target,
-            psutil.Process(gateway.process.pid),
+            psutil.Process(pid_of(gateway)),
             {"traces": f"{mode}.spans", "logs": f"{mode}.logs"},
         )
         yield [rival, rival.over_grpc(grpc_port)]

@@ -1,4 +1,4 @@
-"""A ClickHouse endpoint that counts the rows of inserts and keeps none: `python -m benchmarks.gateway.sink`.
+"""A ClickHouse endpoint that counts the rows of inserts and keeps none: `python -m benchmarks.gateway.sink DIRECTORY`.
 
 Everything else is answered by the real engine behind it (`tests.engine`), so that migrations and whatever a client asks
 at its start work as they do with a server. Rows of an insert in Native format are those in the head of its block; a
@@ -7,7 +7,6 @@ body in RowBinary has no head and is inflated and searched for a key that every 
     GET /arrived    {"rows": {"database.table": rows}, "bytes": ..., "inserts": ..., "idle_s": since the last insert}
 """
 
-import argparse
 import asyncio
 import json
 import re
@@ -125,9 +124,7 @@ async def _serve(engine: Embedded) -> None:
 
 def main() -> None:
     """Serve on a free port, which is the line on standard output, until SIGTERM."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--directory", type=Path, required=True)
-    engine = Embedded(parser.parse_args().directory)
+    engine = Embedded(Path(sys.argv[1]))
     try:
         uvloop.run(_serve(engine))
     finally:

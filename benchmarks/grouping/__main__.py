@@ -1,4 +1,4 @@
-"""The CPU time of the fingerprint of an exception: `python -m benchmarks.grouping`.
+"""The CPU time of the fingerprint of an exception.
 
 Three kinds of exceptions for each runtime. Identical: the same text arrives again. Again: the same error, with another
 message and other addresses. Different: no line was ever seen. Beside each, its ratio to fingerprint version 1, which
@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Final
 
-from benchmarks.codec.__main__ import machine
+from benchmarks.command import command
 from benchmarks.grouping.traces import RUNTIMES, Runtime, write
+from benchmarks.report import Table, print_machine
 from proto.grouping.fingerprint import fingerprint, forget
 from proto.grouping.version_1 import fingerprint_version_1
 
-ROUNDS: Final = 5
 EXCEPTIONS: Final = 200  # of a round
 ERRORS: Final = 20  # among them, each as often
 
@@ -25,12 +25,14 @@ WriteTraces = Callable[[], list[str]]
 
 def main() -> None:
     """Prints a table."""
-    print(machine())
-    print(f"\nus of CPU for an exception, the best of {ROUNDS} rounds of {EXCEPTIONS}, and its ratio to version 1\n")
-    print(f"{'':16} {'characters':>10}  {'identical':>15} {'again':>15} {'different':>15}")
+    arguments = command(__package__, __doc__, rounds=5).parse_args()
+    print_machine()
+    title = f"us of CPU, the best of {arguments.rounds} rounds of {EXCEPTIONS}, and to version 1"
+    table = Table({title: "", "characters": "", "identical": "", "again": "", "different": ""})
     for runtime in RUNTIMES:
-        cells = " ".join(f"{now:8.1f}, {now / before:5.2f}" for now, before in map(_measure, _kinds(runtime)))
-        print(f"{runtime.name:16} {len(write(runtime, 0, 0)):10}  {cells}")
+        figures = (_measure(write_traces, arguments.rounds) for write_traces in _kinds(runtime))
+        cells = (f"{now:.1f}, {now / before:.2f}" for now, before in figures)
+        table.row(runtime.name, len(write(runtime, 0, 0)), *cells)
 
 
 def _kinds(runtime: Runtime) -> Iterator[WriteTraces]:
@@ -41,11 +43,11 @@ def _kinds(runtime: Runtime) -> Iterator[WriteTraces]:
     yield lambda: [write(runtime, ERRORS + next(numbers), 0) for _ in range(EXCEPTIONS)]
 
 
-def _measure(write_traces: WriteTraces) -> tuple[float, float]:
+def _measure(write_traces: WriteTraces, rounds: int) -> tuple[float, float]:
     """Microseconds in the current fingerprint version and in version 1. Each round has texts of its own."""
     forget()
     best = [float("inf")] * 2
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         traces = write_traces()
         for number, rules in enumerate((fingerprint, fingerprint_version_1)):
             best[number] = min(best[number], _time(rules, [f"{trace} "[:-1] for trace in traces]))

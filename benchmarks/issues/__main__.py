@@ -1,21 +1,24 @@
-"""Prints the machine, and a table for each measure."""
+"""Prints a table for each measure.
 
-import argparse
+counting  a store full of error occurrences is counted from the beginning; beside it the same rows are only read
+upgrade   the same while an old fingerprint of the project waits
+lag       `sluice up` takes errors at a steady rate: the time from an answer until the issues count what was exported
+"""
+
 import asyncio
 import random
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from benchmarks.codec.__main__ import machine
-from benchmarks.issues.lag import measure_lag
-from chassis.clickhouse import ClickHouse, migrations
+from benchmarks.command import command
+from benchmarks.issues.lag import STACK_TRACE, measure_lag
+from benchmarks.report import Table, print_machine
+from benchmarks.stores import database, opened, tables, wanted_databases
+from chassis.clickhouse import ClickHouse
 from chassis.clickhouse.storage_order import Checkpoint, OrderedTable, StorageOrderReader
-from chassis.clickhouse.stored_time import StoredTimeFloor
 from chassis.db.database import Database
 from chassis.db.migrations import migrate
 from chassis.issues import issue_fingerprints, issues
@@ -28,72 +31,49 @@ from proto.otlp.native import write_block
 from proto.otlp.policy import NANOS_PER_DAY
 from proto.storage.tables import ERROR_OCCURRENCES
 from tests.chassis.auth.tenants import Tenant, new_tenant
-from tests.postgresql import running
 
 BLOCK_ROWS: Final = 1_000  # two batches a second at 2 000 errors/s
 RELEASES: Final = 20
-_FRAMES: Final = "".join(
-    f'  File "/app/shop/module_{n}.py", line {n}, in call_{n}\n    return call_{n}(order)\n' for n in range(30)
-)
-STACK_TRACE: Final = f"Traceback (most recent call last):\n{_FRAMES}ValueError: no such sku"
 
 
 def main() -> None:
-    """Measure all, or the one that is named. `upgrade`: counting while an old fingerprint of the project waits."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("measure", nargs="?", choices=["counting", "upgrade", "lag"])
+    """Measure all, or what is named."""
+    parser = command(__package__, __doc__, parts=("counting", "upgrade", "lag"), databases=True)
     parser.add_argument("--rows", type=int, default=300_000, help="occurrences to count")
     parser.add_argument("--errors", type=int, default=500, help="distinct errors")
     parser.add_argument("--rate", type=int, default=2_000, help="errors a second, of the lag")
     parser.add_argument("--seconds", type=int, default=30, help="of the lag")
     arguments = parser.parse_args()
-    print(machine())
+    print_machine()
     with tempfile.TemporaryDirectory() as directory:
-        for measure in ("counting", "upgrade"):
-            if arguments.measure not in (None, measure):
+        for part in arguments.parts:
+            if part == "lag":
+                measure_lag(Path(directory), arguments.rate, arguments.seconds, arguments.errors)
                 continue
-            for name in ("sqlite", "postgresql"):
-                place = Path(directory) / f"{measure}-{name}"
-                with _database(name, place) as url:
-                    asyncio.run(_count(place, url, arguments.rows, arguments.errors, is_upgrade=measure == "upgrade"))
-        if arguments.measure in (None, "lag"):
-            measure_lag(Path(directory), arguments.rate, arguments.seconds, arguments.errors)
+            columns = {f"{part}, {arguments.rows} occurrences of {arguments.errors} errors": "", "counted/s": ".0f"}
+            table = Table({**columns, "CPU us of each": ".1f", "to reading it": ".2f"})
+            for name in wanted_databases(arguments.database):
+                place = Path(directory) / f"{part}-{name}"
+                with database(name, place) as url:
+                    counting = _count(place, url, arguments.rows, arguments.errors, is_upgrade=part == "upgrade")
+                    table.row(name, *asyncio.run(counting))
 
 
-@contextmanager
-def _database(name: str, directory: Path) -> Iterator[str]:
-    directory.mkdir()
-    if name == "sqlite":
-        yield f"sqlite:///{directory / 'sluice.db'}"
-        return
-    with running(directory / "server", settings={"fsync": "on"}) as server:
-        yield server.new_database()
-
-
-async def _count(directory: Path, url: str, rows: int, errors: int, *, is_upgrade: bool) -> None:
+async def _count(directory: Path, url: str, rows: int, errors: int, *, is_upgrade: bool) -> tuple[float, float, float]:
+    """Occurrences counted a second, us of CPU of each, and that CPU to reading it alone."""
     migrate(url)
-    database = Database(url)
-    await database.start()
-    tenant = await new_tenant(database, "acme")
-    clickhouse = ClickHouse(f"chdb://{directory / 'chdb'}", stored_time_floor=StoredTimeFloor())
-    await migrations.migrate(clickhouse, retention_days=0)
-    await _fill(clickhouse, tenant.project.id, rows, errors, stacktrace=STACK_TRACE if is_upgrade else "")
-    if is_upgrade:
-        await _wait_for_an_error(database, tenant)
-    await asyncio.sleep(2)  # until everything is settled
-    read_s = await _read(clickhouse, rows)
-    metrics = IssueMetrics(None)
-    follower = IssueFollower(database, clickhouse, IssueUrls(), metrics)
-    wall, cpu = time.monotonic(), time.process_time()
-    await follower.poll()
-    wall, cpu = time.monotonic() - wall, time.process_time() - cpu
-    print(
-        f"{url.partition(':')[0]}{', upgrade' * is_upgrade}: {rows} occurrences of {errors} errors counted,"
-        f" {rows / wall:.0f}/s,"
-        f" {cpu / rows * 1e6:.1f} us of CPU each, {cpu / read_s:.2f} times that of reading them"
-    )
-    await clickhouse.close()
-    await database.close()
+    async with opened(url) as store, tables(directory / "chdb") as clickhouse:
+        tenant = await new_tenant(store, "acme")
+        await _fill(clickhouse, tenant.project.id, rows, errors, stacktrace=STACK_TRACE if is_upgrade else "")
+        if is_upgrade:
+            await _wait_for_an_error(store, tenant)
+        await asyncio.sleep(2)  # until everything is settled
+        read_s = await _read(clickhouse, rows)
+        follower = IssueFollower(store, clickhouse, IssueUrls(), IssueMetrics(None))
+        wall, cpu = time.monotonic(), time.process_time()
+        await follower.poll()
+        wall, cpu = time.monotonic() - wall, time.process_time() - cpu
+    return rows / wall, cpu / rows * 1e6, cpu / read_s
 
 
 async def _wait_for_an_error(database: Database, tenant: Tenant) -> None:

@@ -8,13 +8,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-import psutil  # type: ignore[import-untyped]  # it has no types
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from tests.e2e.product import Sluice, call, running
+from benchmarks.processes import cpu_s, pid_of
+from benchmarks.report import Table
+from tests.e2e.product import Sluice, running
+from tests.faults.deployment import metric
 
 EXPORTS: Final = 10  # a second
 POLL_S: Final = 0.1
+_IDLE_S: Final = 5.0
 STACK_TRACE: Final = "Traceback (most recent call last):\n" + "".join(
     f'  File "/app/shop/module_{number}.py", line {number}, in function_{number}\n    call()\n' for number in range(30)
 )
@@ -24,11 +27,13 @@ def measure_lag(directory: Path, rate: int, seconds: int, errors: int) -> None:
     """Offer errors for a time, and print the times from the answer until they were counted."""
     sluice = running(directory / "data", directory / "log", SLUICE_API_RATE="0", SLUICE_LOG_LEVEL="warning")
     try:
-        process = psutil.Process(sluice.writer.process.pid if sluice.writer.process else 0)
-        idle = _cpu_of(process, 5.0)
+        pid = pid_of(sluice.writer)
+        idle = cpu_s(pid)
+        time.sleep(_IDLE_S)
+        idle = (cpu_s(pid) - idle) / _IDLE_S
         acknowledged: list[tuple[float, int]] = []  # when, and how many in all
         sender = threading.Thread(target=_send, args=(sluice, rate, seconds, errors, acknowledged))
-        cpu, begun = sum(process.cpu_times()[:2]), time.monotonic()
+        cpu, begun = cpu_s(pid), time.monotonic()
         sender.start()
         counted: list[tuple[float, int]] = []
         while sender.is_alive() or not counted or counted[-1][1] < acknowledged[-1][1]:
@@ -36,14 +41,13 @@ def measure_lag(directory: Path, rate: int, seconds: int, errors: int) -> None:
             time.sleep(POLL_S)
             if time.monotonic() - begun > seconds + 60:
                 raise SystemExit(f"not counted within a minute: {acknowledged[-1:]} {counted[-1:]}")
-        cpu = sum(process.cpu_times()[:2]) - cpu
+        cpu = cpu_s(pid) - cpu
         lags = _lags(acknowledged, counted)
         total = acknowledged[-1][1]
-        print(
-            f"{total / seconds:.0f} errors/s of {errors} errors for {seconds} s: counted after"
-            f" {statistics.median(lags):.2f} s (median), {max(lags):.2f} s (longest; polled every {POLL_S:g} s);"
-            f" {cpu / total * 1e6:.0f} us of CPU of the whole product an error; idle {idle * 100:.1f} % of a core"
-        )
+        columns = {f"lag, {errors} errors for {seconds} s": "", "counted after, median, longest s": ".2f"}
+        table = Table({**columns, "CPU us of the whole product": ".0f", "cores when idle": ".3f"})
+        times = statistics.median(lags), max(lags)
+        table.row(f"{total / seconds:.0f} errors/s, polled every {POLL_S:g} s", times, cpu / total * 1e6, idle)
         sluice.stop()
     finally:
         sluice.kill()
@@ -86,14 +90,5 @@ def _body(numbers: range, errors: int) -> bytes:
 
 
 def _counted(sluice: Sluice) -> int:
-    """Occurrences that were counted, in an issue or as untracked, as `/metrics` says."""
-    text = call("GET", f"{sluice.control_url}/metrics").body.decode()
-    lines = [line for line in text.splitlines() if line.startswith("sluice_issue_occurrences_total{")]
-    return sum(int(float(line.rpartition(" ")[2])) for line in lines)
-
-
-def _cpu_of(process: "psutil.Process", seconds: float) -> float:
-    """Share of a core that an idle process takes."""
-    before = sum(process.cpu_times()[:2])
-    time.sleep(seconds)
-    return float(sum(process.cpu_times()[:2]) - before) / seconds
+    """Occurrences that were counted, in an issue or as untracked."""
+    return int(metric(sluice.control_url, "sluice_issue_occurrences_total"))

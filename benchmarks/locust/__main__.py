@@ -1,21 +1,22 @@
-"""Runs the locust file without its page against a `sluice up` that it starts: `python -m benchmarks.locust`.
+"""Runs the locust file without its page against a `sluice up` that it starts.
 
 Prints requests, failures and times by kind, and what became of the items in the gateway; writes Locust's HTML report.
-NAME=VALUE are settings of the product. `--host` takes a deployment that is there instead (LOAD_KEYS).
+`--host` takes a deployment that is there instead (LOAD_KEYS).
 """
 
-import argparse
 import json
 import os
 import subprocess
 import sys
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from benchmarks.codec.__main__ import machine
-from benchmarks.overload.deployment import MIB, make_keys
+from benchmarks.command import command
+from benchmarks.overload.deployment import make_keys
+from benchmarks.report import MIB, Table, print_machine, quantile
 from tests.e2e.product import Sluice, eventually, running
 from tests.faults.deployment import metric
 
@@ -26,10 +27,15 @@ _LOCUST: Final = _ROOT / ".venv" / "load" / "bin" / "locust"
 
 def main() -> None:
     """Starts the product, runs Locust, prints, stops."""
-    arguments = _arguments()
+    parser = command(__package__, __doc__, seconds=30.0, settings=True)
+    parser.add_argument("--users", type=int, default=60, help="senders")
+    parser.add_argument("--projects", type=int, default=5)
+    parser.add_argument("--host", default="", help="a deployment that is there; its keys in LOAD_KEYS")
+    parser.add_argument("--report", type=Path, default=Path("build/locust.html"))
+    arguments = parser.parse_args()
     if not _LOCUST.exists():
         sys.exit("Locust is not there: `make load` installs it, in an environment of its own.")
-    print(machine(), flush=True)
+    print_machine()
     if arguments.host:
         _print(_run(arguments, arguments.host, os.environ.get("LOAD_KEYS", "").split(",")))
         return
@@ -44,7 +50,7 @@ def main() -> None:
             sluice.kill()
 
 
-def _run(arguments: argparse.Namespace, host: str, keys: Sequence[str]) -> list[dict[str, Any]]:
+def _run(arguments: Namespace, host: str, keys: Sequence[str]) -> list[dict[str, Any]]:
     """Locust's own figures, by kind of request."""
     arguments.report.parent.mkdir(parents=True, exist_ok=True)
     options = {
@@ -66,7 +72,7 @@ def _run(arguments: argparse.Namespace, host: str, keys: Sequence[str]) -> list[
     if done.returncode:
         sys.exit(done.stderr.decode())
     figures: list[dict[str, Any]] = json.loads(done.stdout)
-    print(f"{arguments.users} senders, {len(keys)} projects, {arguments.seconds:g} s; report: {arguments.report}\n")
+    print(f"{arguments.users} senders, {len(keys)} projects, {arguments.seconds:g} s; report: {arguments.report}")
     return figures
 
 
@@ -76,30 +82,13 @@ def _environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _print(figures: Sequence[dict[str, Any]]) -> None:
-    print("| requests | sent | failed | a second | p50 ms | p99 ms | longest ms |\n|---|---|---|---|---|---|---|")
+    columns = {"requests": "", "sent": "", "failed": "", "a second": ".1f", "p50, p99, longest ms": ".0f"}
+    table = Table(columns)
     for one in sorted(figures, key=lambda one: str(one["name"])):
         seconds = max(1e-9, one["last_request_timestamp"] - one["start_time"])
-        times = sorted((float(ms), count) for ms, count in one["response_times"].items())
-        cells = (
-            one["name"],
-            one["num_requests"],
-            one["num_failures"],
-            f"{one['num_requests'] / seconds:.1f}",
-            f"{_quantile(times, 0.5):.0f}",
-            f"{_quantile(times, 0.99):.0f}",
-            f"{one['max_response_time']:.0f}",
-        )
-        print(f"| {' | '.join(map(str, cells))} |")
-
-
-def _quantile(times: Sequence[tuple[float, int]], q: float) -> float:
-    """Of times with their counts, in order."""
-    left = q * sum(count for _, count in times)
-    for time, count in times:
-        left -= count
-        if left <= 0:
-            return time
-    return float("nan")
+        times = [float(ms) for ms, count in one["response_times"].items() for _ in range(count)]
+        longest = quantile(times, 0.5), quantile(times, 0.99), one["max_response_time"]
+        table.row(one["name"], one["num_requests"], one["num_failures"], one["num_requests"] / seconds, longest)
 
 
 def _print_items(sluice: Sluice) -> None:
@@ -110,19 +99,6 @@ def _print_items(sluice: Sluice) -> None:
     stored = metric(url, "sluice_gateway_stored_items_total")
     resident = metric(url, "process_resident_memory_bytes") / MIB
     print(f"\n{accepted:.0f} items accepted, {stored:.0f} stored; {resident:.0f} MiB resident, the engine included")
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.locust", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=30.0)
-    parser.add_argument("--users", type=int, default=60, help="senders")
-    parser.add_argument("--projects", type=int, default=5)
-    parser.add_argument("--host", default="", help="a deployment that is there; its keys in LOAD_KEYS")
-    parser.add_argument("--report", type=Path, default=Path("build/locust.html"))
-    parser.add_argument("settings", nargs="*", type=lambda text: tuple(text.split("=", 1)), help="NAME=VALUE")
-    arguments = parser.parse_args()
-    arguments.settings = dict(arguments.settings)
-    return arguments
 
 
 if __name__ == "__main__":

@@ -1,25 +1,23 @@
-"""Prints how long good clients wait, undisturbed and beside hostile ones: `python -m benchmarks.neighbours`.
+"""Prints how long good clients wait, undisturbed and beside hostile ones.
 
 Good clients send at fixed times `--share` of the most that the gateway takes. The gateway has half of the cores for
 itself; good and hostile clients share the rest, so what hostile ones cost the good senders themselves is in the figures
-as well: "behind" says how far they were behind their times. NAME=VALUE are settings.
+as well: "behind" says how far they were behind their times.
 """
 
-import argparse
 import time
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor
 from contextlib import ExitStack
-from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from benchmarks.codec.__main__ import machine
+from benchmarks.command import command, is_wanted
 from benchmarks.gateway.bodies import ITEMS, KINDS
 from benchmarks.neighbours.hostile import HOSTILE, Hostile
-from benchmarks.overload.bench import Bench, by_status
-from benchmarks.overload.deployment import Cores, Memory, deployed
-from benchmarks.overload.offering import Outcome, quantile
+from benchmarks.overload.deployment import Bench, Cores, Memory, deployed
+from benchmarks.processes import spawned
+from benchmarks.report import Table, by_status, print_machine, quantiles_ms
 
 _PEAK_S: Final = 5.0
 _CONNECTIONS: Final = 64
@@ -30,32 +28,33 @@ ALONE: Final = "undisturbed"
 
 def main() -> None:
     """Starts, measures, prints, stops."""
-    arguments = _arguments()
-    cores = Cores.split()
-    print(machine(), flush=True)
+    parser = command(__package__, __doc__, seconds=10.0, only="", settings=True)
+    parser.add_argument("--share", type=float, default=0.2, help="of what the gateway takes at most")
+    arguments = parser.parse_args()
+    print_machine()
     with ExitStack() as stack:
-        directory = stack.enter_context(TemporaryDirectory(prefix="sluice-neighbours-", dir=arguments.directory))
-        deployment = stack.enter_context(deployed(Path(directory), cores, 6, arguments.settings))
-        good = stack.enter_context(ProcessPoolExecutor(1, get_context("spawn")))
-        hostile = stack.enter_context(ProcessPoolExecutor(1, get_context("spawn")))
-        mine, theirs = deployment.keys[:-1], deployment.keys[-1]
-        bench = Bench(deployment._replace(keys=mine), good, 1, KINDS[0])
+        directory = stack.enter_context(TemporaryDirectory(prefix="sluice-neighbours-"))
+        deployment = stack.enter_context(deployed(Path(directory), Cores.split(), 6, arguments.settings))
+        good, hostile = (stack.enter_context(spawned()) for _ in range(2))
+        bench = Bench(deployment._replace(keys=deployment.keys[:-1]), good, 1, KINDS[0])
         bench.offer(0, 1.0, _CONNECTIONS)
         peak = bench.offer(0, _PEAK_S, _CONNECTIONS)
         rate = peak.count(200) / peak.elapsed_s * arguments.share
-        print(f"good clients: {rate:.0f} requests/s of {ITEMS} spans, {arguments.share:.0%} of the most\n")
-        print("| beside | by status | p50 ms | p99 ms | p99.9 ms | behind ms | CPU, cores | most MiB |")
-        print("|---|---|---|---|---|---|---|---|")
+        print(f"good clients: {rate:.0f} requests/s of {ITEMS} spans, {arguments.share:.0%} of the most")
+        columns = {"beside": "", "by status": "", "p50, p99, p99.9 ms": ".0f", "behind ms": ".1f"}
+        table = Table({**columns, "CPU, cores": ".2f", "most MiB": ".0f"})
         for name, attack in ((ALONE, None), *HOSTILE.items(), (f"{ALONE} again", None)):
-            _row(name, attack, bench, hostile, theirs, rate, arguments.seconds)
+            if is_wanted(name, arguments.only):
+                _row(table, name, attack, bench, hostile, deployment.keys[-1], rate, arguments.seconds)
         print(f"\nacknowledged {bench.acknowledged} items, missing at the endpoint: {max(0, bench.missing())}")
 
 
 def _row(
+    table: Table,
     name: str,
     attack: Hostile | None,
     bench: Bench,
-    hostile: ProcessPoolExecutor,
+    hostile: Executor,
     key: str,
     rate: float,
     seconds: float,
@@ -66,29 +65,13 @@ def _row(
         said = hostile.submit(attack, deployment.port, key, seconds + _AHEAD_S)
         time.sleep(_AHEAD_S)
     cpu_s = deployment.cpu_s()
-    with Memory(deployment) as memory:
+    with Memory(deployment.pid) as memory:
         outcome = bench.offer(rate, seconds, _CONNECTIONS)
-    cpu_s = deployment.cpu_s() - cpu_s
+    cores = (deployment.cpu_s() - cpu_s) / outcome.elapsed_s
     done = "" if said is None else f" ({said.result()})"
-    print(f"| {name}{done} | {by_status(outcome)} | {_times(outcome)} | {outcome.late_s * 1e3:.1f}", end=" | ")
-    print(f"{cpu_s / outcome.elapsed_s:.2f} | {memory.most:.0f} |", flush=True)
+    times = quantiles_ms(outcome.seconds.get(200, ()), 0.5, 0.99, 0.999)
+    table.row(f"{name}{done}", by_status(outcome.statuses), times, outcome.late_s * 1e3, cores, memory.most)
     time.sleep(_REST_S)
-
-
-def _times(outcome: Outcome) -> str:
-    times = outcome.seconds.get(200, ())
-    return " | ".join(f"{quantile(times, q) * 1e3:.0f}" for q in (0.5, 0.99, 0.999))
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.neighbours", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=10.0, help="of each row")
-    parser.add_argument("--share", type=float, default=0.2, help="of what the gateway takes at most")
-    parser.add_argument("--directory", default=None, help="where data goes, on a disk worth measuring")
-    parser.add_argument("settings", nargs="*", type=lambda text: tuple(text.split("=", 1)), help="NAME=VALUE")
-    arguments = parser.parse_args()
-    arguments.settings = dict(arguments.settings)
-    return arguments
 
 
 if __name__ == "__main__":

@@ -8,13 +8,15 @@ import http.client
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import Final, cast
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
 
 import uvloop
 
 from benchmarks.gateway.bodies import KINDS
-from benchmarks.overload.offering import Load, offer
+from benchmarks.overload.offering import Load, exports, offer
+from benchmarks.report import by_status
 from tests.faults.bombs import BOMBS, Bomb
 from tests.faults.hostile import most_connections
 
@@ -28,6 +30,7 @@ FLOOD: Final = 256
 _AGAIN_S: Final = 0.2  # before a connection that was closed is made again
 _DRIP_S: Final = 1.0  # between two bytes
 _AT_ONCE: Final = 100
+_ANSWER: Final = 65_536  # bytes, of which nothing is made
 
 
 def bombs(port: int, key: str, seconds: float) -> str:
@@ -42,7 +45,7 @@ def bombs(port: int, key: str, seconds: float) -> str:
         thread.start()
     for thread in threads:
         thread.join()
-    return f"{statuses.total()} bombs: " + ", ".join(f"{status}: {n}" for status, n in sorted(statuses.items()))
+    return f"{statuses.total()} bombs: {by_status(statuses)}"
 
 
 def _throw(port: int, key: str, made: list[Bomb], end: float, statuses: Counter[int]) -> None:
@@ -76,9 +79,7 @@ def idle(port: int, _key: str, seconds: float) -> str:
 
 def flood(port: int, key: str, seconds: float) -> str:
     """One project over many connections, each of which sends again as soon as it is answered, whatever it is told."""
-    outcome = offer(Load(port, KINDS[0], (key,), 0, seconds, FLOOD))
-    counts = sorted((status, len(times)) for status, times in outcome.seconds.items())
-    return "requests: " + ", ".join(f"{status}: {count}" for status, count in counts)
+    return f"requests: {by_status(offer(Load(port, exports(KINDS[0], key), 0, seconds, FLOOD)).statuses)}"
 
 
 HOSTILE: Final[Mapping[str, Hostile]] = {
@@ -92,69 +93,44 @@ HOSTILE: Final[Mapping[str, Hostile]] = {
 class _Crowd:
     """Connections that are held for nothing, and made again when they are closed."""
 
-    def __init__(self, port: int, said: tuple[bytes, ...], count: int, *, drips: bool) -> None:
+    def __init__(self, port: int, said: Sequence[bytes], count: int, *, drips: bool) -> None:
         self._port = port
         self._said = said
         self._count = count
         self._drips = drips
-        self._held: set[_Held] = set()
-        self.made = 0
-        self.most = 0
+        self._held = self._made = self._most = 0
 
     async def hold(self, seconds: float) -> str:
         """Hold them for so long; how many there were."""
         end = asyncio.get_running_loop().time() + seconds
         await asyncio.gather(*(self._keep(place, end) for place in range(self._count)))
-        return f"{self.most} connections at once, {self.made} in all"
+        return f"{self._most} connections at once, {self._made} in all"
 
     async def _keep(self, place: int, end: float) -> None:
         loop = asyncio.get_running_loop()
         await asyncio.sleep(place // _AT_ONCE * 0.02)
         while loop.time() < end:
-            said = self._said[place % len(self._said)]
             try:
-                _, held = await loop.create_connection(_Held, "127.0.0.1", self._port, local_addr=(ADDRESS, 0))
+                reader, writer = await asyncio.open_connection("127.0.0.1", self._port, local_addr=(ADDRESS, 0))
             except OSError:
                 await asyncio.sleep(_AGAIN_S)
                 continue
-            await self._until_closed(held, said, end)
+            self._made, self._held = self._made + 1, self._held + 1
+            self._most = max(self._most, self._held)
+            with suppress(ConnectionError):
+                writer.write(self._said[place % len(self._said)])
+                await self._until_closed(reader, writer, end)
+            self._held -= 1
+            writer.close()
+            await asyncio.sleep(_AGAIN_S)
 
-    async def _until_closed(self, held: "_Held", said: bytes, end: float) -> None:
+    async def _until_closed(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, end: float) -> None:
         loop = asyncio.get_running_loop()
-        self.made += 1
-        self._held.add(held)
-        self.most = max(self.most, len(self._held))
-        held.say(said)
-        while not held.closed.is_set() and loop.time() < end:
-            left_s = end - loop.time()
+        while (left_s := end - loop.time()) > 0:
             try:
-                await asyncio.wait_for(held.closed.wait(), min(_DRIP_S, left_s) if self._drips else left_s)
+                async with asyncio.timeout(min(_DRIP_S, left_s) if self._drips else left_s):
+                    if not await reader.read(_ANSWER):
+                        return
             except TimeoutError:
-                held.say(b"x" if self._drips else b"")
-        self._held.discard(held)
-        held.end()
-        await asyncio.sleep(_AGAIN_S)
-
-
-class _Held(asyncio.Protocol):
-    """One of them."""
-
-    def __init__(self) -> None:
-        self.closed = asyncio.Event()
-        self._transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 (asyncio's signature)
-        self.closed.set()
-
-    def say(self, data: bytes) -> None:
-        """Send something, if there is anybody to hear it."""
-        if data and self._transport is not None and not self.closed.is_set():
-            self._transport.write(data)
-
-    def end(self) -> None:
-        """Close it."""
-        if self._transport is not None:
-            self._transport.close()
+                if self._drips:
+                    writer.write(b"x")

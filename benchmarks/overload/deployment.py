@@ -1,25 +1,32 @@
-"""The gateway and the endpoint behind it as processes, each on cores of its own, and the gateway's memory over time."""
+"""The gateway and the endpoint behind it as processes, each on cores of its own, the processes that send to it, and its
+memory over time.
+"""
 
 import asyncio
 import os
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
-from statistics import median
+from statistics import linear_regression, median
 from typing import Final, NamedTuple, Self
 
-import psutil  # type: ignore[import-untyped]  # it has no types
-from prometheus_client.parser import text_string_to_metric_families
-
+from benchmarks.gateway.bodies import ITEMS, Kind
 from benchmarks.gateway.rivals import Endpoint, endpoint
-from chassis.db.database import Database
+from benchmarks.overload.offering import Load, Outcome, exports, joined, offer
+from benchmarks.processes import cpu_s, pid_of, resident_mib
+from benchmarks.report import quantile
+from benchmarks.stores import opened
 from control.identity.organizations import organization_store, project_key_store
 from proto.otlp.policy import Signal
-from tests.e2e.product import call, set_up_apart
+from tests.e2e.product import set_up_apart
 
-MIB: Final = 2**20
 _SAMPLE_S: Final = 0.5
+_QUIET_S: Final = 3.0  # without an arrival, once nothing is missing
+_GIVEN_UP_S: Final = 60.0  # without one, while something is
+_QUANTILES: Final = (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))
 
 
 class Cores(NamedTuple):
@@ -41,32 +48,17 @@ class Deployment(NamedTuple):
 
     port: int
     keys: Sequence[str]
-    process: psutil.Process
+    pid: int
     sink: Endpoint
     database: str
-    data: Path
 
     def cpu_s(self) -> float:
         """CPU of the gateway so far."""
-        return float(sum(self.process.cpu_times()[:2]))
-
-    def resident(self) -> int:
-        """Bytes of it in memory."""
-        return int(self.process.memory_info().rss)
+        return cpu_s(self.pid)
 
     def rows(self, signal: Signal) -> int:
         """Items that have arrived at the endpoint."""
         return self.sink.rows(f"{self.database}.{'spans' if signal == 'traces' else 'logs'}")
-
-    def metric(self, name: str, **labels: str) -> float:
-        """A sample of `/metrics`, summed over the labels that are not given."""
-        text = call("GET", f"http://127.0.0.1:{self.port}/metrics").body.decode()
-        return sum(
-            sample.value
-            for family in text_string_to_metric_families(text)
-            for sample in family.samples
-            if sample.name == name and labels.items() <= sample.labels.items()
-        )
 
 
 @contextmanager
@@ -84,10 +76,7 @@ def deployed(directory: Path, cores: Cores, projects: int, settings: Mapping[str
         gateway.start()
         os.sched_setaffinity(0, cores.others)
         try:
-            if gateway.process is None:
-                raise RuntimeError("the gateway has ended")
-            process = psutil.Process(gateway.process.pid)
-            yield Deployment(gateway.port, keys, process, sink, "load", gateway.data)
+            yield Deployment(gateway.port, keys, pid_of(gateway), sink, "load")
             gateway.stop()
         finally:
             gateway.kill()
@@ -99,10 +88,8 @@ def make_keys(url: str, org_slug: str, projects: int) -> list[str]:
 
 
 async def _make_keys(url: str, org_slug: str, projects: int) -> list[str]:
-    database = Database(url)
-    await database.start()
     keys = []
-    async with database.write() as connection:
+    async with opened(url) as database, database.write() as connection:
         organization = await organization_store.find_organization(connection, org_slug)
         if organization is None:
             raise RuntimeError("there is no organization")
@@ -110,26 +97,17 @@ async def _make_keys(url: str, org_slug: str, projects: int) -> list[str]:
             project = await organization_store.create_project(connection, organization.id, f"load-{number}", "Load", [])
             key = await project_key_store.create_project_key(connection, organization.id, project.id, "load")
             keys.append(key.secret)
-    await database.close()
     return keys
 
 
-def slope(samples: Sequence[float], every_s: float) -> float:
-    """Change a minute over the second half, by least squares: what is filled once is filled by then."""
-    late = samples[len(samples) // 2 :]
-    mean_x, mean_y = (len(late) - 1) / 2, sum(late) / len(late)
-    spread = sum((x - mean_x) ** 2 for x in range(len(late)))
-    return sum((x - mean_x) * (y - mean_y) for x, y in enumerate(late)) / max(spread, 1e-9) * 60 / every_s
-
-
 class Memory:
-    """Resident memory of a gateway, watched while it is a context."""
+    """Resident memory of a process, in MiB, watched while it is a context."""
 
-    def __init__(self, deployment: Deployment) -> None:
-        self._deployment = deployment
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
         self._ended = threading.Event()
         self._watching = threading.Thread(target=self._watch, daemon=True)
-        self._samples: list[float] = []  # MiB
+        self._samples: list[float] = []
 
     def __enter__(self) -> Self:
         self._watching.start()
@@ -141,20 +119,61 @@ class Memory:
 
     def _watch(self) -> None:
         while not self._ended.wait(_SAMPLE_S):
-            self._samples.append(self._deployment.resident() / MIB)
+            self._samples.append(resident_mib(self._pid))
 
     @property
     def most(self) -> float:
-        """MiB."""
         return max(self._samples)
 
-    @property
-    def slope(self) -> float:
-        """MiB a minute over the second half."""
-        return slope(self._samples, _SAMPLE_S)
-
     def __str__(self) -> str:
-        return (
-            f"{min(self._samples):.0f} / {median(self._samples):.0f} / {self.most:.0f} MiB (min, median, max),"
-            f" {self.slope:+.2f} MiB a minute over the second half"
-        )
+        return memory_of(self._samples, _SAMPLE_S)
+
+
+def memory_of(samples: Sequence[float], every_s: float) -> str:
+    """What became of memory, in words."""
+    return (
+        f"{min(samples):.0f} / {median(samples):.0f} / {max(samples):.0f} MiB (min, median, max),"
+        f" {_slope(samples, every_s):+.2f} MiB a minute over the second half"
+    )
+
+
+def _slope(samples: Sequence[float], every_s: float) -> float:
+    """Change a minute over the second half, by least squares: what is filled once is filled by then."""
+    late = samples[len(samples) // 2 :]
+    return linear_regression(range(len(late)), late).slope * 60 / every_s if len(late) > 1 else 0.0
+
+
+class Bench:
+    """A deployment, and the processes that send to it."""
+
+    def __init__(self, deployment: Deployment, senders: Executor, processes: int, kind: Kind) -> None:
+        self.deployment = deployment
+        self._senders = senders
+        self._processes = processes
+        self._kind = kind
+        self.acknowledged = 0  # items
+
+    def offer(self, rate: float, seconds: float, connections: int) -> Outcome:
+        """So many requests a second from all processes together; 0: without a pause."""
+        rate, connections = rate / self._processes, max(1, connections // self._processes)
+        requests = exports(self._kind, *self.deployment.keys)
+        load = Load(self.deployment.port, requests, rate, seconds, connections)
+        outcome = joined(list(self._senders.map(offer, [load] * self._processes)))
+        self.acknowledged += outcome.count(200) * ITEMS
+        return outcome
+
+    def missing(self) -> int:
+        """Acknowledged items that are not at the endpoint, once nothing more comes: the journal may hold minutes."""
+        while True:
+            left, idle_s = self._left(), self.deployment.sink.arrived()["idle_s"]
+            if idle_s >= (_QUIET_S if left <= 0 else _GIVEN_UP_S):
+                return left
+            time.sleep(0.2)
+
+    def _left(self) -> int:
+        return self.acknowledged - self.deployment.rows(self._kind.signal)
+
+
+def times_of(times: Sequence[float]) -> str:
+    """Their quantiles, in words."""
+    return ", ".join(f"{name} {quantile(times, q) * 1e3:.0f} ms" for name, q in _QUANTILES)

@@ -6,29 +6,32 @@ due, so that no wait is left out. A refused request is not sent again.
 """
 
 import asyncio
+import itertools
 import random
-import resource
+import time
 from array import array
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Final, NamedTuple, cast
 
 import uvloop
 
-from benchmarks.gateway.bodies import Kind, bodies
+from benchmarks.gateway.bodies import Kind, bodies, message
+from benchmarks.report import quantile
 
 BROKEN: Final = 0  # in the place of a status: the connection ended without an answer
 UNSENT: Final = -1  # still waiting for a connection when time was up
+_REPEATING: Final = 8  # connections of `repeat`
 _TICK_S: Final = 0.001
 _ANSWER_S: Final = 30.0  # how long the last answers are waited for
 
 
 class Load(NamedTuple):
-    """Requests of one kind by senders in turn, `rate` a second; 0: over all connections without a pause."""
+    """Requests that are made where they are sent, `rate` a second; 0: over all connections without a pause."""
 
     port: int
-    kind: Kind
-    keys: Sequence[str]
+    requests: Callable[[], Iterator[bytes]]
     rate: float
     seconds: float
     connections: int
@@ -50,10 +53,30 @@ class Outcome(NamedTuple):
         """Requests with this outcome."""
         return len(self.seconds.get(status, ()))
 
+    @property
+    def statuses(self) -> dict[int, int]:
+        """Requests by outcome."""
+        return {status: len(times) for status, times in self.seconds.items()}
+
+    @property
+    def answered(self) -> int:
+        """Requests with any answer."""
+        return sum(count for status, count in self.statuses.items() if status > 0)
+
 
 def offer(load: Load) -> Outcome:
     """Send it and wait for the last answers."""
     return uvloop.run(_Sender(load).run())
+
+
+def exports(kind: Kind, *keys: str) -> Callable[[], Iterator[bytes]]:
+    """Requests of one kind by projects in turn; each sender has every body."""
+    return partial(_exports, kind, keys)
+
+
+def repeat(port: int, message: bytes, seconds: float) -> Outcome:
+    """Send one request on a few connections, again after every answer, and anew where a connection was closed."""
+    return offer(Load(port, partial(itertools.repeat, message), 0, seconds, _REPEATING))
 
 
 def joined(outcomes: Sequence[Outcome]) -> Outcome:
@@ -74,12 +97,6 @@ def joined(outcomes: Sequence[Outcome]) -> Outcome:
     )
 
 
-def quantile(times: Sequence[float], q: float) -> float:
-    """The q-th of the times; infinite without any."""
-    ordered = sorted(times) or [float("inf")]
-    return ordered[min(len(ordered) - 1, int(len(ordered) * q))]
-
-
 class _Sender:
     """One process's part of a load."""
 
@@ -92,7 +109,7 @@ class _Sender:
         self._backlog: deque[float] = deque()  # when each was due
         self._under_way = 0
         self._ended: asyncio.Future[None] | None = None  # of the last that is under way
-        self._messages = _messages(load)
+        self._messages = load.requests()
         self._seconds: dict[int, array[float]] = {}
         self._accepted = [array("d") for _ in range(int(load.seconds) + 1)]
         self._late = array("d")
@@ -100,7 +117,7 @@ class _Sender:
 
     async def run(self) -> Outcome:
         self.loop = asyncio.get_running_loop()
-        cpu_s, self.begin = _cpu_s(), self.loop.time()
+        cpu_s, self.begin = time.process_time(), self.loop.time()
         if self.load.rate:
             await self._at_fixed_times()
         else:
@@ -111,7 +128,7 @@ class _Sender:
         late_s = quantile(self._late, 0.99) if self._late else 0.0
         elapsed_s = self.loop.time() - self.begin
         seconds = cast(dict[int, Sequence[float]], self._seconds)
-        return Outcome(seconds, self._accepted, late_s, _cpu_s() - cpu_s, elapsed_s)
+        return Outcome(seconds, self._accepted, late_s, time.process_time() - cpu_s, elapsed_s)
 
     async def _at_fixed_times(self) -> None:
         total, sent = int(self.load.rate * self.load.seconds), 0
@@ -231,22 +248,7 @@ class _Connection(asyncio.Protocol):
             self._sender.answered(self, status, due, closes=closes)
 
 
-def _messages(load: Load) -> Iterator[bytes]:
-    """The requests in turn, without an end; each sender has every body."""
-    shuffled = [
-        (
-            f"POST /v1/{load.kind.signal} HTTP/1.1\r\nHost: localhost\r\n{load.kind.headers}"
-            f"X-Legacy-Auth: Legacy legacy_key={key}\r\nContent-Length: {len(body)}\r\n\r\n"
-        ).encode()
-        + body
-        for key in load.keys
-        for body in bodies(load.kind)
-    ]
-    random.Random(load.rate).shuffle(shuffled)
-    while True:
-        yield from shuffled
-
-
-def _cpu_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
+def _exports(kind: Kind, keys: Sequence[str]) -> Iterator[bytes]:
+    shuffled = [message(kind, key, body) for key in keys for body in bodies(kind)]
+    random.Random(0).shuffle(shuffled)
+    return itertools.cycle(shuffled)

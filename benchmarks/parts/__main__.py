@@ -1,140 +1,123 @@
-"""Prints inserts, parts, time to the answer and CPU for each scenario: `python -m benchmarks.parts [--seconds N]`.
+"""Prints inserts, parts and time to the answer for each scenario.
 
 The scenarios take turns, round after round, so that whatever else the machine does meets all of them; what is printed
 is the median round, and of parts the most of any.
 """
 
-import argparse
-import asyncio
-import json
-import os
+import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import Future, wait
+from functools import partial
+from pathlib import Path
 from statistics import median
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from benchmarks.codec.__main__ import machine
-from benchmarks.parts.load import Sender, Sent
-from benchmarks.parts.scenarios import SCENARIOS, Scenario
+from benchmarks.command import command, is_wanted
+from benchmarks.overload.deployment import make_keys
+from benchmarks.overload.offering import Load, Outcome, offer
+from benchmarks.parts.load import SCENARIOS, Scenario
+from benchmarks.processes import spawned
+from benchmarks.report import Table, by_status, print_machine, quantiles_ms
+from tests.e2e.product import Service, Sluice, clean_environment, started
+from tests.faults.deployment import metric
 
-SECONDS: Final = 10.0
-ROUNDS: Final = 3
-WARM_UP_S: Final = 3.0
-TABLES: Final = ("spans", "trace_index", "attribute_keys", "ingest_outcomes")
+_WARM_UP_S: Final = 3.0
+_SAMPLE_S: Final = 0.5
+_CONNECTIONS: Final = 1_000  # however long the answers take
+_TABLES: Final = ("spans", "trace_index", "attribute_keys", "ingest_outcomes")
+
+
+class _Server(Service):
+    """`sluice up` in the way of `benchmarks.parts.server`."""
+
+    def begin(self) -> None:
+        """Start it and do not wait."""
+        whole = [sys.executable, "-m", "benchmarks.parts.server", self.command, "--data", str(self.data)]
+        with self.log.open("ab") as out:
+            self.process = subprocess.Popen(
+                [*whole, "--port", str(self.port)], stdout=out, stderr=out, env=clean_environment(self.environment)
+            )
 
 
 class Round(NamedTuple):
-    """What one round of a scenario showed: requests by stream, what the server watched, and the machine's load."""
+    """What one round of a scenario showed: outcomes by stream; by table inserts, and the most active parts of a day."""
 
-    sent: Sequence[Sequence[Sent]]
-    watched: dict[str, Any]
-    load: float
-
-
-async def measure(scenario: Scenario, seconds: float, directory: str) -> Round:
-    """One round against a gateway of its own."""
-    server = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *("-m", "benchmarks.parts.server", "--projects", str(scenario.projects)),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        env={**os.environ, "SLUICE_DATA": directory, "SLUICE_LOG_LEVEL": "error", **scenario.environment},
-    )
-    ready = await _told(server)
-    senders = [Sender(stream, ready["port"], ready["keys"]) for stream in scenario.streams]
-    begin = asyncio.get_running_loop().time() + WARM_UP_S
-    running = [asyncio.ensure_future(sender.run(WARM_UP_S + seconds)) for sender in senders]
-    await asyncio.sleep(WARM_UP_S)
-    _tell(server)
-    await asyncio.sleep(seconds)
-    _tell(server)
-    watched = await _told(server)
-    await asyncio.gather(*running)
-    _tell(server)
-    await server.wait()
-    return Round([[one for one in sender.sent if one.due >= begin] for sender in senders], watched, os.getloadavg()[0])
-
-
-def show(scenario: Scenario, rounds: Sequence[Round], seconds: float) -> None:
-    """Print the median of a scenario's rounds."""
-    loads = ", ".join(f"{one.load:.1f}" for one in rounds)
-    print(f"\n## {scenario.name}\n\nLoad of the machine, round by round: {loads}")
-    for number, stream in enumerate(scenario.streams):
-        name = f"{stream.name} ({stream.rate:g}/s of {stream.spans} spans)"
-        print(_answers(name, [one.sent[number] for one in rounds]))
-    print("\n| table | inserts (parts made) a second | most active parts of a day |\n|---|---|---|")
-    for table in TABLES:
-        inserts = median(one.watched["inserts"].get(table, 0) for one in rounds) / seconds
-        print(f"| {table} | {inserts:.1f} | {max(one.watched['most'].get(table, 0) for one in rounds)} |")
-    merges = median(one.watched["merges"] for one in rounds) / seconds
-    cores = median(one.watched["cpu_s"] for one in rounds) / seconds
-    cost = median(one.watched["cpu_s"] / max(1, _stored(scenario, one)) for one in rounds) * 1e6
-    at_once = max(one.watched["merges_at_once"] for one in rounds)
-    print(
-        f"\nCPU {cores:.2f} cores, {cost:.0f} us a span; merges {merges:.1f}/s, at most {at_once} at once", flush=True
-    )
-
-
-def _answers(name: str, rounds: Sequence[Sequence[Sent]]) -> str:
-    statuses = dict(sorted(Counter(one.status for sent in rounds for one in sent).items()))
-    p50, p99, longest = (median(_quantile(sent, q) for sent in rounds) * 1000 for q in (0.5, 0.99, 1.0))
-    return f"{name}: {statuses}; answer p50 {p50:.0f} ms, p99 {p99:.0f} ms, longest {longest:.0f} ms"
-
-
-def _quantile(sent: Sequence[Sent], q: float) -> float:
-    times = sorted(one.seconds for one in sent if one.status == 200) or [float("inf")]
-    return times[min(len(times) - 1, int(len(times) * q))]
-
-
-def _stored(scenario: Scenario, one: Round) -> int:
-    return sum(
-        stream.spans * sum(sent.status == 200 for sent in requests)
-        for stream, requests in zip(scenario.streams, one.sent, strict=True)
-    )
-
-
-async def _told(server: asyncio.subprocess.Process) -> Any:
-    if server.stdout is None:
-        raise RuntimeError("no pipe")
-    line = await server.stdout.readline()
-    if not line:
-        raise RuntimeError("the gateway has ended")
-    return json.loads(line)
-
-
-def _tell(server: asyncio.subprocess.Process) -> None:
-    if server.stdin is None:
-        raise RuntimeError("no pipe")
-    server.stdin.write(b"\n")
-
-
-async def run(seconds: float, rounds: int, scenarios: Sequence[Scenario]) -> None:
-    """All scenarios in turn, `rounds` times; then the figures."""
-    seen: dict[str, list[Round]] = {scenario.name: [] for scenario in scenarios}
-    for _ in range(rounds):
-        for scenario in scenarios:
-            with tempfile.TemporaryDirectory(prefix="sluice-parts-") as directory:
-                seen[scenario.name].append(await measure(scenario, seconds, directory))
-    for scenario in scenarios:
-        show(scenario, seen[scenario.name], seconds)
+    outcomes: Sequence[Outcome]
+    inserts: Sequence[float]
+    parts: Sequence[float]
 
 
 def main() -> None:
     """Measures."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.parts")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="of each round of a scenario")
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("scenarios", nargs="*", help="parts of names; all without any")
-    arguments = parser.parse_args()
-    chosen = [
-        scenario
-        for scenario in SCENARIOS
-        if not arguments.scenarios or any(name in scenario.name for name in arguments.scenarios)
-    ]
-    print(machine(), flush=True)
-    asyncio.run(run(arguments.seconds, arguments.rounds, chosen))
+    arguments = command(__package__, __doc__, seconds=10.0, rounds=3, only="").parse_args()
+    print_machine()
+    chosen = [scenario for scenario in SCENARIOS if is_wanted(scenario.name, arguments.only)]
+    seen: dict[str, list[Round]] = {scenario.name: [] for scenario in chosen}
+    for _ in range(arguments.rounds):
+        for scenario in chosen:
+            seen[scenario.name].append(_measured(scenario, arguments.seconds))
+    columns = {"what is sent": "", "answered": "", "p50, p99, longest ms": ".0f"}
+    columns |= {f"parts made a second: {', '.join(_TABLES)}": ".1f", "most parts of a day": ".0f"}
+    table = Table(columns)
+    for scenario in chosen:
+        rounds = seen[scenario.name]
+        inserts = tuple(median(each) / arguments.seconds for each in zip(*(one.inserts for one in rounds), strict=True))
+        most = max(max(one.parts) for one in rounds)
+        for number, stream in enumerate(scenario.streams):
+            name = f"{scenario.name}: {stream.name}, {stream.rate:g}/s of {stream.spans} spans"
+            table.row(name, *_answers([one.outcomes[number] for one in rounds]), inserts, most)
+
+
+def _measured(scenario: Scenario, seconds: float) -> Round:
+    """One round against a product of its own."""
+    with tempfile.TemporaryDirectory(prefix="sluice-parts-") as directory:
+        data = Path(directory) / "data"
+        service = _Server("up", data, Path(directory) / "log", {"SLUICE_LOG_LEVEL": "error", **scenario.settings})
+        sluice = started(service, data)
+        try:
+            keys = make_keys(f"sqlite:///{data}/sluice.db", sluice.org, scenario.projects)
+            found = _round(scenario, sluice, keys, seconds)
+            sluice.stop()
+        finally:
+            sluice.kill()
+    return found
+
+
+def _round(scenario: Scenario, sluice: Sluice, keys: Sequence[str], seconds: float) -> Round:
+    with spawned(len(scenario.streams)) as senders:
+
+        def sending(seconds: float) -> list[Future[Outcome]]:
+            port, streams = sluice.writer.port, scenario.streams
+            loads = [Load(port, partial(each.requests, keys), each.rate, seconds, _CONNECTIONS) for each in streams]
+            return [senders.submit(offer, load) for load in loads]
+
+        wait(sending(_WARM_UP_S))
+        before, most, sent = _inserts(sluice), [0.0] * len(_TABLES), sending(seconds)
+        while not all(one.done() for one in sent):
+            most = [max(pair) for pair in zip(most, _of_tables(sluice, "sluice_gateway_parts"), strict=True)]
+            time.sleep(_SAMPLE_S)
+        inserts = [after - earlier for earlier, after in zip(before, _inserts(sluice), strict=True)]
+        return Round([one.result() for one in sent], inserts, most)
+
+
+def _inserts(sluice: Sluice) -> list[float]:
+    """By table; each makes one part, as a block is of one day."""
+    return _of_tables(sluice, "sluice_gateway_insert_rows_count")
+
+
+def _of_tables(sluice: Sluice, name: str) -> list[float]:
+    return [metric(sluice.base_url, name, table=table) for table in _TABLES]
+
+
+def _answers(outcomes: Sequence[Outcome]) -> tuple[str, tuple[float, ...]]:
+    """How all requests ended, and milliseconds to the acknowledgement in the median round."""
+    statuses = sum((Counter(one.statuses) for one in outcomes), Counter[int]())
+    times = [quantiles_ms(one.seconds.get(200, ()), 0.5, 0.99, 1) for one in outcomes]
+    return by_status(statuses), tuple(map(median, zip(*times, strict=True)))
 
 
 if __name__ == "__main__":

@@ -3,13 +3,9 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from datetime import UTC, datetime
-from http.client import HTTPConnection
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -17,11 +13,12 @@ import sqlalchemy as sa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from benchmarks.control.service import Served, served
+from benchmarks.processes import peak_mib, probed, reset_peak, resident_mib
 from benchmarks.proofs.hostile_bodies import SMALL, Case, cases
 from benchmarks.proofs.making import ISSUER, KEY
-from benchmarks.proofs.serving import peak
+from benchmarks.report import MIB, Table
+from benchmarks.stores import opened
 from chassis.auth.tables import new_id
-from chassis.db.database import Database
 from control.approvals.proofs import issuers
 from control.approvals.proofs.issuers import MAX_ACTIVE_KEYS, MAX_KEYS
 from control.approvals.proofs.tables import IssuerKey, KeyAlgorithm, proof_issuer_keys
@@ -30,7 +27,6 @@ from tests.chassis.auth.tenants import new_tenant
 from tests.e2e.product import Answer, call
 
 AT_ONCE: Final = 8
-_PROBE_S: Final = 0.002
 _QUIET_S: Final = 2.0
 _FROM: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -51,11 +47,12 @@ class _Seen(NamedTuple):
 
 
 class _Target(NamedTuple):
-    """A service with organizations, and what it takes when it does nothing."""
+    """A service with organizations, the MiB that it takes when it does nothing, and the table of what it does."""
 
+    table: Table
     control: Served
     tenants: Sequence[_Tenant]
-    idle: int
+    idle: float
 
 
 def measure(directory: Path, *, together: bool) -> None:
@@ -63,9 +60,9 @@ def measure(directory: Path, *, together: bool) -> None:
     none is given memory that an earlier one has left; or all have the same, `together`.
     """
     every = cases()
-    print(f"{AT_ONCE} organizations with {MAX_ACTIVE_KEYS} keys each; somebody else asks for /livez.")
-    print("| eight at once | MiB of each | answers | s | CPU s | MiB above idle: most, after | longest wait, ms |")
-    print("|---|---|---|---|---|---|---|", flush=True)
+    columns = {f"{AT_ONCE} at once, of organizations with {MAX_ACTIVE_KEYS} keys": "", "MiB of each": ".1f"}
+    columns |= {"answers": "", "s": ".2f", "CPU s": ".2f", "MiB above idle: most, after": ".0f"}
+    table = Table({**columns, "longest wait of another request, ms": ".0f"})
     for number, group in enumerate([every] if together else [[case] for case in every]):
         url = f"sqlite:///{directory / f'{number}.db'}"
         with served(directory / f"{number}", url) as control:
@@ -73,9 +70,9 @@ def measure(directory: Path, *, together: bool) -> None:
             small = next(case for case in every if case.name == SMALL)
             for at in range(AT_ONCE):  # imports and caches
                 _validate(control, tenants, small, at)
-            target = _Target(control, tenants, control.process.memory_info().rss)
+            target = _Target(table, control, tenants, resident_mib(control.pid))
             if not number:
-                _report("nothing", 0, {}, _watched(target, lambda: time.sleep(_QUIET_S)))
+                _report(table, "nothing", 0, {}, _watched(target, lambda: time.sleep(_QUIET_S)))
             for case in group:
                 _hand_in(target, case)
                 if case.name == SMALL:
@@ -94,7 +91,7 @@ def _hand_in(target: _Target, case: Case) -> None:
 
     seen = _watched(target, lambda: answers.extend(_together(send)))
     statuses = Counter(_outcome(one, case) for one in answers)
-    _report(case.name, len(bodies[0]), statuses, seen)
+    _report(target.table, case.name, len(bodies[0]), statuses, seen)
     if not case.is_legal:
         return
     if set(statuses) != {"201"}:
@@ -102,7 +99,7 @@ def _hand_in(target: _Target, case: Case) -> None:
     ids = [str(one.json()["bundleId"]) for one in answers]
     answers.clear()
     seen = _watched(target, lambda: answers.extend(_together(lambda at: _show(control, tenants[at], ids[at]))))
-    _report("- read back", len(bodies[0]), Counter(str(one.status) for one in answers), seen)
+    _report(target.table, "- read back", len(bodies[0]), Counter(str(one.status) for one in answers), seen)
 
 
 def _validate(control: Served, tenants: Sequence[_Tenant], case: Case, at: int) -> None:
@@ -130,87 +127,47 @@ def _together(send: Callable[[int], Answer]) -> list[Answer]:
         return list(senders.map(send, range(AT_ONCE)))
 
 
-def _report(name: str, size: int, statuses: dict[str, int], seen: _Seen) -> None:
+def _report(table: Table, name: str, size: int, statuses: dict[str, int], seen: _Seen) -> None:
     answers = ", ".join(f"{number} x {status}" for status, number in statuses.items())
-    memory, of_time = f"{seen.most:.0f}, {seen.after:.0f}", f"{seen.seconds:.2f} | {seen.cpu_s:.2f}"
-    print(f"| {name} | {size / 2**20:.1f} | {answers} | {of_time} | {memory} | {seen.wait_ms:.0f} |", flush=True)
+    table.row(name, size / MIB, answers, seen.seconds, seen.cpu_s, (seen.most, seen.after), seen.wait_ms)
 
 
 def _watched(target: _Target, work: Callable[[], object]) -> _Seen:
     """What the service takes while something is done."""
     control, waits = target.control, list[float]()
-    Path(f"/proc/{control.process.pid}/clear_refs").write_text("5", encoding="ascii")  # the peak begins again
-    with _probed(control.port, waits):
+    reset_peak(control.pid)
+    with probed(control.port, waits):
         before, begun = control.cpu_s(), time.perf_counter()
         work()
         taken, spent = time.perf_counter() - begun, control.cpu_s() - before
-    most, after = ((size - target.idle) / 2**20 for size in (peak(control), control.process.memory_info().rss))
+    most, after = (size - target.idle for size in (peak_mib(control.pid), resident_mib(control.pid)))
     return _Seen(taken, spent, most, after, max(waits) * 1e3)
-
-
-@contextmanager
-def _probed(port: int, waits: list[float]) -> Iterator[None]:
-    """Another process asks for `/livez` meanwhile: how many seconds each answer took."""
-    context = get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_probe, args=(port, theirs), daemon=True)
-    process.start()
-    theirs.close()  # if the process ends, nobody waits for it
-    ours.recv()
-    try:
-        yield
-    finally:
-        ours.send(None)
-        waits.extend(ours.recv())
-        process.join()
-
-
-def _probe(port: int, pipe: Connection) -> None:
-    client, waits = HTTPConnection("127.0.0.1", port), list[float]()
-    _ask(client)
-    pipe.send(None)
-    while not pipe.poll():
-        begun = time.perf_counter()
-        _ask(client)
-        waits.append(time.perf_counter() - begun)
-        time.sleep(_PROBE_S)
-    pipe.send(waits)
-
-
-def _ask(client: HTTPConnection) -> None:
-    client.request("GET", "/livez")
-    client.getresponse().read()
 
 
 async def _tenants(url: str) -> list[_Tenant]:
     """Organizations with as many keys as can be valid; the last one has signed what is signed."""
-    database = Database(url, max_wait_s=60)
-    await database.start()
     made = []
-    for number in range(AT_ONCE):
-        tenant = await new_tenant(database, f"org-{number}")
-        strangers = [Ed25519PrivateKey.generate() for _ in range(MAX_ACTIVE_KEYS - 1)]
-        async with database.write() as connection:
-            for key in (*strangers, KEY):
-                stored = _issuer_key(tenant.organization.id, key)
-                await issuers.create_key(connection, stored, datetime.now(UTC))
-        made.append(_Tenant(f"org-{number}", str(tenant.token.secret)))
-    await database.close()
+    async with opened(url) as database:
+        for number in range(AT_ONCE):
+            tenant = await new_tenant(database, f"org-{number}")
+            strangers = [Ed25519PrivateKey.generate() for _ in range(MAX_ACTIVE_KEYS - 1)]
+            async with database.write() as connection:
+                for key in (*strangers, KEY):
+                    stored = _issuer_key(tenant.organization.id, key)
+                    await issuers.create_key(connection, stored, datetime.now(UTC))
+            made.append(_Tenant(f"org-{number}", str(tenant.token.secret)))
     return made
 
 
 async def _register_more(url: str) -> None:
     """As many revoked keys as there can be."""
-    database = Database(url, max_wait_s=60)
-    await database.start()
     columns = proof_issuer_keys.c
-    async with database.write() as connection:
+    async with opened(url) as database, database.write() as connection:
         for org_id in list(await connection.scalars(sa.select(columns.org_id).distinct())):
             keys = [_issuer_key(org_id, Ed25519PrivateKey.generate()) for _ in range(MAX_KEYS - MAX_ACTIVE_KEYS)]
             revoked = {"revoked_at": _FROM, "revocation_reason": "stolen"}
             rows = [{column.name: getattr(key, column.name) for column in columns} | revoked for key in keys]
             await connection.execute(proof_issuer_keys.insert(), rows)
-    await database.close()
 
 
 def _issuer_key(org_id: str, key: Ed25519PrivateKey) -> IssuerKey:

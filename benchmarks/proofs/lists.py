@@ -2,32 +2,26 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import urlencode
 
-import psutil  # type: ignore[import-untyped]  # it has no types
 import psycopg
-import sqlalchemy as sa
 
 from benchmarks.control.service import Served, served
+from benchmarks.processes import cpu_s
 from benchmarks.proofs import stored
 from benchmarks.proofs.making import PATH
 from benchmarks.proofs.serving import register
 from benchmarks.proofs.stored import Project
-from chassis.db.database import Database
+from benchmarks.report import Table
 from chassis.http.cursor import CursorSigner, load_cursor_signer
 from chassis.http.route import read_query
 from chassis.http.validation import Issues
-from control.approvals.proofs import bundles, store
 from control.approvals.proofs.store import BundleQuery
 from tests.e2e.product import call
 
 FEW: Final = 200
-SLOW_MS: Final = 50.0  # of CPU: its plan is printed, if it also takes
-SLOW_RATIO: Final = 5.0  # as much as with few bundles
 _MEASURED_S: Final = 0.7  # of each list, at least _LEAST requests
 _LEAST: Final = 3
 
@@ -41,26 +35,19 @@ class _Page(NamedTuple):
 
 
 def measure(directory: Path, url: str, count: int) -> None:
-    """Prints a row for each filter, and the plans of those that are slow."""
+    """Prints a row for each filter."""
     with served(directory, url) as control:
         register(control)
         begun = time.perf_counter()
         few, web = asyncio.run(stored.fill(url, FEW, count))
         print(f"{count} bundles in {time.perf_counter() - begun:.0f} s")
         pages = _Pages(control, url, load_cursor_signer("", directory / "data" / "cursor.key"))
-        print("| filter | bundles | first page: ms, CPU ms | beside one of few, CPU | middle: ms, CPU ms |")
-        print("|---|---|---|---|---|")
-        slow: dict[str, tuple[dict[str, str], str | None]] = {}
+        columns = {"filter": "", "bundles": "", "first page: ms, CPU ms": ".1f", "beside one of few, CPU": ".1f"}
+        table = Table({**columns, "middle: ms, CPU ms": ".1f"})
         for (name, query), small in zip(_filters(web).items(), _filters(few).values(), strict=True):
             of_few, first = pages.cost(few, small), pages.cost(web, query)
             middle, ratio = pages.cost(web, query, web.middle), first.cpu_ms / of_few.cpu_ms
-            costs = f"{first.ms:.1f}, {first.cpu_ms:.1f} | {ratio:.1f} | {middle.ms:.1f}, {middle.cpu_ms:.1f}"
-            print(f"| {name} | {first.bundles} | {costs} |", flush=True)
-            if max(first.cpu_ms, middle.cpu_ms) > max(SLOW_MS, SLOW_RATIO * of_few.cpu_ms):
-                slow[name] = query, web.middle if middle.cpu_ms > first.cpu_ms else None
-        for name, (query, before) in slow.items():
-            where = "" if before is None else ", middle"
-            print(f"\n{name}{where}: {asyncio.run(_plan(url, web, query, before))}", flush=True)
+            table.row(name, first.bundles, (first.ms, first.cpu_ms), ratio, (middle.ms, middle.cpu_ms))
 
 
 def _filters(project: Project) -> dict[str, dict[str, str]]:
@@ -140,49 +127,8 @@ class _Pages:
         with psycopg.connect(self._url) as connection:
             others = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
             pids = [int(row[0]) for row in connection.execute(others)]
-        return self._control.cpu_s() + sum(float(sum(psutil.Process(pid).cpu_times()[:2])) for pid in pids)
+        return self._control.cpu_s() + sum(map(cpu_s, pids))
 
 
 def _parsed(query: dict[str, str]) -> BundleQuery:
     return read_query(BundleQuery, query, Issues())
-
-
-async def _plan(url: str, project: Project, query: dict[str, str], before: str | None) -> str:
-    """How many statements a page takes, and how the database works on the slowest one."""
-    database = Database(url, max_wait_s=60)
-    await database.start()
-    try:
-        async with database.read() as connection:
-            wanted = await bundles.to_filter(connection, project.id, project.slug, _parsed(query))
-            if wanted is None:
-                return "no statement"
-            with _recorded() as statements:
-                await store.list_bundles(connection, project.id, wanted, before, 25)
-            seconds, sql, parameters = max(statements, key=lambda one: one[0])
-            explain = "EXPLAIN (ANALYZE, BUFFERS)" if url.startswith("postgresql") else "EXPLAIN QUERY PLAN"
-            rows = (await connection.exec_driver_sql(f"{explain} {sql}", parameters)).all()
-    finally:
-        await database.close()
-    where, plan = " ".join(sql.partition("FROM")[2].split()), "\n".join(f"    {row[-1]}" for row in rows)
-    return f"{len(statements)} statements, the slowest {seconds * 1e3:.0f} ms\n    FROM {where}\n{plan}"
-
-
-@contextmanager
-def _recorded() -> Iterator[list[tuple[float, str, Any]]]:
-    """Statements with their seconds and parameters."""
-    recorded: list[tuple[float, str, Any]] = []
-    begun = [0.0]
-
-    def before(*_: Any) -> None:
-        begun[0] = time.perf_counter()
-
-    def after(_connection: Any, _cursor: Any, sql: str, parameters: Any, *_: Any) -> None:
-        recorded.append((time.perf_counter() - begun[0], sql, parameters))
-
-    sa.event.listen(sa.Engine, "before_cursor_execute", before)
-    sa.event.listen(sa.Engine, "after_cursor_execute", after)
-    try:
-        yield recorded
-    finally:
-        sa.event.remove(sa.Engine, "before_cursor_execute", before)
-        sa.event.remove(sa.Engine, "after_cursor_execute", after)

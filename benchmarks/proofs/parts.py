@@ -10,6 +10,7 @@ from securesystemslib import dsse as oracle
 from securesystemslib.signer._crypto_signer import CryptoSigner
 
 from benchmarks.proofs.making import KEY, bundle
+from benchmarks.report import Table
 from proto.json_keys import require_unique_keys
 from proto.proofs import dsse
 from proto.proofs.bundle import ProofBundle
@@ -48,13 +49,14 @@ def measure() -> None:
     }
     costs = _costs({**ours, **others})
     together = sum(costs[name] for name in ours)
-    print(f"A bundle of 200 claims: {len(raw) / 1e3:.0f} kB, in an envelope {len(envelope) / 1e3:.0f} kB")
-    print("| step | CPU ms | share |\n|---|---|---|")
+    sizes = f"{len(raw) / 1e3:.0f} kB, in an envelope {len(envelope) / 1e3:.0f} kB"
+    table = Table({f"step, a bundle of 200 claims ({sizes})": "", "CPU ms": ".2f", "share": ".0%"})
     for name in ours:
-        print(f"| {name} | {costs[name]:.2f} | {costs[name] / together:.0%} |")
-    print(f"| **together** | **{together:.2f}** | |\n\n| by others | CPU ms | together, times as long |\n|---|---|---|")
+        table.row(name, costs[name], costs[name] / together)
+    table.row("together", together, 1)
+    table = Table({"by others": "", "CPU ms": ".2f", "together, times as long": ".2f"})
     for name in others:
-        print(f"| {name} | {costs[name]:.2f} | {together / costs[name]:.2f} |", flush=True)
+        table.row(name, costs[name], together / costs[name])
 
 
 def _costs(steps: dict[str, Callable[[], object]]) -> dict[str, float]:

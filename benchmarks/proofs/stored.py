@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from benchmarks.proofs.making import ISSUER
+from benchmarks.stores import opened
 from chassis.auth.tables import new_id, principals, projects
 from chassis.db.database import Database
 from chassis.issues import issues
@@ -52,9 +53,7 @@ class _Owner(NamedTuple):
 
 async def fill(url: str, few: int, many: int) -> tuple[Project, Project]:
     """Projects `few` and `web` of acme, which has one key."""
-    database = Database(url, max_wait_s=60)
-    await database.start()
-    try:
+    async with opened(url) as database:
         async with database.write() as connection:
             web = (await connection.execute(sa.select(projects))).mappings().one()
             other = await organization_store.create_project(connection, web["org_id"], "few", "Few")
@@ -66,9 +65,7 @@ async def fill(url: str, few: int, many: int) -> tuple[Project, Project]:
         if url.startswith("postgresql"):  # as its autovacuum does in time
             async with database.write() as connection:
                 await connection.execute(sa.text("ANALYZE"))
-        return small, large
-    finally:
-        await database.close()
+    return small, large
 
 
 async def _fill(database: Database, owner: _Owner, project_id: int, slug: str, count: int) -> Project:

@@ -1,13 +1,13 @@
 """How often the value rules take harmless texts for card or social security numbers, and whether they find real ones.
 
-`python -m benchmarks.scrubbing`; docs/codec.md section 4. The texts come from a seed, so the rates are always the same.
+docs/codec.md section 4. The texts come from a seed, so the rates are always the same.
 """
 
-import time
 from random import Random
 from typing import Final
 
-from benchmarks.codec.__main__ import machine
+from benchmarks.command import command
+from benchmarks.report import Table, print_machine
 from benchmarks.scrubbing.former_rule import scrub as scrub_as_before
 from benchmarks.scrubbing.texts import HARMLESS, secrets
 from proto.otlp.reference.text import SCRUBBED, scrub
@@ -20,7 +20,7 @@ SURROUNDINGS: Final = ("{}", "paid with {}, thanks", '{{"number":"{}"}}', "card=
 
 def measure_false_matches() -> None:
     """Prints per kind of text how many of a hundred are changed by the rules, now and before."""
-    print(f"\n{'texts without such a number':36} {'texts':>7} {'changed':>9} {'before':>9}")
+    table = Table({"texts without such a number": "", "texts": "", "changed": ".3%", "before": ".3%"})
     for name, write in HARMLESS.items():
         random = Random(name)
         first = write(random).encode()
@@ -29,12 +29,12 @@ def measure_false_matches() -> None:
             *(write(random).encode() for _ in range((LONG_TEXTS if len(first) > LONG_BYTES else TEXTS) - 1)),
         ]
         now, before = (sum(rule(text) != text for text in texts) / len(texts) for rule in (scrub, scrub_as_before))
-        print(f"{name:36} {len(texts):7} {now:9.3%} {before:9.3%}")
+        table.row(name, len(texts), now, before)
 
 
 def measure_recall() -> None:
     """Prints how many of a hundred real numbers are found completely."""
-    print(f"\n{'numbers that have to be found':36} {'texts':>7} {'found':>9} {'before':>9}")
+    table = Table({"numbers that have to be found": "", "texts": "", "found": ".3%", "before": ".3%"})
     for name, write in secrets():
         random = Random(name)
         found = [0, 0]
@@ -43,16 +43,15 @@ def measure_recall() -> None:
             text, wanted = around.format(write(random)).encode(), around.format(SCRUBBED.decode()).encode()
             for at, rule in enumerate((scrub, scrub_as_before)):
                 found[at] += rule(text) == wanted
-        print(f"{name:36} {TEXTS:7} {found[0] / TEXTS:9.3%} {found[1] / TEXTS:9.3%}")
+        table.row(name, TEXTS, *(number / TEXTS for number in found))
 
 
 def main() -> None:
     """Prints the rates."""
-    started = time.monotonic()
-    print(machine())
+    command(__package__, __doc__).parse_args()
+    print_machine()
     measure_false_matches()
     measure_recall()
-    print(f"\n{time.monotonic() - started:.0f} s")
 
 
 if __name__ == "__main__":

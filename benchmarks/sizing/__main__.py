@@ -1,21 +1,27 @@
-"""Prints what a load needs: `python -m benchmarks.sizing --spans 20000 [--logs N] [--help]`.
+"""Prints what a load needs.
 
 --markdown prints the tables of docs/scaling.md; --measure fills the tables of the product with a million spans, and
 prints what they take on disk and of CPU.
 """
 
-import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
+from benchmarks.command import command
+from benchmarks.explore.data import fill_days
+from benchmarks.explore.layouts import create_tables, laid
+from benchmarks.report import Table
 from benchmarks.sizing import figures
-from benchmarks.sizing.measure import measure
 from benchmarks.sizing.plan import DAY_S, Load, Plan, engine_us, item_us, plan
+from benchmarks.storage.engine import Engine
 
 RATES: Final = (100, 1_000, 10_000, 50_000)
 MILLION: Final = 1_000_000
 _FEW: Final = 16  # spans in a request of an SDK that sends often
+_TABLES: Final = ("spans", "trace_index", "attribute_keys", "error_occurrences")
 _HELP: Final = {
     "spans_s": "spans a second, averaged over a day",
     "logs_s": "log records a second, likewise",
@@ -32,7 +38,7 @@ _HELP: Final = {
 
 def main() -> None:
     """Reads the command line, prints."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.sizing")
+    parser = command(__package__, __doc__)
     parser.add_argument("--markdown", action="store_true", help="the tables of docs/scaling.md")
     parser.add_argument("--measure", action="store_true", help="measure what spans take on disk (two minutes)")
     for field in fields(Load):
@@ -48,7 +54,23 @@ def main() -> None:
         print("\n".join(markdown()))
     else:
         load = Load(**{field.name: getattr(arguments, field.name) for field in fields(Load)})
-        print("\n".join(f"{name:<42} {value}" for name, value in _rows(plan(load))))
+        table = Table({"part": "", "needs": ""})
+        for row in _rows(plan(load)):
+            table.row(*row)
+
+
+def measure(spans: int) -> None:
+    """Print what spans take of the product's tables: disk by table, CPU of inserts and merges, in blocks of 50 000."""
+    with TemporaryDirectory(prefix="sluice-sizing-") as parent:
+        directory = Path(parent)
+        engine = Engine(directory / "chdb")
+        create_tables(engine, directory / "chdb")
+        (cost,) = fill_days(engine, laid()[:1], directory, spans)
+        table = Table({"spans of the product": "", "for each": ".1f"})
+        table.row("insert, us of CPU", cost.insert_us)
+        table.row("merge, us of CPU", cost.merge_us)
+        for name in _TABLES:
+            table.row(f"{name}, bytes on disk", engine.disk_bytes(name) / spans)
 
 
 def markdown() -> Iterator[str]:

@@ -6,7 +6,7 @@ whole lists: resource and numbers in Maps of their own.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from benchmarks.storage.engine import sql_file
@@ -70,10 +70,6 @@ def _changed(ddl: str, *changes: Change) -> str:
             raise ValueError(f"nothing to change: {old}")
         ddl = ddl.replace(old, new)
     return ddl
-
-
-def _unsplit(ddl: str) -> str:
-    return ddl.replace("map_serialization_version = 'with_buckets'", "map_serialization_version = 'basic'")
 
 
 def _from_list(column: str, key: str) -> str:
@@ -184,168 +180,104 @@ def _contrib_spelling(signal: Signal) -> Spelling:
 
 _TEXTS: Final = "attributes                        Map(LowCardinality(String), String) CODEC(ZSTD(3))"
 _RESOURCE: Final = "    resource                          LowCardinality(String) CODEC(ZSTD(1)),"
+_TEXT_MAP: Final = "Map(LowCardinality(String), String) CODEC(ZSTD(1))"
+_ORDER: Final = "ORDER BY (project_id, toStartOfFiveMinutes(start_time), service_name, name, start_time)"
+_INDEX: Final = "    INDEX trace_id_bloom "
+_BLOOM: Final = f"{_INDEX}trace_id TYPE bloom_filter(0.001) GRANULARITY 1,\n"
+_TRACE_PROJECTION: Final = "    PROJECTION by_trace (SELECT trace_id, _part_offset ORDER BY trace_id),\n"
+_STATE: Final = "    trace_state "
+_COUNT: Final = "    dropped_attributes_count "
+_TIME: Final = "start_time                        DateTime64(9, 'UTC') CODEC("
+_DURATION: Final = "duration                          Int64 CODEC("
+_UNSPLIT: Final[Change] = ("map_serialization_version = 'with_buckets'", "map_serialization_version = 'basic'")
+_BUCKETS: Final = "map_buckets_strategy = 'linear', max_buckets_in_map = 32"
 _HOT: Final = (
-    "http.request.method",
-    "http.route",
-    "http.response.status_code",
-    "app.tenant",
-    "app.flag",
-    "server.address",
+    *("http.request.method", "http.route", "http.response.status_code"),
+    *("app.tenant", "app.flag", "server.address"),
+)
+_PROMOTED: Final = "".join(
+    f"    `{key}` LowCardinality(String) MATERIALIZED attributes['{key}'] CODEC(ZSTD(1)),\n" for key in _HOT
 )
 
 
-_PROJECTION: Final = "PROJECTION by_trace (SELECT trace_id, _part_offset ORDER BY trace_id)"
+def _value_index(name: str, kind: str) -> Change:
+    return _INDEX, f"    INDEX {name} mapValues(attributes) TYPE {kind},\n{_INDEX}"
 
 
-def _maps(signal: Signal) -> str:
-    text_map = "Map(LowCardinality(String), String) CODEC(ZSTD(1))"
-    return _unsplit(
-        _changed(
-            _ours(signal),
-            (_RESOURCE, f"    resource_attributes {text_map},"),
-            (
-                "    dropped_attributes_count ",
-                "    numbers Map(LowCardinality(String), Float64) CODEC(ZSTD(1)),\n    dropped_attributes_count ",
-            ),
-        )
-    )
-
-
-def _order(expression: str) -> Change:
-    return (
-        "ORDER BY (project_id, toStartOfFiveMinutes(start_time), service_name, name, start_time)",
-        f"ORDER BY {expression}",
-    )
-
-
-def _index(name: str, expression: str) -> Change:
-    bloom = "    INDEX trace_id_bloom "
-    return (bloom, f"    INDEX {name} {expression},\n{bloom}")
-
-
-def _without_index(name: str, expression: str) -> Change:
-    return (f"    INDEX {name} {expression},\n", "")
+_MAPS: Final[Sequence[Change]] = (
+    (_RESOURCE, f"    resource_attributes {_TEXT_MAP},"),
+    (_COUNT, f"    numbers Map(LowCardinality(String), Float64) CODEC(ZSTD(1)),\n{_COUNT}"),
+    _UNSPLIT,
+)
+# Sluice's table with one thing changed: what it is, and what is written in the place of what.
+_CHANGED: Final[Mapping[str, tuple[str, Sequence[Change]]]] = {
+    "sluice": ("as Sluice's migration has it", ()),
+    "whole maps": ("no buckets on merged parts", (_UNSPLIT,)),
+    "8 buckets": (
+        "always 8 buckets, whatever the keys",
+        ((_BUCKETS, "map_buckets_strategy = 'constant', max_buckets_in_map = 8"),),
+    ),
+    "json": (
+        "attributes as JSON, 64 paths",
+        (_UNSPLIT, (_TEXTS, "attributes JSON(max_dynamic_paths = 64) CODEC(ZSTD(1))")),
+    ),
+    "text index": ("on the values of the Map", (_value_index("value_text", "text(tokenizer = 'array')"),)),
+    "value bloom": (
+        "on the values of the Map",
+        (_value_index("value_bloom", "bloom_filter(0.01) GRANULARITY 1"),),
+    ),
+    "zstd 1": ("attributes compressed less", ((_TEXTS, _TEXTS.replace("ZSTD(3)", "ZSTD(1)")),)),
+    "lz4": ("no ZSTD anywhere", (("ZSTD(1)", "LZ4"), ("ZSTD(3)", "LZ4"))),
+}
+_CHANGED_SPANS: Final[Mapping[str, tuple[str, Sequence[Change]]]] = {
+    "promoted": ("6 hot attributes as columns too", ((_STATE, f"{_PROMOTED}{_STATE}"),)),
+    "by trace": (
+        "sorted by trace within five minutes",
+        ((_ORDER, "ORDER BY (project_id, toStartOfFiveMinutes(start_time), trace_id, start_time)"),),
+    ),
+    "by service": (
+        "sorted by service and name before time",
+        ((_ORDER, "ORDER BY (project_id, service_name, name, toStartOfFiveMinutes(start_time), start_time)"),),
+    ),
+    "by hour": ("hours instead of five minutes", ((_ORDER, _ORDER.replace("FiveMinutes", "Hour")),)),
+    "projection": ("traces found by a projection instead of a bloom filter", ((_BLOOM, _TRACE_PROJECTION),)),
+    "no bloom": ("no index of trace ids", ((_BLOOM, ""),)),
+    "delta codecs": (
+        "DoubleDelta for time, T64 for duration",
+        ((f"{_TIME}Delta,", f"{_TIME}DoubleDelta,"), (f"{_DURATION}ZSTD(1))", f"{_DURATION}T64, ZSTD(1))")),
+    ),
+}
+# The others are decided by what they cost.
+READ: Final[Mapping[Signal, Collection[str]]] = {
+    "spans": (
+        *("maps", "sluice", "whole maps", "json", "promoted"),
+        *("value bloom", "by trace", "by service", "contrib"),
+    ),
+    "logs": ("maps", "sluice", "whole maps", "json", "contrib"),
+}
 
 
 def layouts(signal: Signal) -> list[Layout]:
     """All candidates; the first is the plainest that holds what Sluice holds, the last is the rival."""
-    ours, spelling = _ours(signal), _spelling(signal, _in_map)
-    found = [
-        Layout("maps", "Maps for resource and numbers, nothing split", _maps(signal), _maps_spelling(signal)),
-        Layout("sluice", "as Sluice's migration has it", ours, spelling),
-        Layout("whole maps", "no buckets on merged parts", _unsplit(ours), spelling),
-        Layout(
-            "8 buckets",
-            "8 of them whatever the keys",
-            _changed(
-                ours,
-                (
-                    "map_buckets_strategy = 'linear', max_buckets_in_map = 32",
-                    "map_buckets_strategy = 'constant', max_buckets_in_map = 8",
-                ),
-            ),
-            spelling,
-        ),
-        Layout(
-            "json",
-            "attributes as JSON, 64 paths",
-            _changed(_unsplit(ours), (_TEXTS, "attributes JSON(max_dynamic_paths = 64) CODEC(ZSTD(1))")),
-            _spelling(signal, lambda key: f"toString(attributes.`{key}`)", pairs=""),
-            select={"attributes": "source.attributes"},
-        ),
-        Layout(
-            "text index",
-            "on the values of the Map",
-            _changed(ours, _index("value_text", "mapValues(attributes) TYPE text(tokenizer = 'array')")),
-            spelling,
-        ),
-        Layout(
-            "value bloom",
-            "on the values of the Map",
-            _changed(ours, _index("value_bloom", "mapValues(attributes) TYPE bloom_filter(0.01) GRANULARITY 1")),
-            spelling,
-        ),
-        Layout(
-            "zstd 1",
-            "attributes compressed less",
-            _changed(ours, (_TEXTS, _TEXTS.replace("ZSTD(3)", "ZSTD(1)"))),
-            spelling,
-        ),
-        Layout("lz4", "no ZSTD anywhere", ours.replace("ZSTD(1)", "LZ4").replace("ZSTD(3)", "LZ4"), spelling),
-    ]
-    if signal == "spans":
-        found += _span_layouts(ours, spelling)
+    ours, plain = _ours(signal), _spelling(signal, _in_map)
+    spellings = {
+        "json": _spelling(signal, lambda key: f"toString(attributes.`{key}`)", pairs=""),
+        "promoted": _spelling(signal, lambda key: f"`{key}`" if key in _HOT else _in_map(key)),
+    }
     contrib = sql_file(f"contrib_{signal}").replace("CREATE TABLE contrib", "CREATE TABLE {table}")
-    select = sql_file(f"contrib_{signal}_select")
+    whole = sql_file(f"contrib_{signal}_select")
+    maps = _changed(ours, *_MAPS)
     return [
-        *found,
-        Layout("contrib", "the contrib exporter's", contrib, _contrib_spelling(signal), whole_select=select),
-    ]
-
-
-def _span_layouts(ours: str, spelling: Spelling) -> list[Layout]:
-    promoted = "".join(
-        f"    `{key}` LowCardinality(String) MATERIALIZED attributes['{key}'] CODEC(ZSTD(1)),\n" for key in _HOT
-    )
-    hot = _spelling("spans", lambda key: f"`{key}`" if key in _HOT else _in_map(key))
-    return [
-        Layout(
-            "promoted",
-            "6 hot attributes as columns too",
-            _changed(ours, ("    trace_state ", f"{promoted}    trace_state ")),
-            hot,
+        Layout("maps", "Maps for resource and numbers, nothing split", maps, _maps_spelling(signal)),
+        *(
+            Layout(
+                name,
+                what,
+                _changed(ours, *changes),
+                spellings.get(name, plain),
+                {"attributes": "source.attributes"} if name == "json" else {},
+            )
+            for name, (what, changes) in ({**_CHANGED, **_CHANGED_SPANS} if signal == "spans" else _CHANGED).items()
         ),
-        Layout(
-            "by trace",
-            "sorted by trace within five minutes",
-            _changed(ours, _order("(project_id, toStartOfFiveMinutes(start_time), trace_id, start_time)")),
-            spelling,
-        ),
-        Layout(
-            "by service",
-            "sorted by service and name before time",
-            _changed(ours, _order("(project_id, service_name, name, toStartOfFiveMinutes(start_time), start_time)")),
-            spelling,
-        ),
-        Layout(
-            "by hour",
-            "hours in the place of five minutes",
-            _changed(ours, _order("(project_id, toStartOfHour(start_time), service_name, name, start_time)")),
-            spelling,
-        ),
-        Layout(
-            "projection",
-            "traces found by a projection in the place of a bloom filter",
-            _changed(
-                ours,
-                _without_index("trace_id_bloom", "trace_id TYPE bloom_filter(0.001) GRANULARITY 1"),
-                (
-                    "    INDEX duration_minmax",
-                    f"    {_PROJECTION},\n    INDEX duration_minmax",
-                ),
-            ),
-            spelling,
-        ),
-        Layout(
-            "no bloom",
-            "no index of trace ids",
-            _changed(ours, _without_index("trace_id_bloom", "trace_id TYPE bloom_filter(0.001) GRANULARITY 1")),
-            spelling,
-        ),
-        Layout(
-            "delta codecs",
-            "DoubleDelta for time, T64 for duration",
-            _changed(
-                ours,
-                (
-                    "start_time                        DateTime64(9, 'UTC') CODEC(Delta,",
-                    "start_time                        DateTime64(9, 'UTC') CODEC(DoubleDelta,",
-                ),
-                (
-                    "duration                          Int64 CODEC(ZSTD(1))",
-                    "duration                          Int64 CODEC(T64, ZSTD(1))",
-                ),
-            ),
-            spelling,
-        ),
+        Layout("contrib", "the contrib exporter's layout", contrib, _contrib_spelling(signal), whole_select=whole),
     ]

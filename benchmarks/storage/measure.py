@@ -1,12 +1,11 @@
-"""One candidate: filled block by block, merged, read. Runs in a process of its own and prints one line of JSON."""
+"""One candidate: filled block by block, merged, read."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
-
-import msgspec
+from typing import Any, Final, NamedTuple
 
 from benchmarks.storage.engine import Engine, spending, sql_file
-from benchmarks.storage.layouts import Layout, Signal
+from benchmarks.storage.layouts import READ, Layout, Signal, layouts
 from benchmarks.storage.reads import reads
 
 BLOCK_ROWS: Final = 50_000
@@ -14,17 +13,15 @@ _STEP_BLOCKS: Final = 20  # of the source, made at once
 _REPEATS: Final = 3
 
 
-class Result(msgspec.Struct):
-    """Microseconds of CPU a row; bytes a row; and per read milliseconds of CPU and wall, the least of a few."""
+class Result(NamedTuple):
+    """Microseconds of CPU a row; bytes a row; and per read milliseconds of CPU, the least of a few, and the answer."""
 
     layout: str
-    rows: int
-    native_bytes: float
     insert_us: float
     merge_us: float
     disk_bytes: float
-    reads: dict[str, tuple[float, float]] = {}
-    answers: dict[str, str] = {}
+    native_bytes: float
+    reads: Mapping[str, tuple[float, bytes]]
 
 
 def make_source(engine: Engine, signal: Signal, day_rows: int, rows: int) -> str:
@@ -50,8 +47,9 @@ def make_source(engine: Engine, signal: Signal, day_rows: int, rows: int) -> str
     return name
 
 
-def measure(directory: Path, signal: Signal, layout: Layout, day_rows: int, rows: int) -> Result:
-    """Build and read one candidate; its table is gone afterwards."""
+def measure(directory: Path, signal: Signal, name: str, day_rows: int, rows: int) -> Result:
+    """Build and read one candidate; its table is gone afterwards. To be called in a process of its own."""
+    (layout,) = [each for each in layouts(signal) if each.name == name]
     engine = Engine(directory)
     source, table = make_source(engine, signal, day_rows, rows), "candidate"
     engine.command(f"DROP TABLE IF EXISTS {table} SYNC")
@@ -61,17 +59,10 @@ def measure(directory: Path, signal: Signal, layout: Layout, day_rows: int, rows
     engine.command(f"SYSTEM START MERGES {table}")
     with spending() as merging:
         engine.command(f"OPTIMIZE TABLE {table} FINAL")
-    result = Result(
-        layout=layout.name,
-        rows=rows,
-        native_bytes=native / rows,
-        insert_us=insert_s / rows * 1e6,
-        merge_us=merging.cpu / rows * 1e6,
-        disk_bytes=engine.disk_bytes(table) / rows,
-    )
-    _read(engine, signal, layout, source, table, result)
+    disk = engine.disk_bytes(table)
+    found = _read(engine, signal, layout, source, table) if name in READ[signal] else {}
     engine.command(f"DROP TABLE {table} SYNC")
-    return result
+    return Result(name, insert_s / rows * 1e6, merging.cpu / rows * 1e6, disk / rows, native / rows, found)
 
 
 def fill(engine: Engine, layout: Layout, source: str, table: str, directory: Path, rows: int) -> tuple[int, float]:
@@ -100,19 +91,18 @@ def select_list(columns: dict[str, str], layout: Layout) -> str:
     return f"SELECT {', '.join(cells)}"
 
 
-def _read(engine: Engine, signal: Signal, layout: Layout, source: str, table: str, result: Result) -> None:
+def _read(engine: Engine, signal: Signal, layout: Layout, source: str, table: str) -> dict[str, tuple[float, bytes]]:
     ids: list[tuple[Any, ...]] = engine.rows(
         f"SELECT lower(hex(trace_id)), attributes['app.order.id'] FROM {source}"
         " WHERE project_id = 1 AND trace_id != toFixedString('', 16) AND block = (SELECT intDiv(max(block), 2)"
         f" FROM {source}) ORDER BY trace_id LIMIT 1"
     )
-    trace_id, order_id = ids[0]
-    for name, sql in reads(signal, layout, table, trace_id, order_id).items():
+    found = {}
+    for name, sql in reads(signal, layout, table, *ids[0]).items():
         spent, answer = [], b""
         for _ in range(_REPEATS):
             with spending() as reading:
                 answer = engine.read(sql)
-            spent.append((reading.cpu * 1e3, reading.wall * 1e3))
-        result.reads[name] = (min(cpu for cpu, _ in spent), min(wall for _, wall in spent))
-        if "SELECT *" not in sql:
-            result.answers[name] = answer.decode()
+            spent.append(reading.cpu * 1e3)
+        found[name] = min(spent), b"" if "SELECT *" in sql else answer
+    return found

@@ -1,18 +1,20 @@
-"""Prints the machine, the ratio of CPU of an insert, and the bytes of the column in a row."""
+"""Prints the ratio of CPU of an insert, with the column `stored_time` to without, and the bytes of the column in a row.
 
-import argparse
+Two databases, of which one lacks the column, get the same blocks in turns; the ratio of CPU is that of pairs. The size
+of the column is that of simulated exporters, which send every few seconds, so that rows of many inserts lie side by
+side in a merged part.
+"""
+
 import asyncio
-import os
-import platform
-import statistics
 import tempfile
 import time
-from collections.abc import Sequence
-from importlib.metadata import version
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from benchmarks.command import command
 from benchmarks.gateway.bodies import Kind, bodies
+from benchmarks.report import Table, print_machine, spread
 from chassis.clickhouse import ClickHouse, QueryLimits, migrations
 from chassis.clickhouse.stored_time import StoredTimeFloor
 from proto.otlp.codec import build_blocks, decode
@@ -20,7 +22,6 @@ from proto.otlp.policy import Block, Policy
 from proto.storage.tables import SPANS
 
 REQUESTS: Final = 96  # of 512 spans: a block of about 50 000 rows
-PAIRS: Final = 12
 SIMULATED: Final = 2_000_000
 INSTANCES: Final = 100
 SCHEDULES: Final = ((2_000, 5), (20_000, 1))  # spans a second, seconds between the exports of an instance
@@ -28,31 +29,27 @@ SCHEDULES: Final = ((2_000, 5), (20_000, 1))  # spans a second, seconds between 
 
 def main() -> None:
     """Measure both."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=PAIRS)
-    arguments = parser.parse_args()
-    print(f"{os.cpu_count()} x {platform.processor() or platform.machine()}; chdb {version('chdb')}")
+    arguments = command(__package__, __doc__, rounds=12).parse_args()
+    print_machine("chdb")
     with tempfile.TemporaryDirectory() as directory:
-        asyncio.run(_measure(Path(directory), arguments.pairs))
+        asyncio.run(_measure(Path(directory), arguments.rounds))
 
 
-async def _measure(directory: Path, pairs: int) -> None:
-    known = migrations.migrations()
+async def _measure(directory: Path, rounds: int) -> None:
     sides = {}
-    for name, count in (("before", 2), ("after", len(known))):
-        store = ClickHouse(
-            f"chdb://{directory}", database=name, stored_time_floor=StoredTimeFloor() if count > 2 else None
-        )
+    for name, floor in (("without", None), ("with", StoredTimeFloor())):
+        store = ClickHouse(f"chdb://{directory}", database=f"{name}_column", stored_time_floor=floor)
         await store.create_database()
-        for migration in known[:count]:
-            for statement in migration.statements:
-                if "MATERIALIZE" not in statement and "MODIFY SETTING" not in statement:
-                    await store.command(migrations.render(statement, embedded=True, retention_days=0))
+        await migrations.migrate(store, retention_days=0)
         await store.command("SYSTEM STOP MERGES spans")
         sides[name] = store
-    await _compare_inserts(sides["before"], sides["after"], _blocks(), pairs)
+    await sides["without"].command("ALTER TABLE spans DROP INDEX stored_time_minmax, DROP COLUMN stored_time")
+    await _compare_inserts(sides, _blocks(), rounds)
+    columns = {"simulated exports": "", "bytes of batch_id in a row": ".2f", "of stored_time": ".2f"}
+    table = Table(columns)
     for rate, interval in SCHEDULES:
-        await _measure_column(sides["after"], rate, interval)
+        sizes = await _column_bytes(sides["with"], rate, interval)
+        table.row(f"{rate} spans/s from {INSTANCES} instances, which send every {interval} s", *sizes)
     for store in sides.values():
         await store.close()
 
@@ -64,28 +61,26 @@ def _blocks() -> Sequence[Block]:
     return [block for block in build_blocks(decoded, 1) if block.table == SPANS.name]
 
 
-async def _compare_inserts(before: ClickHouse, after: ClickHouse, blocks: Sequence[Block], pairs: int) -> None:
+async def _compare_inserts(sides: Mapping[str, ClickHouse], blocks: Sequence[Block], rounds: int) -> None:
     rows = sum(block.rows for block in blocks)
-    ratios, costs = [], []
-    for pair in range(pairs + 1):
-        spent = {}
-        for side, store in sorted((("before", before), ("after", after)), reverse=pair % 2 == 1):
+    costs: dict[str, list[float]] = {side: [] for side in sides}
+    for number in range(rounds + 1):
+        for side, store in sorted(sides.items(), reverse=number % 2 == 1):
             cpu = time.process_time()
             for block in blocks:
-                token = f"{side}:{pair}:{block.day}"
+                token = f"{side}:{number}:{block.day}"
                 await store.insert(SPANS.name, SPANS.column_names, block.pieces, token=token)
-            spent[side] = time.process_time() - cpu
-        if pair:  # the first opens files and compiles expressions
-            ratios.append(spent["after"] / spent["before"])
-            costs.append(spent["before"] / rows * 1e6)
-    ratios.sort()
-    print(
-        f"insert, after to before: {statistics.median(ratios):.3f} ({ratios[1]:.3f} to {ratios[-2]:.3f}) in {pairs}"
-        f" pairs of {rows} spans; before {statistics.median(costs):.2f} us of CPU a span"
-    )
+            if number:  # the first opens files and compiles expressions
+                costs[side].append((time.process_time() - cpu) / rows * 1e6)
+    table = Table({f"inserts of {rows} spans, {rounds} pairs": "", "median (least to most)": ""})
+    for side, cost in costs.items():
+        table.row(f"us of CPU a span, {side} the column", spread(cost))
+    ratios = [with_ / without for without, with_ in zip(costs["without"], costs["with"], strict=True)]
+    table.row("CPU with to without", spread(ratios))
 
 
-async def _measure_column(store: ClickHouse, rate: int, interval: int) -> None:
+async def _column_bytes(store: ClickHouse, rate: int, interval: int) -> Sequence[object]:
+    """Of the batch id and of the stored time, in a row."""
     table = f"simulated_{rate}"
     await store.command(
         f"CREATE TABLE {table} (project_id UInt64, start_time DateTime64(9, 'UTC'), service LowCardinality(String),"
@@ -96,13 +91,12 @@ async def _measure_column(store: ClickHouse, rate: int, interval: int) -> None:
     await store.command(_simulated(table, rate, interval), {}, {"max_threads": 1})
     await store.command(f"OPTIMIZE TABLE {table} FINAL")
     found = await store.query(
-        f"SELECT column, sum(column_data_compressed_bytes) / {SIMULATED} FROM system.parts_columns WHERE active"
+        f"SELECT sum(column_data_compressed_bytes) / {SIMULATED} FROM system.parts_columns WHERE active"
         " AND table = {table:String} AND column IN ('stored_time', 'batch_id') GROUP BY column ORDER BY column",
         {"table": table},
         limits=QueryLimits(),
     )
-    sizes = ", ".join(f"{column} {size:.2f}" for column, size in found)
-    print(f"bytes of a row at {rate} spans/s from {INSTANCES} instances, which send every {interval} s: {sizes}")
+    return [size for (size,) in found]
 
 
 def _simulated(table: str, rate: int, interval: int) -> str:

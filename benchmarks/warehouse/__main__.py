@@ -1,23 +1,22 @@
-"""Prints the machine, rows a second, CPU a row and memory above idle of both, and their ratio."""
+"""Prints rows a second, CPU a row and memory above idle of a sink and of an export by hand."""
 
-import argparse
 import asyncio
 import io
+import os
 import tempfile
 import time
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-import psutil  # type: ignore[import-untyped]  # it has no types
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from benchmarks.codec.__main__ import machine
+from benchmarks.command import command
+from benchmarks.processes import peak_mib, reset_peak, resident_mib
+from benchmarks.report import MIB, Table, print_machine
+from benchmarks.stores import opened, tables
 from benchmarks.warehouse import beside
 from chassis.clickhouse import ClickHouse
-from chassis.clickhouse.migrations import migrate as migrate_clickhouse
-from chassis.clickhouse.stored_time import StoredTimeFloor
 from chassis.clickhouse.target import open_client, parse_url
 from chassis.db.database import Database, to_milliseconds
 from chassis.db.migrations import migrate
@@ -64,27 +63,23 @@ class _Spent:
     """Time, CPU and memory since it was made."""
 
     def __init__(self) -> None:
-        self._idle = psutil.Process().memory_info().rss
+        reset_peak(os.getpid())
+        self._idle = resident_mib(os.getpid())
         self._begun, self._cpu = time.monotonic(), time.process_time()
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak of memory begins anew
 
-    def row(self, name: str, rows: int, size: int) -> tuple[str, float]:
-        """A line of the table, and the CPU a row."""
+    def figures(self, rows: int, size: int) -> tuple[float, float, float, float]:
+        """Rows a second, MiB above idle, MiB written, us of CPU a row."""
         seconds, cpu = time.monotonic() - self._begun, time.process_time() - self._cpu
-        status = Path("/proc/self/status").read_text(encoding="ascii")
-        peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
-        above = (peak * 1_024 - self._idle) / 2**20
-        each = cpu / rows * 1e6
-        return f"| {name} | {rows / seconds:,.0f} | {each:.1f} | {above:.0f} | {size / 2**20:.0f} |", each
+        return rows / seconds, peak_mib(os.getpid()) - self._idle, size / MIB, cpu / rows * 1e6
 
 
 def main() -> None:
     """Fill, export, compare."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command(__package__, __doc__)
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--longer", type=int, default=0, help="random characters that each message has besides")
     arguments = parser.parse_args()
-    print(f"{machine()}; {', '.join(f'{name} {version(name)}' for name in _PACKAGES)}", flush=True)
+    print_machine(*_PACKAGES)
     with tempfile.TemporaryDirectory(prefix="sluice-warehouse-") as directory:
         asyncio.run(_measure(Path(directory), arguments.rows, arguments.longer))
 
@@ -92,26 +87,22 @@ def main() -> None:
 async def _measure(directory: Path, count: int, longer: int) -> None:
     url = f"sqlite:///{directory / 'sluice.db'}"
     migrate(url)
-    database = Database(url)
-    await database.start()
-    clickhouse = ClickHouse(f"chdb://{directory / 'chdb'}", timeout_s=120, stored_time_floor=StoredTimeFloor())
-    await clickhouse.start()
-    await migrate_clickhouse(clickhouse, retention_days=30)
-    tenant = await new_tenant(database, "acme")
-    block = min(BLOCK, BLOCK_BYTES // (1_000 + longer))
-    for first in range(0, count, block):
-        parameters = {"project": tenant.project.id, "batch": first, "count": min(block, count - first), "more": longer}
-        await clickhouse.command(_FILL, parameters, stores_rows=True)
-    await asyncio.sleep(1)
-    print("| export | rows/s | CPU us a row | MiB above idle | MiB written |\n|---|---|---|---|---|", flush=True)
-    exporting = _Exporting(directory, database, clickhouse, tenant)
-    by_sink = await exporting.measured()
-    by_hand = await _by_hand(f"chdb://{directory / 'chdb'}")
-    print(f"CPU of a sink to that by hand: {by_sink / by_hand:.1f}", flush=True)
-    await beside.fill(clickhouse)
-    await beside.measure(directory / "chdb", exporting.export)
-    await clickhouse.close()
-    await database.close()
+    async with opened(url) as database, tables(directory / "chdb") as clickhouse:
+        tenant = await new_tenant(database, "acme")
+        block = min(BLOCK, BLOCK_BYTES // (1_000 + longer))
+        for first in range(0, count, block):
+            rows = min(block, count - first)
+            parameters = {"project": tenant.project.id, "batch": first, "count": rows, "more": longer}
+            await clickhouse.command(_FILL, parameters, stores_rows=True)
+        await asyncio.sleep(1)
+        columns = {"export": "", "rows/s": ",.0f", "MiB above idle": ".0f", "MiB written": ".0f", "CPU us a row": ".1f"}
+        table = Table(columns, compared="CPU us a row")
+        exporting = _Exporting(directory, database, clickhouse, tenant)
+        by_sink = await exporting.measured()
+        table.row("by hand, all at once", *await _by_hand(f"chdb://{directory / 'chdb'}"))
+        table.row("a sink", *by_sink)
+        await beside.fill(clickhouse)
+        await beside.measure(directory / "chdb", exporting.export)
 
 
 class _Exporting:
@@ -130,13 +121,11 @@ class _Exporting:
             WarehouseMetrics(None),
         )
 
-    async def measured(self) -> float:
-        """Prints an export; returns its CPU a row."""
+    async def measured(self) -> tuple[float, ...]:
+        """The figures of an export."""
         spent = _Spent()
         rows = await self.export()
-        line, each = spent.row("a sink", rows, sum(self._store.sizes.values()))
-        print(line, flush=True)
-        return each
+        return spent.figures(rows, sum(self._store.sizes.values()))
 
     async def export(self) -> int:
         """Export everything by a new sink; returns the rows."""
@@ -159,7 +148,7 @@ class _Exporting:
         return ended.run.rows
 
 
-async def _by_hand(url: str) -> float:
+async def _by_hand(url: str) -> tuple[float, ...]:
     columns = (
         "concat(lower(hex(batch_id)), '-', toString(row)) AS row_id, project_id, time, stored_time,"
         " lower(hex(fingerprint)) AS fingerprint, type, message, source, lower(hex(trace_id)) AS trace_id,"
@@ -174,9 +163,7 @@ async def _by_hand(url: str) -> float:
 
     spent = _Spent()
     rows, size = await asyncio.to_thread(export, open_client(parse_url(url), 120.0, None))
-    line, each = spent.row("by hand, all at once", rows, size)
-    print(line, flush=True)
-    return each
+    return spent.figures(rows, size)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from statistics import median
 from typing import Final
 
 from benchmarks.explore.served import PROJECT, Request, Served
+from benchmarks.report import Table, spread
 from chassis.clickhouse import ClickHouse
 
 PAIRS: Final = 12
@@ -34,7 +35,7 @@ async def fill(clickhouse: ClickHouse) -> None:
 
 
 async def measure(directory: Path, export: Callable[[], Awaitable[int]]) -> None:
-    """Prints the ratio of the medians, of times with an export to times without; `export` exports everything anew."""
+    """Prints the ratio of times with an export to times without; `export` exports everything again."""
     ratios, alone = [], []
     with Served(directory) as served:
         await asyncio.to_thread(_ask, served, 0)
@@ -46,10 +47,7 @@ async def measure(directory: Path, export: Callable[[], Awaitable[int]]) -> None
             await asyncio.gather(exporting, return_exceptions=True)
             alone.append(without)
             ratios.append(beside / without)
-    print(
-        f"explores beside an export: {median(ratios):.2f} times as long ({min(ratios):.2f} to {max(ratios):.2f};"
-        f" {median(alone) * 1e3:.0f} ms alone)"
-    )
+    Table({"explores beside an export, to without": "", "ms alone": ".0f"}).row(spread(ratios), median(alone) * 1e3)
 
 
 async def _endlessly(export: Callable[[], Awaitable[int]]) -> None:

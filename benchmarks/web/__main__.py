@@ -1,9 +1,8 @@
-"""Prints the machine, and a table: what was measured, its budget, and the same of a page without any script.
+"""Prints what was measured of the page, its budget, and the same of a page without any script.
 
-`python -m benchmarks.web` needs Chromium (`scripts/prerequisites browser`).
+It needs Chromium (`scripts/prerequisites browser`).
 """
 
-import argparse
 import shutil
 import statistics
 import tempfile
@@ -14,7 +13,8 @@ from typing import Any, Final
 
 from playwright.sync_api import CDPSession, Page, Request, sync_playwright
 
-from benchmarks.codec.__main__ import machine
+from benchmarks.command import command
+from benchmarks.report import Table, print_machine
 from benchmarks.web import beside
 from tests.e2e.product import Service, call
 from tests.web.conftest import Site, sluice
@@ -78,9 +78,7 @@ _SELECT: Final = """async (times) => {
 
 def main() -> None:
     """Measure the page of a `sluice up` with sample traffic and a trace of 10 000 spans."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5, help="how often what varies is measured")
-    rounds = parser.parse_args().rounds
+    rounds = command(__package__, __doc__, rounds=5).parse_args().rounds
     path = shutil.which("chromium") or str(ROOT / ".venv/bin/chromium")
     with tempfile.TemporaryDirectory(prefix="sluice-web-") as directory, sync_playwright() as playwright:
         service = Service("up", Path(directory) / "data", Path(directory) / "log", {"SLUICE_GRPC_PORT": ""})
@@ -90,46 +88,43 @@ def main() -> None:
             sluice(site, "send", "--traffic")
             site.send(wide_trace(TRACE, time.time_ns() - 600 * SECOND, SPANS, 25))
             browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-            print(f"{machine()}; Chromium {browser.version}; medians of {rounds}", flush=True)
+            print_machine(about=f"Chromium {browser.version}; medians of {rounds}")
             page = browser.new_page(viewport={"width": 1400, "height": 900})
             page.goto(site.link())
             page.wait_for_selector("h1")
-            _bytes(page, site)
-            _first_paint(page, site, rounds)
-            _trace(page, site, rounds)
-            _requests(page, site)
+            columns = {"the page": "", "measured": ".1f", "budget": "", "a blank page": ".1f"}
+            table = Table(columns)
+            _bytes(table, page, site)
+            _first_paint(table, page, site, rounds)
+            _trace(table, page, site, rounds)
+            _requests(table, page, site)
             beside.measure(page, site)
             browser.close()
         finally:
             service.stop()
 
 
-def _line(what: str, value: str, budget: str, beside: str = "") -> None:
-    print(f"  {what:<52} {value:>12}   {budget:<12} {beside}", flush=True)
-
-
-def _bytes(page: Page, site: Site) -> None:
-    print("\nbytes, compressed                                             measured   budget")
+def _bytes(table: Table, page: Page, site: Site) -> None:
     seen: dict[str, int] = {}
 
     def keep(request: Request) -> None:
         if request.url.startswith(f"{site.service.url}/ui/") and request.url not in seen:
             seen[request.url] = len(call("GET", request.url, headers={"Accept-Encoding": "gzip"}).body)
 
-    def total() -> str:
-        return f"{sum(size for url, size in seen.items() if '/assets/' in url or url == first) / 1000:.1f} kB"
+    def total() -> float:
+        return sum(size for url, size in seen.items() if "/assets/" in url or url == first) / 1000
 
     first = site.url("")
     page.on("request", keep)
     _open(page, site, "")
-    _line("first route", total(), "60 kB")
+    table.row("first route, compressed, kB", total(), "60", None)
     for view in VIEWS:
         _open(page, site, view)
     for path in OTHER_VIEWS:
         page.goto(f"{site.service.url}/ui/default/{path}")
         page.wait_for_load_state("networkidle")
     page.remove_listener("request", keep)
-    _line(f"all of {len(VIEWS) + len(OTHER_VIEWS)} views", total(), "200 kB")
+    table.row(f"all of {len(VIEWS) + len(OTHER_VIEWS)} views, compressed, kB", total(), "200", None)
 
 
 def _open(page: Page, site: Site, view: str) -> None:
@@ -141,19 +136,18 @@ def _median(measure: Callable[[], float], rounds: int) -> float:
     return statistics.median(measure() for _ in range(rounds))
 
 
-def _first_paint(page: Page, site: Site, rounds: int) -> None:
+def _first_paint(table: Table, page: Page, site: Site, rounds: int) -> None:
     def painted(url: str) -> float:
         page.goto(url)
         page.wait_for_load_state("networkidle")
         return float(page.evaluate(_PAINTED) or 0)
 
-    print("\nmilliseconds                                                  measured   budget       a blank page")
     shown = _median(lambda: painted(site.url("")), rounds)
     blank = _median(lambda: painted(site.service.url + _BLANK), rounds)
-    _line("first paint, a reload", f"{shown:.0f}", "500", f"{blank:.0f}")
+    table.row("first paint, a reload, ms", shown, "500", blank)
 
 
-def _trace(page: Page, site: Site, rounds: int) -> None:
+def _trace(table: Table, page: Page, site: Site, rounds: int) -> None:
     context = page.context
     context.add_init_script(_WATCH_ROWS)
     cdp = context.new_cdp_session(page)
@@ -165,20 +159,19 @@ def _trace(page: Page, site: Site, rounds: int) -> None:
         page.wait_for_load_state("networkidle")
         return float(page.evaluate(_ROWS_AFTER_ANSWER))
 
-    _line(f"{SPANS:,} spans: answer to rows", f"{_median(rows, rounds):.0f}", "100")
+    table.row(f"{SPANS} spans: answer to rows, ms", _median(rows, rounds), "100", None)
     frames = [_scrolled(page, cdp) for _ in range(rounds)]
     taken = sorted(page.evaluate(_SELECT, 100))
     nodes = page.evaluate("() => document.querySelectorAll('*').length")
     page.goto(site.service.url + _BLANK)
     blank = [_scrolled(page, cdp) for _ in range(rounds)]
-    for at, (what, budget) in enumerate((("frames a second while scrolling", "60"), ("main thread a frame", "10"))):
-        both = (statistics.median(each[at] for each in some) for some in (frames, blank))
-        shown, beside = (f"{value:.1f}" for value in both)
-        _line(f"{SPANS:,} spans: {what}", shown, budget, beside)
-    _line(f"{SPANS:,} spans: key to selection, median", f"{statistics.median(taken):.1f}", "50")
-    _line(f"{SPANS:,} spans: key to selection, worst of {len(taken)}", f"{taken[-1]:.1f}", "50")
-    print("\ncounts                                                        measured   budget")
-    _line(f"elements with {SPANS:,} spans", str(nodes), "600")
+    budgets = {"frames a second while scrolling": "60", "ms of the main thread a frame": "10"}
+    for at, (what, budget) in enumerate(budgets.items()):
+        both = [statistics.median(each[at] for each in some) for some in (frames, blank)]
+        table.row(f"{SPANS} spans: {what}", both[0], budget, both[1])
+    table.row(f"{SPANS} spans: key to selection, median, ms", statistics.median(taken), "50", None)
+    table.row(f"{SPANS} spans: key to selection, worst of {len(taken)}, ms", taken[-1], "50", None)
+    table.row(f"{SPANS} spans: elements", str(nodes), "600", None)
 
 
 def _scrolled(page: Page, cdp: CDPSession) -> tuple[float, float]:
@@ -193,13 +186,13 @@ def _task_seconds(cdp: CDPSession) -> float:
     return next(float(each["value"]) for each in metrics if each["name"] == "TaskDuration")
 
 
-def _requests(page: Page, site: Site) -> None:
+def _requests(table: Table, page: Page, site: Site) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url) if "/orgs/" in request.url else None)
     for view in VIEWS:
         asked.clear()
         _open(page, site, view)
-        _line(f"requests of the API: {view.partition('/')[0] or 'overview'}", str(len(asked)), "3")
+        table.row(f"requests of the API: {view.partition('/')[0] or 'overview'}", str(len(asked)), "3", None)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,13 @@
 
 import gzip
 import http.client
-import statistics
 import time
 from typing import Final
 from urllib.parse import urlsplit
 
 from playwright.sync_api import Page
 
+from benchmarks.report import Table, quantiles_ms
 from tests.proto.otlp.realistic import request
 from tests.web.conftest import Site
 
@@ -19,19 +19,19 @@ _PAUSE_S: Final = 0.02  # between exports of 512 spans
 
 def measure(page: Page, site: Site) -> None:
     """Print both, in turns: milliseconds to the acknowledgement, median and 99th percentile, and exports a second."""
-    print("\nexports of 512 spans, ms p50, p99, exports/s", flush=True)
+    table = Table({"exports of 512 spans": "", "p50, p99 ms": ".1f", "exports/s": ".1f"})
     body = gzip.compress(request("traces").SerializeToString())
     _sent(site, body, 2)
     for _ in range(_ROUNDS):
         page.goto("about:blank")
         time.sleep(1.5)
-        print(f"  alone                {_sent(site, body, _SECONDS)}", flush=True)
+        table.row("alone", *_sent(site, body, _SECONDS))
         page.goto(site.url("explore?live=1&metric=rate"))
         page.wait_for_selector(".notice")
-        print(f"  beside a dashboard   {_sent(site, body, _SECONDS)}", flush=True)
+        table.row("beside a dashboard", *_sent(site, body, _SECONDS))
 
 
-def _sent(site: Site, body: bytes, seconds: float) -> str:
+def _sent(site: Site, body: bytes, seconds: float) -> tuple[tuple[float, ...], float]:
     url = urlsplit(site.service.url)
     headers = {
         "X-Legacy-Auth": f"Legacy legacy_key={site.secrets()['legacyKey']}",
@@ -47,8 +47,7 @@ def _sent(site: Site, body: bytes, seconds: float) -> str:
         response.read()
         if response.status != http.HTTPStatus.OK:
             raise RuntimeError(f"{response.status} {response.reason}")
-        taken.append((time.perf_counter() - began) * 1000)
+        taken.append(time.perf_counter() - began)
         time.sleep(_PAUSE_S)
     connection.close()
-    taken.sort()
-    return f"{statistics.median(taken):6.1f} {taken[int(len(taken) * 0.99)]:6.1f} {len(taken) / seconds:7.1f}"
+    return quantiles_ms(taken, 0.5, 0.99), len(taken) / seconds

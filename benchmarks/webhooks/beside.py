@@ -5,24 +5,21 @@ same SQLite database. The load is that of `benchmarks.gate`; webhooks come as fa
 in turns.
 """
 
-import json
 from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Final
 
-import psutil  # type: ignore[import-untyped]  # it has no types
-
-from benchmarks.gate.ingest import KINDS, wait_until_arrived
-from benchmarks.gate.sides import cpu_s
+from benchmarks.gate.ingest import KINDS
 from benchmarks.gateway.rivals import Endpoint, endpoint
-from benchmarks.overload.offering import Load, offer
-from benchmarks.webhooks.sending import Maker, push, send
-from tests.e2e.product import Service, Sluice, call, set_up_apart
+from benchmarks.overload.offering import Load, exports, offer
+from benchmarks.processes import cpu_s, pid_of, spawned
+from benchmarks.report import Table, spread
+from benchmarks.webhooks.sending import Maker, new_integration, push, send
+from tests.e2e.product import Sluice, set_up_apart
 
 PAIRS: Final = 8
 _KIND: Final = "cpu-gzip"
@@ -41,8 +38,9 @@ class _Beside:
         self._exporter = exporter
         self._sender = sender
         self._accepted = 0
-        self._gateway = psutil.Process(_pid(sluice.services["gateway"]))
-        self._webhook = self._integrate()
+        self._gateway = pid_of(sluice.services["gateway"])
+        url = f"{sluice.control_url}/orgs/{sluice.org}/integrations"
+        self._webhook = partial(push, *new_integration(url, sluice.token, "github"))
         self._sent = 0
 
     def cost(self, *, beside: bool) -> tuple[float, float]:
@@ -55,23 +53,15 @@ class _Beside:
             self._sent += 1_000_000
         kind = KINDS[_KIND]
         gateway = self._sluice.services["gateway"].port
-        load = Load(gateway, kind, [self._sluice.key], _RATE, _STRETCH_S, _CONNECTIONS)
+        load = Load(gateway, exports(kind, self._sluice.key), _RATE, _STRETCH_S, _CONNECTIONS)
         items = self._exporter.submit(offer, load).result().count(200) * kind.items
         self._accepted += items
-        wait_until_arrived(self._sink, {self._table: self._accepted})
+        self._sink.wait_until_arrived({self._table: self._accepted})
         sent = None if webhooks is None else webhooks.result()
         if sent is not None and set(sent.statuses) != {200}:
             raise SystemExit(f"webhooks: answered {sent.statuses}")
         rate = 0.0 if sent is None else sent.statuses[200] / sent.seconds
         return (cpu_s(self._gateway) - begun) / items * 1e6, rate
-
-    def _integrate(self) -> Maker:
-        headers = {"Authorization": f"Bearer {self._sluice.token}", "Content-Type": "application/json"}
-        url = f"{self._sluice.control_url}/orgs/{self._sluice.org}/integrations"
-        made = call("POST", url, json.dumps({"kind": "github", "name": "github"}).encode(), headers)
-        if made.status != 201:
-            raise SystemExit(f"no integration: {made.status}")
-        return partial(push, str(made.json()["id"]), str(made.json()["secret"]))
 
 
 def measure(directory: Path) -> None:
@@ -85,10 +75,8 @@ def measure(directory: Path) -> None:
                 costs[with_webhooks], rate = beside.cost(beside=with_webhooks)
                 rates += [rate] if with_webhooks else []
             ratios.append(costs[True] / costs[False])
-    print(
-        f"CPU of the gateway per exported span beside {median(rates):.0f} GitHub pushes/s, to that without: "
-        f"{median(ratios):.3f} ({', '.join(f'{one:.3f}' for one in sorted(ratios))})"
-    )
+    columns = {"CPU of the gateway per exported span, beside GitHub pushes to without": "", "pushes/s": ".0f"}
+    Table({**columns, "each pair": ".3f"}).row(spread(ratios), median(rates), tuple(sorted(ratios)))
 
 
 @contextmanager
@@ -101,9 +89,7 @@ def _deployed(directory: Path) -> Iterator[_Beside]:
         for name in ("gateway", "control"):
             stack.callback(sluice.services[name].kill)
             sluice.services[name].start()
-        spawn = get_context("spawn")
-        exporter = stack.enter_context(ProcessPoolExecutor(1, spawn))
-        sender = stack.enter_context(ProcessPoolExecutor(1, spawn))
+        exporter, sender = (stack.enter_context(spawned()) for _ in range(2))
         yield _Beside(sluice, sink, "sluice.spans", exporter, sender)
         for name in ("gateway", "control"):
             sluice.services[name].stop()
@@ -112,9 +98,3 @@ def _deployed(directory: Path) -> Iterator[_Beside]:
 def _from(maker: Maker, first: int, number: int) -> tuple[str, str, dict[str, str], bytes]:
     """The delivery with this number after the first."""
     return maker(first + max(number, 0))
-
-
-def _pid(service: Service) -> int:
-    if service.process is None:
-        raise RuntimeError("the service does not run")
-    return service.process.pid

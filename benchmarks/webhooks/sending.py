@@ -7,13 +7,14 @@ import json
 import time
 import urllib.parse
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import aiohttp
 
 from control.notify.channels.config import secret_bytes
+from tests.e2e.product import call
 
 CONNECTIONS: Final = 16
 SECRET: Final = "secret_of_benchmarks_only"  # noqa: S105 (it is none)
@@ -59,7 +60,7 @@ def payment(number: int) -> Request:
     return "POST", "/webhooks/payments", {"Stripe-Signature": f"t={at},v1={_hex(b'%d.' % at + body)}"}, body
 
 
-def command(number: int) -> Request:
+def chat_command(number: int) -> Request:
     """A command of a chat."""
     fields = {"command": "/sluice", "text": "help", "team_id": "T1", "user_id": f"U{number + 2}", "channel_id": "C1"}
     fields |= {"trigger_id": f"{number + 2}.1", "response_url": "https://hooks.slack.com/commands/x"}
@@ -118,18 +119,29 @@ def change(integration_id: str, secret: str, number: int) -> Request:
     return "POST", f"/webhooks/integrations/{integration_id}", headers, body
 
 
-def send(port: int, maker: Maker, seconds: float) -> Sent:
+def new_integration(url: str, token: str, kind: str) -> tuple[str, str]:
+    """Id and secret of a new integration of the kind; `url` is that of the organization's integrations."""
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    made = call("POST", url, json.dumps({"kind": kind, "name": kind}).encode(), headers)
+    if made.status != 201:
+        raise SystemExit(f"no integration: {made.status}")
+    return str(made.json()["id"]), str(made.json()["secret"])
+
+
+def send(port: int, maker: Maker, seconds: float, numbers: range = range(10**9)) -> Sent:
     """Deliver one after another over some connections for so long. Blocks; meant for a process of its own."""
-    return asyncio.run(_send_all(port, maker, seconds))
+    return asyncio.run(_send_all(port, maker, seconds, iter(numbers)))
 
 
-async def _send_all(port: int, maker: Maker, seconds: float) -> Sent:
+async def _send_all(port: int, maker: Maker, seconds: float, numbers: Iterator[int]) -> Sent:
     statuses: Counter[int] = Counter()
-    begun, numbers = time.perf_counter(), iter(range(10**9))
+    begun = time.perf_counter()
 
     async def one(session: aiohttp.ClientSession) -> None:
-        while time.perf_counter() < begun + seconds:
-            method, path, headers, body = maker(next(numbers))
+        for number in numbers:
+            if time.perf_counter() > begun + seconds:
+                return
+            method, path, headers, body = maker(number)
             async with session.request(method, f"http://127.0.0.1:{port}{path}", headers=headers, data=body) as answer:
                 await answer.read()
                 statuses[answer.status] += 1

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from benchmarks.gate.__main__ import FIGURES, told_of
+from benchmarks.gate.__main__ import FIGURES, new_table, told_of
 from benchmarks.gate.judgement import FEWEST, Outcome, Verdict, judged, outcome
 from benchmarks.gate.sides import Pair, Pairs, in_turns
 from tests.decisions import Allowance, added, allowances
@@ -105,7 +105,7 @@ def test_a_figure_has_pairs_until_it_is_told_and_no_more_than_it_may_have(capsys
             asked[figure].append(number)
         return {"start-time": noise[number], "start-cpu": Pair(2, 2.02), "memory-query": Pair(100, 110)}
 
-    told = told_of(measure, list(asked), 14)
+    told = told_of(measure, list(asked), 14, new_table())
     assert told == {"start-time": Verdict.UNTOLD, "start-cpu": Verdict.FINE, "memory-query": Verdict.WORSE}
     assert {figure: numbers[-1] for figure, numbers in asked.items()} == {
         "start-time": 14, "start-cpu": 8, "memory-query": 8

@@ -62,6 +62,7 @@ SELECT
     '' AS scope,
     toUInt32(0) AS scope_dropped_attributes_count,
     '' AS scope_schema_url,
+    '' AS truncations,
     cityHash64('batch', intDiv(number, {block})) AS batch_id,
     toUInt32(number % {block}) AS row
 FROM numbers({first}, {count})
