@@ -61,7 +61,7 @@ def markdown() -> Iterator[str]:
 
 
 def _figures() -> Iterator[str]:
-    yield "| Measured | | Where |"
+    yield "| Measured | Value | Where |"
     yield "| --- | --- | --- |"
     for figure in figures.ALL:
         link = f"[Benchmarks](benchmarks.md#{figure.section})"
@@ -71,14 +71,14 @@ def _figures() -> Iterator[str]:
 def _million() -> Iterator[str]:
     load = Load(spans_s=MILLION / DAY_S, peak=1, aggregates_s=0)
     made = plan(load)
-    yield "| A million spans | |"
+    yield "| A million spans need | |"
     yield "| --- | --- |"
     large, small = item_us(load.request_spans), item_us(_FEW)
-    yield f"| CPU of the gateway | {large:.1f} s in requests of 512 spans, {small:.0f} s in those of {_FEW} |"
-    yield f"| CPU of ClickHouse, inserts and merges | {engine_us():.1f} s |"
-    yield f"| on disk, merged | {made.disk_bytes_day / 1e6:.0f} MB |"
+    yield f"| gateway CPU time | {large:.1f} s in requests of 512 spans, {small:.0f} s in requests of {_FEW} |"
+    yield f"| ClickHouse CPU time for inserts and merges | {engine_us():.1f} s |"
+    yield f"| disk of ClickHouse, merged | {made.disk_bytes_day / 1e6:.0f} MB |"
     gzip, plain = figures.WIRE_GZIP_BYTES.value, figures.WIRE_PLAIN_BYTES.value
-    yield f"| on the wire and in the journal | {gzip:.0f} MB with gzip, {plain:.0f} MB without |"
+    yield f"| bytes on the wire and in the journal | {gzip:.0f} MB with gzip, {plain:.0f} MB without |"
 
 
 def _rates() -> Iterator[str]:
