@@ -83,7 +83,7 @@ def markdown() -> Iterator[str]:
 
 
 def _figures() -> Iterator[str]:
-    yield "| Measured | | Where |"
+    yield "| Measured | Value | Where |"
     yield "| --- | --- | --- |"
     for figure in figures.ALL:
         link = f"[Benchmarks](benchmarks.md#{figure.section})"
@@ -93,14 +93,14 @@ def _figures() -> Iterator[str]:
 def _million() -> Iterator[str]:
     load = Load(spans_s=MILLION / DAY_S, peak=1, aggregates_s=0)
     made = plan(load)
-    yield "| A million spans | |"
+    yield "| A million spans need | |"
     yield "| --- | --- |"
     large, small = item_us(load.request_spans), item_us(_FEW)
-    yield f"| CPU of the gateway | {large:.1f} s in requests of 512 spans, {small:.0f} s in those of {_FEW} |"
-    yield f"| CPU of ClickHouse, inserts and merges | {engine_us():.1f} s |"
-    yield f"| on disk, merged | {made.disk_bytes_day / 1e6:.0f} MB |"
+    yield f"| gateway CPU time | {large:.1f} s in requests of 512 spans, {small:.0f} s in requests of {_FEW} |"
+    yield f"| ClickHouse CPU time for inserts and merges | {engine_us():.1f} s |"
+    yield f"| ClickHouse disk, merged | {made.disk_bytes_day / 1e6:.0f} MB |"
     gzip, plain = figures.WIRE_GZIP_BYTES.value, figures.WIRE_PLAIN_BYTES.value
-    yield f"| on the wire and in the journal | {gzip:.0f} MB with gzip, {plain:.0f} MB without |"
+    yield f"| bytes on the wire and in the journal | {gzip:.0f} MB with gzip, {plain:.0f} MB without |"
 
 
 def _rates() -> Iterator[str]:
@@ -115,13 +115,13 @@ def _rates() -> Iterator[str]:
 
 def _rows(made: Plan) -> Sequence[tuple[str, str]]:
     return (
-        ("cores of gateways", _cores(made.gateway_cores)),
-        ("cores of ClickHouse, inserts and merges", _cores(made.write_cores)),
-        ("cores of ClickHouse, reads", _cores(made.read_cores)),
+        ("gateway cores", _cores(made.gateway_cores)),
+        ("ClickHouse cores for inserts and merges", _cores(made.write_cores)),
+        ("ClickHouse cores for reads", _cores(made.read_cores)),
         ("bytes a day on the wire", _bytes(made.wire_bytes_day)),
-        ("bytes a day on disk", _bytes(made.disk_bytes_day)),
-        ("disk of ClickHouse, for the retention", _bytes(made.disk_bytes)),
-        ("disk of the journals, for the outage", _bytes(made.journal_bytes)),
+        ("bytes a day on ClickHouse's disk", _bytes(made.disk_bytes_day)),
+        ("ClickHouse disk for the retention", _bytes(made.disk_bytes)),
+        ("journal disk for the outage", _bytes(made.journal_bytes)),
     )
 
 

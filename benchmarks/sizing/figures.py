@@ -16,16 +16,16 @@ _EXPORT: Final = "cost-of-an-export"
 _SIZING: Final = "figures-for-sizing"
 _EXPLORE: Final = "speed-of-explore"
 
-LARGE_REQUEST_US: Final = Figure(2.12, "us", "CPU of the gateway a span, 512 in a request, protobuf with gzip", _EXPORT)
-SMALL_REQUEST_US: Final = Figure(400, "us", "CPU of the gateway a request of four spans", _EXPORT)
-INSERT_US: Final = Figure(6.2, "us", "CPU of ClickHouse a span: its insert", _SIZING)
-MERGE_US: Final = Figure(12.3, "us", "CPU of ClickHouse a span: merges", _SIZING)
-SCAN_MS: Final = Figure(245, "ms", "CPU of ClickHouse an aggregate over 1.6 million spans of its window", _EXPLORE)
-SPAN_BYTES: Final = Figure(49.5, "bytes", "on disk a span, merged", _SIZING)
-DERIVED_BYTES: Final = Figure(5.0, "bytes", "on disk a span: trace index, attribute keys, errors", _SIZING)
-LOG_BYTES: Final = Figure(31, "bytes", "on disk a log record, merged", _SIZING)
-WIRE_GZIP_BYTES: Final = Figure(70, "bytes", "a span on the wire and in the journal, with gzip", _SIZING)
-WIRE_PLAIN_BYTES: Final = Figure(410, "bytes", "the same without gzip", _SIZING)
+LARGE_REQUEST_US: Final = Figure(2.12, "us", "gateway CPU time per span, 512 in a request (protobuf, gzip)", _EXPORT)
+SMALL_REQUEST_US: Final = Figure(400, "us", "gateway CPU time per request of four spans", _EXPORT)
+INSERT_US: Final = Figure(6.2, "us", "ClickHouse CPU time per span for its insert", _SIZING)
+MERGE_US: Final = Figure(12.3, "us", "ClickHouse CPU time per span for merges", _SIZING)
+SCAN_MS: Final = Figure(245, "ms", "ClickHouse CPU time of one aggregate over 1.6 million spans", _EXPLORE)
+SPAN_BYTES: Final = Figure(49.5, "bytes", "disk per span, merged", _SIZING)
+DERIVED_BYTES: Final = Figure(5.0, "bytes", "disk per span for trace index, attribute keys, errors", _SIZING)
+LOG_BYTES: Final = Figure(31, "bytes", "disk per log record, merged", _SIZING)
+WIRE_GZIP_BYTES: Final = Figure(70, "bytes", "bytes per span on the wire and in the journal, with gzip", _SIZING)
+WIRE_PLAIN_BYTES: Final = Figure(410, "bytes", "bytes per span on the wire and in the journal, without gzip", _SIZING)
 GATEWAY_MIB: Final = Figure(256, "MiB", "memory of a gateway at half a million items a second", _EXPORT)
 
 ALL: Final = (
