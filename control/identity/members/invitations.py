@@ -170,7 +170,8 @@ def require_can_invite(by: AuthorizationContext) -> None:
     """
     if by.kind is not PrincipalKind.USER or by.on_behalf_of is not None:
         raise Forbidden(
-            "Only users can invite members. Agents, services, and tokens that act on behalf of another principal cannot."
+            "Only users can invite members. Agents, services, and tokens that act on behalf of another principal "
+            "cannot."
         )
 
 

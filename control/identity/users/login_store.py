@@ -92,7 +92,7 @@ async def remember_address(connection: AsyncConnection, principal_id: str, addre
 
 
 async def are_known_addresses(connection: AsyncConnection, addresses: Mapping[str, str], now: datetime) -> bool:
-    """Whether each of the accounts (id to hash of the address) has logged in from its address. False for no accounts."""
+    """Whether each account (`addresses`: id to hash of the address) has logged in from its address. False for none."""
     columns = login_addresses.c
     found = sa.select(sa.func.count()).where(
         sa.tuple_(columns.principal_id, columns.address).in_(list(addresses.items())),
