@@ -81,8 +81,7 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
             "Base URL of a web page of your own, which messages link to. Sluice appends "
             "/orgs/ORG/approval-requests/ID, /orgs/ORG/projects/PROJECT/issues/ID, /invitations#inviteToken=TOKEN, "
             "/email-verification#token=TOKEN or /login#linkSecret=TOKEN.",
-            zero="empty: messages link to the page of Sluice if SLUICE_PUBLIC_URL is set; without it, they contain a "
-            "command instead of a link",
+            zero="empty: messages link to the page of Sluice, or contain a command if SLUICE_PUBLIC_URL is not set",
         ),
     ] = ""
     egress_allow: Annotated[

@@ -116,7 +116,7 @@ class ChannelNotification(msgspec.Struct, frozen=True, rename="camel"):
     """The state of the notification of one channel."""
 
     channel_id: str | None
-    kind: Annotated[str, Meta(description="Kind of the channel; `unknown` if no channel has this id.")]
+    kind: Annotated[str, Meta(description="Kind of the channel, `unknown` if no channel has this id.")]
     delivered: bool
     error: Annotated[
         str | None,
@@ -150,7 +150,7 @@ class VoteResult(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def check_prose(path: str, text: str, issues: Issues) -> str:
-    """The text without surrounding spaces; adds an issue for control characters and for bidirectional formatting."""
+    """The text without surrounding spaces. Adds an issue for control characters and for bidirectional formatting."""
     if _CONTROL_CHARACTERS.search(text) is not None:
         issues.add(path, PROSE_RULE, "format")
     return text.strip()

@@ -152,7 +152,7 @@ class RequestRecord:
         )
 
     def may_decide(self, principal_id: str, kind: PrincipalKind, memberships: Iterable[MembershipStatus]) -> bool:
-        """Whether a principal may decide. `memberships`: its own and the ones of its owner group. All must have one of
+        """Whether a principal may decide. `memberships`: its own, and its owner group's. All must have one of
         the deciding roles, and none may be disabled. Agents and services must also be listed in the policy.
         """
         listed = kind is PrincipalKind.USER or principal_id in self.machine_approver_ids

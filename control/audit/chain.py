@@ -45,7 +45,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     object_id: Annotated[str, Meta(description="Id of the changed resource.")]
     data: Annotated[dict[str, Any], Meta(description="Details, which depend on the action. Never contains secrets.")]
     request_id: Annotated[
-        str, Meta(description="Id of the request that made the change; `(command)` for a CLI command.")
+        str, Meta(description="Id of the request that made the change, `(command)` for a CLI command.")
     ]
     prev_hash: Hash
     hash: Hash
@@ -84,7 +84,7 @@ def canonical_json(value: Any) -> bytes:
 
 
 def hash_event(event: Event) -> bytes:
-    """The hash of everything in the event except `hash`; 32 bytes."""
+    """The hash of all fields of the event except `hash`: 32 bytes."""
     hashed = {name: value for name, value in msgspec.to_builtins(event).items() if name != "hash"}
     return hashlib.sha256(canonical_json(hashed)).digest()
 
@@ -103,7 +103,7 @@ class ChainVerifier:
     """Takes the events of one chain in order from its start, and reports the first break. Keeps only the last event.
 
     `known_hashes`: hashes by `seq` from another source, such as the head, an export or a note on paper. A chain that
-    was rewritten completely is consistent in itself; only known hashes reveal the change. `seq`, `start`: number and
+    was rewritten completely is consistent in itself. Only known hashes reveal the change. `seq`, `start`: number and
     hash before the first event.
     """
 
@@ -119,7 +119,7 @@ class ChainVerifier:
         self._remainder = hashlib.sha256()
 
     def add(self, event: Event) -> None:
-        """Check the next event; events after a break are not checked."""
+        """Check the next event. Events after a break are not checked."""
         if self._first_break is None:
             self._first_break = self._find_break(event)
             self.seq, self.hash = event.seq, bytes.fromhex(event.hash)

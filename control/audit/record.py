@@ -70,7 +70,7 @@ async def record(
     data: Mapping[str, object],
     request_id: str,
 ) -> None:
-    """Append an event; it is stored if and only if the caller's write transaction commits.
+    """Append an event. It is stored if and only if the caller's write transaction commits.
 
     `action` is `noun.verb` of at most 100 characters, `object_id` the id of the changed object, of at most 200. `data`
     has the details: texts, integers, booleans, lists and mappings, never a secret. `request_id`:
@@ -110,7 +110,7 @@ async def record(
 
 
 async def _read_head(connection: AsyncConnection, org_id: str) -> tuple[int, bytes, datetime | None]:
-    """Number, hash and time of the last event; valid until the commit, because write transactions are serialized."""
+    """Number, hash and time of the last event. Valid until the commit, because write transactions are serialized."""
     last = (audit_events.c.org_id == audit_heads.c.org_id) & (audit_events.c.seq == audit_heads.c.seq)
     found = sa.select(audit_heads.c.seq, audit_heads.c.hash, audit_heads.c.sealed, audit_events.c.at).outerjoin_from(
         audit_heads, audit_events, last
@@ -212,7 +212,7 @@ async def iter_chunks(
 
 
 async def find_head(connection: AsyncConnection, org_id: str) -> tuple[int, bytes] | None:
-    """Number and hash of the last event; None if there is none."""
+    """Number and hash of the last event, None if there is none."""
     found = sa.select(audit_heads.c.seq, audit_heads.c.hash).where(audit_heads.c.org_id == org_id)
     row = (await connection.execute(found)).one_or_none()
     return None if row is None else (row.seq, bytes(row.hash))

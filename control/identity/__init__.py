@@ -1,11 +1,11 @@
 """Users, members, machine principals, and their credentials: passwords, second factors, sessions, access tokens.
 
-A login, `POST /auth/login`, takes this path. `login.throttle` limits failed attempts (429) and finds the accounts of
-the address, for the handler `login.api.Logins.login`. `login.authentication` finds the account with this password, in a
-thread (`users.passwords`), and verifies the second factor (401). In one transaction the handler reads the account
-again, refuses an organization that requires single sign-on (`users.session_store.check_password_login`, 403), starts a
-session and records it (`login.api.record_start`). `login.credentials.SessionIssuer` signs its access token. From then
-on, `chassis.auth.credential_guards` authenticates the session like a personal access token.
+A login, `POST /auth/login`, takes this path. The handler `login.api.Logins.login` calls `login.throttle`, which limits
+failed attempts (429) and finds the accounts of the address. `login.authentication` finds the account with this
+password, in a thread (`users.passwords`), and verifies the second factor (401). In one transaction the handler reads
+the account again, refuses an organization that requires single sign-on (`users.session_store.check_password_login`,
+403), starts a session and records it (`login.api.record_start`). `login.credentials.SessionIssuer` signs its access
+token. From then on, `chassis.auth.credential_guards` authenticates the session like a personal access token.
 
 organizations  organizations, projects, project keys, roles; revocation of credentials
 users          accounts as stored, with passwords, sessions, one-time codes

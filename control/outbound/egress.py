@@ -63,7 +63,7 @@ class AddressBlocked(EgressError):
 
 
 class NameNotResolved(EgressError):
-    """The name has no address, or one that tenants may not reach. The error does not say which; the log does."""
+    """The name has no address, or one that tenants may not reach. Only the log says which."""
 
     def __init__(self) -> None:
         super().__init__("The host name does not resolve to an allowed address.")
@@ -103,7 +103,7 @@ class Egress:
         return _default_tls() if self._tls is None else self._tls
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
-        """Open the client; close it at the end."""
+        """Open the client, and close it at the end."""
         connector = LimitedConnector(
             resolver=self._resolver,
             socket_factory=self._socket,

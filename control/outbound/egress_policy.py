@@ -1,4 +1,4 @@
-"""The addresses and URLs that tenants may use, and the ones that an operator permits in addition. Pure functions."""
+"""The addresses and URLs that tenants may use, and addresses that an operator permits in addition. Pure functions."""
 
 import ipaddress
 import re
@@ -73,7 +73,7 @@ def is_public(address: Address) -> bool:
 
 
 def parse_ip_literal(host: str) -> Address | None:
-    """The address of a URL's host in any notation (`127.1`, `0x7f000001`, `[::1]`); None for a name."""
+    """The address of a URL's host in any notation (`127.1`, `0x7f000001`, `[::1]`), None for a name."""
     try:
         return ipaddress.ip_address(host.strip("[]").partition("%")[0])
     except ValueError:

@@ -47,7 +47,7 @@ class KeyRingMissing(KeyRingUnusable):
 
 
 class EncryptionUnavailable(ServiceUnavailable):
-    """There is no usable ring at the moment; the cause says why."""
+    """There is no usable ring at the moment. The cause of the exception says why."""
 
     def __init__(self) -> None:
         super().__init__("Secret storage is temporarily unavailable.")

@@ -6,7 +6,7 @@ The path of a bundle (`submission.ProofSubmission.submit_proof_bundle`), with th
     Intake.receive         the media type must be a bundle's, the size at most 4 MiB               -> 415, 413, 503
     RequestSlots.taken     three bundles of a caller at once, further ones wait                    -> 429
     store.find_by_digest   the same bytes again: the same answer as the first time                 -> 200
-    Intake.read            the signature must be made with a key of the organization, then the shape is checked -> 400
+    Intake.read            a key of the organization must have made the signature; then the shape  -> 400
     _require_subject       the slugs in the bundle must be the slugs of the path                   -> 400
     references             references to issues and approval requests are compared with stored data
     store.create           bundle, links, counts and audit event in one transaction                -> 409, 201

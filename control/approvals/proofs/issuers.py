@@ -160,8 +160,9 @@ class ProofIssuers(Handlers):
     ) -> IssuerKeyBody:
         """Revoke a key permanently.
 
-        The key verifies no further bundles. Bundles that it verified before keep their signature, and their responses
-        say that the key is revoked, because a thief of the key could have signed them. 409 for a revoked key.
+        The key verifies no further bundles. Bundles that it verified before keep their signature. Their responses show
+        that the key is revoked, because a thief of the key could have signed them. 409 for a key that is already
+        revoked.
         """
         now = self.now()
         known = await load_key(transaction.connection, known.org_id, known.id)

@@ -39,7 +39,7 @@ class Code(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SessionVerification(SessionRequest, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A code of the second factor. `cookie` says where the session's new refresh token goes."""
+    """A code of the second factor. With `cookie`, the session's new refresh token goes into the cookie."""
 
     code: MfaCodeInput
 

@@ -44,7 +44,7 @@ class LoginAttempt(SessionRequest, frozen=True, forbid_unknown_fields=True, rena
     email: Email
     org_slug: Slug | None = None
     challenge: Annotated[
-        SecretInput | None, Meta(description="The challenge of a 429 to an earlier attempt; `proof` solves it.")
+        SecretInput | None, Meta(description="The challenge in the 429 of an earlier attempt, solved by `proof`.")
     ] = None
     proof: Annotated[
         Annotated[str, Meta(max_length=MAX_PROOF_LENGTH)] | None,

@@ -190,8 +190,9 @@ class DirectoryOptions(Handlers):
 
     @route("PUT", PATH, _WRITE, errors=(409,), example={"successorPrincipalId": None})
     async def put_scim_settings(self, body: ScimSettings, transaction: Transaction) -> ShownScimSettings:
-        """Replace the settings of the directory. Only users may do this. 409 for a successor who is not a user of the
-        organization.
+        """Replace the settings of the directory.
+
+        Only users may do this. 409 for a successor who is not a user of the organization.
         """
         connection, caller = transaction.connection, transaction.caller
         await _require_successor(connection, caller.org_id, body.successor_principal_id)

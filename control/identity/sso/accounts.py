@@ -209,7 +209,7 @@ async def require_linkable(
     if not verified:
         raise LoginRefused(
             "account_exists",
-            f"A member has the address {profile.email}, and the provider does not say that it has verified it.",
+            f"The provider does not confirm that it has verified the address {profile.email} of a member.",
         )
 
 

@@ -83,13 +83,16 @@ class Connections(Handlers):
         Null clears a field, an omitted field is not changed. Alternate certificates are replaced as a whole. Another
         `idpEntityId`, `oidcIssuer` or `oidcClientId` is another provider: the links of the previous provider's users
         are deleted, and their sessions end. Disabling the connection also ends their sessions, but keeps the links.
-        409: to enable a connection with missing fields; to enforce one that is not enabled or has had no successful
-        login, or while no owner has a password; to change the provider of an enforced one. While a connection is
-        enforced, members cannot log in with a password, except for one owner (`/sso/settings`), and sessions that began
-        with a password end. 403 for agents, services and tokens that act on behalf of a principal: only users may
-        configure connections. Also 403 for adding a certificate while an owner is linked, unless you are an owner: the
-        holder of its key could log in as the owner. Owners can log in after an owner has confirmed the present provider
-        and certificates, by any change, for example `{}`.
+
+        409 for enabling a connection with missing fields. 409 for enforcing a connection that is not enabled, through
+        which no user has logged in yet, or while no owner has a password. 409 for changing the provider of an enforced
+        connection. While a connection is enforced, members cannot log in with a password, except for one owner
+        (`/sso/settings`), and sessions that began with a password end.
+
+        403 for agents, services and tokens that act on behalf of a principal, because only users may configure
+        connections. 403 for adding a certificate while an owner is linked, unless you are an owner, because the holder
+        of its key could log in as the owner. Owners can log in after an owner has confirmed the present provider and
+        certificates, by any change, for example `{}`.
         """
         change = await self._read_change(request)
         async with begin(self.context, request) as transaction:

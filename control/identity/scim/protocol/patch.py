@@ -110,7 +110,7 @@ def require_names(value: Any) -> None:
 
 
 def _targets(operation: Mapping[str, Any]) -> list[str]:
-    """The path. Without a path, the names in the value, which may be paths as well."""
+    """The path. Without a path, the names in the value, which may also be paths."""
     path, value = operation.get("path"), operation.get("value")
     if path:
         return [str(path)]
