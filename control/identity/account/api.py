@@ -221,8 +221,8 @@ class Accounts(Handlers):
         return await _describe(connection, caller)
 
     async def _confirms(self, caller: AuthenticatedCredential, user: user_store.User, current: str | None) -> bool:
-        """Whether the current password is right. An account that has neither a password nor an identity provider gets a
-        session only by a one-time code of the operator, so it needs no current password.
+        """Whether the current password is right. It may be missing if the account has no password and the session is
+        not a single sign-on session: then the session began with a one-time code of the operator.
         """
         if current is None:
             return user.password_hash is None and not caller.is_federated

@@ -99,9 +99,10 @@ class LoginThrottle:
         return self._attempt(request, _named(email, org_id))
 
     async def count_match(self, request: web.Request, email: str, password_hash: str) -> None:
-        """Count a right password of an unverified account in a login without an organization as a failure, but each
-        password only once. Such a login tries the password for all accounts of the address. The owner of one of them
-        could otherwise set its password to guesses, and so test them at the other accounts. Raises RateLimited.
+        """Count a right password of an unverified account in a login without an organization as a failure. The same
+        password soon afterwards does not count again. Such a login tries the password for all accounts of the address.
+        The owner of one account could otherwise set its password to a guess, and so test the guess at the other
+        accounts. Raises RateLimited.
         """
         limits, account = request.app[RATE_LIMITS], _at_address(request, _named(email))
         await limits.record_attempt(request, LimitClass.FAILED_LOGIN, account, _digest(f"{account}\0{password_hash}"))

@@ -13,8 +13,8 @@ The path of a directory's request:
     protocol.resources     stored data becomes the response. `listing` and `filters`: pages of lists, as SQL
 
 Success means that the change is committed, with all its consequences. For example, a user who is answered with `active`
-false is no longer a member. Guards of this process apply the change at once, guards of other processes as soon as they
-hear of it.
+false is no longer a member. Guards of this process apply the change at once. Guards of other processes apply it at once
+with Redis, otherwise within five seconds.
 
 Administrators issue `tokens` and see and change `options`. `operations` describes each route of SCIM for the API's
 document. `messages` has the common parts of all requests and responses, errors included.

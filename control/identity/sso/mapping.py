@@ -110,7 +110,9 @@ def read_profile(
 
 
 def merge_claims(id_token: Mapping[str, Any], userinfo: Mapping[str, Any]) -> dict[str, Any]:
-    """The claims of the ID token, and claims that only userinfo has. Userinfo is ignored for another address."""
+    """The claims of the ID token, and claims that only userinfo has. `email_verified` of userinfo is left out if it is
+    about another address.
+    """
     merged = {**userinfo, **id_token}
     if "email_verified" not in id_token and merged.get("email") != userinfo.get("email"):
         merged.pop("email_verified", None)
