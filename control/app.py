@@ -71,8 +71,8 @@ def service(
     source_maps: SourceMaps | None = None,
 ) -> Service:
     """The service's routes, background tasks and readiness checks. The caller starts and closes `guards`.
-    `check_filters` is that of explore, if it is installed. `provider_egress` and `resolver` replace those of the
-    settings. `clickhouse` is used by control only, and started and closed by the caller; without it, errors get no
+    `check_filters` checks filters of explore, if explore is installed. `provider_egress` and `resolver` replace the
+    ones from the settings. Only control uses `clickhouse`. The caller starts and closes it. Without it, errors get no
     issues. `source_maps`, which the caller runs, resolve the stack traces of issues.
 
     Raises StartupError when the cursor key, the signing key or the key ring in the data directory cannot be used.

@@ -1,4 +1,4 @@
-"""What a price of the payment processor means: a plan, and its items per month."""
+"""The meaning of a price of the payment processor: a plan, and its items per month."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ _ITEMS: Final = re.compile(r"[0-9]{1,18}")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`monthly_items` 0: no quota."""
+    """A plan. `monthly_items` 0: no quota."""
 
     name: str
     monthly_items: int
@@ -34,13 +34,13 @@ class Plan:
 
     @property
     def rank(self) -> tuple[bool, int, str]:
-        """Greater for a plan that gives more."""
+        """Sort key of plans: greater for a plan that gives more."""
         return not self.monthly_items, self.monthly_items, self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Plans:
-    """The plans of the settings. `free`: of an organization whose subscription has ended."""
+    """The plans of the settings. `free` is the plan of an organization whose subscription has ended."""
 
     by_price: Mapping[str, Plan] = field(default_factory=lambda: MappingProxyType({}))
     free: Plan | None = None
@@ -59,6 +59,6 @@ class Plans:
         return cls(MappingProxyType(by_price), Plan.parse(free_plan) if free_plan else None)
 
     def find(self, prices: Iterable[str]) -> Plan | None:
-        """The plan of these prices, ids or lookup keys; of several, the one that gives most."""
+        """The plan of these prices, given by ids or lookup keys. If several plans match, the one that gives most."""
         found = [self.by_price[price] for price in prices if price in self.by_price]
         return max(found, key=lambda plan: plan.rank, default=None)

@@ -1,4 +1,4 @@
-"""What the paths of control name by ids. A declared `Resource` is beside its handlers."""
+"""The resources that paths of control name by ids. Each declared `Resource` is beside its handlers."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""`/orgs/{orgSlug}/projects/{projectSlug}/views`: addresses of the page under a name, private or shared."""
+"""`/orgs/{orgSlug}/projects/{projectSlug}/views`: named addresses of the page, private or shared."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,10 +41,10 @@ saved_views: Final = sa.Table(
 
 
 MAX_VIEWS: Final = 200  # of a project
-MAX_OWN_VIEWS: Final = 50  # of them, by one principal: nobody takes the room of the others
+MAX_OWN_VIEWS: Final = 50  # by one principal in a project, so that one member cannot use up the project's maximum
 
 # Segments begin with a letter or digit, so none is `..`, `%2e%2e` or empty: browsers resolve those to addresses outside
-# of the page. There is no fragment: that of the page may hold a code that logs in.
+# of the page. A fragment is not allowed, because a fragment of the page may hold a code that logs in.
 _SEGMENT: Final = r"[A-Za-z0-9][!$%&'()*+,.0-9:;=@A-Z_a-z~-]*"
 _QUERY_CHARACTER: Final = r"[!$-.0-;=?-\[\]-~]"  # visible ASCII without " # / < > \
 PATH_PATTERN: Final = rf"^/ui/(?:{_SEGMENT}(?:/{_SEGMENT})*/?)?(?:\?(?:/?{_QUERY_CHARACTER})*/?)?(?!\n)$"
@@ -63,8 +63,9 @@ ViewPath = Annotated[
     Meta(
         max_length=MAX_PATH_LENGTH,
         pattern=PATH_PATTERN,
-        description="Must be an address of the page: `/ui/`, segments that begin with a letter or digit, and a query, "
-        "in visible ASCII without `//`, backslashes, quotes, angle brackets and a fragment.",
+        description="Must be an address of the page: `/ui/`, then segments that begin with a letter or digit, and a "
+        "query. It consists of visible ASCII characters without `//`, backslashes, quotes, angle brackets and a "
+        "fragment.",
     ),
 ]
 
@@ -75,21 +76,22 @@ class NewSavedView(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: Name
     path: ViewPath
     shared: Annotated[
-        bool, Meta(description="Whether everybody sees it who may read the project. Viewers cannot share.")
+        bool,
+        Meta(description="Whether every member who may read the project sees the view. Viewers cannot share."),
     ] = False
 
 
 class SavedView(msgspec.Struct, frozen=True, rename="camel"):
-    """An address of the page with a name."""
+    """A named address of the page."""
 
     id: str
     name: Name
     path: ViewPath
     shared: bool
-    created_by: Annotated[str, Meta(description="Id of the principal.")]
+    created_by: Annotated[str, Meta(description="Id of the principal that saved the view.")]
     created_by_name: str
     created_at: Timestamp
-    may_delete: Annotated[bool, Meta(description="Whether the caller may delete it.")]
+    may_delete: Annotated[bool, Meta(description="Whether the caller may delete the view.")]
 
 
 def _shown(row: Any, caller: AuthorizationContext) -> SavedView:
@@ -112,7 +114,7 @@ VIEWS: Final = Resource(
 class SavedViews(Handlers):
     """Handlers of saved views, and their dependencies."""
 
-    TAG: ClassVar = Tag("saved-views", "Addresses of the page, under a name.")
+    TAG: ClassVar = Tag("saved-views", "Named addresses of the page.")
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def arguments(self) -> Arguments:
@@ -120,14 +122,14 @@ class SavedViews(Handlers):
 
     @route("GET", PATH, bearer(Scope.EXPLORE_READ))
     async def list_saved_views(self, caller: AuthorizationContext, page: PageReader) -> PageOf[SavedView]:
-        """List the caller's views and those that are shared, newest first."""
+        """List the caller's views and the shared views, newest first."""
         return await page.of(VIEWS, caller)
 
     @route("POST", PATH, _WRITE, status=201, errors=(409,), example=EXAMPLE)
     async def create_saved_view(self, body: NewSavedView, transaction: Transaction) -> SavedView:
         """Save an address of the page under a name.
 
-        409 at the maximum number of views, of the project or of the caller. 403 for a viewer who wants to share one.
+        409 if the project or the caller has the maximum number of views. 403 for a viewer who wants to share a view.
         """
         caller = transaction.caller
         if body.shared and caller.role is Role.VIEWER:
@@ -151,26 +153,28 @@ class SavedViews(Handlers):
     async def delete_saved_view(self, view_id: str, transaction: Transaction) -> None:
         """Delete a view.
 
-        403 for a shared one of somebody else, unless the caller is an administrator.
+        403 for a shared view of another member, unless the caller is an administrator.
         """
-        # An administrator deletes private ones, too, whose ids the audit log has.
+        # An administrator may delete private views, too. Their ids are in the audit log.
         is_admin = transaction.caller.role in ADMINISTRATORS
         visible = in_project(saved_views) if is_admin else None
         view = await VIEWS.show(transaction.connection, transaction.caller, view_id, visible)
         if not view.may_delete:
-            raise Forbidden("Only its creator or an administrator can delete a shared view.")
+            raise Forbidden("Only the creator of a shared view or an administrator can delete it.")
         await VIEWS.delete(transaction.connection, transaction.caller, view_id, visible)
         await _record(transaction, "saved_view.delete", view)
 
 
 async def delete_private(connection: AsyncConnection, org_id: str, principal_id: str) -> None:
-    """Delete the views that only the principal sees: it has left the organization. Shared ones stay."""
+    """Delete the private views of a principal that has left the organization. Its shared views stay."""
     own = (saved_views.c.org_id == org_id) & (saved_views.c.created_by == principal_id) & ~saved_views.c.shared
     await connection.execute(saved_views.delete().where(own))
 
 
 async def _require_room(transaction: Transaction, shared: bool) -> None:
-    """Private views of others do not count: nobody else sees them, so nobody could make room. Raises Conflict."""
+    """Check that the project has room for one more view. Private views of other principals do not count, because the
+    caller could not delete them to make room. Raises Conflict.
+    """
     is_own = saved_views.c.created_by == transaction.caller.principal_id
     counts = sa.select(sa.func.count().filter(is_own), sa.func.count().filter(saved_views.c.shared))
     of_project = counts.where(saved_views.c.project_id == transaction.caller.project_id)
@@ -182,6 +186,6 @@ async def _require_room(transaction: Transaction, shared: bool) -> None:
 
 
 async def _record(transaction: Transaction, action: str, view: SavedView) -> None:
-    """Without the path: what somebody searches for may be personal, and the audit log keeps it for good."""
+    """Record the event without the path: search terms may be personal data, and the audit log keeps events forever."""
     data = {"name": view.name, "shared": view.shared, "createdBy": view.created_by}
     await transaction.record(action, view.id, data | {"projectSlug": transaction.caller.project_slug})

@@ -25,7 +25,7 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     cursor_key: Annotated[
         str,
         setting(
-            "Key that signs page cursors and challenges of logins; use the same for all control processes.",
+            "Key that signs page cursors and login challenges. Use the same key for all control processes.",
             zero="empty: the file cursor.key in the data directory, created at the first start",
             secret=True,
         ),
@@ -33,7 +33,7 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     max_body_bytes: Annotated[
         int,
         setting(
-            "Size of a request body; above it 413.",
+            "Maximum size of a request body. A larger body is answered with 413.",
             unit="bytes",
             ge=1_024,
             le=16 * 2**20,
@@ -43,8 +43,9 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     sealing_keys: Annotated[
         str,
         setting(
-            "Keys that encrypt secrets, as kid:base64, comma-separated; the first encrypts, all decrypt. Use the "
-            "same for all control processes; `sluice secrets rotate` re-encrypts stored secrets with the first.",
+            "Keys that encrypt secrets, as kid:base64, comma-separated. The first key encrypts, all keys decrypt. "
+            "Use the same keys for all control processes. `sluice secrets rotate` re-encrypts stored secrets with the "
+            "first key.",
             zero="empty: the file sealing.keys in the data directory, created at the first start",
             secret=True,
         ),
@@ -56,8 +57,8 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     erasure_filter_days: Annotated[
         int,
         setting(
-            "How long the filters of completed erasures are kept, to apply them to a restored backup: at least as long "
-            "as your oldest backup. Filters may contain personal data.",
+            "How long Sluice keeps the filters of completed erasures, to apply them to a restored backup. Choose at "
+            "least the age of your oldest backup. Filters may contain personal data.",
             unit="days",
             zero="kept forever",
             ge=0,
@@ -77,11 +78,10 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     page_url: Annotated[
         str,
         setting(
-            "Base URL of a web page of your own, which messages link to; /orgs/ORG/approval-requests/ID, "
-            "/orgs/ORG/projects/PROJECT/issues/ID, /invitations#inviteToken=TOKEN, /email-verification#token=TOKEN or "
-            "/login#linkSecret=TOKEN is appended.",
-            zero="empty: messages link to the page of Sluice if SLUICE_PUBLIC_URL is set; else they have the command "
-            "instead of a link",
+            "Base URL of a web page of your own, which messages link to. Sluice appends "
+            "/orgs/ORG/approval-requests/ID, /orgs/ORG/projects/PROJECT/issues/ID, /invitations#inviteToken=TOKEN, "
+            "/email-verification#token=TOKEN or /login#linkSecret=TOKEN.",
+            zero="empty: messages link to the page of Sluice, or contain a command if SLUICE_PUBLIC_URL is not set",
         ),
     ] = ""
     egress_allow: Annotated[
@@ -105,9 +105,9 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     chat_hosts: Annotated[
         tuple[str, ...],
         setting(
-            "Hosts that chat channels may post to besides the platforms' own, comma-separated; .example.org matches "
-            "all hosts below it, * matches any.",
-            zero="empty: only the platforms' own",
+            "Hosts that chat channels may post to besides the platforms' own hosts, comma-separated. .example.org "
+            "matches all hosts below it, * matches any host.",
+            zero="empty: only the platforms' own hosts",
         ),
     ] = ()
     chat_a_api: Annotated[
@@ -146,14 +146,18 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     proof_max_bytes: Annotated[
         int,
         setting(
-            "Size of all proof bundles of an organization; above it 409.", unit="bytes", zero="no limit", ge=0, le=2**50
+            "Maximum size of all proof bundles of an organization. A bundle above it is answered with 409.",
+            unit="bytes",
+            zero="no limit",
+            ge=0,
+            le=2**50,
         ),
     ] = 10 * 2**30
     source_map_max_bytes: Annotated[
         int,
         setting(
-            "Size of all source maps of a project, compressed as they are stored. Above it, Sluice deletes the source "
-            "maps of the releases that were uploaded first.",
+            "Maximum size of all source maps of a project, compressed as they are stored. Above it, Sluice deletes the "
+            "source maps of the releases that were uploaded first.",
             unit="bytes",
             zero="no limit",
             ge=0,
@@ -173,29 +177,29 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     webhook_max_body_bytes: Annotated[
         int,
         setting(
-            "Size of the body of an inbound webhook; above it 413.",
+            "Maximum size of the body of an inbound webhook. A larger body is answered with 413.",
             unit="bytes",
             ge=65_536,
             le=32 * 2**20,
-            advanced="a platform sends larger ones",
+            advanced="a platform sends larger bodies",
         ),
     ] = 8 * 2**20
     chat_a_signing_secrets: Annotated[
         tuple[str, ...],
         setting(
-            "Signing secrets of your chat-a app, comma-separated; during a rotation there are two.",
-            zero="empty: nobody can act from chat-a",
+            "Signing secrets of your chat-a app, comma-separated. During a rotation there are two.",
+            zero="empty: no user can act from chat-a",
             secret=True,
         ),
     ] = ()
     chat_b_public_key: Annotated[
         str,
-        setting("Public key of your chat-b app, in hexadecimal digits.", zero="empty: nobody can act from chat-b"),
+        setting("Public key of your chat-b app, in hexadecimal digits.", zero="empty: no user can act from chat-b"),
     ] = ""
     payments_secrets: Annotated[
         tuple[str, ...],
         setting(
-            "Signing secrets of the payment processor's webhook, comma-separated; during a rotation there are two.",
+            "Signing secrets of the payment processor's webhook, comma-separated. During a rotation there are two.",
             zero="empty: no payment events are accepted",
             secret=True,
         ),
@@ -212,7 +216,7 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
         str,
         setting(
             "Plan of an organization whose subscription has ended: PLAN:ITEMS.",
-            zero="empty: it keeps its quota",
+            zero="empty: the organization keeps its quota",
         ),
     ] = ""
 
@@ -234,8 +238,8 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     sso_nameservers: Annotated[
         tuple[str, ...],
         setting(
-            "IP addresses of the name servers that are asked for TXT records of domains to prove, comma-separated.",
-            zero="empty: those of this machine",
+            "IP addresses of the name servers that Sluice asks for TXT records of domains to prove, comma-separated.",
+            zero="empty: the name servers of this machine",
             advanced="this machine's name servers do not see public records",
         ),
     ] = ()
@@ -289,7 +293,7 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
 
     @property
     def payment_plans(self) -> Plans:
-        """Plans by price, and the free one."""
+        """The plans by price, and the free plan."""
         return Plans.parse(self.plans, self.free_plan)
 
     @property
@@ -302,7 +306,7 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
 
     @property
     def provider_policy(self) -> EgressPolicy:
-        """Destinations that OpenID providers may have: https only."""
+        """Destinations that OpenID providers may have. Only https is permitted."""
         allowed = tuple(ip_network(text, strict=False) for text in self.sso_allow)
         return EgressPolicy(allowed, frozenset(self.sso_ports))
 
@@ -320,12 +324,12 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
 
     @property
     def chat_platforms(self) -> tuple[str, ...]:
-        """The platforms whose users can act."""
+        """The platforms whose users can act in Sluice."""
         configured = {"chat-a": self.chat_a_signing_secrets, "chat-b": self.chat_b_public_key}
         return tuple(name for name, value in configured.items() if value)
 
     def mail_server(self) -> MailServer | None:
-        """The configured mail server; None without one. ValueError for an invalid URL."""
+        """The configured mail server, None if no server is configured. Raises ValueError for an invalid URL."""
         return MailServer.parse(self.smtp_url, self.smtp_from) if self.smtp_url else None
 
 
@@ -333,7 +337,7 @@ def _require_address(name: str, text: str) -> None:
     try:
         ip_address(text)
     except ValueError as error:
-        raise SettingsError(f"{name}: {text!r} is no IP address.") from error
+        raise SettingsError(f"{name}: {text!r} is not an IP address.") from error
 
 
 def _require_network(name: str, text: str) -> None:

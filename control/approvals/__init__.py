@@ -1,23 +1,24 @@
-"""Human approval before an action: requests, votes on them, and their result.
+"""Human approval before an action: approval requests, votes on them, and their result.
 
-A request, from `POST .../approval-requests` to its decision:
+The path of a request, from `POST .../approval-requests` to its decision:
 
     `POST .../approval-requests`       the scope, the rate of approvals, the body            -> 401, 403, 429, 400
-    requests.submit                    the policies decide (`policies.rules.decide`). ALLOW and DENY are final -> 200
-    store.find_open                    for ASK: the same request is open already             -> 200
+    requests.submit                    the policies decide (`policies.rules.decide`); ALLOW and DENY end here -> 200
+    store.find_open                    for ASK: the same request is already open             -> 200
     requests.check_open_limit          limits of open requests                               -> 429
     store.create                       an open request with a copy of the rule               -> 201
     notifications.notify_requested     a message per channel, in the same transaction
     `POST .../approve`                 a vote: `voting.cast_vote` with `voting.approve` or `voting.reject`
-    voting.load_cases                  the request and the current rights of everyone involved
+    voting.load_cases                  the request, and the current rights of the voters and the requester
     voting.check_approval              the rules of a vote                                   -> 403, 409
     store.decide                       the vote that makes the count sufficient decides      -> 200
 
-What a 201 promises: the request is stored, and its messages are sent until it ends. Exactly one vote decides a request:
-write transactions are serialized (`chassis.db.database`), and the update applies only to an open request. Votes count
-as far as their owner groups are disjoint (`model.count_votes`). A request without a decision is EXPIRED by time alone
-(`RequestRecord.status_at`); `notifications.ExpiryTask` records that and tells the channels.
+A 201 promises that the request is stored and that its messages are sent until the request ends. Exactly one vote
+decides a request, because write transactions are serialized (`chassis.db.database`) and the update applies only to an
+open request. Votes count separately only if their owner groups are disjoint (`model.count_votes`). A request without a
+decision becomes EXPIRED when its time is over (`RequestRecord.status_at`). `notifications.ExpiryTask` records the
+expiry and tells the channels.
 
-`policies` has the rules of an organization, `proofs` the signed records about code changes. `views` shows requests with
-what a vote of the caller would be answered.
+`policies` has the rules of an organization, `proofs` the signed records about code changes. `views` shows requests
+together with the answer that a vote of the caller would get.
 """

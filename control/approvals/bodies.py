@@ -35,8 +35,8 @@ TargetId = Annotated[
         description="Must consist of visible characters, without leading or trailing spaces.",
     ),
 ]
-# `check_prose` validates prose, instead of a pattern: programs that generate texts from a pattern of such lengths
-# take minutes per text.
+# `check_prose` validates prose instead of a pattern. Programs that generate texts from a pattern of such lengths take
+# minutes per text.
 Summary = Annotated[str, Meta(max_length=MAX_SUMMARY_LENGTH, description=PROSE_RULE)]
 Reason = Annotated[str, Meta(max_length=MAX_REASON_LENGTH, description=PROSE_RULE)]
 RequiredReason = Annotated[
@@ -51,14 +51,16 @@ ChannelId = Annotated[str, Meta(max_length=MAX_CHANNEL_ID_LENGTH)]
 
 
 class NewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """The action to approve. `notify` is true by default if `channelIds` is set; without `channelIds` it means every
-    enabled channel of the organization, and of the project of `projectTag`.
+    """The action to approve. `notify` is true by default if `channelIds` is set. Without `channelIds`, `notify` selects
+    all enabled channels of the organization, and of the project that `projectTag` names.
     """
 
     action: ActionName
     target_type: TargetType
     target_id: TargetId
-    project_tag: Annotated[Slug | None, Meta(description="Slug of a project, whose policies also apply.")] = None
+    project_tag: Annotated[
+        Slug | None, Meta(description="Slug of a project. The policies of the project apply, too.")
+    ] = None
     summary: Annotated[Summary | None, Meta(description="Context for the approvers.")] = None
     ttl_minutes: Annotated[
         TtlMinutes | msgspec.UnsetType,
@@ -114,16 +116,19 @@ class ChannelNotification(msgspec.Struct, frozen=True, rename="camel"):
     """The state of the notification of one channel."""
 
     channel_id: str | None
-    kind: Annotated[str, Meta(description="Kind of the channel; `unknown` if no channel has this id.")]
+    kind: Annotated[str, Meta(description="Kind of the channel, `unknown` if no channel has this id.")]
     delivered: bool
     error: Annotated[
         str | None,
-        Meta(description="`not_found`, `disabled`, `too_many`, `queued` while it is attempted, or why it failed."),
+        Meta(
+            description="`not_found`, `disabled`, `too_many`, `queued` while delivery is attempted, or the reason of a "
+            "failure."
+        ),
     ]
 
 
 class Decision(msgspec.Struct, frozen=True, rename="camel"):
-    """The decision about the action, and why."""
+    """The decision about the action, and its reason."""
 
     decision: Effect
     risk_class: RiskClass
@@ -145,14 +150,14 @@ class VoteResult(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def check_prose(path: str, text: str, issues: Issues) -> str:
-    """The text without surrounding spaces; adds an issue for control characters and for bidirectional formatting."""
+    """The text without surrounding spaces. Adds an issue for control characters and for bidirectional formatting."""
     if _CONTROL_CHARACTERS.search(text) is not None:
         issues.add(path, PROSE_RULE, "format")
     return text.strip()
 
 
 def reason_or_none(body: Approval | Rejection | None) -> str | None:
-    """The reason, None if there is none. Raises BadRequest for an invalid one, and for an empty one of a rejection."""
+    """The reason, None if there is none. Raises BadRequest for an invalid reason, and for a rejection without one."""
     if body is None or body.reason is msgspec.UNSET:
         return None
     issues = Issues()
@@ -166,7 +171,7 @@ def reason_or_none(body: Approval | Rejection | None) -> str | None:
 
 
 def request_body(request: RequestRecord, now: datetime) -> ApprovalRequest:
-    """The API representation at that time."""
+    """The request at the time `now`, as a response body."""
     return shown_as(
         ApprovalRequest,
         request,

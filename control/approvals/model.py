@@ -1,4 +1,4 @@
-"""Values of requests and votes, and which votes are independent of each other."""
+"""Values of approval requests and votes, and rules for which votes are independent of each other."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -14,8 +14,8 @@ from proto.identity import PrincipalKind, Role
 def max_disjoint(owner_groups: Iterable[frozenset[str]]) -> int:
     """The largest number of these owner groups that are pairwise disjoint.
 
-    A user who is alone in a group always belongs to such a set. The remaining groups are those of agents and services
-    whose owners have not voted themselves; there are no more of them than policies list.
+    A user who is alone in a group always belongs to such a set. The remaining groups belong to agents and services
+    whose owners have not voted themselves. Policies limit the number of such agents and services.
     """
     groups = set(owner_groups)
     single = {one for one in groups if len(one) == 1}
@@ -24,14 +24,14 @@ def max_disjoint(owner_groups: Iterable[frozenset[str]]) -> int:
 
 
 def _max_independent_set(owner_groups: set[frozenset[str]]) -> int:
-    """Takes a group if all groups that overlap with it overlap with each other, which is always optimal. Without such a
-    group, branches on the group with the most overlaps: the better of with it and without it.
+    """Takes a group if all groups that overlap with it overlap with each other, which is always optimal. If no such
+    group is left, branches on the group with the most overlaps: counts with and without it, and takes the larger count.
     """
     remaining, count = set(owner_groups), 0
     while remaining:
         overlapping = {
             one: {other for other in remaining if not one.isdisjoint(other)} for one in remaining
-        }  # including itself
+        }  # each group overlaps with itself
         optimal = next((one for one in remaining if _all_overlap(overlapping[one])), None)
         if optimal is None:
             branch = max(remaining, key=lambda one: len(overlapping[one]))
@@ -48,7 +48,7 @@ def _all_overlap(owner_groups: set[frozenset[str]]) -> bool:
 
 
 class Status(StrEnum):
-    """State of a request. All but PENDING are final."""
+    """State of a request. All states except PENDING are final."""
 
     PENDING = "PENDING"
     APPROVED = "APPROVED"
@@ -64,16 +64,16 @@ class Verdict(StrEnum):
 
 
 def acting_ids(principal_id: str, on_behalf_of: str | None, act_chain: Iterable[str]) -> frozenset[str]:
-    """A principal, the one it acts on behalf of, and its actor chain."""
+    """The ids of a principal, of the principal that it acts on behalf of, and of its actor chain."""
     return frozenset({principal_id, *act_chain} | (set() if on_behalf_of is None else {on_behalf_of}))
 
 
 @dataclass(frozen=True, slots=True)
 class Participant:
-    """A requester or voter: a principal, those it acts for and through, and the owners of each of them.
+    """A requester or voter: a principal, the principals that it acts for and through, and the owners of all of them.
 
-    `owner_group` is all of these. Participants are independent if their owner groups are disjoint: an agent is not
-    independent of its owner, nor of another agent of the same owner.
+    `owner_group` contains all of these. Participants are independent if their owner groups are disjoint. For example,
+    an agent is not independent of its owner, and not of another agent of the same owner.
     """
 
     principal_id: str
@@ -90,12 +90,12 @@ class Participant:
 
 @dataclass(frozen=True, slots=True)
 class RequestRecord:
-    """An approval request as stored; its `status` is never EXPIRED, see `status_at`.
+    """An approval request as stored. Its `status` is never EXPIRED, see `status_at`.
 
-    `circle`: the requester's owner group, with the owners at that time; `with_current_owners` adds the current
-    owners. It also sets `current_requester_ids`: the requester, those it acts for and through, and their
-    current owners; and `has_active_requester`: none of these is disabled or has left, so that somebody can act on an
-    approval.
+    `circle`: the requester's owner group, with the owners at the time of the request. `with_current_owners` adds the
+    current owners. It also sets `current_requester_ids` (the requester, the principals that it acts for and through,
+    and their current owners) and `has_active_requester`. The latter is true if none of these principals is disabled or
+    has left, so that an approval can still be used.
     """
 
     id: str
@@ -130,18 +130,18 @@ class RequestRecord:
     has_active_requester: bool = True
 
     def status_at(self, now: datetime) -> Status:
-        """The status at that time. An expiry recorded by one process also holds for a process with a slow clock."""
+        """The status at the time `now`. An expiry recorded by one process also holds in a process with a slow clock."""
         expired = self.status is Status.PENDING and (self.expiry_noted or self.expires_at <= now)
         return Status.EXPIRED if expired else self.status
 
     @property
     def acting_principal_ids(self) -> frozenset[str]:
-        """The requester, the one it acts on behalf of, and its actor chain."""
+        """The ids of the requester, of the principal that it acts on behalf of, and of its actor chain."""
         return acting_ids(self.requester_id, self.on_behalf_of, self.act_chain)
 
     def with_current_owners(self, found: Mapping[str, MembershipStatus]) -> Self:
-        """The request with the requester's current owners: agents and services may have been transferred. `found` has
-        the statuses of those who act and of their owners.
+        """The request with the requester's current owners, because agents and services may have been transferred.
+        `found` has the membership statuses of the principals and of their owners.
         """
         current = with_owner_chain(self.acting_principal_ids & found.keys(), found)
         return replace(
@@ -152,8 +152,8 @@ class RequestRecord:
         )
 
     def may_decide(self, principal_id: str, kind: PrincipalKind, memberships: Iterable[MembershipStatus]) -> bool:
-        """Whether a principal with these memberships (its own and those of its owner group) may decide: all have one of
-        the roles and none is disabled. Agents and services must also be listed.
+        """Whether a principal may decide. `memberships`: its own, and its owner group's. All must have one of
+        the deciding roles, and none may be disabled. Agents and services must also be listed in the policy.
         """
         listed = kind is PrincipalKind.USER or principal_id in self.machine_approver_ids
         return listed and all(not one.is_disabled and one.role in self.approver_roles for one in memberships)
@@ -161,7 +161,7 @@ class RequestRecord:
 
 @dataclass(frozen=True, slots=True)
 class StoredVote(Participant):
-    """A vote with its voter, as stored. `owner_group`: the voter's at that time."""
+    """A vote with its voter, as stored. `owner_group`: the voter's owner group at the time of the vote."""
 
     verdict: Verdict
     reason: str | None
@@ -169,14 +169,14 @@ class StoredVote(Participant):
 
 
 class Approver(NamedTuple):
-    """An approval by somebody who may still decide: the voter's kind, and its owner group then and now."""
+    """An approval by a principal that may still decide: the voter's kind, its owner group at the vote and now."""
 
     kind: PrincipalKind
     owner_group: frozenset[str]
 
     def is_eligible_for(self, requester_group: frozenset[str]) -> bool:
-        """Whether the approval counts for this requester. A user's always does; that of an agent or service only if it
-        shares no owner with the requester, since it speaks for its owners.
+        """Whether the approval counts for this requester. An approval by a user always counts. An approval by an agent
+        or service counts only if it shares no owner with the requester, because a machine speaks for its owners.
         """
         return self.kind is PrincipalKind.USER or requester_group.isdisjoint(self.owner_group)
 
@@ -190,7 +190,7 @@ class VoteCount(NamedTuple):
 
     @property
     def remaining(self) -> int:
-        """Missing approvals; at least one while no approver is independent."""
+        """The number of missing approvals: at least one while no approver is independent of the requester."""
         return max(self.min_approvers - self.approvals, 0 if self.has_independent_approver else 1)
 
     @property
@@ -200,8 +200,8 @@ class VoteCount(NamedTuple):
 
 
 def count_votes(min_approvers: int, requester_group: frozenset[str], approvers: Iterable[Approver]) -> VoteCount:
-    """Count approvals, `requester_group` being the requester's owner group. Votes with overlapping owner groups count
-    once: a user and the agents that the user owns are one approver.
+    """Count approvals. `requester_group` is the requester's owner group. Votes with overlapping owner groups count
+    once: for example, a user and the agents that the user owns are one approver.
     """
     owner_groups = [one.owner_group for one in approvers if one.is_eligible_for(requester_group)]
     return VoteCount(

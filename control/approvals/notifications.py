@@ -1,7 +1,7 @@
-"""Notifications about a request: that an approval is needed, and that it was decided or has expired.
+"""Notifications about a request: that an approval is needed, and that the request was decided or has expired.
 
 `ExpiryTask` records expired requests in the audit log, and notifies the channels that announced them. Nothing else
-depends on that: a request is EXPIRED once its time is over, whether that has been recorded or not.
+depends on this task: a request is EXPIRED when its time is over, even before the expiry is recorded.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -42,8 +42,8 @@ _STATUS_TITLES: Final = {Status.APPROVED: "Approved", Status.REJECTED: "Rejected
 
 @dataclass(frozen=True, slots=True)
 class RequestLinks:
-    """Links to the requests of an organization. `api_url`: base URL of this service; `chat_platforms`: those whose
-    users can approve from the message.
+    """Links to the requests of an organization. `api_url`: base URL of this service. `chat_platforms`: the platforms
+    whose users can approve from the message.
     """
 
     api_url: str
@@ -52,7 +52,7 @@ class RequestLinks:
     chat_platforms: tuple[str, ...] = ()
 
     def page_link(self, request: RequestRecord) -> str | None:
-        """The web page of the request, None without one."""
+        """The web page of the request, None if no page is configured."""
         return self.pages.approval_request(self.org_slug, request.id)
 
     def approve_command(self, request: RequestRecord) -> str:
@@ -82,7 +82,8 @@ async def notify_requested(
     now: datetime,
 ) -> list[EnqueueResult]:
     """Enqueue a message for each channel of the target that has not been notified, and store which channels have to be
-    notified of its end. In total these are at most `outbox.MAX_CHANNELS`: one transaction enqueues their messages.
+    notified when the request ends. There are at most `outbox.MAX_CHANNELS`, because one transaction enqueues all
+    messages.
     """
     names = await store.principal_names(connection, involved_principals(request))
     message = requested_message(request, links, names, now)
@@ -99,7 +100,7 @@ async def notify_requested(
 async def notify_resolved(
     connection: AsyncConnection, request: RequestRecord, links: RequestLinks, now: datetime
 ) -> None:
-    """Enqueue a message about the end for notified channels. It cancels announcements that have not been sent."""
+    """Enqueue a message about the end for the notified channels. It cancels announcements that are not sent yet."""
     if request.told_channel_ids:
         names = await store.principal_names(connection, involved_principals(request))
         message = resolved_message(request, links, names, now)
@@ -109,7 +110,7 @@ async def notify_resolved(
 async def _not_yet_notified(
     connection: AsyncConnection, request: RequestRecord, target: ChannelIds | AllChannels
 ) -> tuple[ChannelIds, list[EnqueueResult]]:
-    """The channels of the target that were not notified, within the limit; and the results for those beyond it."""
+    """The channels of the target that were not notified, within the limit, and the results for channels beyond it."""
     if isinstance(target, AllChannels):
         found = await channels.resolve_targets(
             connection, request.org_id, channel_ids=None, project_id=target.project_id
@@ -128,7 +129,7 @@ async def _not_yet_notified(
 
 
 def requested_message(request: RequestRecord, links: RequestLinks, names: Mapping[str, str], now: datetime) -> Message:
-    """The message that an approval is needed. `names`: of principals, by id."""
+    """The message that an approval is needed. `names`: the names of principals, by id."""
     summary = request.payload.get("summary") or ""
     return Message(
         type="approval.requested",
@@ -196,7 +197,7 @@ def _data(request: RequestRecord, now: datetime) -> dict[str, object]:
 
 POLL_S: Final = 5.0
 PAGE_SIZE: Final = 500  # due requests in memory at once
-AUDIT_TRACE_ID: Final = "(expiry)"  # instead of a request id, like `record.COMMAND_REQUEST_ID`
+AUDIT_TRACE_ID: Final = "(expiry)"  # replaces a request id, like `record.COMMAND_REQUEST_ID`
 
 log = structlog.get_logger(__name__)
 
@@ -204,8 +205,8 @@ _DueRequest = sa.Row[str, str, str, datetime]
 
 
 class ExpiryFailed(Exception):
-    """The expiry of a request cannot be recorded, for any reason in its row. `code` identifies it in the log: the
-    request's id.
+    """The expiry of a request cannot be recorded because of a fault in its row. `code`, the request's id, identifies
+    the failure in the log.
     """
 
     def __init__(self, request_id: str, cause: Exception) -> None:
@@ -215,7 +216,7 @@ class ExpiryFailed(Exception):
 
 
 class ExpiryTask:
-    """Polls for expired requests, one task per process. If there are several, one of them records a request."""
+    """Polls for expired requests, one task per process. With several processes, one of them records each request."""
 
     def __init__(
         self,
@@ -240,9 +241,9 @@ class ExpiryTask:
         await self._periodic_task.close()
 
     async def poll_once(self) -> int:
-        """Record all due requests; returns their number. Each is a transaction of its own, so that other writers wait
-        for one at most, and a request that fails does not stop the others: it is retried at the next poll. Raises
-        DatabaseUnavailable.
+        """Record all due requests and return their number. Each is recorded in a transaction of its own, so that other
+        writers wait for one request at most. A request that fails does not stop the others: it is retried at the next
+        poll. Raises DatabaseUnavailable.
         """
         count, last, any_failed = 0, None, False
         while page := await self._next_page(last):
@@ -279,7 +280,7 @@ class ExpiryTask:
             return list((await connection.execute(found)).all())
 
     async def _mark_expired(self, due: _DueRequest) -> bool:
-        """False when another process, or a vote by a process with a slow clock, was first."""
+        """Record one expiry. False if another process, or a vote by a process with a slow clock, was faster."""
         async with self._database.write() as connection:
             now = self._now()
             if not await store.mark_expired(connection, due.id, now):

@@ -1,6 +1,6 @@
 """`/orgs/{orgSlug}/approval-requests`: list, create, show, approve, reject.
 
-A submitted action is evaluated by the policies (`submit`). ASK creates the open request, if there are not too many.
+The policies evaluate a submitted action (`submit`). ASK creates an open request, unless too many are open.
 """
 
 from collections.abc import Callable, Sequence
@@ -59,8 +59,8 @@ MAX_OPEN_PER_USER: Final = 1_000  # per user, including the machine principals t
 
 
 class TooManyOpenRequests(ApiError):
-    """429: the limit of open requests is reached; `seconds` until the first of them expires. `limit_result` is for the
-    headers.
+    """429: the limit of open requests is reached. `seconds`: time until the first of them expires. `limit_result` is
+    for the headers.
     """
 
     def __init__(self, limit: int, scope: str, seconds: int, now: datetime) -> None:
@@ -70,8 +70,8 @@ class TooManyOpenRequests(ApiError):
 
 
 async def check_open_limit(connection: AsyncConnection, org_id: str, requester_id: str, now: datetime) -> None:
-    """Raises TooManyOpenRequests. A slot becomes free when a request is decided, at the latest when one expires.
-    Requests of agents and services count for their owning user, who may create any number of them.
+    """Raises TooManyOpenRequests. Room is made when a request is decided, at the latest when one expires. Requests of
+    agents and services count for the user who owns them, because a user may create any number of agents and services.
     """
     columns = approval_requests.c
     owning_user_id = owning_user(requester_id, await load_membership_statuses(connection, org_id, [requester_id]))
@@ -93,7 +93,9 @@ async def check_open_limit(connection: AsyncConnection, org_id: str, requester_i
 
 @dataclass(frozen=True, slots=True)
 class SubmitResult:
-    """The rule that decided. `request` for ASK only; `created`: whether it is new. `queued`: deliveries to attempt."""
+    """The rule that decided. `request`: for ASK only. `created`: whether the request is new. `queued`: deliveries to
+    attempt.
+    """
 
     rule: Rule
     request: RequestRecord | None = None
@@ -134,7 +136,7 @@ async def submit(transaction: Transaction, body: NewRequest, links: RequestLinks
 
 
 def decision_body(result: SubmitResult, deliveries: list[DeliveryResult], now: datetime) -> Decision:
-    """The API representation. A request that existed already shows its own values: a policy may have changed since."""
+    """The decision as a response body. An existing request shows its own values, because a policy may have changed."""
     rule, request = result.rule, result.request
     if request is None:
         return Decision(
@@ -154,7 +156,7 @@ def decision_body(result: SubmitResult, deliveries: list[DeliveryResult], now: d
 async def _notify_channels(
     connection: AsyncConnection, body: NewRequest, request: RequestRecord, links: RequestLinks, now: datetime
 ) -> Sequence[EnqueueResult]:
-    """Enqueue notifications; for an existing request only those of channels that have not been notified."""
+    """Enqueue notifications. For an existing request, only channels that have not been notified get one."""
     channel_ids = None if body.channel_ids is msgspec.UNSET else [*dict.fromkeys(body.channel_ids)]
     if not (channel_ids is not None if body.notify is msgspec.UNSET else body.notify):
         return ()
@@ -191,7 +193,7 @@ _READ: Final = bearer(Scope.APPROVALS_READ)
 
 
 class RequestQuery(Query, frozen=True):
-    """Which requests to list."""
+    """Filters of a list of requests."""
 
     status: Annotated[Status | None, Meta(description="Only requests with this status.")] = None
     limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT), Meta(description="Maximum number of requests.")] = DEFAULT_LIMIT
@@ -199,9 +201,9 @@ class RequestQuery(Query, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequests(Handlers):
-    """Handlers of approval requests, and their dependencies. `link_builder`: for the links in messages."""
+    """Handlers of approval requests, and their dependencies. `link_builder` builds the links in messages."""
 
-    TAG: ClassVar = Tag("approval-requests", "Request approval of an action; approve or reject requests.")
+    TAG: ClassVar = Tag("approval-requests", "Request approval of an action, approve or reject requests.")
     sender: ImmediateSender
     link_builder: LinkBuilder
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -223,9 +225,9 @@ class ApprovalRequests(Handlers):
     async def create_approval_request(self, body: NewRequest, request: web.Request) -> Decision | Created[Decision]:
         """Request the approval of an action.
 
-        ALLOW and DENY are final, and no request is created. ASK creates an open request (201), or returns the same one
-        if it is open (200): same requester, action, target and project. Each channel is notified once; `deliveries`
-        lists the channels that this call notifies or cannot notify.
+        ALLOW and DENY are final, and no request is created. ASK creates an open request (201). If the same request is
+        already open, with the same requester, action, target and project, it is returned (200). Each channel is
+        notified once. `deliveries` lists the channels that this call notifies or cannot notify.
         """
         try:
             async with begin(self.context, request) as transaction:
@@ -233,7 +235,7 @@ class ApprovalRequests(Handlers):
                 links = self.link_builder.for_org(transaction.caller.org_slug)
                 result = await submit(transaction, body, links, now)
         except TooManyOpenRequests as error:
-            request[LIMIT_RESULT] = error.limit_result  # the rate-limit headers are those of the limit that was reached
+            request[LIMIT_RESULT] = error.limit_result  # the rate-limit headers describe the limit that was reached
             raise
         deliveries = await self.sender.send_now(result.queued) if result.queued else []
         decision = decision_body(result, deliveries, now)
@@ -248,20 +250,21 @@ class ApprovalRequests(Handlers):
     async def approve_request(self, found: RequestRecord, request: web.Request) -> VoteResult:
         """Approve a request.
 
-        It is approved once the number of approvals that the policy requires is reached, and one of the approvers is
-        independent of the requester. 409 when it is decided or expired, or when the requester has left or is disabled;
-        403 for one's own request.
+        The request is approved when it has the number of approvals that the policy requires, and one of the approvers
+        is independent of the requester. 409 if the request is decided or expired, or if the requester has left or is
+        disabled. 403 for your own request.
         """
         body: Approval | None = await self.context.read_body(request, Approval | None)  # type: ignore[arg-type]  # a union is a type to msgspec
         return await self._vote(request, found, reason_or_none(body), voting.approve)
 
     @route("POST", ONE + "/reject", bearer(*REJECT_SCOPES), body=REJECTION, errors=(409,))
     async def reject_request(self, found: RequestRecord, request: web.Request) -> VoteResult:
-        """Reject a request, or withdraw one's own.
+        """Reject a request, or withdraw your own.
 
-        One rejection is final. 409 when the request is decided or expired.
+        One rejection is final. 409 if the request is decided or expired.
         """
-        # Requesters may withdraw without being deciders, so the right depends on the request. It precedes the body.
+        # Requesters may withdraw their requests without being deciders, so the right depends on the request. The right
+        # is checked before the body.
         async with self.context.database.read() as connection:
             with_owners = await store.with_current_owners(connection, found)
         require_right_to_reject(authorization_context(request), with_owners)
@@ -298,6 +301,6 @@ class ApprovalRequests(Handlers):
         )
 
     async def _find(self, request: web.Request, _stack: AsyncExitStack) -> RequestRecord:
-        """The request in the path: 404 precedes the faults of a body. Raises NotFound."""
+        """The request in the path. 404 for an unknown request precedes the faults of a body. Raises NotFound."""
         async with self.context.database.read() as connection:
             return await store.get(connection, authorization_context(request).org_id, path_id(request, "requestId"))

@@ -37,7 +37,7 @@ async def load_participant(connection: AsyncConnection, caller: AuthorizationCon
 
 
 def participant(caller: AuthorizationContext, found: Mapping[str, MembershipStatus]) -> Participant:
-    """The same from statuses that have been loaded, perhaps with those of others."""
+    """The caller with its owner group, from `found`, statuses that are already loaded and may include others."""
     acting = acting_ids(caller.principal_id, caller.on_behalf_of, caller.act_chain)
     owner_group = with_owner_chain(acting, found)
     if any(found[one].role is None for one in owner_group):
@@ -60,7 +60,7 @@ async def create(
     expires_at: datetime,
     now: datetime,
 ) -> RequestRecord:
-    """A new open request, with a copy of the rule."""
+    """Create an open request, with a copy of the rule."""
     id_ = new_id("apr")
     row = {
         "id": id_,
@@ -121,7 +121,7 @@ async def find(connection: AsyncConnection, org_id: str, request_id: str) -> Req
 
 
 async def get(connection: AsyncConnection, org_id: str, request_id: str) -> RequestRecord:
-    """The same. Raises NotFound."""
+    """The organization's request with this id. Raises NotFound."""
     found = await find(connection, org_id, request_id)
     if found is None:
         raise NotFound
@@ -143,7 +143,9 @@ async def list_newest(
     before: str | None,
     limit: int,
 ) -> list[RequestRecord]:
-    """The same of several statuses. `before`: only requests older than the one with this id."""
+    """At most `limit` requests with one of these statuses, newest first. `before`: only requests older than the request
+    with this id.
+    """
     found: list[RequestRecord] = []
     for conditions in (each for status in statuses for each in _status_conditions(status, now)):
         page = sa.select(approval_requests).where(approval_requests.c.org_id == org_id, *conditions)
@@ -157,8 +159,8 @@ async def list_newest(
 async def list_pending(
     connection: AsyncConnection, org_id: str, now: datetime, after: tuple[datetime, str] | None, limit: int
 ) -> list[RequestRecord]:
-    """At most `limit` pending requests, the first to expire first; `after`: expiry and id of the one before them. Only
-    their ids are sorted, of which `requests.check_open_limit` bounds the number.
+    """At most `limit` pending requests, in the order of their expiry. `after`: expiry and id of the last request of the
+    previous page. Only ids are sorted, and `requests.check_open_limit` bounds their number.
     """
     columns = approval_requests.c
     page = sa.select(columns.id).where(columns.org_id == org_id, OPEN, columns.expires_at > now)
@@ -171,20 +173,20 @@ async def list_pending(
 
 
 async def count_pending(connection: AsyncConnection, org_id: str, now: datetime) -> int:
-    """How many requests of the organization are pending."""
+    """The number of pending requests of the organization."""
     columns = approval_requests.c
     waiting = (columns.org_id == org_id, OPEN, columns.expires_at > now)
     return await connection.scalar(sa.select(sa.func.count()).select_from(approval_requests).where(*waiting)) or 0
 
 
 async def mark_expired(connection: AsyncConnection, request_id: str, now: datetime) -> bool:
-    """Store that a request has expired; False, without a change, when it has not or this is stored already."""
+    """Store that a request has expired. False, without a change, if it has not expired or its expiry is stored."""
     due = (approval_requests.c.id == request_id, OPEN, approval_requests.c.expires_at <= now)
     return (await connection.execute(approval_requests.update().where(*due).values(expiry_noted=True))).rowcount == 1
 
 
 async def decide(connection: AsyncConnection, request: RequestRecord, values: Mapping[str, Any], now: datetime) -> bool:
-    """Store the decision on an open request; False, without a change, on any other."""
+    """Store the decision on an open request. False, without a change, if the request is not open."""
     where = (approval_requests.c.id == request.id) & (approval_requests.c.org_id == request.org_id)
     is_open = (OPEN, approval_requests.c.expires_at > now)
     decided = await connection.execute(approval_requests.update().where(where, *is_open).values(dict(values)))
@@ -218,7 +220,7 @@ async def save_vote(
     token_id: str,
     now: datetime,
 ) -> None:
-    """Write the vote; it replaces an earlier one of the same principal."""
+    """Write the vote. It replaces an earlier vote of the same principal."""
     where = (approval_votes.c.request_id == request.id) & (approval_votes.c.principal_id == voter.principal_id)
     await connection.execute(approval_votes.delete().where(where))
     row = {
@@ -240,9 +242,9 @@ async def save_vote(
 async def withdraw_approvals(
     connection: AsyncConnection, org_id: str, principal_ids: sa.Select[tuple[str]], now: datetime
 ) -> int:
-    """Delete the approvals that these principals have cast, or others on their behalf, on requests that are open. Call
-    when they leave: should they come back, what they said before does not count. The audit log has it. Returns how
-    many there were.
+    """Delete the approvals on open requests that these principals have cast, or that others have cast on their behalf.
+    Call this when the principals leave the organization, so that their approvals do not count if they return. The audit
+    log keeps the approvals. Returns the number of deleted approvals.
     """
     open_requests = sa.select(approval_requests.c.id).where(
         approval_requests.c.org_id == org_id, OPEN, approval_requests.c.expires_at > now
@@ -264,7 +266,7 @@ async def principal_names(connection: AsyncConnection, principal_ids: Iterable[s
 def _status_conditions(
     status: Status | None, now: datetime
 ) -> list[tuple[sa.ColumnElement[bool] | sa.TextClause, ...]]:
-    """Alternative conditions for requests of a status; each has a partial index of exactly these requests."""
+    """Alternative conditions for requests of a status. Each condition has a partial index of exactly these requests."""
     columns = approval_requests.c
     if status is None:
         return [()]

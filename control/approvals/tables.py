@@ -1,7 +1,7 @@
 """The tables of approval requests and their votes.
 
-Who may decide, and how many must, is copied from the policy into the request: a later change of the policy does not
-affect existing requests.
+The deciding roles and the number of required approvals are copied from the policy into the request, so a later change
+of the policy does not affect existing requests.
 """
 
 from typing import Final
@@ -16,8 +16,8 @@ from proto.identity import PrincipalKind
 MAX_TARGET_ID_LENGTH: Final = 500
 MAX_REASON_LENGTH: Final = 4_096
 
-# Conditions in exactly the words of the partial indexes, which are not used otherwise. A request whose time is over
-# is open until its expiry is recorded.
+# The wording must be exactly the wording of the partial indexes, or a database does not use them. A request whose time
+# is over counts as open until its expiry is recorded.
 OPEN: Final = sa.text("approval_requests.status = 'PENDING' AND NOT approval_requests.expiry_noted")
 MARKED_EXPIRED: Final = sa.text("approval_requests.expiry_noted")
 DECIDED: Final = sa.text("approval_requests.status <> 'PENDING'")
@@ -42,7 +42,7 @@ approval_requests: Final = sa.Table(
     sa.Column("target_type", text(MAX_TARGET_TYPE_LENGTH), nullable=False),
     sa.Column("target_id", text(MAX_TARGET_ID_LENGTH), nullable=False),
     sa.Column("project_id", sa.BigInteger, sa.ForeignKey("projects.id")),
-    sa.Column("status", text(16), nullable=False),  # never EXPIRED: that is PENDING after `expires_at`
+    sa.Column("status", text(16), nullable=False),  # never EXPIRED: such a request is PENDING after `expires_at`
     sa.Column("min_approvers", sa.Integer, nullable=False),
     sa.Column("approver_roles", sa.JSON, nullable=False),
     sa.Column("machine_approver_ids", sa.JSON, nullable=False),
@@ -52,7 +52,7 @@ approval_requests: Final = sa.Table(
     sa.Column("decider_id", text(32)),
     sa.Column("decided_at", UtcTime),
     sa.Column("reason", text(MAX_REASON_LENGTH)),
-    sa.Column("approvals", sa.Integer),  # the count at the decision; `independent`: whether one approver was
+    sa.Column("approvals", sa.Integer),  # the count at the decision; `independent`: whether an approver was independent
     sa.Column("independent", sa.Boolean),
     sa.Column("expires_at", UtcTime, nullable=False),
     sa.Column("created_at", UtcTime, nullable=False),

@@ -31,9 +31,9 @@ from proto.identity import Role, Scope
 _ENDED: Final = (Status.APPROVED, Status.REJECTED, Status.EXPIRED)
 _READ: Final = bearer(Scope.APPROVALS_READ)
 _PARAMETERS: Final = (Parameter("status", "query", Status, "Only requests with this status."), *PAGE_PARAMETERS)
-MAX_LISTED_VOTES: Final = 100  # of one request; votes of people who may no longer decide stay
+MAX_LISTED_VOTES: Final = 100  # per request; votes of principals that may no longer decide stay
 
-_PrincipalName = Annotated[str | None, Meta(description="Null: there is no such principal any more.")]
+_PrincipalName = Annotated[str | None, Meta(description="Null if the principal no longer exists.")]
 
 
 class ApprovalVote(msgspec.Struct, frozen=True, rename="camel"):
@@ -41,7 +41,7 @@ class ApprovalVote(msgspec.Struct, frozen=True, rename="camel"):
 
     approver: str
     approver_name: _PrincipalName
-    on_behalf_of: Annotated[str | None, Meta(description="The principal that an agent has voted for.")]
+    on_behalf_of: Annotated[str | None, Meta(description="The principal on whose behalf an agent has voted.")]
     on_behalf_of_name: str | None
     decision: Verdict
     reason: str | None
@@ -49,21 +49,23 @@ class ApprovalVote(msgspec.Struct, frozen=True, rename="camel"):
     counts: Annotated[
         bool | None,
         Meta(
-            description="Whether this approval counts as of now: its voter may have lost the right to decide. Null for "
-            "a rejection, and once the request is decided."
+            description="Whether this approval counts now. It does not count if its voter has lost the right to "
+            "decide. Null for a rejection, and for a decided request."
         ),
     ]
 
 
 class ApprovalRefusals(msgspec.Struct, frozen=True):
-    """Why a vote of the caller would be refused, or would change nothing: one sentence each. Null: it would count."""
+    """The reasons why a vote of the caller would be refused or would change nothing, as one sentence each. Null: the
+    vote would count.
+    """
 
     approve: str | None
     reject: str | None
 
 
 class ApprovalViewer(msgspec.Struct, frozen=True, rename="camel"):
-    """What the caller may do, by the rules that are applied to a vote."""
+    """The caller's possible actions, by the rules that apply to votes."""
 
     may_approve: bool
     may_reject: bool
@@ -72,7 +74,7 @@ class ApprovalViewer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ApprovalView(msgspec.Struct, frozen=True, rename="camel"):
-    """A request with its votes, with names, and with what the caller may do."""
+    """A request with its votes, with names, and with the caller's possible actions."""
 
     request: ApprovalRequest
     requester_name: _PrincipalName
@@ -80,10 +82,11 @@ class ApprovalView(msgspec.Struct, frozen=True, rename="camel"):
     decider_name: str | None
     approver_roles: Annotated[list[Role], Meta(description="The roles that may decide.", max_length=len(Role))]
     votes: Annotated[
-        list[ApprovalVote], Meta(description="Oldest first; the latest of more.", max_length=MAX_LISTED_VOTES)
+        list[ApprovalVote],
+        Meta(description="Oldest first. If there are more, only the latest.", max_length=MAX_LISTED_VOTES),
     ]
     approvals: Annotated[
-        int, Meta(ge=0, description="Approvals that count; once the request is decided, those that did.")
+        int, Meta(ge=0, description="Approvals that count. For a decided request, approvals that counted then.")
     ]
     remaining: Annotated[int, Meta(ge=0, description="Approvals still required.")]
     has_independent_approver: bool
@@ -97,12 +100,12 @@ class ApprovalInbox(msgspec.Struct, frozen=True, rename="camel"):
     next_cursor: NextCursor
     has_more: bool
     pending_count: Annotated[
-        int, Meta(ge=0, description="Pending requests of the organization, whatever the filter is.")
+        int, Meta(ge=0, description="All pending requests of the organization, also with a filter.")
     ]
 
 
 def view_body(case: VoteCase, names: dict[str, str], now: datetime) -> ApprovalView:
-    """The API representation at that time. `names`: of the involved principals, by id."""
+    """The view of the request at the time `now`, as a response body. `names`: names of involved principals, by id."""
     request, count = case.request, case.vote_count
     why = ApprovalRefusals(explain_approval(case, now), explain_rejection(case, now))
     return ApprovalView(
@@ -134,7 +137,7 @@ def _vote_body(case: VoteCase, vote: StoredVote, names: dict[str, str], now: dat
 
 
 class _Position(NamedTuple):
-    """Of the last request of a page. `expires_ms`: of a pending one; None: it has ended."""
+    """The position of the last request of a page. `expires_ms`: expiry of a pending request, None for an ended one."""
 
     expires_ms: int | None
     id: str
@@ -149,7 +152,7 @@ class _InboxQuery(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ApprovalViews(Handlers):
-    """Handlers of views, and their dependencies. Their routes precede those with an id in the place of `inbox`."""
+    """Handlers of views, and their dependencies. These routes precede routes that have an id where `inbox` is."""
 
     TAG: ClassVar = ApprovalRequests.TAG
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -163,7 +166,7 @@ class ApprovalViews(Handlers):
     ) -> ApprovalInbox:
         """List approval requests as the caller sees them: pending ones first, by expiry, then the others, newest first.
 
-        A request that ends while somebody reads page after page is on a later page, too; none is missed.
+        A request that ends while you read page after page also appears on a later page. No request is missed.
         """
         caller, now = await reauthorize(request, connection, datetime.now(UTC)), self.now()
         found = await _list(connection, caller.org_id, query, now)
@@ -182,7 +185,7 @@ class ApprovalViews(Handlers):
     ) -> ApprovalView:
         """Show an approval request as the caller sees it.
 
-        `viewer` is computed by the rules that are applied to a vote, from rights as they are now.
+        `viewer` is computed by the rules that apply to a vote, with the present rights of the caller.
         """
         caller = await reauthorize(request, connection, datetime.now(UTC))
         found = await store.get(connection, caller.org_id, request_id)
@@ -190,7 +193,7 @@ class ApprovalViews(Handlers):
         return view
 
     async def _parse_query(self, request: web.Request, _stack: AsyncExitStack) -> _InboxQuery:
-        """Raises BadRequest."""
+        """The query. Raises BadRequest."""
         issues = Issues()
         status = choice_filter(request.query, "status", Status, issues)
         limit = bounded_int(request.query, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT, issues)
@@ -220,7 +223,7 @@ async def _list(connection: AsyncConnection, org_id: str, query: _InboxQuery, no
 async def _load_views(
     connection: AsyncConnection, caller: AuthorizationContext, requests: Sequence[RequestRecord], now: datetime
 ) -> list[ApprovalView]:
-    """In three statements, however many there are."""
+    """The views of the requests, in three statements for any number of requests."""
     cases = await voting.load_cases(connection, caller, requests)
     votes = [vote for case in cases for vote in case.votes[-MAX_LISTED_VOTES:]]
     named = {one for vote in votes for one in (vote.principal_id, vote.on_behalf_of) if one is not None}

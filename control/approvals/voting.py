@@ -6,7 +6,7 @@
     store.save_vote    the vote, which `load_cases` counts again
     store.decide       the request, if the count is sufficient or the vote is a rejection                -> 409
 
-Views use the same rules to show what the caller may do (`explain_approval`).
+Views use the same rules to show the caller's possible actions (`explain_approval`).
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -36,15 +36,15 @@ from control.audit.record import record
 from proto.identity import PrincipalKind, Scope
 
 APPROVE_SCOPES: Final = (Scope.APPROVALS_DECIDE,)
-REJECT_SCOPES: Final = (Scope.APPROVALS_DECIDE, Scope.APPROVALS_WRITE)  # who may request may withdraw
+REJECT_SCOPES: Final = (Scope.APPROVALS_DECIDE, Scope.APPROVALS_WRITE)  # a caller who may request may also withdraw
 
 
 @dataclass(frozen=True, slots=True)
 class VoteCase:
-    """A request and somebody who may want to vote on it, as of one transaction.
+    """A request and a principal that may want to vote on it, as of one transaction.
 
-    `request` has its current owners. `is_decider`: whether roles and policy let the voter decide. `votes`: all on the
-    request, oldest first; `approvers`: those whose approvals are of somebody who may decide now, by principal.
+    `request` has its current owners. `is_decider`: whether roles and policy let the voter decide. `votes`: all votes on
+    the request, oldest first. `approvers`: the approvals of principals that may decide now, by principal.
     """
 
     request: RequestRecord
@@ -56,7 +56,7 @@ class VoteCase:
 
     @property
     def has_approved(self) -> bool:
-        """Whether the voter has approved the request, whether that counts or not."""
+        """Whether the voter has approved the request, even if the approval no longer counts."""
         own = (one for one in self.votes if one.principal_id == self.voter.principal_id)
         return any(one.verdict is Verdict.APPROVE for one in own)
 
@@ -67,21 +67,21 @@ class VoteCase:
 
     @property
     def vote_count(self) -> VoteCount:
-        """The count: of a decided request the one at its decision."""
+        """The count now. For a decided request, the count at its decision."""
         if self.request.status is Status.PENDING:
             return count_votes(self.request.min_approvers, self.request.circle, self.approvers.values())
         return VoteCount(self.request.min_approvers, self.request.approvals or 0, bool(self.request.independent))
 
     def counts(self, principal_id: str) -> bool:
-        """Whether the principal's approval counts. That of an agent or service may not, although it may decide: it was
-        cast on behalf of somebody who has left since, or while it belonged to the requester.
+        """Whether the principal's approval counts. An approval of an agent or service that may decide does not count if
+        it was cast on behalf of a principal that has left since, or while the requester owned the agent or service.
         """
         approver = self.approvers.get(principal_id)
         return approver is not None and approver.is_eligible_for(self.request.circle)
 
 
 class CastVote(NamedTuple):
-    """The request after the vote, and the vote count. `idempotent`: the vote existed and nothing changed; `decided`:
+    """The request after the vote, and the vote count. `idempotent`: the vote existed and nothing changed. `decided`:
     this vote decided the request.
     """
 
@@ -107,7 +107,7 @@ Vote = Callable[[AsyncConnection, VoteRequest], Awaitable[CastVote]]
 
 async def cast_vote(connection: AsyncConnection, vote: Vote, request: VoteRequest, links: RequestLinks) -> CastVote:
     """Cast the vote (`voting.approve`, `voting.reject`) and enqueue notifications of a decision, without waiting for
-    their delivery. Raises what the vote raises.
+    their delivery. Raises the errors of the vote.
     """
     cast = await vote(connection, request)
     if cast.decided:
@@ -118,9 +118,9 @@ async def cast_vote(connection: AsyncConnection, vote: Vote, request: VoteReques
 async def load_cases(
     connection: AsyncConnection, caller: AuthorizationContext, requests: Sequence[RequestRecord]
 ) -> list[VoteCase]:
-    """The cases of the caller, in the order of the requests, in two statements. The guard's data of the caller may be
-    some seconds old: its memberships are read again. Raises NotFound when the caller, or one that it acts for, is no
-    longer a member.
+    """The cases of the caller, in the order of the requests, in two statements. The caller's memberships are read
+    again, because the data of the guard may be some seconds old. Raises NotFound if the caller, or a principal that it
+    acts for, is no longer a member.
     """
     votes = await store.list_votes(connection, [one.id for one in requests])
     everyone = acting_ids(caller.principal_id, caller.on_behalf_of, caller.act_chain).union(
@@ -146,8 +146,8 @@ async def load_cases(
 def check_approval(case: VoteCase, now: datetime) -> bool:
     """Check an approval. Returns whether it would change nothing, because the voter has approved before.
 
-    Raises Conflict for a request that is decided or expired, or whose requester has left or is disabled; Forbidden
-    without the scope, for one's own request, and for principals that may not decide it.
+    Raises Conflict for a request that is decided or expired, or whose requester has left or is disabled. Raises
+    Forbidden without the scope, for the voter's own request, and for principals that may not decide the request.
     """
     require_scope(case.caller.scopes, APPROVE_SCOPES)
     if case.request.status is Status.APPROVED and case.has_approved:
@@ -162,8 +162,9 @@ def check_approval(case: VoteCase, now: datetime) -> bool:
 def check_rejection(case: VoteCase, now: datetime) -> bool:
     """Check a rejection. Returns whether it would change nothing, because the voter has rejected before.
 
-    Raises Conflict for a request that is decided or expired; Forbidden without a scope for it, and for principals that
-    may not decide it and are not the requester or its owner. NotFound as `require_right_to_reject`.
+    Raises Conflict for a request that is decided or expired. Raises Forbidden without a scope for the rejection, and
+    for principals that may not decide the request and are not the requester or its owner. Raises NotFound as
+    `require_right_to_reject` does.
     """
     require_right_to_reject(case.caller, case.request)
     if case.request.status is Status.REJECTED and case.request.decider_id == case.voter.principal_id:
@@ -175,12 +176,12 @@ def check_rejection(case: VoteCase, now: datetime) -> bool:
 
 
 def explain_approval(case: VoteCase, now: datetime) -> str | None:
-    """Why an approval would be refused or change nothing, in one sentence; None if it would count."""
+    """Why an approval would be refused or would change nothing, in one sentence. None if it would count."""
     return _explain(check_approval, case, now, "You have approved this request already.")
 
 
 def explain_rejection(case: VoteCase, now: datetime) -> str | None:
-    """The same of a rejection."""
+    """Why a rejection would be refused or would change nothing, in one sentence. None if it would count."""
     return _explain(check_rejection, case, now, "You have rejected this request already.")
 
 
@@ -192,8 +193,9 @@ def _explain(rule: Callable[[VoteCase, datetime], bool], case: VoteCase, now: da
 
 
 def require_right_to_reject(caller: AuthorizationContext, request: RequestRecord) -> None:
-    """Raises Forbidden: deciding requires its scope; withdrawing one's own request that one or the scope to request.
-    NotFound for callers who may neither read nor decide and are not the requester.
+    """Raises Forbidden without the scope: rejecting requires the scope to decide, and withdrawing one's own request
+    requires the scope to decide or to request. Raises NotFound for callers who may neither read nor decide and are not
+    the requester.
     """
     require_scope(caller.scopes, REJECT_SCOPES)
     if caller.principal_id in request.current_requester_ids:
@@ -206,7 +208,7 @@ def require_right_to_reject(caller: AuthorizationContext, request: RequestRecord
 def _valid_approvers(
     request: RequestRecord, votes: Sequence[StoredVote], found: Mapping[str, MembershipStatus]
 ) -> dict[str, Approver]:
-    """Approvers who may decide now, by principal; their owner groups include the owners then and now."""
+    """Approvers who may decide now, by principal. Their owner groups include the owners at the vote and now."""
     approvers = {}
     for vote in votes:
         owners = with_owner_chain(vote.acting_principal_ids, found)
@@ -223,7 +225,7 @@ def _require_open(request: RequestRecord, now: datetime) -> None:
 
 
 def _require_active_requester(request: RequestRecord) -> None:
-    """A requester who has left cannot act on an approval. Should it return in time, the request is still open."""
+    """A requester who has left cannot use an approval. The request stays open in case the requester returns in time."""
     if not request.has_active_requester:
         raise Conflict(
             "The requester, its owner or the principal that it acts for has left the organization or is disabled."
@@ -231,7 +233,9 @@ def _require_active_requester(request: RequestRecord) -> None:
 
 
 def _forbid_self_approval(request: RequestRecord, voter: Participant) -> None:
-    """Neither the requester, nor a principal that acts on its behalf or through it, nor a machine of its owners."""
+    """Forbids an approval by the requester, by principals that act on its behalf or through it, and by machines of its
+    owners.
+    """
     if request.requester_id in voter.acting_principal_ids:
         raise Forbidden("You cannot approve your own request.")
     if not Approver(voter.kind, voter.owner_group).is_eligible_for(request.circle):
@@ -251,14 +255,14 @@ def _require_decider(case: VoteCase) -> None:
 
 
 async def approve(connection: AsyncConnection, vote: VoteRequest) -> CastVote:
-    """Cast an approval; the one that makes the count sufficient decides the request.
+    """Cast an approval. The approval that makes the count sufficient decides the request.
 
-    Raises NotFound; Conflict for a request that is decided or expired, or whose requester has left or is disabled;
-    Forbidden for one's own request, and for principals that may not decide it.
+    Raises NotFound. Raises Conflict for a request that is decided or expired, or whose requester has left or is
+    disabled. Raises Forbidden for the voter's own request, and for principals that may not decide the request.
 
-    A repeated approval of a request that is approved writes nothing. While the request is open, a repeated approval
-    writes the vote again if it no longer counts, and decides the request if the votes have become sufficient meanwhile
-    because owners or roles have changed. Otherwise it writes nothing.
+    A repeated approval of an approved request writes nothing. While the request is open, a repeated approval writes the
+    vote again if the vote no longer counts. It decides the request if the votes have become sufficient because owners
+    or roles have changed. Otherwise it writes nothing.
     """
     case = await _load(connection, vote)
     if check_approval(case, vote.now):
@@ -273,11 +277,11 @@ async def approve(connection: AsyncConnection, vote: VoteRequest) -> CastVote:
 
 
 async def reject(connection: AsyncConnection, vote: VoteRequest) -> CastVote:
-    """Cast a rejection, which is final. The requester, or an owner of the requester, may reject too: that withdraws the
+    """Cast a rejection, which is final. A rejection by the requester, or by an owner of the requester, withdraws the
     request.
 
-    Raises NotFound; Conflict for a request that is decided or expired; Forbidden for principals that may not decide it.
-    If the same principal repeats it, the result is the same and nothing is written.
+    Raises NotFound. Raises Conflict for a request that is decided or expired. Raises Forbidden for principals that may
+    not decide the request. A repeated rejection by the same principal gives the same result and writes nothing.
     """
     case = await _load(connection, vote)
     if check_rejection(case, vote.now):
@@ -294,7 +298,7 @@ async def _load(connection: AsyncConnection, vote: VoteRequest) -> VoteCase:
 
 
 async def _write_vote(connection: AsyncConnection, vote: VoteRequest, case: VoteCase, verdict: Verdict) -> VoteCount:
-    """Write the vote; returns the count with it."""
+    """Write the vote. Returns the count with the vote."""
     await store.save_vote(connection, case.request, case.voter, verdict, vote.reason, vote.caller.token_id, vote.now)
     (voted,) = await load_cases(connection, vote.caller, [case.request])
     return voted.vote_count

@@ -4,8 +4,8 @@ The hash of an event is the SHA-256 of its JSON without `hash`: sorted keys, no 
 can verify a line of an export: `jq -cjS 'del(.hash)' | sha256sum`. `prevHash` of the first event is all zeros.
 
 The events of a deleted organization lose their content and keep their hashes, so the links stay verifiable. The salt is
-erased with the content: nobody can test a guess of the content against the hash. What remains is bound by the last
-event, the seal, which has a digest of it (`remainder_line`).
+erased with the content, so that a guess of the content cannot be tested against the hash. The last event of the chain,
+the seal, contains a digest of the remaining fields (`remainder_line`).
 """
 
 import hashlib
@@ -34,27 +34,29 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     org_id: str
     seq: Annotated[int, Meta(ge=1, description="Sequence number in the organization, from 1, without gaps.")]
     at: Timestamp
-    actor_principal_id: Annotated[str | None, Meta(description="Null: the system, or an unauthenticated caller.")]
+    actor_principal_id: Annotated[
+        str | None, Meta(description="Null if the system or an unauthenticated caller made the change.")
+    ]
     actor_kind: PrincipalKind | None
     on_behalf_of_principal_id: str | None
     act_chain: Annotated[list[str], Meta(description="Delegation chain (RFC 8693), the acting principal first.")]
     token_id: str | None
     action: Annotated[str, Meta(description="`noun.verb`, such as `key.create`.")]
     object_id: Annotated[str, Meta(description="Id of the changed resource.")]
-    data: Annotated[dict[str, Any], Meta(description="Details, depending on the action. Never contains secrets.")]
+    data: Annotated[dict[str, Any], Meta(description="Details, which depend on the action. Never contains secrets.")]
     request_id: Annotated[
-        str, Meta(description="Id of the request that made the change; `(command)` for a CLI command.")
+        str, Meta(description="Id of the request that made the change, `(command)` for a CLI command.")
     ]
     prev_hash: Hash
     hash: Hash
     salt: Annotated[
         str | msgspec.UnsetType,
-        Meta(description="Random, in hexadecimal. Missing in events from before there were salts."),
+        Meta(description="Random bytes, in hexadecimal. Missing in events of releases that had no salts."),
     ] = msgspec.UNSET
 
 
 class ErasedEvent(Event, frozen=True, kw_only=True, rename="camel"):
-    """An event of a deleted organization: `data` and salt are erased, and texts that somebody chose."""
+    """An event of a deleted organization: `data`, the salt, and texts that a user chose are erased."""
 
 
 BreakKind = Literal["missing", "altered", "unlinked", "replaced", "cut", "headless", "unsealed"]
@@ -63,10 +65,10 @@ BreakKind = Literal["missing", "altered", "unlinked", "replaced", "cut", "headle
 class ChainBreak(NamedTuple):
     """The first event at which a chain is broken, and how.
 
-    missing: there is a gap before it; altered: its hash does not match its content, or it is erased and the seal does
-    not match what remains; unsealed: it is erased and no seal follows; unlinked: it does not continue the
-    previous event; replaced: it is valid, but differs from a known hash; cut: events are missing at the end; headless:
-    the head, which records the last event, is missing.
+    missing: there is a gap before the event; altered: its hash does not match its content, or the event is erased and
+    the seal does not match the rest of it; unsealed: the event is erased and no seal follows; unlinked: the event does
+    not continue the previous event; replaced: the event is valid, but differs from a known hash; cut: events are
+    missing at the end; headless: the head, which records the last event, is missing.
     """
 
     seq: int
@@ -82,13 +84,13 @@ def canonical_json(value: Any) -> bytes:
 
 
 def hash_event(event: Event) -> bytes:
-    """The hash of everything in the event except `hash`; 32 bytes."""
+    """The hash of all fields of the event except `hash`: 32 bytes."""
     hashed = {name: value for name, value in msgspec.to_builtins(event).items() if name != "hash"}
     return hashlib.sha256(canonical_json(hashed)).digest()
 
 
 def remainder_line(event: ErasedEvent) -> bytes:
-    """What remains of an erased event, as the seal's digest covers it: its JSON with sorted keys, and a line feed."""
+    """The remaining fields of an erased event, as the seal's digest covers them: JSON with sorted keys, a line feed."""
     return canonical_json(msgspec.to_builtins(event)) + b"\n"
 
 
@@ -98,10 +100,11 @@ def seal_data(events: int, digest: bytes) -> dict[str, Any]:
 
 
 class ChainVerifier:
-    """Takes the events of one chain in order from its start, and reports the first break. Keeps only the chain's end.
+    """Takes the events of one chain in order from its start, and reports the first break. Keeps only the last event.
 
-    `known_hashes`: hashes by `seq` from elsewhere: the head, an export, a note on paper. A chain that was rewritten
-    completely is consistent in itself; only these reveal it. `seq`, `start`: number and hash before the first event.
+    `known_hashes`: hashes by `seq` from another source, such as the head, an export or a note on paper. A chain that
+    was rewritten completely is consistent in itself. Only known hashes reveal the change. `seq`, `start`: number and
+    hash before the first event.
     """
 
     def __init__(
@@ -116,17 +119,17 @@ class ChainVerifier:
         self._remainder = hashlib.sha256()
 
     def add(self, event: Event) -> None:
-        """Check the next event; events after a break are not checked."""
+        """Check the next event. Events after a break are not checked."""
         if self._first_break is None:
             self._first_break = self._find_break(event)
             self.seq, self.hash = event.seq, bytes.fromhex(event.hash)
 
     def add_unreadable(self) -> None:
-        """The next event exists, but its row has values that no event can have."""
+        """Report the next event, whose row has values that no event can have, as altered."""
         self._first_break = self._first_break or ChainBreak(self.seq + 1, "altered")
 
     def end(self) -> ChainBreak | None:
-        """Call after the last event. The break, None if the chain is intact."""
+        """Return the break, None if the chain is intact. Call this after the last event."""
         if self._first_break is None and max(self._known_hashes, default=0) > self.seq:
             self._first_break = ChainBreak(self.seq + 1, "cut")
         if self._first_break is None and self._first_erased is not None:

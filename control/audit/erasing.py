@@ -1,7 +1,7 @@
 """Erases the content of a deleted organization's audit events, and seals the chain.
 
-What remains of an event: number, time, action, the ids of principals, tokens and objects, and the hashes. Erased are
-`data`, the salt, the request id, which a client may have chosen, and an object id that is none of Sluice's ids.
+An erased event keeps its number, time, action, the ids of principals, tokens and objects, and the hashes. It loses
+`data`, the salt, the request id, which a client may have chosen, and an object id that Sluice did not generate.
 """
 
 import hashlib
@@ -30,8 +30,8 @@ class ErasedBatch(NamedTuple):
 
 
 async def erase_events(connection: AsyncConnection, org_id: str, after: int, limit: int) -> ErasedBatch | None:
-    """Erase at most `limit` events of a deleted organization after the event `after`, the oldest first. None when all
-    are erased.
+    """Erase at most `limit` events of a deleted organization after the event `after`, the oldest first. Returns None if
+    all events are erased.
     """
     if await is_sealed(connection, org_id):
         return None
@@ -61,7 +61,7 @@ async def erase_events(connection: AsyncConnection, org_id: str, after: int, lim
 
 
 async def seal(database: Database, org_id: str) -> bool:
-    """Append the seal to a chain of erased events. False when there are events that are not erased yet. Idempotent."""
+    """Append the seal to a chain of erased events. False if some events are not erased yet. Idempotent."""
     events, digest = 0, hashlib.sha256()
     async for chunk in iter_chunks(database, org_id):
         for event in chunk:
@@ -81,5 +81,5 @@ async def seal(database: Database, org_id: str) -> bool:
 
 
 async def is_sealed(connection: AsyncConnection, org_id: str) -> bool:
-    """Whether the chain is complete; the seal itself is not erased."""
+    """Whether the chain has its seal, which is the last event and is not erased itself."""
     return bool(await connection.scalar(sa.select(audit_heads.c.sealed).where(audit_heads.c.org_id == org_id)))

@@ -1,5 +1,5 @@
-"""Appends an event to the chain of its organization, in the transaction of the change that it records; reads pages of a
-list, newest first, and complete chains from their start.
+"""Appends an event to the chain of its organization, in the transaction of the change that the event records. Also
+reads pages of a list, newest first, and complete chains from their start.
 """
 
 import secrets
@@ -23,7 +23,7 @@ from control.audit.tables import MAX_ACTION_LENGTH, MAX_OBJECT_ID_LENGTH, SALT_B
 from control.http.field_types import TimeRange
 from proto.identity import PrincipalKind
 
-# Used instead of a request id for changes by a CLI command; no request has an id with brackets.
+# Used instead of a request id for changes by a CLI command. A request id never has brackets.
 COMMAND_REQUEST_ID: Final = "(command)"
 MAX_CLOCK_SKEW: Final = timedelta(seconds=60)
 
@@ -33,12 +33,12 @@ _CLOCK_SKEW_LOG: Final = FailureLog(
 
 
 class ChainSealed(Exception):
-    """The organization is deleted and its chain is complete: nothing more happens in it."""
+    """The organization is deleted and its chain is complete: no event can be appended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who made the change, if there is no `AuthorizationContext`: a user logging in, or (`principal_id` None) the
+    """The author of a change without an `AuthorizationContext`: a user logging in, or (`principal_id` None) the
     system.
     """
 
@@ -70,13 +70,14 @@ async def record(
     data: Mapping[str, object],
     request_id: str,
 ) -> None:
-    """Append an event; it is stored if and only if the caller's write transaction commits.
+    """Append an event. It is stored if and only if the caller's write transaction commits.
 
     `action` is `noun.verb` of at most 100 characters, `object_id` the id of the changed object, of at most 200. `data`
     has the details: texts, integers, booleans, lists and mappings, never a secret. `request_id`:
-    `chassis.http.web.request_id`, or COMMAND_REQUEST_ID. If this process's clock is behind the previous event, the
-    event gets that one's time, so that a time window is a contiguous part of the chain. Raises ValueError for a longer
-    text, TypeError for other data, ChainSealed for an organization that was deleted and erased.
+    `chassis.http.web.request_id`, or COMMAND_REQUEST_ID. If this process's clock is behind the time of the previous
+    event, the event gets the time of the previous event, so that a time window is a contiguous part of the chain.
+    Raises ValueError for a longer text, TypeError for other data, ChainSealed for an organization that was deleted and
+    erased.
     """
     if len(action) > MAX_ACTION_LENGTH or len(object_id) > MAX_OBJECT_ID_LENGTH:
         raise ValueError(
@@ -99,7 +100,7 @@ async def record(
         token_id=actor.token_id,
         action=action,
         object_id=object_id,
-        data=msgspec.json.decode(canonical_json(dict(data))),  # as it will be read back
+        data=msgspec.json.decode(canonical_json(dict(data))),  # the form in which it will be read back
         request_id=request_id,
         prev_hash=digest.hex(),
         hash=GENESIS_HASH.hex(),
@@ -109,7 +110,7 @@ async def record(
 
 
 async def _read_head(connection: AsyncConnection, org_id: str) -> tuple[int, bytes, datetime | None]:
-    """Number, hash and time of the last event; valid until the commit, because write transactions are serialized."""
+    """Number, hash and time of the last event. Valid until the commit, because write transactions are serialized."""
     last = (audit_events.c.org_id == audit_heads.c.org_id) & (audit_events.c.seq == audit_heads.c.seq)
     found = sa.select(audit_heads.c.seq, audit_heads.c.hash, audit_heads.c.sealed, audit_events.c.at).outerjoin_from(
         audit_heads, audit_events, last
@@ -155,7 +156,7 @@ _FORM: Final = "Has an invalid format."
 
 
 class EventFilter(Query, frozen=True, rename="camel"):
-    """Filters of events; None: any. An `action` that ends in `.` is a prefix."""
+    """Filters of events. None: no filter. An `action` that ends in `.` is a prefix."""
 
     actor_principal_id: Annotated[
         str | None, form(r"[0-9A-Za-z_.:-]+", _FORM, MAX_ID_LENGTH), Meta(description="Only events of this actor.")
@@ -164,13 +165,13 @@ class EventFilter(Query, frozen=True, rename="camel"):
         str | None,
         form(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?", _FORM, MAX_ACTION_LENGTH),
         Meta(
-            description="Only events with this action; with a trailing dot, every action with this prefix.",
+            description="Only events with this action. With a trailing dot: all actions that begin with this prefix.",
             examples=["approval_request."],
         ),
     ] = None
     object_id: Annotated[
         str | None,
-        form(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]+", _FORM, MAX_OBJECT_ID_LENGTH),  # objects may have any name
+        form(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]+", _FORM, MAX_OBJECT_ID_LENGTH),  # an object may have any name
         Meta(description="Only events about this resource."),
     ] = None
 
@@ -211,14 +212,14 @@ async def iter_chunks(
 
 
 async def find_head(connection: AsyncConnection, org_id: str) -> tuple[int, bytes] | None:
-    """Number and hash of the last event; None if there is none."""
+    """Number and hash of the last event, None if there is none."""
     found = sa.select(audit_heads.c.seq, audit_heads.c.hash).where(audit_heads.c.org_id == org_id)
     row = (await connection.execute(found)).one_or_none()
     return None if row is None else (row.seq, bytes(row.hash))
 
 
 def event_from_row(row: sa.RowMapping) -> Event:
-    """The event as it was hashed, or what remains of it."""
+    """The event as it was hashed, or an erased event with its remaining fields."""
     return (ErasedEvent if row["erased"] else Event)(
         org_id=row["org_id"],
         seq=row["seq"],
@@ -239,7 +240,7 @@ def event_from_row(row: sa.RowMapping) -> Event:
 
 
 def _decode_json(text: str) -> Any:
-    """Text that is not JSON is returned as it is: verification then reports it as altered."""
+    """Decode JSON. Text that is not JSON is returned unchanged, and verification then reports the event as altered."""
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
@@ -261,8 +262,8 @@ async def _read_chunk(
 async def _window_conditions(
     connection: AsyncConnection, org_id: str, window: TimeRange
 ) -> list[sa.ColumnElement[bool]]:
-    """The time window as event numbers, the order in which events are read. An event is never earlier than the previous
-    one (`record`), so a window is a contiguous part of the chain.
+    """The time window as a range of event numbers, because events are read in the order of their numbers. An event is
+    never earlier than the previous one (`record`), so a window is a contiguous part of the chain.
     """
     conditions: list[sa.ColumnElement[bool]] = []
     of_org = sa.select(audit_events.c.seq).where(audit_events.c.org_id == org_id).limit(1)
@@ -279,8 +280,8 @@ async def _window_conditions(
 async def _action_conditions(
     connection: AsyncConnection, org_id: str, action: str | None
 ) -> list[list[sa.ColumnElement[bool]]]:
-    """One condition per matching action: an index has the events of one action in order, but not those of several.
-    There are a few dozen actions, found by skipping through that index.
+    """One condition per matching action, because the index keeps events in order only within one action. There are a
+    few dozen actions, found by skipping through that index.
     """
     if action is None:
         return [[]]

@@ -1,4 +1,4 @@
-"""Verifies complete chains: those in the database, and an export of one."""
+"""Verifies complete chains: the chains in the database, and an export of one chain."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Final, NamedTuple
@@ -14,7 +14,7 @@ from control.audit.chain import ChainBreak, ChainVerifier, Event
 from control.audit.record import find_head, iter_chunks
 
 _ORGANIZATIONS_PER_PAGE: Final = 500
-# Raised for a row whose column has a value outside its type: SQLite stores any value in any column. An unavailable
+# Raised for a row with a value outside its column's type, because SQLite stores any value in any column. An unavailable
 # database raises DatabaseUnavailable instead.
 _COLUMN_ERRORS: Final = (
     TypeError,
@@ -28,7 +28,7 @@ _COLUMN_ERRORS: Final = (
 
 
 class VerifyResult(NamedTuple):
-    """One chain: the number of events checked, the last of them, and the first break (None: intact)."""
+    """Result of one chain: the number of events checked, the last of them, and the first break (None: intact)."""
 
     org: str
     events: int
@@ -38,7 +38,7 @@ class VerifyResult(NamedTuple):
 
 
 async def iter_chains(database: Database) -> AsyncIterator[tuple[str, str]]:
-    """Id and slug of every organization, by slug; of a deleted one the id twice."""
+    """Id and slug of every organization, by slug. For a deleted organization, the id stands in place of the slug."""
     slug = ""
     while True:
         page = (
@@ -58,8 +58,8 @@ async def iter_chains(database: Database) -> AsyncIterator[tuple[str, str]]:
 
 async def verify_stored(database: Database, org_id: str, slug: str, known_hashes: Mapping[int, bytes]) -> VerifyResult:
     """Verify the stored chain against its own head and `known_hashes`, including events appended meanwhile. A chain
-    without events is broken: an organization is created together with its first event. One that is being erased has
-    no seal yet.
+    without events is broken, because an organization is created together with its first event. The chain of an
+    organization that is being erased has no seal yet.
     """
     head = await _find_head(database, org_id)
     verifier = ChainVerifier({**({} if head is None else dict([head])), **known_hashes})
@@ -73,8 +73,8 @@ async def verify_stored(database: Database, org_id: str, slug: str, known_hashes
 
 
 def verify_export(lines: Iterable[bytes], known_hashes: Mapping[int, bytes]) -> VerifyResult:
-    """Verify an export, complete or from some event on. Raises ValueError, naming the line, for anything else, and for
-    an export that begins after a known hash, which it cannot confirm.
+    """Verify an export, which may begin at any event. Raises ValueError, naming the line, for lines that are no export,
+    and for an export that begins after a known hash, because the hash cannot be confirmed.
     """
     verifier: ChainVerifier | None = None
     events, org = 0, ""
@@ -98,7 +98,7 @@ def verify_export(lines: Iterable[bytes], known_hashes: Mapping[int, bytes]) -> 
 
 
 async def _verify_events(database: Database, org_id: str, verifier: ChainVerifier) -> int:
-    """The number of readable events. If not all are, reads one by one to find the first that is not."""
+    """The number of readable events. If a row is unreadable, reads rows one by one to find the first such row."""
     events = after = 0
     for chunk_size in (None, 1):
         try:

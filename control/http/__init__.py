@@ -1,1 +1,1 @@
-"""What the handlers of control share: handler context, field types, pages and filters of lists."""
+"""Shared code of the handlers of control: handler context, field types, pages and filters of lists."""

@@ -1,7 +1,7 @@
 """The context that all handlers of the control service share, and ids in paths.
 
-`RequestSlots` bounds the requests of one sender that are worked on at once: connections of the database and its writes
-are shared by all organizations, and one that sends hundreds of expensive requests at once would have all of them.
+`RequestSlots` bounds how many requests of one sender are processed at once. All organizations share the database's
+connections and its writes, so a sender of hundreds of expensive requests could otherwise occupy all of them.
 """
 
 import asyncio
@@ -28,7 +28,9 @@ _ID: Final = re.compile(r"[a-z]{3}_[0-9a-z]{26}")
 
 
 def path_id(request: web.Request, name: str) -> str:
-    """The id in the path. Raises NotFound for a text that is none: it may hold characters that no column accepts."""
+    """The id in the path. Raises NotFound for a text that is not an id, because it may hold characters that no column
+    accepts.
+    """
     text = request.match_info[name]
     if _ID.fullmatch(text) is None:
         raise NotFound
@@ -55,8 +57,8 @@ class HandlerContext:
         return self.guards.database
 
     async def read_body(self, request: web.Request, body_type: type[B], issues: Issues | None = None) -> B:
-        """Decode the JSON body. `issues`: of a handler that checks the body further. Raises UnsupportedMediaType,
-        PayloadTooLarge, BadRequest, in this order.
+        """Decode the JSON body. A handler that checks the body further passes its `issues`. Raises
+        UnsupportedMediaType, PayloadTooLarge, BadRequest, in this order.
         """
         return await read_json(request, body_type, issues, max_bytes=self.max_body_bytes, timeout_s=self.body_timeout_s)
 
@@ -64,7 +66,7 @@ class HandlerContext:
         self, request: web.Request, body_type: type[B], placeholders: Mapping[str, Any], issues: Issues
     ) -> B | None:
         """Decode a JSON body that has constraints beyond its types, as
-        `chassis.http.validation.decode_with_placeholders` does. Raises as `read_body`.
+        `chassis.http.validation.decode_with_placeholders` does. Raises the errors of `read_body`.
         """
         raw = await read_json_bytes(request, max_bytes=self.max_body_bytes, timeout_s=self.body_timeout_s)
         return decode_with_placeholders(body_type, raw, placeholders, issues)
@@ -76,8 +78,8 @@ class HandlerContext:
         check: Callable[[B, Issues], C],
         placeholders: Mapping[str, Any] = MappingProxyType({}),
     ) -> tuple[B, C]:
-        """A JSON body with constraints beyond its types, and what `check(body, issues)` makes of it, which records
-        their faults. Raises as `read_partial_body`, and BadRequest with all faults together.
+        """A JSON body with constraints beyond its types, and the result of `check(body, issues)`, which adds what is
+        wrong to `issues`. Raises the errors of `read_partial_body`, and BadRequest with all issues together.
         """
         issues = Issues()
         body = await self.read_partial_body(request, body_type, placeholders, issues)
@@ -92,9 +94,9 @@ class HandlerContext:
     async def write_transaction(
         self, request: web.Request
     ) -> AsyncIterator[tuple[AsyncConnection, AuthorizationContext]]:
-        """A write transaction of a `bearer` route, and the caller's authorization as of this transaction: what the
-        guard read before the body was received, or took from its cache, may have been revoked since. Raises what the
-        guard raises, and DatabaseUnavailable.
+        """A write transaction of a `bearer` route, and the caller's authorization as of this transaction. The
+        authorization that the guard read before the body, or took from its cache, may have been revoked since. Raises
+        the errors of the guard, and DatabaseUnavailable.
         """
         async with self.database.write() as connection:
             yield connection, await reauthorize(request, connection, datetime.now(UTC))
@@ -103,7 +105,7 @@ class HandlerContext:
     async def session_transaction(
         self, request: web.Request
     ) -> AsyncIterator[tuple[AsyncConnection, AuthenticatedCredential]]:
-        """The same for a `session` route: a write transaction, and the session's credential as of it."""
+        """A write transaction of a `session` route, and the session's credential as of this transaction."""
         async with self.database.write() as connection:
             yield connection, await reauthenticate(request, connection, datetime.now(UTC))
 
@@ -120,8 +122,8 @@ class _Queue:
 
 
 class RequestSlots:
-    """Slots by whose requests they are; these wait for one in the order in which they have come. `refusal`: the message
-    to those beyond `max_waiting`, who may come again after `retry_after_s`.
+    """Slots per sender. The requests of a sender wait for a slot in the order in which they arrived. A request beyond
+    `max_waiting` is answered with the message `refusal`, and may be retried after `retry_after_s`.
     """
 
     def __init__(
@@ -139,7 +141,7 @@ class RequestSlots:
 
     @asynccontextmanager
     async def taken(self, whose: Hashable) -> AsyncIterator[None]:
-        """For the time of a request. Raises RateLimited if too many wait."""
+        """Hold a slot of the sender `whose` for the time of a request. Raises RateLimited if too many wait."""
         queue = self._queues.setdefault(whose, _Queue(asyncio.Semaphore(self._max_running)))
         if queue.requests >= self._max_requests:
             raise RateLimited(*self._refusal)

@@ -1,5 +1,5 @@
-"""Types of fields in request and response bodies: names, times, lines, URLs. They describe what is valid. Times that
-requests contain are RFC 3339 with a time zone, from 1970 on.
+"""Types of fields in request and response bodies, such as names, times, lines and URLs, with descriptions of the valid
+values. Times in requests are RFC 3339 with a time zone, from 1970 on.
 """
 
 import re
@@ -65,7 +65,7 @@ ExemptKey = Annotated[
     str,
     msgspec.Meta(
         min_length=1,
-        max_length=MAX_EXEMPT_KEY_BYTES,  # characters; the handler counts bytes
+        max_length=MAX_EXEMPT_KEY_BYTES,  # in characters; the handler counts bytes
         pattern=EXEMPT_KEY_PATTERN,
         description=f"Must have at most {MAX_EXEMPT_KEY_BYTES} bytes of UTF-8, and no control characters.",
     ),
@@ -87,12 +87,12 @@ Url = Annotated[
 
 
 def line(max_length: int) -> Meta:
-    """The constraints of a text on one line, of at most so many characters."""
+    """The constraints of a one-line text of at most `max_length` characters."""
     return Meta(min_length=1, max_length=max_length, pattern=NAME_PATTERN, description=LINE_DESCRIPTION)
 
 
 def lines(max_length: int, min_length: int = 0) -> Meta:
-    """The constraints of a text of several lines; PostgreSQL stores every character but NUL."""
+    """The constraints of a text of several lines. PostgreSQL stores every character except NUL."""
     return Meta(
         min_length=min_length,
         max_length=max_length,
@@ -102,7 +102,7 @@ def lines(max_length: int, min_length: int = 0) -> Meta:
 
 
 def check_url(text: str | UnsetType | None, path: str, issues: Issues, *, allow_http: bool = True) -> None:
-    """Record an issue for a text that is not a URI with a host, unless there is one at `path`."""
+    """Record an issue for a text that is not a URI with a host, unless `issues` already has an issue at `path`."""
     if not isinstance(text, str) or issues.has_issue_under(path):
         return
     try:
@@ -131,7 +131,7 @@ TimeInput = Annotated[
 
 
 def parse_time(text: str | None, path: str, issues: Issues) -> datetime | None:
-    """The time in UTC, in milliseconds; None without one, and after recording an issue for an impossible one."""
+    """The time in UTC, in milliseconds. None without a text, and after recording an issue for an impossible time."""
     if text is None:
         return None
     parsed = parse_rfc3339(text) if _TIME.match(text) is not None else None
@@ -142,7 +142,7 @@ def parse_time(text: str | None, path: str, issues: Issues) -> datetime | None:
 
 
 class TimeRange(Query, frozen=True, rename="camel"):
-    """What a list of a time range is asked for."""
+    """The query parameters of a list with a time range."""
 
     since: Annotated[
         datetime | None,
@@ -156,6 +156,6 @@ class TimeRange(Query, frozen=True, rename="camel"):
     ] = msgspec.field(name="to", default=None)
 
     def check(self, issues: Issues) -> None:
-        """Record a range that ends before it starts."""
+        """Record an issue for a range that ends before it starts."""
         if self.since is not None and self.until is not None and self.since >= self.until:
             issues.add("query.from", "from must be before to.", "range")

@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 
 class PageRequest(NamedTuple):
-    """The requested part of a list: at most `limit` items after the one with key `after` (None: from the start)."""
+    """The requested page of a list: at most `limit` items after the item with key `after` (None: from the start)."""
 
     limit: int
     after: str | None
@@ -64,7 +64,9 @@ def parse_page_request(
     default: int = DEFAULT_LIMIT,
     maximum: int = MAX_LIMIT,
 ) -> PageRequest:
-    """Raises BadRequest for a limit out of bounds, for a cursor of another list, and for what `issues` hold."""
+    """Read `limit` and `cursor`. Raises BadRequest for a limit out of bounds, for a cursor of another list, and for the
+    faults that are already in `issues`.
+    """
     collected = Issues() if issues is None else issues
     limit = bounded_int(request.query, "limit", default, 1, maximum, collected)
     after = open_cursor(request, cursors, binding, tuple[str], collected)
@@ -75,8 +77,8 @@ def parse_page_request(
 def open_cursor(
     request: web.Request, cursors: CursorSigner, binding: bytes, shape: type[T], issues: Issues
 ) -> T | None:
-    """The position in `?cursor=`; None for none, and after recording an issue. A cursor is bound to the filters: beside
-    a fault of them only its length is checked.
+    """The position in `?cursor=`. None without a cursor, and after recording an issue. A cursor is bound to the
+    filters, so if the filters have issues, only the length of the cursor is checked.
     """
     is_list_valid = not any(each.path != "query.limit" and each.code != "unknown_field" for each in issues)
     cursor = bounded_text(request.query, "cursor", 0, MAX_CURSOR_LENGTH, issues)
@@ -89,14 +91,14 @@ def open_cursor(
     return None
 
 
-ProjectFilter = Annotated[str | None, line(MAX_SLUG_LENGTH), Meta(description="Only those of this project.")]
+ProjectFilter = Annotated[str | None, line(MAX_SLUG_LENGTH), Meta(description="Only items of this project.")]
 _LINE: Final = re.compile(f"[^{UNPRINTABLE}\ud800-\udfff]+")
 
 E = TypeVar("E", bound=StrEnum)
 
 
 def line_filter(query: Mapping[str, str], name: str, max_length: int, issues: Issues) -> str | None:
-    """A name to filter by: None when absent, and after recording an issue for one that no column stores."""
+    """A name to filter by. None if absent, and after recording an issue for a name that no column can hold."""
     text = bounded_text(query, name, 1, max_length, issues)
     if text is None or _LINE.fullmatch(text) is not None:
         return text
@@ -105,7 +107,7 @@ def line_filter(query: Mapping[str, str], name: str, max_length: int, issues: Is
 
 
 def choice_filter(query: Mapping[str, str], name: str, choices: type[E], issues: Issues) -> E | None:
-    """One of the names of an enum: None when absent, and after recording an issue for another text."""
+    """One of the names of an enum. None if absent, and after recording an issue for another text."""
     text = single_value(query, name, issues)
     if text is None:
         return None
@@ -117,7 +119,7 @@ def choice_filter(query: Mapping[str, str], name: str, choices: type[E], issues:
 
 
 async def find_project_ids(connection: AsyncConnection, org_id: str, slugs: Iterable[str]) -> dict[str, int]:
-    """The organization's projects with these slugs."""
+    """The ids of the organization's projects with these slugs, by slug."""
     found = sa.select(projects.c.slug, projects.c.id).where(
         projects.c.org_id == org_id, projects.c.slug.in_(sorted(set(slugs))), projects.c.deleted_at.is_(None)
     )
@@ -127,7 +129,9 @@ async def find_project_ids(connection: AsyncConnection, org_id: str, slugs: Iter
 async def find_project_id(
     connection: AsyncConnection, org_id: str, slug: str | None, path: str, issues: Issues
 ) -> int | None:
-    """The project with this slug; None without one, and after recording an issue at `path` for an unknown one."""
+    """The id of the project with this slug. None without a slug, and after recording an issue at `path` for an unknown
+    slug.
+    """
     found = {} if slug is None else await find_project_ids(connection, org_id, [slug])
     if slug is not None and slug not in found:
         issue = unknown_project(path)
@@ -136,7 +140,7 @@ async def find_project_id(
 
 
 async def require_project_id(connection: AsyncConnection, org_id: str, slug: str | None, path: str) -> int | None:
-    """The project with this slug; None without one. Raises BadRequest at `path` for an unknown one."""
+    """The id of the project with this slug, None without a slug. Raises BadRequest at `path` for an unknown slug."""
     issues = Issues()
     found = await find_project_id(connection, org_id, slug, path, issues)
     issues.raise_if_any("The query is not valid." if path.startswith("query.") else "The request is not valid.")
@@ -146,7 +150,7 @@ async def require_project_id(connection: AsyncConnection, org_id: str, slug: str
 async def require_project_ids(
     connection: AsyncConnection, org_id: str, slugs: Sequence[str], path: str
 ) -> dict[str, int]:
-    """The ids of the projects by slug. Raises BadRequest for unknown ones, with their places in the list at `path`."""
+    """The ids of the projects by slug. Raises BadRequest for unknown slugs, with places in the list at `path`."""
     found = await find_project_ids(connection, org_id, slugs) if slugs else {}
     unknown = [unknown_project(f"{path}[{number}]") for number, slug in enumerate(slugs) if slug not in found]
     if unknown:
@@ -155,5 +159,5 @@ async def require_project_ids(
 
 
 def unknown_project(path: str) -> Issue:
-    """The issue of a slug that no project of the organization has."""
+    """The issue for a slug that no project of the organization has."""
     return Issue(path, "Is not a project of the organization.", "unknown")

@@ -1,4 +1,4 @@
-"""Addresses of views, for messages and mails: of the operator's own page, else of the page of Sluice."""
+"""Addresses of views for messages and mails: on the operator's own page if there is one, otherwise on Sluice's page."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,8 +6,8 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class PageLinks:
-    """`own_page`: base URL of the operator's own page. `public_url`: base URL of Sluice, whose page is below `/ui`; it
-    is linked only where the operator has said which address users see. Without both there are no links.
+    """`own_page`: base URL of the operator's own page. `public_url`: base URL of Sluice as users see it, whose page is
+    below `/ui`. Without both there are no links.
     """
 
     own_page: str = ""
@@ -19,7 +19,7 @@ class PageLinks:
         return bool(self.own_page or self.public_url)
 
     def approval_request(self, org_slug: str, request_id: str) -> str | None:
-        """The view of a request."""
+        """The view of an approval request."""
         return self._link(f"/orgs/{org_slug}/approval-requests/{request_id}", f"/{org_slug}/approvals/{request_id}")
 
     def issues(self, org_slug: str, project_slug: str) -> str | None:
@@ -32,16 +32,18 @@ class PageLinks:
         return None if issues is None else f"{issues}/{issue_id}"
 
     def invitation(self, secret: str) -> str | None:
-        """Where an invitation is accepted. The secret is in the fragment, which reaches no server and no log."""
+        """The view in which an invitation is accepted. The secret is in the fragment, which no server and log sees."""
         accept = f"/invitations#inviteToken={secret}"
         return self._link(accept, accept)
 
     def verification(self, org_slug: str, secret: str) -> str | None:
-        """Where an address is verified. Our own page asks for the secret: the user is logged in there."""
+        """The view in which an address is verified. Sluice's page asks for the secret, because the user is logged in
+        there.
+        """
         return self._link(f"/email-verification#token={secret}", f"/{org_slug}/settings/account")
 
     def login_link(self, secret: str) -> str | None:
-        """Where a browser that has asked for it logs in without a proof of work."""
+        """The view in which a browser that asked for this link logs in without a proof of work."""
         return self._link(f"/login#linkSecret={secret}", f"/#linkSecret={secret}")
 
     def _link(self, own: str, ours: str) -> str | None:

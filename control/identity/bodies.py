@@ -1,4 +1,4 @@
-"""What bodies of several resources share: types of texts with their bounds, patterns of ids; and the tag of `/auth`."""
+"""Shared parts of request bodies: types of texts with their bounds, patterns of ids. Also has the tag of `/auth`."""
 
 import re
 from typing import Annotated, Final, Literal
@@ -37,7 +37,7 @@ ThemeName = Literal["system", "light", "dark"]
 NewPassword = Annotated[str, Meta(min_length=MIN_LENGTH, max_length=MAX_LENGTH)]
 PasswordInput = Annotated[
     str, Meta(min_length=1, max_length=MAX_LENGTH)
-]  # any length: it may predate the current minimum
+]  # any length, because the password may be older than the present minimum
 MfaCodeInput = Annotated[
     str, Meta(min_length=6, max_length=17, description="A six-digit code of an authenticator app, or a recovery code.")
 ]
@@ -45,8 +45,8 @@ SecretInput = Annotated[str, Meta(min_length=1, max_length=128)]
 InCookie = Annotated[
     bool,
     Meta(
-        description="Whether the refresh token is in the cookie `__Secure-sluice`, for `/auth` of this origin alone, "
-        "instead of the body. Demands `Sec-Fetch-Site: same-origin`."
+        description="Whether the refresh token is in the cookie `__Secure-sluice` instead of the body. The cookie is "
+        "only for `/auth` of this origin. Requires `Sec-Fetch-Site: same-origin`."
     ),
 ]
 

@@ -1,9 +1,8 @@
-"""Chat users and the principals that they act as: links, and the codes that make them. A link and its
-codes end with the membership. `control.inbound.chat` uses them. Every function runs in the caller's
-transaction.
+"""Links between chat users and the principals that they act as, and the codes that make links. A link and its codes end
+with the membership. `control.inbound.chat` uses this module. Every function runs in the caller's transaction.
 
-A code is 140 random bits; stored is its SHA-256. It works once, for CODE_LIFETIME, and only as long as the session that
-made it could: one that has ended, or whose user has left, makes no link.
+A code is 140 random bits, of which the SHA-256 is stored. A code works once, for CODE_LIFETIME, and only while the
+session that made the code is valid. After the session has ended, or its user has left, the code makes no link.
 """
 
 import re
@@ -42,7 +41,7 @@ chat_links: Final = sa.Table(
     sa.Column("platform", text(16), nullable=False),
     sa.Column("team_id", text(MAX_PLATFORM_ID_LENGTH), nullable=False),  # the workspace; empty where users are global
     sa.Column("user_id", text(MAX_PLATFORM_ID_LENGTH), nullable=False),
-    # Whether an identity provider had vouched for the session that made the code.
+    # Whether an identity provider had confirmed the user of the session that made the code.
     sa.Column("is_federated", sa.Boolean, nullable=False),
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("last_used_at", UtcTime),
@@ -58,7 +57,7 @@ chat_link_codes: Final = sa.Table(
     sa.Column("hash", sa.LargeBinary(32), primary_key=True),
     sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
     sa.Column("principal_id", text(32), sa.ForeignKey("principals.id"), nullable=False),
-    sa.Column("session_id", text(32), nullable=False),  # the code ends with it
+    sa.Column("session_id", text(32), nullable=False),  # the code ends with the session
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("expires_at", UtcTime, nullable=False),
     sa.Index(None, "org_id"),
@@ -77,7 +76,7 @@ class ChatUser(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredChatLink:
-    """A row of `chat_links`. `is_federated`: an identity provider had vouched for the session that made the code."""
+    """A row of `chat_links`. `is_federated`: the session of the code was a login through an identity provider."""
 
     id: str
     org_id: str
@@ -90,7 +89,7 @@ class StoredChatLink:
 
 CODE_LIFETIME: Final = timedelta(minutes=10)
 CODE_LENGTH: Final = 28  # characters of 5 bits
-MAX_LINKS: Final = 20  # of a principal in an organization
+MAX_LINKS: Final = 20  # per principal in an organization
 _ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's: without letters that look like digits
 _LOOKALIKES: Final = str.maketrans("OIL", "011", "- ")
 _GROUP: Final = 4
@@ -98,13 +97,13 @@ _CODE: Final = re.compile(f"[{_ALPHABET}]{{{CODE_LENGTH}}}")
 
 
 def new_code() -> str:
-    """A code as people type it: `7K2M-...`."""
+    """A code as users type it: `7K2M-...`."""
     text = "".join(secrets.choice(_ALPHABET) for _ in range(CODE_LENGTH))
     return "-".join(text[start : start + _GROUP] for start in range(0, CODE_LENGTH, _GROUP))
 
 
 def normalize_code(text: str) -> str | None:
-    """The code in a text, however it was typed; None if there is none."""
+    """The code in a text, in any spelling of case and separators. None if the text has no code."""
     code = text.upper().translate(_LOOKALIKES)
     return code if _CODE.fullmatch(code) is not None else None
 
@@ -112,7 +111,7 @@ def normalize_code(text: str) -> str | None:
 async def create_code(
     connection: AsyncConnection, session: AuthenticatedCredential, now: datetime
 ) -> tuple[str, datetime]:
-    """A new code of the session, and when it expires. Earlier codes of the same user do not work any more."""
+    """Create a code for the session. Returns the code and its expiry. Earlier codes of the same user stop working."""
     code, now = new_code(), to_milliseconds(now)
     columns, expires_at = chat_link_codes.c, now + CODE_LIFETIME
     of_user = (columns.org_id == session.org_id) & (columns.principal_id == session.principal_id)
@@ -130,7 +129,7 @@ async def create_code(
 
 
 async def spend_code(connection: AsyncConnection, text: str, now: datetime) -> AuthenticatedCredential | None:
-    """The session that made the code, which is spent; None if the code or the session does not work."""
+    """Spend the code and return the session that made it. None if the code or the session is not valid."""
     if normalize_code(text) is None:
         return None
     where = chat_link_codes.c.hash == _hash(text)
@@ -147,13 +146,13 @@ async def spend_code(connection: AsyncConnection, text: str, now: datetime) -> A
 
 
 async def has_code(connection: AsyncConnection, text: str) -> bool:
-    """Whether there is such a code, valid or not: to refuse a wrong one without a write."""
+    """Whether there is such a code, valid or not. With this check, a wrong code is refused without a write."""
     found = sa.select(chat_link_codes.c.hash).where(chat_link_codes.c.hash == _hash(text))
     return normalize_code(text) is not None and await connection.scalar(found) is not None
 
 
 def new_link(session: AuthenticatedCredential, user: ChatUser, now: datetime) -> StoredChatLink:
-    """The link that a spent code makes; not stored yet."""
+    """The link that a spent code makes. It is not stored yet."""
     created_at = to_milliseconds(now)
     return StoredChatLink(
         new_id("chl"), session.org_id, session.principal_id, user, session.is_federated, created_at, None
@@ -161,7 +160,7 @@ def new_link(session: AuthenticatedCredential, user: ChatUser, now: datetime) ->
 
 
 async def add(connection: AsyncConnection, link: StoredChatLink) -> None:
-    """Store a link of a chat user who has none."""
+    """Store a link of a chat user who has no link."""
     row = {
         "id": link.id,
         "org_id": link.org_id,
@@ -176,7 +175,7 @@ async def add(connection: AsyncConnection, link: StoredChatLink) -> None:
 
 
 async def find_of_user(connection: AsyncConnection, user: ChatUser) -> tuple[StoredChatLink, str] | None:
-    """The link of the chat user and the slug of its organization; None also if the organization is deleted."""
+    """The link of the chat user and the slug of its organization. None also if the organization is deleted."""
     columns = chat_links.c
     found = (
         sa.select(chat_links, organizations.c.slug)
@@ -195,13 +194,13 @@ async def find(connection: AsyncConnection, org_id: str, link_id: str) -> Stored
 
 
 async def count(connection: AsyncConnection, org_id: str, principal_id: str) -> int:
-    """How many links the principal has in the organization."""
+    """The number of links that the principal has in the organization."""
     where = (chat_links.c.org_id == org_id) & (chat_links.c.principal_id == principal_id)
     return await connection.scalar(sa.select(sa.func.count()).select_from(chat_links).where(where)) or 0
 
 
 async def set_used(connection: AsyncConnection, link: StoredChatLink, now: datetime) -> None:
-    """Note that the chat user has acted."""
+    """Store that the chat user has acted."""
     where = chat_links.c.id == link.id
     await connection.execute(chat_links.update().where(where).values(last_used_at=to_milliseconds(now)))
 
@@ -212,14 +211,14 @@ async def delete(connection: AsyncConnection, link_id: str) -> None:
 
 
 async def delete_of_user(connection: AsyncConnection, user: ChatUser) -> None:
-    """Delete the link of a chat user, also one of a deleted organization."""
+    """Delete the link of a chat user, even if its organization is deleted."""
     await connection.execute(chat_links.delete().where(_of(user)))
 
 
 async def end_access(
     connection: AsyncConnection, org_id: str, principal_ids: sa.Select[tuple[str]] | Collection[str] | None = None
 ) -> None:
-    """Delete the links and codes of these principals (None: of all) in the organization: they have left it."""
+    """Delete the links and codes of principals that leave the organization (None: of all principals)."""
     for table in (chat_links, chat_link_codes):
         where = table.c.org_id == org_id
         if principal_ids is not None:
@@ -228,7 +227,7 @@ async def end_access(
 
 
 async def delete_expired_codes(connection: AsyncConnection, now: datetime) -> None:
-    """Delete codes that do not work any more: few, because a user has one at most."""
+    """Delete codes that are no longer valid. There are few, because a user has one at most."""
     await connection.execute(chat_link_codes.delete().where(chat_link_codes.c.expires_at <= now))
 
 

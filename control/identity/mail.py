@@ -1,8 +1,8 @@
 """Sends the mails of accounts at once, through the operator's server: invitations (`members.invitations`), secrets that
-verify an address (`account.verification`), links for logins (`login.challenge`). The texts are written there.
+verify an address (`account.verification`), links for logins (`login.challenge`). These modules write the texts.
 
-A caller that presents a secret that was mailed to an address, and shown nowhere else, has the mailbox. A mail contains
-no text of a tenant (the operator chose the slug of the organization), so no tenant can send words of its own.
+A caller that presents a secret that was only mailed to an address has access to the mailbox. A mail contains no text of
+a tenant (the operator chose the slug of the organization), so a tenant cannot send its own words.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from control.outbound.egress import Egress, EgressError
 from control.outbound.mail_server import MailServer
 from control.outbound.smtp import MAIL_POLICY, submit
 
-MAX_IN_FLIGHT: Final = 4  # mails of a process; beyond it 503
+MAX_IN_FLIGHT: Final = 4  # mails of a process; further mails are refused with 503
 MIN_PERMANENT_CODE: Final = 500  # SMTP codes from here on are permanent
 
 MailKind = Literal["invitation", "verification", "login_link"]
@@ -49,7 +49,7 @@ class AccountMailMetrics:
 
 @dataclass(frozen=True, slots=True)
 class AccountMailer:
-    """Sends mails of accounts through `server`; without one, addresses cannot be verified."""
+    """Sends mails of accounts through `server`. Without a server, addresses cannot be verified."""
 
     server: MailServer | None
     egress: Egress
@@ -59,7 +59,7 @@ class AccountMailer:
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_IN_FLIGHT), init=False)
 
     def require_server(self) -> MailServer:
-        """Raises Conflict when no mail server is configured."""
+        """The mail server. Raises Conflict when no mail server is configured."""
         if self.server is None:
             raise Conflict("No mail server is configured (SLUICE_CONTROL_SMTP_URL), so no mail can be sent.")
         return self.server
@@ -67,7 +67,7 @@ class AccountMailer:
     async def send(
         self, kind: MailKind, address: str, subject: str, lines: list[str], sent_at: datetime, mail_id: str
     ) -> None:
-        """Mail these lines to an address; `mail_id` identifies the mail. Raises Conflict, ServiceUnavailable."""
+        """Mail these lines to an address. `mail_id` identifies the mail. Raises Conflict, ServiceUnavailable."""
         sender = self.require_server().sender
         mail = EmailMessage(policy=MAIL_POLICY)
         mail["From"] = f"Sluice <{sender}>"
@@ -88,8 +88,8 @@ class AccountMailer:
             raise ServiceUnavailable(f"The mail server deferred the mail (SMTP {code}). Retry later.")
 
     async def _submit(self, kind: MailKind, address: str, mail: bytes) -> int | None:
-        """The SMTP code with which the server refused the recipient or the mail; None: accepted. Raises
-        ServiceUnavailable for all other errors, which concern the operator.
+        """The SMTP code with which the server refused the recipient or the mail, None if it accepted the mail. Raises
+        ServiceUnavailable for all other errors, which only the operator can correct.
         """
         try:
             return (await submit(mail, [address], self.egress, self.require_server())).get(address)
@@ -104,9 +104,9 @@ class AccountMailer:
 
 
 async def require_mail_rate(request: web.Request, org_id: str, recipient: str) -> None:
-    """Count a mail of an organization to `recipient`: an address that it invites, or the id of an account. Raises
-    RateLimited. Mails of other organizations to the same address do not count: otherwise one could use up what another
-    has, and notice that there is another.
+    """Count a mail of an organization to `recipient`: an address that the organization invites, or the id of an
+    account. Raises RateLimited. Mails of other organizations to the same address do not count. Otherwise one
+    organization could use up the limit of another, and notice that another organization mails to the address.
     """
     rate_limits = request.app[RATE_LIMITS]
     holder = hashlib.sha256(f"{org_id}\0{recipient}".encode()).hexdigest()
@@ -115,5 +115,5 @@ async def require_mail_rate(request: web.Request, org_id: str, recipient: str) -
 
 
 def minute(time: datetime) -> str:
-    """A time as mails show it."""
+    """A time in the format of mails."""
     return time.strftime("%Y-%m-%d %H:%M UTC")

@@ -24,7 +24,7 @@ from control.secrets.secret_box import SecretBox
 
 
 def load_session_issuer(context: HandlerContext, data_dir: Path) -> SessionIssuer:
-    """Raises KeyFileUnusable when the signing key in the data directory cannot be used."""
+    """The issuer of sessions. Raises KeyFileUnusable if the signing key in the data directory cannot be used."""
     signer = JwtSigner.from_seed(load_or_create_key(data_dir / "signing.key", "signing key"))
     return SessionIssuer(signer, context.database)
 
@@ -32,7 +32,7 @@ def load_session_issuer(context: HandlerContext, data_dir: Path) -> SessionIssue
 def build_identity_routes(
     context: HandlerContext, secret_box: SecretBox, issuer: SessionIssuer, mailer: AccountMailer
 ) -> tuple[list[Route], list[CleanupContext]]:
-    """`mailer` reaches the mail server."""
+    """The routes, and the background tasks that they need. `mailer` reaches the mail server."""
     challenges = LoginChallenges(context.cursors)
     throttle = LoginThrottle(context.database, challenges)
     authenticator = Authenticator(context.database, throttle, Passwords(), MfaSecrets(secret_box))

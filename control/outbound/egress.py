@@ -4,9 +4,9 @@
 gets every final address: after DNS, for each of several addresses, in any notation. Redirects are not followed, cookies
 and proxies of the environment are not used, and responses are read up to MAX_BODY_BYTES and for a limited time
 (`control.outbound.limited_connector` bounds everything around the body). A delivery needs only the status, so its
-response may be cut short; a document (`get`, `post_form`) is complete, or an error. Errors describe in general words
-what happened, without any address or byte of a response. A name without an address and one with a forbidden address
-fail alike, so that tenants cannot discover internal names.
+response may be cut short. A document (`get`, `post_form`) is complete, or an error. Errors describe the failure in
+general words, without any address or byte of a response. A name without an address and a name with a forbidden address
+give the same error, so that tenants cannot discover internal names.
 """
 
 import asyncio
@@ -33,21 +33,21 @@ from control.outbound.limited_connector import LimitedConnector
 
 CONNECT_S: Final = 5.0  # per address of a name
 TOTAL_S: Final = 15.0  # Standard Webhooks: 15 to 30 s
-BODY_S: Final = 3.0  # for the body, once the head was received
+BODY_S: Final = 3.0  # for the body, after the head was received
 MAX_BODY_BYTES: Final = 64 * 1024  # bytes
 _MAX_CONNECTIONS: Final = 256
 _MAX_LOOKUPS: Final = 64  # concurrent DNS look-ups
-_MAX_LOOKUPS_PER_ACCOUNT: Final = 4  # of them per account: a name server that hangs occupies a thread for half a minute
+_MAX_LOOKUPS_PER_ACCOUNT: Final = 4  # per account, because a name server that hangs occupies a thread for 30 seconds
 _MAX_ADDRESSES: Final = 8  # tried per name
 
-# The account that this task sends for; the connector's tasks, which start look-ups, have a copy of the context.
+# The account that this task sends for. The connector's tasks, which start look-ups, have a copy of the context.
 _account: ContextVar[str] = ContextVar("egress_account", default="")
 
 log = structlog.get_logger(__name__)
 
 
 class EgressError(Exception):
-    """There was no response. `permanent`: the same attempt would fail again, whatever the other end does."""
+    """There was no response. `permanent`: the attempt would fail again even if the receiver changed nothing."""
 
     def __init__(self, detail: str, *, permanent: bool = False) -> None:
         super().__init__(detail)
@@ -63,7 +63,7 @@ class AddressBlocked(EgressError):
 
 
 class NameNotResolved(EgressError):
-    """The name has no address, or one that tenants may not reach. The error does not say which; the log does."""
+    """The name has no address, or one that tenants may not reach. Only the log says which."""
 
     def __init__(self) -> None:
         super().__init__("The host name does not resolve to an allowed address.")
@@ -79,8 +79,8 @@ class HttpReply:
 
 
 class Egress:
-    """A client that connects only where `policy` permits. Names are absolute DNS names. `allow_local_names`: the
-    operator chose the names, so this machine's search domains and hosts file apply too.
+    """A client that connects only to addresses that `policy` permits. Names are absolute DNS names. `allow_local_names`
+    is set if the operator chose the names: this machine's search domains and hosts file then apply too.
     """
 
     def __init__(
@@ -99,11 +99,11 @@ class Egress:
 
     @property
     def tls(self) -> ssl.SSLContext:
-        """Verifies certificates of servers, also for protocols other than HTTP."""
+        """The TLS context that verifies certificates of servers, also for protocols other than HTTP."""
         return _default_tls() if self._tls is None else self._tls
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
-        """Open the client; close it at the end."""
+        """Open the client, and close it at the end."""
         connector = LimitedConnector(
             resolver=self._resolver,
             socket_factory=self._socket,
@@ -129,25 +129,25 @@ class Egress:
         await self._resolver.close()
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str], *, account: str = "") -> HttpReply:
-        """Send `body`; returns the response, whatever its status. `account` bounds concurrent look-ups. Raises
+        """Send `body` and return the response with any status. `account` bounds concurrent look-ups. Raises
         EgressError.
         """
         return await self._request("POST", url, body, headers, account, _read_limited_body)
 
     async def patch(self, url: str, body: bytes, headers: Mapping[str, str], *, account: str = "") -> HttpReply:
-        """The same as `post`, with PATCH."""
+        """Send `body` with PATCH, otherwise like `post`."""
         return await self._request("PATCH", url, body, headers, account, _read_limited_body)
 
     async def put(self, url: str, body: bytes, headers: Mapping[str, str], *, account: str = "") -> HttpReply:
-        """The same as `post`, with PUT."""
+        """Send `body` with PUT, otherwise like `post`."""
         return await self._request("PUT", url, body, headers, account, _read_limited_body)
 
     async def head(self, url: str, headers: Mapping[str, str], *, account: str = "") -> HttpReply:
-        """The head of a resource; raises as `get`."""
+        """The head of a resource. Raises the errors of `get`."""
         return await self._request("HEAD", url, None, headers, account, _read_limited_body)
 
     async def get(self, url: str, headers: Mapping[str, str], *, account: str = "") -> HttpReply:
-        """Fetch a document; returns the response, whatever its status, with its whole body. Raises EgressError, also
+        """Fetch a document and return the response, with any status and with its whole body. Raises EgressError, also
         for a body that is incomplete, late or longer than MAX_BODY_BYTES.
         """
         return await self._request("GET", url, None, headers, account, _read_whole_body)
@@ -155,7 +155,7 @@ class Egress:
     async def post_form(
         self, url: str, form: Mapping[str, str], headers: Mapping[str, str], *, account: str = ""
     ) -> HttpReply:
-        """Post a form (application/x-www-form-urlencoded); the response is as with `get`. Raises EgressError."""
+        """Post a form (application/x-www-form-urlencoded). The response and the errors are as with `get`."""
         body = urlencode(form, errors="replace").encode("ascii")  # a lone surrogate becomes a question mark
         headers = {**headers, "Content-Type": "application/x-www-form-urlencoded"}
         return await self._request("POST", url, body, headers, account, _read_whole_body)
@@ -219,10 +219,10 @@ class Egress:
 
 
 class _Resolver(AbstractResolver):
-    """Refuses a name if any of its addresses is not permitted: the next look-up of such a name may return only that
-    one.
+    """Refuses a name if one of its addresses is not permitted, because the next look-up of such a name may return only
+    the forbidden address.
 
-    Look-ups have their own threads, and each account a few of them: slow names delay no other account.
+    Look-ups have their own threads, and each account may use a few of them, so slow names delay no other account.
     """
 
     def __init__(self, policy: EgressPolicy, *, allow_local_names: bool) -> None:
@@ -234,7 +234,7 @@ class _Resolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """The form that the connector expects."""
+        """The addresses in the form that the connector expects."""
         flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
         return [
             ResolveResult(hostname=host, host=str(address[0]), port=port, family=found, proto=protocol, flags=flags)
@@ -262,8 +262,8 @@ class _Resolver(AbstractResolver):
         return found[:_MAX_ADDRESSES]
 
     async def _run_lookup(self, lookup: Callable[[], list[Any]]) -> list[Any]:
-        """Run in a thread, within the slots of the account. A look-up whose caller has stopped waiting keeps its slot
-        until it ends.
+        """Run a look-up in a thread, within the slots of the account. A look-up whose caller has stopped waiting keeps
+        its slot until the look-up ends.
         """
         slots = self._account_slots.setdefault(_account.get(), asyncio.Semaphore(_MAX_LOOKUPS_PER_ACCOUNT))
         await slots.acquire()
@@ -278,19 +278,19 @@ class _Resolver(AbstractResolver):
         return await asyncio.wrap_future(future)
 
     async def close(self) -> None:
-        """Does not wait for running look-ups."""
+        """Close without waiting for running look-ups."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 def _require_permitted(policy: EgressPolicy, address: str, port: int) -> None:
-    """Raises AddressBlocked."""
+    """Raises AddressBlocked for an address and port that the policy forbids."""
     if not policy.permits(address, port):
         raise AddressBlocked
 
 
 async def _read_limited_body(response: aiohttp.ClientResponse) -> bytes:
-    """The first bytes of the body. The status is known and decides, so a late, truncated or endless body is no
-    error.
+    """The first bytes of the body. The status alone decides about success, so a late, truncated or endless body is not
+    an error.
     """
     body = bytearray()
     with contextlib.suppress(aiohttp.ClientError, OSError):  # OSError includes TimeoutError
@@ -317,7 +317,7 @@ async def _read_whole_body(response: aiohttp.ClientResponse) -> bytes:
     return bytes(body)
 
 
-# Errors in general words, and whether they are permanent; the first match counts.
+# Errors in general words, and whether they are permanent. The first match decides.
 _FAILURES: Final[tuple[tuple[tuple[type[Exception], ...], str, bool], ...]] = (
     (
         (aiohttp.ClientConnectorCertificateError, ssl.SSLCertVerificationError),
@@ -342,5 +342,5 @@ def _to_egress_error(error: Exception) -> EgressError:
 
 @lru_cache(maxsize=1)
 def _default_tls() -> ssl.SSLContext:
-    """Cached, because reading the system's certificates is slow."""
+    """The TLS context, cached because reading the system's certificates is slow."""
     return ssl.create_default_context()

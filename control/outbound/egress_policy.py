@@ -1,4 +1,4 @@
-"""The addresses and URLs that tenants may use, and what an operator permits in addition. Pure functions."""
+"""The addresses and URLs that tenants may use, and addresses that an operator permits in addition. Pure functions."""
 
 import ipaddress
 import re
@@ -17,7 +17,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
-# Networks that `is_global` permits in some Python versions, without legitimate receivers.
+# Networks without legitimate receivers that `is_global` permits in some Python versions.
 _DENIED: Final[tuple[Network, ...]] = tuple(
     ipaddress.ip_network(text)
     for text in (
@@ -73,7 +73,7 @@ def is_public(address: Address) -> bool:
 
 
 def parse_ip_literal(host: str) -> Address | None:
-    """The address of a URL's host in any notation (`127.1`, `0x7f000001`, `[::1]`); None for a name."""
+    """The address of a URL's host in any notation (`127.1`, `0x7f000001`, `[::1]`), None for a name."""
     try:
         return ipaddress.ip_address(host.strip("[]").partition("%")[0])
     except ValueError:
@@ -91,7 +91,7 @@ def parse_url(text: str, *, allow_http: bool) -> URL:
         raise ValueError(f"Must be a URL of at most {MAX_URL_LENGTH} characters, without spaces.")
     try:
         url = URL(text)
-        port, host = url.port, url.host  # for an internationalized name only the latter raises
+        port, host = url.port, url.host  # for an internationalized name only `url.host` raises
     except ValueError as error:
         raise ValueError("Must be a URL.") from error
     if url.scheme not in (("http", "https") if allow_http else ("https",)) or not host:
@@ -106,8 +106,8 @@ def parse_url(text: str, *, allow_http: bool) -> URL:
 
 
 def parse_uri(text: str, *, allow_http: bool) -> URL:
-    """`parse_url` for a URL that a request contains: a URI (RFC 3986), so that what is shown, compared and requested is
-    what was sent. Raises ValueError with a sentence for the user.
+    """`parse_url` for a URL in a request: it must be a URI (RFC 3986), so that Sluice shows, compares and requests
+    exactly the text that was sent. Raises ValueError with a sentence for the user.
     """
     if not text.isascii():
         raise ValueError(
@@ -119,12 +119,14 @@ def parse_uri(text: str, *, allow_http: bool) -> URL:
 
 
 def _is_hostname(host: str) -> bool:
-    """Whether it is a valid host name: no empty label, only valid characters, at most 253 in total."""
+    """Whether the host is a valid host name: no empty label, only valid characters, at most 253 in total."""
     return len(host.removesuffix(".")) <= _MAX_NAME_LENGTH and _HOSTNAME.fullmatch(host) is not None
 
 
 def _unwrap_ipv4(address: Address) -> Address:
-    """The IPv4 address inside an IPv4-mapped or NAT64 address, which packets are sent to; else the address."""
+    """The IPv4 address to which packets for an IPv4-mapped or NAT64 address are sent. Other addresses are returned
+    unchanged.
+    """
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
             return address.ipv4_mapped

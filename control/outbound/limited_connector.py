@@ -15,7 +15,7 @@ MAX_RECEIVED: Final = 128 * 1024  # bytes of a response: heads, body and framing
 
 
 class LimitedConnector(aiohttp.TCPConnector):
-    """Its connections are used for one request each (`force_close`)."""
+    """A connector whose connections are used for one request each (`force_close`)."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -24,15 +24,15 @@ class LimitedConnector(aiohttp.TCPConnector):
 
 
 class _LimitedProtocol(ResponseHandler):
-    """Passes on the first MAX_RECEIVED bytes of a connection, and aborts it beyond them."""
+    """Passes on the first MAX_RECEIVED bytes of a connection, and aborts the connection when more arrive."""
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         super().__init__(loop=loop)
         self._remaining_bytes = MAX_RECEIVED
 
     def close(self) -> None:
-        """Close the connection at once. A TLS connection would wait for the peer to confirm, for 30 s, beyond the
-        connector's limit of connections and its end.
+        """Close the connection at once. A TLS connection would wait up to 30 s for the peer's confirmation, outside the
+        connector's limit of connections and even after the connector is closed.
         """
         self.abort()
 

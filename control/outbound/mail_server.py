@@ -12,7 +12,7 @@ _DEFAULT_PORTS: Final = {"smtp": 587, "smtps": 465}
 class MailServer:
     """The operator's SMTP server: `smtp://user:password@host:587`, or `smtps://` for TLS from the first byte.
 
-    `smtp` with a user name requires STARTTLS; without one STARTTLS is used if offered.
+    With a user name, `smtp` requires STARTTLS. Without a user name, `smtp` uses STARTTLS if the server offers it.
     """
 
     host: str
@@ -24,7 +24,7 @@ class MailServer:
 
     @classmethod
     def parse(cls, url: str, sender: str) -> "MailServer":
-        """Raises ValueError without quoting the URL, which may contain a password."""
+        """Parse the setting. Raises ValueError without quoting the URL, which may contain a password."""
         try:
             parts = urlsplit(url)
             port = parts.port or _DEFAULT_PORTS[parts.scheme]

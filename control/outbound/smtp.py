@@ -1,4 +1,4 @@
-"""Mail to the operator's server, over a socket that the guarded egress has opened."""
+"""Sends mail to the operator's server, over a socket that the guarded egress has opened."""
 
 import asyncio
 import socket
@@ -50,8 +50,8 @@ def _client(server: MailServer, connected: socket.socket, tls: ssl.SSLContext) -
 
 
 def _abort(client: aiosmtplib.SMTP) -> None:
-    """Close at once, together with the socket, which the transport owns by now: TLS would wait for the peer's
-    close_notify.
+    """Close the connection at once, together with the socket, which the transport owns by now. TLS would wait for the
+    peer's close_notify.
     """
     transport = client.transport
     client.close()
@@ -60,7 +60,7 @@ def _abort(client: aiosmtplib.SMTP) -> None:
 
 
 async def _quit(client: aiosmtplib.SMTP) -> None:
-    """Send QUIT. The mail is accepted by then, so errors are ignored."""
+    """Send QUIT. The mail is already accepted, so errors are ignored."""
     try:
         async with asyncio.timeout(QUIT_TIMEOUT_S):
             await client.quit()

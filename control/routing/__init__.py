@@ -1,1 +1,1 @@
-"""What the routes of control are made of, beside `control.http`: transactions that the audit log records, resources."""
+"""Building blocks of control's routes besides `control.http`: resources, and transactions with their audit events."""

@@ -1,4 +1,4 @@
-"""What handlers of control get for the types of their parameters."""
+"""The arguments that handlers of control get, by the types of their parameters."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -26,18 +26,18 @@ C = TypeVar("C", AuthenticatedCredential, AuthorizationContext)
 
 
 class CheckedBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """A body of a request with constraints beyond its types."""
+    """A request body with constraints beyond the types of its fields."""
 
     def check(self, issues: Issues) -> None:
-        """Record what is wrong beyond the types of the fields."""
+        """Add an issue for each violated constraint."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteTransaction(Generic[C]):
     """The write transaction of a request. It commits when the handler returns, and rolls back when the handler raises.
 
-    `caller`: what the caller may do as of this transaction. What the guard read before the body arrived may have been
-    revoked since.
+    `caller`: what the caller may do as of this transaction. The rights that the guard read before the body arrived may
+    have been revoked since.
     """
 
     connection: AsyncConnection
@@ -46,7 +46,7 @@ class WriteTransaction(Generic[C]):
     committed: list[Callable[[], object]] = field(default_factory=list)
 
     def after_commit(self, call: Callable[..., object], *values: object) -> None:
-        """Call it, before the response, if the transaction commits: to tell the guards of this process, for example."""
+        """Call `call` before the response, if the transaction commits, for example to inform this process's guards."""
         self.committed.append(partial(call, *values))
 
 
@@ -66,7 +66,7 @@ class SessionTransaction(WriteTransaction[AuthenticatedCredential]):
 
 @asynccontextmanager
 async def begin(context: HandlerContext, request: web.Request) -> AsyncIterator[Transaction]:
-    """The transaction of a handler that does something before it, or after it."""
+    """The transaction of a handler that also does something before or after the transaction."""
     async with context.write_transaction(request) as (connection, caller):
         transaction = Transaction(connection, caller, request_id(request))
         yield transaction
@@ -75,7 +75,7 @@ async def begin(context: HandlerContext, request: web.Request) -> AsyncIterator[
 
 @asynccontextmanager
 async def begin_session(context: HandlerContext, request: web.Request) -> AsyncIterator[SessionTransaction]:
-    """The same on a `session` route."""
+    """The transaction of a handler of a `session` route that also does something before or after the transaction."""
     async with context.session_transaction(request) as (connection, caller):
         transaction = SessionTransaction(connection, caller, request_id(request))
         yield transaction
@@ -88,7 +88,9 @@ def _call(committed: list[Callable[[], object]]) -> None:
 
 
 def control_arguments(context: HandlerContext, own: Mapping[Any, Argument] = MappingProxyType({})) -> Arguments:
-    """The caller; a read or a write transaction; a page; ids of the path; bodies. `own`: further ones, or others."""
+    """The arguments of all handlers: the caller, a read or a write transaction, a page, ids of the path, bodies. `own`
+    adds arguments or replaces some.
+    """
 
     async def caller(request: web.Request, _stack: AsyncExitStack) -> AuthorizationContext:
         return authorization_context(request)
@@ -127,12 +129,12 @@ def control_arguments(context: HandlerContext, own: Mapping[Any, Argument] = Map
 
 
 def _path_value(request: web.Request, name: str) -> str:
-    """Slugs are of what the guard has found."""
+    """The value of a path variable. The guard has already looked up slugs, so only ids are checked."""
     return request.match_info[name] if name.endswith("Slug") else path_id(request, name)
 
 
 def page_argument(context: HandlerContext, default: int = DEFAULT_LIMIT, maximum: int = MAX_LIMIT) -> Argument:
-    """A page of at most `maximum` items."""
+    """The argument that is a page of at most `maximum` items."""
 
     async def page(request: web.Request, _stack: AsyncExitStack) -> Any:
         return PageReader(request, context, default, maximum)
@@ -142,15 +144,17 @@ def page_argument(context: HandlerContext, default: int = DEFAULT_LIMIT, maximum
 
 @dataclass(frozen=True, slots=True)
 class Handlers:
-    """Handlers of one resource. A subclass has them as methods with `@route`, and what else they need as fields."""
+    """Handlers of one resource. A subclass has its handlers as methods with `@route`, and their dependencies as
+    fields.
+    """
 
     TAG: ClassVar[Tag]
     context: HandlerContext
 
     def routes(self) -> list[Route]:
-        """Every route of this resource."""
+        """All routes of this resource."""
         return declared_routes(self, self.TAG, self.arguments())
 
     def arguments(self) -> Arguments:
-        """What the handlers get for the types of their parameters."""
+        """The arguments of the handlers, by the types of their parameters."""
         return control_arguments(self.context)

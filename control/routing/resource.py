@@ -1,8 +1,8 @@
-"""Resources: what a path names by an id, declared once.
+"""Resources: objects that a path names by an id, declared once.
 
-A `Resource` says in which table it is, who may see it and how it is shown. From that come the check that it exists
-(before a 403 for a missing scope, and before a 400 for a wrong body), its lists with pages, and `find`. What is special
-about a resource stays plain code in its handlers.
+A `Resource` declares its table, who may see it and how it is shown. The declaration gives the check that the resource
+exists (before a 403 for a missing scope, and before a 400 for a wrong body), its lists with pages, and `find`. Special
+behaviour of a resource stays plain code in its handlers.
 """
 
 import re
@@ -55,10 +55,10 @@ def in_project(table: sa.Table) -> sa.ColumnElement[bool]:
 
 @dataclass(frozen=True, slots=True)
 class Identified:
-    """Rows that the variable `variable` of a path names by their `id`.
+    """Rows of which the path variable `variable` is the `id`.
 
-    `id_pattern`: of an id that the column can hold. `where` restricts to what is above the resource in the path and to
-    what the caller may see. `read_scope`: a caller with it learns that a resource does not exist.
+    `id_pattern`: the pattern of ids that the column can hold. `where` restricts the rows to the parents that the path
+    names and to rows that the caller may see. Only a caller with `read_scope` learns that a resource does not exist.
     """
 
     variable: str
@@ -70,7 +70,7 @@ class Identified:
 
 @dataclass(frozen=True, slots=True)
 class Resource(Identified, Generic[S]):
-    """Those rows with what is shown of them: `rows` selects it, `body` makes of a row what a caller sees."""
+    """Identified rows and how they are shown: `rows` selects them, `body` makes the response body from a row."""
 
     rows: sa.Select[Any]
     body: Callable[[Any, AuthorizationContext], S]
@@ -82,7 +82,7 @@ class Resource(Identified, Generic[S]):
         resource_id: str,
         where: sa.ColumnElement[bool] | None = None,
     ) -> sa.Row[Any]:
-        """The row of the resource with this id. `where`: in place of that of the list. Raises NotFound."""
+        """The row of the resource with this id. `where` replaces the condition of the list. Raises NotFound."""
         found = self.rows.where(self.where if where is None else where, self.id == resource_id)
         row: sa.Row[Any] | None = (await connection.execute(found, _values(caller))).one_or_none()
         if row is None:
@@ -96,7 +96,7 @@ class Resource(Identified, Generic[S]):
         resource_id: str,
         where: sa.ColumnElement[bool] | None = None,
     ) -> S:
-        """What is shown of it, as `find`."""
+        """The response body of the resource with this id. Arguments and errors as in `find`."""
         return self.body(await self.find(connection, caller, resource_id, where), caller)
 
     async def delete(
@@ -106,14 +106,14 @@ class Resource(Identified, Generic[S]):
         resource_id: str,
         where: sa.ColumnElement[bool] | None = None,
     ) -> None:
-        """Delete the row, if it is one that `find` finds."""
+        """Delete the row with this id, if `find` would find it."""
         found = sa.delete(self.id.table).where(self.where if where is None else where, self.id == resource_id)
         await connection.execute(found, _values(caller))
 
 
 @dataclass(frozen=True, slots=True)
 class PageReader(ChecksQuery):
-    """Reads the page of a list that `?limit=` and `?cursor=` ask for."""
+    """Reads the page of a list that `?limit=` and `?cursor=` request."""
 
     request: web.Request
     context: HandlerContext
@@ -123,7 +123,7 @@ class PageReader(ChecksQuery):
     async def of(
         self, resource: Resource[S], caller: AuthorizationContext, *filters: sa.ColumnElement[bool]
     ) -> PageOf[S]:
-        """Those that the caller sees and that pass the filters, newest first. Raises BadRequest."""
+        """The page of resources that the caller may see and that pass the filters, newest first. Raises BadRequest."""
         values = {**_values(caller), **self.request.match_info}
         statement = resource.rows.where(resource.where, *filters).order_by(resource.id.desc())
 
@@ -142,8 +142,9 @@ class PageReader(ChecksQuery):
         body: Callable[[R], S],
         key: Callable[[R], str] = lambda item: item.id,  # type: ignore[attr-defined]  # most have one
     ) -> PageOf[S]:
-        """A page of what `fetch(connection, after, limit)` finds, which is called for a query without faults.
-        `list_name`: the list with its filters, for a cursor of another one is refused. Raises BadRequest.
+        """The page of items that `fetch(connection, after, limit)` finds. An invalid query is refused before `fetch` is
+        called. `list_name` identifies the list with its filters: a cursor of another list is refused. Raises
+        BadRequest.
         """
         binding, cursors = repr(list_name).encode(), self.context.cursors
         page = parse_page_request(self.request, cursors, binding, default=self.default, maximum=self.maximum)
@@ -155,7 +156,7 @@ class PageReader(ChecksQuery):
 
 
 def shown_as(type_: type[S], row: Any, **computed: Any) -> S:
-    """A structure whose fields are the row's columns of the same names, and what is computed. Times become texts."""
+    """A structure with the row's columns of the same names and the values in `computed`. Times become texts."""
     stored = {name: getattr(row, name) for name in type_.__struct_fields__ if name not in computed}
     return type_(**{name: _shown(value) for name, value in {**stored, **computed}.items()})
 
@@ -170,8 +171,8 @@ def _values(caller: AuthorizationContext) -> dict[str, Any]:
 
 
 def with_existence_checks(database: Database, routes: Iterable[Route], resources: Iterable[Identified]) -> list[Route]:
-    """The routes; those for bearers whose path names resources look for them before they refuse: with 404 in place of
-    a 400, 403, 413 or 415.
+    """Add a check to `bearer` routes whose path names resources: if a resource does not exist, the answer is 404, not
+    400, 403, 413 or 415.
     """
     by_variable = {resource.variable: resource for resource in resources}
     return [_with_existence_check(database, route, by_variable) for route in routes]
@@ -186,13 +187,15 @@ def _with_existence_check(database: Database, route: Route, resources: Mapping[s
 
 @dataclass(frozen=True, slots=True)
 class _ExistenceCheck:
-    """Whether all resources exist that a path names. A caller without the read scope of one learns nothing of it."""
+    """Checks that all resources of a path exist. A caller without a resource's read scope does not learn whether it
+    exists.
+    """
 
     database: Database
     resources: tuple[Identified, ...]
 
     async def __call__(self, request: web.Request, caller: AuthenticatedCredential) -> None:
-        """Raises NotFound for a malformed id, too: a path may hold characters that no column accepts."""
+        """Check the path. Raises NotFound for a malformed id, too: it may hold characters that no column accepts."""
         path = request.match_info
         values = {"org_id": caller.org_id, "caller_id": caller.principal_id, "principalId": caller.principal_id, **path}
         async with self.database.read() as connection:

@@ -1,12 +1,12 @@
 """Encrypted values of the entire database: counts them by key, and re-encrypts them under the current key.
 
-A column declares that it is encrypted (`info={"sealed": True}`); its values are bound to the name of the table, the
+A column declares that it is encrypted (`info={"sealed": True}`). Its values are bound to the name of the table, the
 primary key of the row, its `org_id` (empty if it has none) and the name of the column. All code that encrypts follows
-this.
+this rule.
 
-`KeyringWatcher` watches the file of the key ring: generates it at the first start, and reports when it is missing. It
-is generated only if the database has no encrypted value. A ring that was lost with its disk, left out of a backup or
-not copied to another machine is reported while it can still be restored.
+`KeyringWatcher` watches the file of the key ring. It generates the file at the first start, if the database has no
+encrypted value, and reports a missing file. So a ring that was lost with its disk, left out of a backup or not copied
+to another machine is reported while it can still be restored.
 """
 
 from collections import Counter
@@ -37,7 +37,7 @@ class EncryptedColumn:
 
 
 def encrypted_columns(metadata: sa.MetaData) -> Iterator[EncryptedColumn]:
-    """Raises ValueError for a table whose primary key is not one column."""
+    """All encrypted columns. Raises ValueError for a table whose primary key is not one column."""
     for table in metadata.sorted_tables:
         for column in table.columns:
             if column.info.get("sealed"):
@@ -72,7 +72,7 @@ async def reencrypt(
     """Re-encrypt a batch of a column under the current key, in the order of the primary key, starting after the row
     `after`.
 
-    Returns the number of changed values, and the last row that was read, empty at the end. Raises DecryptionError.
+    Returns the number of changed values, and the last row that was read (empty at the end). Raises DecryptionError.
     """
     org = sa.literal("") if encrypted_column.org is None else encrypted_column.org
     page = (
@@ -108,7 +108,9 @@ log = structlog.get_logger(__name__)
 
 
 class KeyringWatcher:
-    """One per process that encrypts. The caller starts `database` before this and closes it after."""
+    """Watches the key ring, once per process that encrypts. The caller starts `database` before the watcher and closes
+    it after the watcher.
+    """
 
     def __init__(self, keys: KeyFile, database: Database, metadata: sa.MetaData) -> None:
         self._keys = keys
@@ -117,8 +119,9 @@ class KeyringWatcher:
         self._periodic_check = PeriodicTask(self.check, CHECK_INTERVAL_S, log, "key ring check failed")
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
-        """Raises KeyRingUnusable at the start. An unavailable database does not prevent the start: if the ring has to
-        be generated, that is retried, and secrets are unavailable until then.
+        """Check the ring now and periodically. Raises KeyRingUnusable at the start. If the database is unavailable at
+        the start and the ring does not exist yet, the watcher tries again later, and secrets are unavailable until
+        then.
         """
         try:
             await self.check()
@@ -133,7 +136,7 @@ class KeyringWatcher:
         try:
             self._keys.read()
         except KeyRingMissing:
-            if self._keys.is_loaded:  # still in memory, and the removed file may be restored
+            if self._keys.is_loaded:  # the ring is still in memory, and the removed file may be restored
                 raise
             await self._generate()
 

@@ -3,10 +3,10 @@
 An encrypted value is `version (1 byte) | length of kid (1) | kid | nonce (12) | ciphertext and tag`. Table, row,
 organization and column are its associated data: a value that is copied into another row does not decrypt.
 
-The ring is `kid:base64` items, separated by commas or lines. The first key encrypts, all of them decrypt. It comes from
-the settings, or else from a file in the data directory (mode 0600), which is read again when it has changed: a rotation
-needs no restart there. Only `control.secrets.keyring` generates the file, at the first start: another ring in
-place of a lost one would decrypt nothing.
+The ring consists of `kid:base64` items, separated by commas or lines. The first key encrypts, all keys decrypt. The
+ring comes from the settings, or otherwise from a file in the data directory (mode 0600). The file is read again when it
+has changed, so a rotation of its keys needs no restart. Only `control.secrets.keyring` generates the file, at the first
+start, because a new ring in place of a lost one would decrypt nothing.
 """
 
 import base64
@@ -35,7 +35,7 @@ _KID: Final = re.compile(r"[A-Za-z0-9._-]{1,32}")
 
 
 class KeyRingUnusable(StartupError):
-    """The ring cannot be read, written or parsed; the message is one sentence for the operator, without keys."""
+    """The ring cannot be read, written or parsed. The message is one sentence for the operator, without keys."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -47,7 +47,7 @@ class KeyRingMissing(KeyRingUnusable):
 
 
 class EncryptionUnavailable(ServiceUnavailable):
-    """There is no usable ring at the moment; the cause says why."""
+    """There is no usable ring at the moment. The cause of the exception says why."""
 
     def __init__(self) -> None:
         super().__init__("Secret storage is temporarily unavailable.")
@@ -59,7 +59,7 @@ class DecryptionError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class KeyRing:
-    """Keys by id, in order: the first one encrypts."""
+    """Keys by id, in order. The first key encrypts."""
 
     keys: Mapping[str, bytes]
 
@@ -78,7 +78,7 @@ class KeyRing:
         return KeyRing({kid: key, **self.keys})
 
     def without(self, kids: frozenset[str]) -> "KeyRing":
-        """The ring without these keys; the first one always stays."""
+        """The ring without these keys. The first key always stays."""
         return KeyRing({kid: key for kid, key in self.keys.items() if kid == self.current_key_id or kid not in kids})
 
     def __repr__(self) -> str:  # its values are secrets
@@ -176,7 +176,7 @@ class SecretBox:
         return bytes((_VERSION, len(kid))) + kid + nonce + ciphertext
 
     def decrypt(self, ciphertext: bytes, *, table: str, row: str, org: str, column: str) -> bytes:
-        """Raises DecryptionError, EncryptionUnavailable."""
+        """Decrypt a stored value. Raises DecryptionError, EncryptionUnavailable."""
         kid = key_id_of(ciphertext)
         key = self._ring().keys.get(kid)
         if key is None:
@@ -215,8 +215,8 @@ def key_id_of(ciphertext: bytes) -> str:
 
 
 def load_key_source(configured: str, path: Path) -> ConfiguredKeys | KeyFile:
-    """The ring of the settings if there is one (several machines must share it), else the file, which may not exist
-    yet. Raises KeyRingUnusable for an invalid ring.
+    """The ring of the settings if they have one (several machines must share it), otherwise the ring file, which may
+    not exist yet. Raises KeyRingUnusable for an invalid ring.
     """
     if configured:
         return ConfiguredKeys(parse_ring(configured, "SLUICE_CONTROL_SEALING_KEYS"))
@@ -227,7 +227,7 @@ def load_key_source(configured: str, path: Path) -> ConfiguredKeys | KeyFile:
 
 
 def parse_ring(text: str, name: str) -> KeyRing:
-    """Items `kid:base64`, separated by commas or white space. Raises KeyRingUnusable, which names no key."""
+    """Parse `kid:base64` items, separated by commas or white space. Raises KeyRingUnusable without quoting a key."""
     keys: dict[str, bytes] = {}
     for number, item in enumerate(re.split(r"[,\s]+", text.strip()), 1):
         kid, _, encoded = item.partition(":")
@@ -261,7 +261,7 @@ def _decode_key(encoded: str) -> bytes | None:
 
 
 def _associated_data(kid: bytes, table: str, row: str, org: str, column: str) -> bytes:
-    """The associated data of a value; each part has its length in front, so that no two locations have the same
+    """The associated data of a value. The length of each part precedes it, so that two locations never have the same
     bytes.
     """
     parts = [kid, *(part.encode("utf-8") for part in (table, row, org, column))]

@@ -77,7 +77,7 @@ async def test_who_may_delete_a_view(control: Control) -> None:
         return status, answer and answer["error"]["message"]
 
     assert await deleted(own, bob) == (404, "Not found.")
-    assert await deleted(shared, bob) == (403, "Only its creator or an administrator can delete a shared view.")
+    assert await deleted(shared, bob) == (403, "Only the creator of a shared view or an administrator can delete it.")
     assert await names(control, ada) == ["Payment", "Payment"]
     assert await deleted(shared, admin) == (204, None)
     assert await deleted(shared, admin) == (404, "Not found.")

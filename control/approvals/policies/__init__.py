@@ -1,6 +1,6 @@
-"""Approval policies: which actions are allowed, require approval or are denied.
+"""Approval policies: rules that say which actions are allowed, require approval or are denied.
 
 An action, the type of its target and a project are matched against all rules: the organization's policies
 (`store.list_enabled_rules`), the built-in rules and the fallback. `rules.rank_rules` orders the matching rules, and the
-first one decides. It is a pure function, so a dry run (`api`) and a real request cannot differ.
+first rule decides. The function is pure, so a dry run (`api`) and a real request cannot differ.
 """

@@ -65,7 +65,8 @@ ActionPattern = Annotated[
     Meta(
         max_length=MAX_ACTION_LENGTH,
         pattern=ACTION_GLOB_PATTERN,
-        description="Must be an action; * matches one segment, a trailing ** one or more, ** alone every action.",
+        description="Must be an action in which * matches one segment and a trailing ** one or more segments, or ** "
+        "alone, which matches every action.",
     ),
 ]
 TargetType = Annotated[
@@ -96,7 +97,7 @@ MachineApproverIds = Annotated[
 
 
 class NewPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """The policy to create; without `projectSlug` it applies to the whole organization."""
+    """The policy to create. Without `projectSlug`, the policy applies to the whole organization."""
 
     name: Name
     action_pattern: ActionPattern
@@ -112,7 +113,7 @@ class NewPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
 
 
 class PolicyChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Changes to a policy; omitted fields stay as they are. Existing requests are not affected."""
+    """Changes to a policy. Omitted fields are not changed. Existing requests are not affected."""
 
     name: Name | UnsetType = UNSET
     action_pattern: ActionPattern | UnsetType = UNSET
@@ -131,10 +132,10 @@ class ApprovalPolicy(msgspec.Struct, frozen=True, rename="camel"):
 
     id: Annotated[str, Meta(pattern=f"^{ids('pol')}$")]
     org_id: str
-    project_slug: Annotated[str | None, Meta(description="Null if it applies to the whole organization.")]
+    project_slug: Annotated[str | None, Meta(description="Null if the policy applies to the whole organization.")]
     name: Name
     action_pattern: ActionPattern
-    target_type: Annotated[TargetType | None, Meta(description="Null if it applies to every type.")]
+    target_type: Annotated[TargetType | None, Meta(description="Null if the policy applies to every type.")]
     effect: Effect
     risk_class: RiskClass
     min_approvers: MinApprovers
@@ -155,7 +156,7 @@ class DryRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="ca
 
 
 class MatchingRule(msgspec.Struct, frozen=True, rename="camel"):
-    """A rule that matches."""
+    """A rule that matches the action."""
 
     policy_id: Annotated[str | None, Meta(description="Null for the built-in rules and the fallback.")]
     name: str
@@ -166,7 +167,7 @@ class MatchingRule(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DryRunResult(msgspec.Struct, frozen=True, rename="camel"):
-    """The decision, and why; `matching` has every rule that matches, the deciding one first."""
+    """The decision and its reason. `matching` has every rule that matches, the deciding rule first."""
 
     decision: Effect
     risk_class: RiskClass
@@ -214,7 +215,7 @@ class Policies(Handlers):
         """Create a policy.
 
         Applies to later requests. Precedence: an organization's DENY, policies of the project, policies of
-        the organization, built-in rules. Within a source, the most specific pattern decides.
+        the organization, built-in rules. Within each of these, the most specific pattern decides.
         """
         project_id = await _run_check(transaction.connection, transaction.caller, body)
         values = msgspec.structs.asdict(body)
@@ -228,7 +229,7 @@ class Policies(Handlers):
     ) -> DryRunResult:
         """Evaluate the policies for an action without creating a request.
 
-        Nothing is created and nobody is notified.
+        Nothing is created, and no notification is sent.
         """
         project_id = await _run_check(connection, caller, body)
         rules = await store.list_enabled_rules(connection, caller.org_id, project_id)
@@ -265,8 +266,8 @@ class Policies(Handlers):
         await transaction.record("policy.delete", policy_id, {"name": policy.name})
 
     async def _read_body(self, request: web.Request, type_: type[Any]) -> Any:
-        """The body, once the policy in the path exists. Raises NotFound; BadRequest with all issues: if the types have
-        any, also those that need the database. Without issues, the transaction runs the check.
+        """The body, after a check that the policy in the path exists. Raises NotFound, and BadRequest with all issues.
+        If the types have issues, the checks that need the database run here, too. Otherwise, the transaction runs them.
         """
         issues, policy_id = Issues(), request.match_info.get("policyId", "")
         if policy_id:
@@ -282,7 +283,7 @@ class Policies(Handlers):
 
 
 async def _recorded(transaction: Transaction, action: str, policy_id: str) -> ApprovalPolicy:
-    """The policy as it is now, all of which the audit event has."""
+    """The policy as it is now. The audit event contains the whole policy."""
     policy = await POLICIES.show(transaction.connection, transaction.caller, policy_id)
     await transaction.record(action, policy_id, msgspec.to_builtins(policy))
     return policy
@@ -294,7 +295,7 @@ async def _run_check(
     body: NewPolicy | PolicyChange | DryRun,
     policy_id: str = "",
 ) -> int | None:
-    """The result of the check. Raises BadRequest, NotFound."""
+    """The id of the project that the body names, None without one. Raises BadRequest, NotFound."""
     issues = Issues()
     found = await _check(connection, caller.org_id, body, policy_id, issues)
     issues.raise_if_any(_INVALID_BODY)
@@ -308,8 +309,8 @@ async def _check(
     policy_id: str,
     issues: Issues,
 ) -> int | None:
-    """Adds issues of a body; returns the id of the project that it names, None without one. Raises NotFound for a
-    policy that does not exist.
+    """Add the issues of a body. Returns the id of the project that the body names, None without one. Raises NotFound
+    for a policy that does not exist.
     """
     if isinstance(body, DryRun):
         return await resolve_project_id(connection, org_id, body.project_tag, "body.projectTag", issues)

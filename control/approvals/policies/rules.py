@@ -1,8 +1,8 @@
-"""Rules, the patterns of their actions, and which rule decides an action: pure functions.
+"""Rules, the patterns of their actions, and the choice of the rule that decides an action. All functions are pure.
 
 An action is `domain.verb`, of up to eight segments. In a pattern `*` stands for exactly one segment, and `**` at the
 end for one or more: `mitigation.*` matches `mitigation.apply`, `mitigation.**` also `mitigation.apply.region`, and `**`
-matches every action. Patterns are compared segment by segment: regular expressions are never taken from outside.
+matches every action. Patterns are compared segment by segment. Users cannot supply regular expressions.
 """
 
 from collections.abc import Iterable
@@ -36,8 +36,8 @@ def matches(pattern: str, action: str) -> bool:
 
 
 def specificity(pattern: str) -> tuple[int, ...]:
-    """Orders patterns that match the same action: greater is the one that, at the first difference, has a name instead
-    of a star, or one star instead of two.
+    """Sort key of patterns that match the same action. At the first difference, a name is greater than a star, and one
+    star is greater than two stars.
     """
     return tuple(_RANKS.get(segment, _LITERAL) for segment in pattern.split("."))
 
@@ -57,7 +57,7 @@ class Effect(StrEnum):
 
 
 class RiskClass(StrEnum):
-    """The possible damage of an action, from least to most."""
+    """The possible damage of an action, from least to greatest."""
 
     LOW = "LOW"
     MEDIUM = "MEDIUM"
@@ -66,7 +66,7 @@ class RiskClass(StrEnum):
 
 
 class Source(StrEnum):
-    """The source of a rule, by precedence; an organization's DENY precedes all."""
+    """The source of a rule, in the order of precedence. An organization's DENY precedes all sources."""
 
     PROJECT = "project_policy"
     ORGANIZATION = "org_policy"
@@ -79,7 +79,7 @@ class Rule:
     """A rule from any source. `policy_id` is set for policies.
 
     `min_approvers`, `approver_roles`, `machine_approver_ids` and `ttl_minutes` apply to ASK. `machine_approver_ids`
-    lists the agents and services whose approvals count; those of others do not.
+    lists the agents and services whose approvals count. Approvals of other agents and services do not count.
     """
 
     name: str
@@ -139,14 +139,14 @@ _SOURCE_PHRASES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class PolicyQuery:
-    """The action and the type of its target. The caller passes the rules of the project."""
+    """The action and the type of its target. The caller selects the project by the policies that it passes."""
 
     action: str
     target_type: str
 
 
 def decide(policies: Iterable[Rule], query: PolicyQuery) -> Rule:
-    """The rule that decides; there always is one."""
+    """The rule that decides. There always is one, because the fallback matches every action."""
     return rank_rules(policies, query)[0]
 
 
@@ -154,8 +154,9 @@ def rank_rules(policies: Iterable[Rule], query: PolicyQuery) -> list[Rule]:
     """Every rule that matches, the deciding one first and the fallback last.
 
     `policies` are the enabled ones of the organization and of the query's project. A DENY of the organization ranks
-    first; then project, organization and built-in table. Within a source the more specific pattern ranks first, then a
-    rule for the target type; on a tie the stricter effect, the higher risk, more approvers, the older policy.
+    first, followed by rules of the project, of the organization, and built-in rules. Within a source, the more specific
+    pattern ranks first, then a rule for the target type. On a tie, the order is: stricter effect, higher risk, more
+    approvers, older policy.
     """
     matching = [
         rule
@@ -172,7 +173,7 @@ def required_approvals(rule: Rule) -> int:
 
 
 def decision_reason(rule: Rule) -> str:
-    """A sentence for people: which rule decided, and what."""
+    """A sentence for users that names the deciding rule and its decision."""
     approvals = "1 approval" if rule.min_approvers == 1 else f"{rule.min_approvers} approvals"
     verdict = {
         Effect.ALLOW: "allows the action",

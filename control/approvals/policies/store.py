@@ -26,17 +26,17 @@ from control.approvals.policies.rules import (
 from control.routing.resource import PROJECT_ID
 from proto.identity import MAX_NAME_LENGTH, PrincipalKind, Role
 
-MAX_POLICIES: Final = 1_000  # per organization, including its projects: each query evaluates all of them
+MAX_POLICIES: Final = 1_000  # per organization with its projects, because each query evaluates all of them
 
 approval_policies: Final = sa.Table(
     "approval_policies",
     metadata,
     sa.Column("id", text(32), primary_key=True),
     sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
-    sa.Column("project_id", sa.BigInteger, sa.ForeignKey("projects.id")),  # NULL: of the organization
+    sa.Column("project_id", sa.BigInteger, sa.ForeignKey("projects.id")),  # NULL: applies to the whole organization
     sa.Column("name", text(MAX_NAME_LENGTH), nullable=False),
     sa.Column("action_pattern", text(MAX_ACTION_LENGTH), nullable=False),
-    sa.Column("target_type", text(MAX_TARGET_TYPE_LENGTH)),  # NULL: of any type
+    sa.Column("target_type", text(MAX_TARGET_TYPE_LENGTH)),  # NULL: applies to any type
     sa.Column("effect", text(8), nullable=False),
     sa.Column("risk_class", text(16), nullable=False),
     sa.Column("min_approvers", sa.Integer, nullable=False),
@@ -59,7 +59,9 @@ SELECT_POLICIES: Final = sa.select(approval_policies, projects.c.slug.label("pro
 
 
 async def create(connection: AsyncConnection, org_id: str, project_id: int | None, values: Mapping[str, Any]) -> str:
-    """The id of a new policy. `values`: every column from `name` to `enabled`. Raises Conflict at MAX_POLICIES."""
+    """Create a policy and return its id. `values`: every column from `name` to `enabled`. Raises Conflict at
+    MAX_POLICIES.
+    """
     where = approval_policies.c.org_id == org_id
     count = await connection.scalar(sa.select(sa.func.count()).select_from(approval_policies).where(where))
     if (count or 0) >= MAX_POLICIES:
@@ -121,8 +123,8 @@ async def check_deciders(
     machines: Sequence[str] | UnsetType,
     issues: Issues,
 ) -> None:
-    """Check who decides after a change of a policy; UNSET: as before. Raises NotFound for a policy that does not
-    exist.
+    """Check the principals that decide after a change of a policy. UNSET: the roles or machines do not change. Raises
+    NotFound for a policy that does not exist.
     """
     stored = sa.select(approval_policies.c.approver_roles, approval_policies.c.machine_approver_ids).where(
         approval_policies.c.org_id == org_id, approval_policies.c.id == policy_id
@@ -143,7 +145,7 @@ async def check_deciders(
 async def resolve_project_id(
     connection: AsyncConnection, org_id: str, slug: str | None, path: str, issues: Issues
 ) -> int | None:
-    """The id of the organization's project; None for None. Adds an issue at `path` when there is none."""
+    """The id of the organization's project, None without a slug. Adds an issue at `path` for an unknown project."""
     if slug is None:
         return None
     found: int | None = await connection.scalar(PROJECT_ID, {"org_id": org_id, "projectSlug": slug})
@@ -155,8 +157,8 @@ async def resolve_project_id(
 async def check_machines(
     connection: AsyncConnection, org_id: str, machines: Sequence[str], roles: Sequence[str], issues: Issues
 ) -> None:
-    """Adds an issue for each id that is no agent or service of the organization, or that can never decide, because it
-    or one of its owners has none of `roles`.
+    """Add an issue for each id that is not an agent or service of the organization. Also add one for each that can
+    never decide, because it or one of its owners has none of `roles`.
     """
     found = await load_membership_statuses(connection, org_id, machines) if machines else {}
     for number, one in enumerate(machines):

@@ -1,5 +1,5 @@
-"""Request and response bodies of proof bundles and of the keys of their issuers; and examples for `/docs`: a bundle
-with one claim, as `docs/proofs.md` has it, in each form.
+"""Request and response bodies of proof bundles and of their issuers' keys, and examples for `/docs`. The example is the
+bundle with one claim of `docs/proofs.md`, in each form.
 """
 
 from collections.abc import Sequence
@@ -112,8 +112,8 @@ ENVELOPE: Final[dict[str, Any]] = {
 S = TypeVar("S", bound="ProofBundleSummary")
 
 DEFAULT_REASON: Final = "(no reason given)"
-_Errors = Annotated[int, Meta(ge=0, description="Places where the bundle contradicts itself or what is stored here.")]
-_Warnings = Annotated[int, Meta(ge=0, description="Places that a reader should look at twice.")]
+_Errors = Annotated[int, Meta(ge=0, description="Places where the bundle contradicts itself or stored data.")]
+_Warnings = Annotated[int, Meta(ge=0, description="Places that a reader should check.")]
 _Pem = Annotated[
     str,
     Meta(min_length=1, max_length=MAX_PEM_LENGTH, description="An Ed25519 or ECDSA P-256 key in PEM."),
@@ -121,7 +121,9 @@ _Pem = Annotated[
 
 
 class NewIssuerKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """The public key to register. `keyId` is by default `sha256:` and the digest of the key, `validFrom` now."""
+    """The public key to register. `keyId` is by default `sha256:` and the digest of the key, `validFrom` the present
+    time.
+    """
 
     issuer: Annotated[str, line(MAX_ISSUER_LENGTH)]
     name: Name
@@ -132,14 +134,14 @@ class NewIssuerKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
 
 
 class IssuerKeyChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Changes to a key; omitted fields stay as they are. `validUntil` null: without end."""
+    """Changes to a key. Omitted fields are not changed. `validUntil` null: the validity does not end."""
 
     name: Name | UnsetType = UNSET
     valid_until: TimeInput | UnsetType | None = UNSET
 
 
 class IssuerKeyRevocation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Why the key is revoked."""
+    """The reason of the revocation."""
 
     reason: Annotated[str, line(MAX_REASON_LENGTH)] = DEFAULT_REASON
 
@@ -148,7 +150,9 @@ class IssuerKeyBody(msgspec.Struct, frozen=True, rename="camel"):
     """A public key of an issuer. `status`: whether its signatures count now."""
 
     id: Annotated[str, Meta(pattern=f"^{ids('pik')}$")]
-    issuer: Annotated[str, Meta(min_length=1, max_length=MAX_ISSUER_LENGTH, description="`issuer.id` of its bundles.")]
+    issuer: Annotated[
+        str, Meta(min_length=1, max_length=MAX_ISSUER_LENGTH, description="`issuer.id` of the issuer's bundles.")
+    ]
     name: str
     key_id: str
     algorithm: KeyAlgorithm
@@ -169,25 +173,25 @@ class IssuerKeyList(msgspec.Struct, frozen=True):
 
 
 class SignatureCheck(msgspec.Struct, frozen=True, rename="camel"):
-    """Whether a key of the organization has signed the bundle; `verified` false: it is not signed. `keyStatus`: what
-    the key is worth now; a bundle stays verified when its key expires or is revoked later, but a reader should know.
+    """Whether a key of the organization has signed the bundle. `verified` false: the bundle is not signed. `keyStatus`:
+    the present status of the key. A bundle stays verified when its key expires or is revoked later.
     """
 
     verified: bool
     key_id: str | None
-    issuer_key_id: Annotated[str | None, Meta(description="Its id at `/orgs/{orgSlug}/proof-issuers`.")]
+    issuer_key_id: Annotated[str | None, Meta(description="The id of the key at `/orgs/{orgSlug}/proof-issuers`.")]
     key_status: KeyStatus | None
 
 
 class ProofBundleSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A bundle in a list. Bundles that are not signed say so in `signature`."""
+    """A bundle in a list. `signature` says whether the bundle is signed."""
 
     id: Annotated[str, Meta(pattern=f"^{ids('prf')}$")]
     bundle_id: Identifier
     received_at: Timestamp
     submitted_by_principal_id: str | None
     media_type: str
-    digest: Annotated[Sha256Digest, Meta(description="Of the bytes as received.")]
+    digest: Annotated[Sha256Digest, Meta(description="Digest of the bytes as received.")]
     size_bytes: int
     signature: SignatureCheck
     issued_at: str
@@ -196,7 +200,9 @@ class ProofBundleSummary(msgspec.Struct, frozen=True, kw_only=True, rename="came
     verdict: ProofVerdict
     billable: bool
     claim_count: int
-    issue_id: Annotated[str | None, Meta(description="The issue of the project that it is about, if there is one.")]
+    issue_id: Annotated[
+        str | None, Meta(description="The issue of the project that the bundle is about. Null if there is none.")
+    ]
     issue_short_id: str
     title: str
     run_id: str
@@ -207,7 +213,7 @@ class ProofBundleSummary(msgspec.Struct, frozen=True, kw_only=True, rename="came
 
 
 class FindingBody(msgspec.Struct, frozen=True):
-    """Something that the shape of a bundle cannot say. `code`: a word for programs."""
+    """An error or warning that a schema cannot express. `code` identifies its kind."""
 
     path: str
     message: str
@@ -215,7 +221,7 @@ class FindingBody(msgspec.Struct, frozen=True):
 
 
 class BundleLinks(msgspec.Struct, frozen=True, rename="camel"):
-    """What the bundle is about: its issue, and the approval requests and traces that it names, which may not exist."""
+    """The issue that the bundle is about, and the approval requests and traces that it names. They may not exist."""
 
     issue_id: str | None
     approval_request_ids: list[str]
@@ -243,15 +249,15 @@ class Attestation(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ProofBundleDetail(ProofBundleRecord, frozen=True, kw_only=True, rename="camel"):
-    """A stored bundle, parsed. `attestation` null: it was submitted without a Statement."""
+    """A stored bundle, parsed. `attestation` null: the bundle was submitted without a Statement."""
 
     bundle: ProofBundle
     attestation: Attestation | None
 
 
 class ValidationResult(msgspec.Struct, frozen=True, rename="camel"):
-    """What submitting the bundle would find. `valid`: its shape and its signature count, and it has no error.
-    `signature` null: it was not looked at, because the body is no envelope or no signature counts.
+    """The result that submitting the bundle would have. `valid`: the shape is right, the signature counts, and there is
+    no error. `signature` null: not checked, because the body is not an envelope or no signature counts.
     """
 
     valid: bool
@@ -261,19 +267,21 @@ class ValidationResult(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def issuer_key_body(key: IssuerKey, now: datetime) -> IssuerKeyBody:
-    """The API representation."""
+    """The key at the time `now`, as a response body."""
     return shown_as(IssuerKeyBody, key, status=key.status_at(now), created_by_principal_id=key.created_by)
 
 
 def signature_body(key: IssuerKey | None, now: datetime) -> SignatureCheck:
-    """Whether a bundle is signed, by the key that has signed it."""
+    """The signature of a bundle as a response body. `key`: the key that signed the bundle, None if it is not signed."""
     if key is None:
         return SignatureCheck(verified=False, key_id=None, issuer_key_id=None, key_status=None)
     return SignatureCheck(verified=True, key_id=key.key_id, issuer_key_id=key.id, key_status=key.status_at(now))
 
 
 def summary_body(type_: type[S], row: Any, key: IssuerKey | None, now: datetime, **further: Any) -> S:
-    """A row of `proof_bundles` as a summary, or as a record, which has `further` fields. `key`: the signer, if any."""
+    """A row of `proof_bundles` as a summary, or as a record, which has `further` fields. `key`: the key that signed the
+    bundle, if it is signed.
+    """
     return shown_as(
         type_,
         row,
@@ -298,5 +306,5 @@ def detail_body(record: ProofBundleRecord, bundle: ProofBundle, statement: State
 
 
 def finding_bodies(findings: Sequence[Finding], severity: Severity) -> list[FindingBody]:
-    """Those of one severity."""
+    """The findings of one severity."""
     return [FindingBody(one.path, one.message, one.code) for one in findings if one.severity is severity]

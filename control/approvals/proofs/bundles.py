@@ -42,20 +42,20 @@ _ID: Final = Parameter(
     "bundleId", "path", Annotated[str, Meta(min_length=1, max_length=128)], "The bundle, by its own `bundleId`."
 )
 _DETAIL: Final = ResponseSpec("The bundle.", json_content(ProofBundleDetail))
-_RAW: Final = ResponseSpec("The bytes as received, in the media type in which they came.", dict.fromkeys(MEDIA_TYPES))
-_REFUSAL: Final = "Too many proof bundles are handed in at once."
+_RAW: Final = ResponseSpec("The bytes and the media type as received.", dict.fromkeys(MEDIA_TYPES))
+_REFUSAL: Final = "Too many proof bundles are submitted at once."
 _READ_REFUSAL: Final = "Too many proof bundles are read at once."
 
 
 class SignatureQuery(Query, frozen=True):
-    """Which bundle of several with one id."""
+    """Selects one of several bundles with the same id."""
 
     verified: Verified = None
 
 
 @dataclass(frozen=True, slots=True)
 class ProofBundles(Handlers):
-    """Handlers of what is stored, and their dependencies."""
+    """Handlers of stored bundles, and their dependencies."""
 
     TAG: ClassVar = ProofSubmission.TAG
     intake: Intake
@@ -68,8 +68,8 @@ class ProofBundles(Handlers):
     ) -> PageOf[ProofBundleSummary]:
         """List the bundles of a project, newest first.
 
-        A page may have fewer bundles than `limit`, even none, while `hasMore` is true: filters that few bundles match
-        together are looked up page by page.
+        A page may have fewer bundles than `limit`, or none, while `hasMore` is true. This happens with a combination of
+        filters that few bundles match. Continue with `nextCursor`.
         """
         (project_id, slug), cursors = project_of(caller), self.context.cursors
         binding = repr(("proof bundles", project_id, query)).encode()
@@ -91,7 +91,7 @@ class ProofBundles(Handlers):
     async def show_proof_bundle(
         self, request: web.Request, query: SignatureQuery, caller: AuthorizationContext
     ) -> web.StreamResponse:
-        """Show a bundle, parsed, with what was found and what it speaks of."""
+        """Show a bundle, parsed, with its findings and the resources that it names."""
         async with self._slot(caller):
             async with self.context.database.read() as connection:
                 stored = await _load(connection, request, query, caller)
@@ -107,7 +107,10 @@ class ProofBundles(Handlers):
     async def show_raw_proof_bundle(
         self, request: web.Request, query: SignatureQuery, caller: AuthorizationContext
     ) -> web.StreamResponse:
-        """Give a bundle back as it was received, byte for byte: what its signature is verified over."""
+        """Download a bundle as it was received, byte for byte.
+
+        The signature of the bundle is verified over these bytes.
+        """
         async with self._slot(caller), self.context.database.read() as connection:
             stored = await _load(connection, request, query, caller)
             body = await store.read_body(connection, stored.id)
@@ -121,13 +124,13 @@ class ProofBundles(Handlers):
         return web.Response(body=body, headers=headers)
 
     def _slot(self, caller: AuthorizationContext) -> AbstractAsyncContextManager[None]:
-        """One of the slots of the caller. Raises RateLimited."""
+        """Hold one of the caller's slots. Raises RateLimited."""
         return self.slots.taken((caller.org_id, caller.principal_id))
 
 
 def build_proof_routes(context: HandlerContext, max_bytes: int, body_min_rate: int) -> list[Route]:
-    """Routes of bundles and issuers. `max_bytes`: of the bundles of an organization; 0: no limit. `body_min_rate`: of
-    bodies that take longer than others, bytes per second.
+    """Routes of bundles and issuers. `max_bytes`: maximum size of an organization's bundles (0: no limit).
+    `body_min_rate`: bytes per second that a body must have if it takes longer than other bodies may take.
     """
     intake = Intake(context.body_timeout_s, body_min_rate)
     submission = ProofSubmission(context, intake, RequestSlots(_REFUSAL), max_bytes)
@@ -138,7 +141,7 @@ def build_proof_routes(context: HandlerContext, max_bytes: int, body_min_rate: i
 async def to_filter(
     connection: AsyncConnection, project_id: int, project_slug: str, query: BundleQuery
 ) -> BundleFilter | None:
-    """What to look for; None if an issue, approval request or trace is named that no bundle can speak of."""
+    """The filter of a list. None if the query names an issue, approval request or trace that no bundle can refer to."""
     issue_ids, link = None, None
     if query.issue is not None:
         issue = await references.find_named(connection, project_id, project_slug, query.issue)

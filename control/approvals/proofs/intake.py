@@ -1,7 +1,7 @@
-"""A submission as a bundle: its signature is verified before a byte of its payload is parsed.
+"""Reads a submission as a bundle. The signature is verified before a byte of the payload is parsed.
 
-A parsed bundle of 4 MiB takes up to 100 MiB, and a submission may wait for the database. Only what is stored and
-compared is kept of it (`references.SubmittedBundle`).
+A parsed bundle of 4 MiB takes up to 100 MiB of memory, and a submission may wait for the database. While it waits, only
+the data to store and to compare is kept (`references.SubmittedBundle`).
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from proto.rfc3339 import parse_rfc3339
 T = TypeVar("T")
 
 INVALID: Final = "The proof bundle is not valid."
-# By media type of the body: the payload type of what is not signed; None for an envelope.
+# By media type of the body: the payload type of an unsigned body, None for an envelope.
 MEDIA_TYPES: Final[Mapping[str, str | None]] = MappingProxyType(
     {
         JSON_TYPE: dsse.BUNDLE_TYPE,
@@ -39,12 +39,12 @@ MEDIA_TYPES: Final[Mapping[str, str | None]] = MappingProxyType(
         dsse.ENVELOPE_TYPE: None,
     }
 )
-# A bundle of 4 MiB has some 60 000 objects and lists at most; what `annotations` may hold is arbitrary, and a million
-# empty lists take the interpreter a second.
+# A bundle of 4 MiB has some 60 000 objects and lists at most. But `annotations` may hold anything, and parsing a
+# million empty lists takes a second.
 MAX_CONTAINERS: Final = 100_000
 MAX_RECEIVED_OF_PRINCIPAL: Final = 4 * reading.MAX_BYTES  # at once
 MAX_RECEIVED: Final = 32 * reading.MAX_BYTES
-_SMALL_BYTES: Final = 256 * 1_024  # takes some milliseconds; larger ones are read beside the event loop
+_SMALL_BYTES: Final = 256 * 1_024  # reading takes some milliseconds; larger bodies are read outside the event loop
 _CLOCK_DIFFERENCE: Final = timedelta(minutes=5)
 _NO_KEY: Final = "None of the signatures was made with a key that the organization has registered."
 
@@ -57,7 +57,9 @@ class ReceivedBody(NamedTuple):
 
 
 class ParsedBundle(NamedTuple):
-    """A bundle whose shape is right. `signer` None: it is not signed. `statement`: what is around it, if anything."""
+    """A bundle whose shape is right. `signer` None: the bundle is not signed. `statement`: the Statement around the
+    bundle, if there is one.
+    """
 
     bundle: ProofBundle
     statement: Statement | None
@@ -65,8 +67,8 @@ class ParsedBundle(NamedTuple):
 
 
 class Intake:
-    """Receives and reads submissions: so many bytes at once, of one principal and of all; large ones are read one at a
-    time, each takes tens of megabytes for a moment.
+    """Receives and reads submissions. Limits the bytes that are received at once, per principal and in total. Large
+    bundles are read one at a time, because each takes tens of megabytes for a moment.
     """
 
     def __init__(self, body_timeout_s: float, body_min_rate: int) -> None:
@@ -88,9 +90,9 @@ class Intake:
             self._received[principal_id] += size - held
             held = size
             if self._received[principal_id] > MAX_RECEIVED_OF_PRINCIPAL:
-                raise RateLimited("Too many large proof bundles are handed in at once.", 1)
+                raise RateLimited("Too many large proof bundles are submitted at once.", 1)
             if self._received.total() > MAX_RECEIVED:
-                raise ServiceUnavailable("Too many large proof bundles are handed in at once; retry later.")
+                raise ServiceUnavailable("Too many large proof bundles are submitted at once. Retry later.")
 
         try:
             raw = await read_body(
@@ -103,15 +105,15 @@ class Intake:
                 del self._received[principal_id]
 
     async def read(self, received: ReceivedBody, keys: Sequence[IssuerKey], now: datetime) -> SubmittedBundle:
-        """Raises BadRequest, with an issue for each fault, and PayloadTooLarge."""
+        """The bundle, verified and checked. Raises BadRequest, with an issue for each fault, and PayloadTooLarge."""
         return await self._beside_the_loop(received, read_submission, received, keys, now)
 
     async def render(self, received: ReceivedBody, make: Callable[[ParsedBundle], object]) -> bytes:
-        """The JSON of what `make` makes of a stored bundle."""
+        """The result of `make` for a stored bundle, as JSON."""
         return await self._beside_the_loop(received, lambda: msgspec.json.encode(make(reparse(received))))
 
     async def _beside_the_loop(self, received: ReceivedBody, work: Callable[..., T], *arguments: Any) -> T:
-        """Small ones at once: handing them over would take longer."""
+        """Run `work` in a thread. A small body is processed at once, because the hand-over would take longer."""
         if len(received.raw) <= _SMALL_BYTES:
             return work(*arguments)
         async with self._large:
@@ -119,8 +121,8 @@ class Intake:
 
 
 def read_submission(received: ReceivedBody, keys: Sequence[IssuerKey], now: datetime) -> SubmittedBundle:
-    """The bundle, checked. Raises BadRequest for a signature that does not count, for a wrong shape, for keys of JSON
-    and ids of claims that are there twice; PayloadTooLarge for more than MAX_CONTAINERS objects and lists.
+    """The bundle, verified and checked. Raises BadRequest for a signature that does not count, a wrong shape, and
+    duplicate JSON keys or claim ids. Raises PayloadTooLarge for more than MAX_CONTAINERS objects and lists.
     """
     parsed = _verify_and_parse(received, keys, now)
     place = "" if parsed.statement is None else LEDGER
@@ -130,7 +132,7 @@ def read_submission(received: ReceivedBody, keys: Sequence[IssuerKey], now: date
 
 
 def _verify_and_parse(received: ReceivedBody, keys: Sequence[IssuerKey], now: datetime) -> ParsedBundle:
-    """Of several keys that have signed, one that counts is enough."""
+    """Verify the signature and parse the payload. If several keys have signed, one key that counts is enough."""
     payload_type = MEDIA_TYPES[received.media_type]
     _require_few_containers(received.raw)
     if payload_type is not None:
@@ -157,24 +159,24 @@ def _verify_and_parse(received: ReceivedBody, keys: Sequence[IssuerKey], now: da
 
 
 def find_distrust_at(signer: IssuerKey, issuer: Issuer, issued_at: str, now: datetime) -> str | None:
-    """Why the key does not count for a bundle: it must be valid when the bundle was issued, which is all that is known
-    offline, and now.
+    """Why the key does not count for a bundle, None if it counts. The key must be valid now, and must have been valid
+    when the bundle was issued. The time of issue is the only time that an offline check knows.
     """
     validity = KeyValidity(signer.key_id, signer.issuer, signer.valid_from, signer.valid_until, signer.revoked_at)
     return find_distrust(validity, issuer, issued_at) or find_distrust(validity, issuer, issued_at, now)
 
 
 def _check_receipt(parsed: ParsedBundle, now: datetime) -> Iterator[Finding]:
-    """What only the receiver can see."""
+    """Findings that only the receiver can have."""
     issued = parse_rfc3339(parsed.bundle.issued_at)
     if issued is not None and issued > now + _CLOCK_DIFFERENCE:
-        yield Finding(Severity.WARNING, "issuedAt", "Is later than the bundle was received.", "order")
+        yield Finding(Severity.WARNING, "issuedAt", "Is later than the time at which the bundle was received.", "order")
     if parsed.signer is None and parsed.bundle.issuer.key_id is not None:
         yield Finding(Severity.WARNING, "issuer.keyId", "Names a key, but the bundle is not signed.", "unsupported")
 
 
 def reparse(received: ReceivedBody) -> ParsedBundle:
-    """A stored bundle. Its signature, if it has one, was verified when it was submitted."""
+    """Parse a stored bundle. Its signature, if it has one, was verified when the bundle was submitted."""
     payload, payload_type = received.raw, MEDIA_TYPES[received.media_type]
     if payload_type is None:
         envelope = dsse.parse(payload)
@@ -189,7 +191,7 @@ def _require_few_containers(raw: bytes) -> None:
 
 
 def _parse(payload: bytes, payload_type: str, path: str, *, is_json: bool = False) -> ParsedBundle:
-    """`path`: of the payload in the request."""
+    """Parse a payload. `path`: the place of the payload in the request."""
     issues = Issues()
     value: Any = decode_json(reading.payload_shape(payload_type), payload, path, issues)
     if value is None and is_json and len(payload) <= MAX_EXPLAINED_BYTES and reading.is_envelope(payload):

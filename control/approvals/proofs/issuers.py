@@ -42,18 +42,18 @@ _ENDED: Final = frozenset({KeyStatus.EXPIRED, KeyStatus.REVOKED})
 
 
 async def create_key(connection: AsyncConnection, key: IssuerKey, now: datetime) -> None:
-    """Raises Conflict when the organization has MAX_ACTIVE_KEYS or MAX_KEYS, or one with this key id."""
+    """Store a new key. Raises Conflict if the organization has MAX_ACTIVE_KEYS or MAX_KEYS keys, or has this key."""
     known = await list_keys(connection, key.org_id)
     if sum(one.status_at(now) not in _ENDED for one in known) >= MAX_ACTIVE_KEYS:
         raise Conflict(
-            f"The organization has {MAX_ACTIVE_KEYS} issuer keys that are valid, the maximum. End one first."
+            f"The organization has {MAX_ACTIVE_KEYS} valid issuer keys, the maximum. End the validity of one first."
         )
     if len(known) >= MAX_KEYS:
-        raise Conflict(f"The organization has {MAX_KEYS} issuer keys, the maximum. Delete one that is not used.")
+        raise Conflict(f"The organization has {MAX_KEYS} issuer keys, the maximum. Delete an unused key first.")
     if any(one.key_id == key.key_id for one in known):
-        raise Conflict("The organization has an issuer key with this keyId.")
+        raise Conflict("The organization already has an issuer key with this keyId.")
     if any(one.public_key == key.public_key for one in known):
-        raise Conflict("The organization has this issuer key, with another keyId.")
+        raise Conflict("The organization already has this issuer key, with another keyId.")
     await connection.execute(proof_issuer_keys.insert().values(asdict(key) | {"algorithm": key.algorithm.value}))
 
 
@@ -64,7 +64,7 @@ async def list_keys(connection: AsyncConnection, org_id: str) -> list[IssuerKey]
 
 
 async def load_key(connection: AsyncConnection, org_id: str, key_id: str) -> IssuerKey:
-    """The organization's key with this id (not the key id that envelopes name). Raises NotFound."""
+    """The organization's key with this id. The id is not the key id that envelopes name. Raises NotFound."""
     columns = proof_issuer_keys.c
     found = sa.select(proof_issuer_keys).where(columns.org_id == org_id, columns.id == key_id)
     row = (await connection.execute(found)).mappings().one_or_none()
@@ -94,12 +94,12 @@ _WRITE: Final = bearer(Scope.KEYS_WRITE)
 @dataclass(frozen=True, slots=True)
 class ProofIssuers(Handlers):
     """Handlers of issuer keys, and their dependencies. A caller who reads proofs may read the keys. Changing them needs
-    the scope of keys, which administrators have: a token of a CI job that submits bundles must not decide whose bundles
-    count.
+    the scope of keys, which administrators have. For example, the token of a CI job that submits bundles must not
+    decide whose bundles count.
     """
 
     TAG: ClassVar = Tag(
-        "proof-issuers", "Issuers of proof bundles: the public keys that their signatures are verified with."
+        "proof-issuers", "Issuers of proof bundles: the public keys that verify the signatures of bundles."
     )
     now: Callable[[], datetime] = lambda: to_milliseconds(datetime.now(UTC))
 
@@ -108,7 +108,7 @@ class ProofIssuers(Handlers):
 
     @route("GET", PATH, _READ)
     async def list_proof_issuers(self, caller: AuthorizationContext, connection: AsyncConnection) -> IssuerKeyList:
-        """List the keys, oldest first, also those that are expired or revoked."""
+        """List the keys, oldest first, including expired and revoked keys."""
         found = await list_keys(connection, caller.org_id)
         return IssuerKeyList([issuer_key_body(key, self.now()) for key in found])
 
@@ -116,9 +116,9 @@ class ProofIssuers(Handlers):
     async def create_proof_issuer(self, request: web.Request, caller: AuthorizationContext) -> IssuerKeyBody:
         """Register a public key.
 
-        Bundles that it has signed are verified with it if their `issuer.id` is `issuer`, while the key is valid. To
-        rotate keys, register the next one before the validity of the last one ends. 409 for a
-        key that is there, and at the maximum number of keys.
+        A bundle is verified with the key if the key has signed the bundle, the bundle's `issuer.id` is `issuer`, and
+        the key is valid. To rotate keys, register the next key before the validity of the previous key ends. 409 for a
+        key that is already registered, and at the maximum number of keys.
         """
         issues, now = Issues(), self.now()
         body = await self.context.read_body(request, NewIssuerKey, issues)
@@ -135,9 +135,9 @@ class ProofIssuers(Handlers):
 
     @route("PATCH", ONE, _WRITE, body=CHANGE, errors=(409,))
     async def change_proof_issuer(self, known: IssuerKey, request: web.Request) -> IssuerKeyBody:
-        """Change the name of a key, or when its validity ends.
+        """Change the name of a key, or the end of its validity.
 
-        Bundles that were verified with it stay verified. 409 for a revoked key.
+        Bundles that were verified with the key stay verified. 409 for a revoked key.
         """
         issues = Issues()
         body = await self.context.read_body(request, IssuerKeyChange, issues)
@@ -158,25 +158,26 @@ class ProofIssuers(Handlers):
     async def revoke_proof_issuer(
         self, known: IssuerKey, body: IssuerKeyRevocation, transaction: Transaction
     ) -> IssuerKeyBody:
-        """Revoke a key, for ever.
+        """Revoke a key permanently.
 
-        No further bundle is verified with it. Those that were keep their signature, which says that its key is revoked:
-        whoever has stolen it could have signed them. 409 for a revoked key.
+        The key verifies no further bundles. Bundles that it verified before keep their signature. Their responses show
+        that the key is revoked, because a thief of the key could have signed them. 409 for a key that is already
+        revoked.
         """
         now = self.now()
         known = await load_key(transaction.connection, known.org_id, known.id)
         if known.revoked_at is not None:
-            raise Conflict("The issuer key is revoked already.")
+            raise Conflict("The issuer key is already revoked.")
         values = {"revoked_at": now, "revocation_reason": body.reason}
         return issuer_key_body(await _update(transaction, known, "proof_issuer.revoke", values), now)
 
     @route("DELETE", ONE, _WRITE, errors=(409,))
     async def delete_proof_issuer(self, known: IssuerKey, transaction: Transaction) -> None:
-        """Delete a key that no bundle was verified with. 409 for one that was used, or is revoked."""
+        """Delete a key that has not verified any bundle. 409 for a key that was used or is revoked."""
         connection = transaction.connection
         known = await load_key(connection, known.org_id, known.id)
         if known.revoked_at is not None:
-            raise Conflict("The key is revoked. It stays, so that nobody registers it again.")
+            raise Conflict("The key is revoked. It stays, so that it cannot be registered again.")
         used = sa.select(proof_bundles.c.id).where(proof_bundles.c.issuer_key_id == known.id).limit(1)
         if await connection.scalar(used) is not None:
             raise Conflict("Bundles were verified with this key. Revoke it instead.")
@@ -184,13 +185,13 @@ class ProofIssuers(Handlers):
         await _record(transaction, "proof_issuer.delete", known)
 
     async def _find(self, request: web.Request, _stack: AsyncExitStack) -> IssuerKey:
-        """The key in the path: 404 precedes the faults of a body. Raises NotFound."""
+        """The key in the path. 404 for an unknown key precedes the faults of a body. Raises NotFound."""
         async with self.context.database.read() as connection:
             return await load_key(connection, authorization_context(request).org_id, path_id(request, "issuerKeyId"))
 
 
 def _new_key(body: NewIssuerKey, caller: AuthorizationContext, now: datetime, issues: Issues) -> IssuerKey:
-    """Raises BadRequest."""
+    """The key to store. Raises BadRequest."""
     public_key = _load_public_key(body.public_key, issues)
     valid_from = parse_time(body.valid_from, "body.validFrom", issues) or now
     valid_until = parse_time(body.valid_until, "body.validUntil", issues)
@@ -229,7 +230,7 @@ def _check_order(valid_from: datetime, valid_until: datetime | None, issues: Iss
 
 
 async def _update(transaction: Transaction, key: IssuerKey, action: str, values: dict[str, Any]) -> IssuerKey:
-    """The key with these values."""
+    """Update the key and return it with the new values."""
     await transaction.connection.execute(
         proof_issuer_keys.update().where(proof_issuer_keys.c.id == key.id).values(values)
     )

@@ -1,7 +1,8 @@
-"""What a bundle refers to: its issue, and the approval requests and traces of its claims.
+"""The resources that a bundle refers to: its issue, and the approval requests and traces of its claims.
 
-A claim names them in `recheck.inputs`, as `approvalRequestId` and `traceId`. A mitigation names its approval request in
-`evidence.approval.requestId`. A claim names three at most, so a bundle has at most six hundred links.
+A claim names an approval request and a trace in `recheck.inputs`, as `approvalRequestId` and `traceId`. A mitigation
+names its approval request in `evidence.approval.requestId`. A claim names three resources at most, so a bundle has at
+most six hundred links.
 """
 
 import re
@@ -28,7 +29,7 @@ _TRACE_ID: Final = re.compile("[0-9a-fA-F]{32}")
 
 
 def parse_trace_id(text: str) -> str | None:
-    """The trace id in lower case; None for another text."""
+    """The trace id in lower case, None for a text that is not a trace id."""
     return text.lower() if _TRACE_ID.fullmatch(text) else None
 
 
@@ -38,7 +39,7 @@ def is_approval_id(text: str) -> bool:
 
 
 def links_of(claim: Claim) -> Iterator[Link]:
-    """What one claim names. What has not the form of an id is no link."""
+    """The links of one claim. A text that does not have the form of an id is not a link."""
     inputs = {} if claim.recheck is None else claim.recheck.inputs
     named = [inputs.get("approvalRequestId")]
     if isinstance(claim, MitigationAppliedClaim):
@@ -51,14 +52,14 @@ def links_of(claim: Claim) -> Iterator[Link]:
         yield Link(LinkKind.TRACE, trace_id)
 
 
-PAYLOAD_PATH: Final = "body.payload"  # of an envelope: in it, encoded, is what has the fault
+PAYLOAD_PATH: Final = "body.payload"  # path of the encoded payload of an envelope, in which the fault is
 
 
 class SubmittedBundle(NamedTuple):
-    """A bundle whose shape is right. `bundle` has neither claims nor names of files. `signer` None: it is not
-    signed. `contradictions`: where the bundle contradicts itself, or the statement around it. `place`: where the bundle
-    is in the statement; empty without one. `links`: what each claim names. `approvals`: by the position of a claim, the
-    approval request by which it says that a human approved a mitigation.
+    """A bundle whose shape is right. `bundle` has neither claims nor names of files. `signer` None: the bundle is not
+    signed. `contradictions`: where the bundle contradicts itself, or the Statement around it. `place`: where the bundle
+    is in the Statement, empty without a Statement. `links`: the links of each claim. `approvals`: by the index of a
+    claim, the approval request by which, as the claim says, a human approved a mitigation.
     """
 
     bundle: ProofBundle
@@ -76,14 +77,14 @@ class SubmittedBundle(NamedTuple):
 
     @property
     def distinct_links(self) -> list[Link]:
-        """Each once, in the order of the claims."""
+        """All links without duplicates, in the order of the claims."""
         return list(dict.fromkeys(link for of_claim in self.links for link in of_claim))
 
 
 def summarize(
     bundle: ProofBundle, signer: IssuerKey | None, contradictions: Sequence[Finding], place: str
 ) -> SubmittedBundle:
-    """What is kept of a bundle while it waits for the database: some kilobytes, whatever it holds."""
+    """The part of a bundle that is kept while the submission waits for the database: some kilobytes for any bundle."""
     links = [list(links_of(claim)) for claim in bundle.claims]
     approvals = {
         at: claim.evidence.approval.request_id
@@ -101,7 +102,7 @@ MAX_MERGED: Final = 50
 
 
 class FoundIssue(NamedTuple):
-    """An issue of a project. `has_fingerprint`: false if the subject names a fingerprint that does not lead to it."""
+    """An issue of a project. `has_fingerprint`: false if the subject names a fingerprint of another issue."""
 
     id: str
     number: int
@@ -147,7 +148,7 @@ async def _find(connection: AsyncConnection, project_id: int, *where: Any) -> Fo
 
 
 async def _has(connection: AsyncConnection, project_id: int, issue_id: str, fingerprint: bytes | None) -> bool:
-    """Whether the fingerprint leads to the issue, or to one that was merged into it; true without a fingerprint."""
+    """Whether the fingerprint belongs to the issue, or to one that was merged into it. True without a fingerprint."""
     if fingerprint is None:
         return True
     is_of = (issues.c.id == issue_id) | (issues.c.merged_into == issue_id)
@@ -164,7 +165,7 @@ def _linked(project_id: int, fingerprint: bytes) -> sa.Select[tuple[str]]:
 
 
 def parse_fingerprint(text: str) -> bytes | None:
-    """The fingerprint in hexadecimal digits; None for another text."""
+    """The fingerprint of a text in hexadecimal digits, None for another text."""
     try:
         found = bytes.fromhex(text)
     except ValueError:
@@ -172,13 +173,13 @@ def parse_fingerprint(text: str) -> bytes | None:
     return found if len(found) == FINGERPRINT_BYTES else None
 
 
-_CHUNK: Final = 500  # of one statement
+_CHUNK: Final = 500  # links per statement
 
 
 async def find_requests(
     connection: AsyncConnection, org_id: str, links: Sequence[Link], now: datetime
 ) -> dict[str, Status]:
-    """The status of each approval request of the organization that is linked."""
+    """The status of each linked approval request of the organization, by id."""
     wanted = [link.target for link in links if link.kind is LinkKind.APPROVAL_REQUEST]
     columns = approval_requests.c
     found: dict[str, Status] = {}
@@ -193,25 +194,25 @@ async def find_requests(
 
 
 def check_issue(subject: Subject, issue: FoundIssue | None, project_slug: str) -> list[Finding]:
-    """Whether the subject names an issue of the project, and only that one."""
+    """Check that the subject names an issue of the project, and that all its names belong to this issue."""
     if issue is None:
         message = "Neither issueId, issueShortId nor fingerprint names an issue of the project."
         return [_warning("subject", message, "unknown")]
     found, short_id = [], str(ShortId(project_slug, issue.number))
     if subject.issue_short_id.upper() != short_id:
-        found.append(_warning("subject.issueShortId", f"Is not that of the issue, {short_id}.", "contradiction"))
+        found.append(_warning("subject.issueShortId", f"The short id of the issue is {short_id}.", "contradiction"))
     if not issue.has_fingerprint:
-        found.append(_warning("subject.fingerprint", "Is not that of the issue.", "contradiction"))
+        found.append(_warning("subject.fingerprint", "Is not a fingerprint of the issue.", "contradiction"))
     return found
 
 
 def check_approvals(bundle: SubmittedBundle, requests: Mapping[str, Status]) -> list[Finding]:
-    """Whether approval requests that claims name are there, and approved where a mitigation says so."""
+    """Check that the approval requests of claims exist, and are approved where a mitigation says so."""
     found = []
     for at, links in enumerate(bundle.links):
         for link in links:
             if link.kind is LinkKind.APPROVAL_REQUEST and link.target not in requests:
-                message = f"{link.target} is no approval request of the organization."
+                message = f"{link.target} is not an approval request of the organization."
                 found.append(_warning(f"claims[{at}]", message, "unknown"))
         if requests.get(bundle.approvals.get(at, "")) not in (None, Status.APPROVED):
             path = f"claims[{at}].evidence.approval.humanApproval"

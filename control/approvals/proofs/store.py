@@ -16,19 +16,19 @@ from control.approvals.proofs.tables import Link, LinkKind, proof_bundles, proof
 from proto.proofs.primitives import ProofTier, ProofVerdict
 from proto.proofs.semantics import Finding, Severity
 
-_MAX_STATEMENTS: Final = 60  # of a page
-MAX_SCANNED: Final = 5_000  # rows that are read for a page and may turn out not to be wanted: some 30 ms
+_MAX_STATEMENTS: Final = 60  # per page
+MAX_SCANNED: Final = 5_000  # rows that are read for a page, including rows that do not match the filters: some 30 ms
 _ALL_KINDS: Final = 2 * len(ProofVerdict) * len(ProofTier)
 _LISTED: Final = tuple(column for column in proof_bundles.c if column.name not in ("body", "findings"))
 
 Verified = Annotated[
-    bool | None, Meta(description="`true`: only verified bundles; `false`: only those that are not signed.")
+    bool | None, Meta(description="`true`: only verified bundles; `false`: only bundles that are not signed.")
 ]
 _LINK: Final = Meta(min_length=1, max_length=64)
 
 
 class BundleQuery(Query, frozen=True):
-    """Which bundles to list."""
+    """Filters of a list of bundles."""
 
     issue: Annotated[
         str | None,
@@ -38,23 +38,25 @@ class BundleQuery(Query, frozen=True):
     run_id: Annotated[str | None, line(200), Meta(description="Only bundles of this run.")] = None
     verdict: Annotated[ProofVerdict | None, Meta(description="Only bundles with this verdict.")] = None
     tier: Annotated[ProofTier | None, Meta(description="Only bundles of this tier.")] = None
-    commit: Annotated[str | None, line(80), Meta(description="Only bundles about this commit, by its whole hash.")] = (
+    commit: Annotated[str | None, line(80), Meta(description="Only bundles about this commit, by its full hash.")] = (
         None
     )
     verified: Verified = None
     approval_request_id: Annotated[
-        str | None, _LINK, Meta(description="Only bundles that speak of this approval request.")
+        str | None, _LINK, Meta(description="Only bundles that name this approval request.")
     ] = None
-    trace_id: Annotated[str | None, _LINK, Meta(description="Only bundles that speak of this trace.")] = None
+    trace_id: Annotated[str | None, _LINK, Meta(description="Only bundles that name this trace.")] = None
 
     def check(self, issues: Issues) -> None:
-        """One link chooses the index."""
+        """Allow only one link, because the link chooses the index."""
         if self.approval_request_id is not None and self.trace_id is not None:
             issues.add("query.traceId", "Must not be given together with approvalRequestId.", "not_allowed")
 
 
 class BundleFilter(NamedTuple):
-    """Which bundles a list has. `issue_ids`: the issue of the query and those merged into it. `link`: of the query."""
+    """The filters of a list. `issue_ids`: the issue of the query and the issues merged into it. `link`: the link of the
+    query.
+    """
 
     query: BundleQuery
     issue_ids: Sequence[str] | None = None
@@ -64,7 +66,7 @@ class BundleFilter(NamedTuple):
 async def find_by_digest(
     connection: AsyncConnection, project_id: int, digest: bytes, media_type: str
 ) -> sa.Row[Any] | None:
-    """The bundle that was received as these bytes."""
+    """The stored bundle that consists of these bytes."""
     columns = proof_bundles.c
     found = sa.select(*_LISTED).where(columns.project_id == project_id, columns.digest == digest)
     return (await connection.execute(found.where(columns.media_type == media_type).limit(1))).one_or_none()
@@ -73,7 +75,9 @@ async def find_by_digest(
 async def find(
     connection: AsyncConnection, project_id: int, bundle_id: str, *, is_verified: bool | None = None
 ) -> sa.Row[Any] | None:
-    """The bundle with this id: of a verified and an unsigned one the verified, unless `is_verified` chooses."""
+    """The bundle with this id. If there are a verified and an unsigned bundle, `is_verified` chooses. By default, the
+    verified bundle is returned.
+    """
     columns = proof_bundles.c
     found = sa.select(*_LISTED).where(columns.project_id == project_id, columns.bundle_id == bundle_id)
     if is_verified is not None:
@@ -82,20 +86,20 @@ async def find(
 
 
 async def read_body(connection: AsyncConnection, proof_id: str) -> bytes:
-    """The bytes as received."""
+    """The bytes of a bundle, as received."""
     found = await connection.execute(sa.select(proof_bundles.c.body).where(proof_bundles.c.id == proof_id))
     return bytes(found.scalar_one())
 
 
 async def read_findings(connection: AsyncConnection, proof_id: str) -> list[Finding]:
-    """What was found when the bundle was submitted."""
+    """The findings of the time at which the bundle was submitted."""
     found = await connection.execute(sa.select(proof_bundles.c.findings).where(proof_bundles.c.id == proof_id))
     rows = msgspec.json.decode(bytes(found.scalar_one()), type=list[tuple[Severity, str, str, str]])
     return [Finding(*row) for row in rows]
 
 
 async def list_links(connection: AsyncConnection, proof_id: str) -> list[Link]:
-    """What the bundle speaks of, by id."""
+    """The resources that the bundle names, by id."""
     columns = proof_links.c
     found = sa.select(columns.kind, columns.target).where(columns.proof_id == proof_id)
     ordered = found.order_by(columns.kind, columns.target)
@@ -103,7 +107,7 @@ async def list_links(connection: AsyncConnection, proof_id: str) -> list[Link]:
 
 
 class BundlePage(NamedTuple):
-    """A part of a list. `next_before`: the list goes on with the bundles before this id; None: this is all."""
+    """A part of a list. `next_before`: the next page has the bundles before this id. None: this is the last page."""
 
     bundles: Sequence[sa.Row[Any]]
     next_before: str | None
@@ -114,9 +118,10 @@ async def list_bundles(
 ) -> BundlePage:
     """At most `limit` bundles, newest first, starting with the first one older than `before_id`.
 
-    What a page costs does not grow with the bundles of the project. A run, a commit, an issue or a link is read by its
-    index, and so is each combination of signature, verdict and tier; a database would walk through all bundles by id
-    instead. Other filters besides decide row by row. After MAX_SCANNED rows the page ends, even without a bundle.
+    The cost of a page does not grow with the number of bundles in the project. There is an index for a run, a
+    commit, an issue, a link, and for each combination of signature, verdict and tier. Without these indexes, a database
+    would walk through all bundles by id. Further filters are checked row by row. After MAX_SCANNED rows the page ends,
+    even without a bundle.
     """
     scans = _scans(project_id, wanted)
     most = max(limit + 1, MAX_SCANNED // len(scans))
@@ -140,8 +145,8 @@ async def _list_by_id(connection: AsyncConnection, ids: Sequence[str]) -> Sequen
 
 
 class _Scan(NamedTuple):
-    """A part of a list. `ids`: of the bundles that an index has in this order, newest first; `id`: their column;
-    `conditions`: which of them are wanted; either every part of a list has some, or none has.
+    """A part of a list. `ids`: the ids of bundles in the order of an index, newest first. `id`: the column of the ids.
+    `conditions`: filters of the bundles. Either all parts of a list have conditions, or none has.
     """
 
     ids: sa.Select[Any]
@@ -150,7 +155,7 @@ class _Scan(NamedTuple):
 
 
 def _found_by(scan: _Scan, before_id: str | None, most: int, limit: int) -> sa.Select[Any]:
-    """The first ids that are wanted, of the first `most`."""
+    """The first ids that match the conditions, among the first `most` ids."""
     older = _older(scan, before_id)
     if not scan.conditions:
         return _selected(older.limit(limit))
@@ -164,12 +169,12 @@ def _older(scan: _Scan, before_id: str | None) -> sa.Select[Any]:
 
 
 def _selected(page: sa.Select[Any]) -> sa.Select[Any]:
-    """As a part of a union, which SQLite does not let have an order and a limit."""
+    """The page as a part of a union. SQLite permits no order and limit directly in such a part."""
     return sa.select(page.subquery().c[0])
 
 
 def _scans(project_id: int, wanted: BundleFilter) -> list[_Scan]:
-    """Together they find what is wanted. The most selective of the filters chooses the index."""
+    """The scans that find all matching bundles together. The most selective filter chooses the index."""
     columns, kinds = proof_bundles.c, _kinds(wanted)
     if wanted.link is not None:
         return [_of_link(project_id, wanted.link, [*_named(wanted), *_any_of(kinds)])]
@@ -196,7 +201,7 @@ def _scans(project_id: int, wanted: BundleFilter) -> list[_Scan]:
 
 
 def _named(wanted: BundleFilter) -> list[sa.ColumnElement[bool]]:
-    """The conditions on what a bundle is about, that of the fewest bundles first."""
+    """The conditions on run, commit and issue. The condition that usually matches the fewest bundles is first."""
     columns = proof_bundles.c
     named: list[sa.ColumnElement[bool]] = []
     if wanted.query.run_id is not None:
@@ -224,7 +229,7 @@ def _of_link(project_id: int, link: Link, conditions: Sequence[sa.ColumnElement[
 
 
 def _kinds(wanted: BundleFilter) -> list[tuple[bool, str, str]]:
-    """Every combination of signature, verdict and tier that is wanted."""
+    """Every combination of signature, verdict and tier that the query allows."""
     verified = (True, False) if wanted.query.verified is None else (wanted.query.verified,)
     verdicts = tuple(ProofVerdict) if wanted.query.verdict is None else (wanted.query.verdict,)
     tiers = tuple(ProofTier) if wanted.query.tier is None else (wanted.query.tier,)
@@ -232,7 +237,7 @@ def _kinds(wanted: BundleFilter) -> list[tuple[bool, str, str]]:
 
 
 def _any_of(kinds: Sequence[tuple[bool, str, str]]) -> list[sa.ColumnElement[bool]]:
-    """The same as conditions on a row; none if every combination is wanted."""
+    """The combinations as conditions on a row. No conditions if every combination is allowed."""
     if len(kinds) == _ALL_KINDS:
         return []
     columns = proof_bundles.c
@@ -243,11 +248,11 @@ def _any_of(kinds: Sequence[tuple[bool, str, str]]) -> list[sa.ColumnElement[boo
 async def create(
     connection: AsyncConnection, bundle: Mapping[str, Any], links: Sequence[Link], max_bytes: int
 ) -> tuple[sa.Row[Any], bool]:
-    """Store a bundle, given by its columns. The bundle as stored, and whether it is new: false if the same bytes are
-    there already.
+    """Store a bundle, given by its columns. Returns the stored bundle, and whether it is new. It is not new if the same
+    bytes are already stored.
 
     Raises Conflict for an id that other bytes have, and at `max_bytes` of the organization. An unsigned bundle does
-    not take the id of a verified one; a verified bundle takes that of an unsigned one, which stays beside it.
+    not take the id of a verified one. A verified bundle takes the id of an unsigned one, which stays stored, too.
     """
     known = await find(connection, bundle["project_id"], bundle["bundle_id"])
     if known is not None and (known.is_verified or not bundle["is_verified"]):
@@ -267,8 +272,9 @@ async def create(
 
 
 async def _count(connection: AsyncConnection, bundle: Mapping[str, Any], max_bytes: int) -> None:
-    """Raises Conflict when the organization would have more than `max_bytes`, or more than half of it in bundles that
-    are not signed: callers who submit unsigned bundles could keep out the others. 0: no limit.
+    """Count the bytes of the bundle. Raises Conflict if the organization would have more than `max_bytes`, or more than
+    half of `max_bytes` in unsigned bundles. Otherwise, unsigned bundles could take the room of signed bundles. 0: no
+    limit.
     """
     columns, size = proof_usage.c, bundle["size"]
     unsigned = 0 if bundle["is_verified"] else size

@@ -73,7 +73,7 @@ async def load_record(connection: AsyncConnection, stored: sa.Row[Any], now: dat
     )
 
 
-_FORMS: Final = "At most 4 MiB. A bundle, an in-toto Statement with one, or a DSSE envelope with either of them."
+_FORMS: Final = "At most 4 MiB. A bundle, an in-toto Statement with a bundle, or a DSSE envelope with either of them."
 BUNDLE: Final = Body(
     {
         JSON_TYPE: ProofBundle,
@@ -85,13 +85,13 @@ BUNDLE: Final = Body(
     example=bodies.BUNDLE,
     examples={dsse.STATEMENT_MEDIA_TYPE: bodies.STATEMENT, dsse.ENVELOPE_TYPE: bodies.ENVELOPE},
 )
-ANY_BUNDLE: Final = Body(dict.fromkeys(MEDIA_TYPES), f"{_FORMS} Also one whose shape is wrong.")
+ANY_BUNDLE: Final = Body(dict.fromkeys(MEDIA_TYPES), f"{_FORMS} A body with a wrong shape is accepted, too.")
 PATH: Final = "/orgs/{orgSlug}/projects/{projectSlug}/proof-bundles"
 
 
 @dataclass(frozen=True, slots=True)
 class ProofSubmission(Handlers):
-    """Handlers of submitted bundles. `max_bytes`: of the bundles of an organization; 0: no limit."""
+    """Handlers of submitted bundles. `max_bytes`: maximum size of an organization's bundles (0: no limit)."""
 
     TAG: ClassVar = Tag(
         "proof-bundles", "Signed records about code changes, with claims and evidence (specification 2.8)."
@@ -105,13 +105,14 @@ class ProofSubmission(Handlers):
     async def submit_proof_bundle(
         self, request: web.Request, caller: AuthorizationContext
     ) -> Created[ProofBundleRecord] | ProofBundleRecord:
-        """Hand in a bundle.
+        """Submit a bundle.
 
-        A DSSE envelope is verified with the keys at `/orgs/{orgSlug}/proof-issuers` before its payload is parsed; 400
-        if no signature counts. Other bodies are stored as not signed. The slugs of the subject must be those of the
-        path. A bundle that contradicts itself, or what is stored here, is stored with findings. The same bytes again
-        answer 200; the same `bundleId` with other bytes 409. An unsigned bundle never takes the `bundleId` of a
-        verified one; a verified bundle takes that of an unsigned one, which is kept and found with `verified=false`.
+        A DSSE envelope is verified with the keys at `/orgs/{orgSlug}/proof-issuers` before its payload is parsed. 400
+        if no signature counts. Other bodies are stored as not signed. The slugs of the subject must be the slugs of the
+        path. A bundle that contradicts itself or stored data is stored with findings. The same bytes again are
+        answered with 200, the same `bundleId` with other bytes with 409. An unsigned bundle never takes the `bundleId`
+        of a verified one. A verified bundle takes the `bundleId` of an unsigned one, which stays stored and is found
+        with `verified=false`.
         """
         now, (project_id, slug) = self.now(), project_of(caller)
         async with self._received(request, caller) as received:
@@ -139,9 +140,8 @@ class ProofSubmission(Handlers):
     async def validate_proof_bundle(self, request: web.Request, caller: AuthorizationContext) -> ValidationResult:
         """Check a bundle and store nothing.
 
-        The findings are those of `submitProofBundle`. Whatever is wrong with the bundle, the answer is 200 and `valid`
-        false. The signature of an envelope must count, or nothing else is looked at. Whether the `bundleId` is free is
-        not looked at.
+        The findings are the findings of `submitProofBundle`. An invalid bundle is answered with 200 and `valid` false.
+        If no signature of an envelope counts, nothing else is checked. Whether the `bundleId` is free is not checked.
         """
         now, (_, slug) = self.now(), project_of(caller)
         async with self._received(request, caller) as received:
@@ -160,7 +160,7 @@ class ProofSubmission(Handlers):
 
     @asynccontextmanager
     async def _received(self, request: web.Request, caller: AuthorizationContext) -> AsyncIterator[ReceivedBody]:
-        """The body, and then one of the slots of the caller: who sends slowly has none."""
+        """Receive the body, and then hold one of the caller's slots. A caller that sends slowly holds no slot."""
         whose = caller.org_id, caller.principal_id
         async with self.intake.receive(request, caller.principal_id) as received, self.slots.taken(whose):
             yield received
@@ -168,7 +168,7 @@ class ProofSubmission(Handlers):
     async def _store(
         self, request: web.Request, read: SubmittedBundle, origin: dict[str, Any], now: datetime
     ) -> Created[ProofBundleRecord] | ProofBundleRecord:
-        """`origin`: the columns that say where the bundle comes from."""
+        """Store a bundle. `origin`: the columns that say where the bundle comes from."""
         async with begin(self.context, request) as transaction:
             connection, caller = transaction.connection, transaction.caller
             _require_signer(read, await issuers.list_keys(connection, caller.org_id), now)
@@ -184,11 +184,13 @@ class ProofSubmission(Handlers):
 async def _compare(
     connection: AsyncConnection, caller: AuthorizationContext, read: SubmittedBundle, now: datetime
 ) -> tuple[str | None, list[Finding]]:
-    """The id of the issue that the bundle is about, and where it contradicts itself or what is stored here."""
+    """The id of the issue that the bundle is about, and the findings where the bundle contradicts itself or stored
+    data.
+    """
     project_id, slug = project_of(caller)
     issue = await references.find_subject(connection, project_id, slug, read.bundle.subject)
     disagreements = references.check_issue(read.bundle.subject, issue, slug)
-    if Scope.APPROVALS_READ in caller.scopes:  # others learn nothing of approval requests
+    if Scope.APPROVALS_READ in caller.scopes:  # other callers learn nothing about approval requests
         requests = await references.find_requests(connection, caller.org_id, read.distinct_links, now)
         disagreements += references.check_approvals(read, requests)
     findings = most_severe([*read.contradictions, *within(read.place, disagreements)])
@@ -196,7 +198,7 @@ async def _compare(
 
 
 def _columns(read: SubmittedBundle, findings: list[Finding]) -> dict[str, Any]:
-    """What a bundle says, and what was found, by the columns of `proof_bundles`."""
+    """The columns of `proof_bundles` for a bundle and its findings."""
     bundle, subject = read.bundle, read.bundle.subject
     errors = sum(one.severity is Severity.ERROR for one in findings)
     return {
@@ -223,7 +225,7 @@ def _columns(read: SubmittedBundle, findings: list[Finding]) -> dict[str, Any]:
 
 
 def _column_text(text: str) -> str:
-    """Without NUL, which PostgreSQL stores in no text."""
+    """The text without NUL, which no text column of PostgreSQL can hold."""
     return text.replace("\x00", "\ufffd")
 
 
@@ -240,12 +242,12 @@ def _require_subject(read: SubmittedBundle, org_slug: str, project_slug: str) ->
 
 
 def _require_signer(read: SubmittedBundle, keys: Sequence[IssuerKey], now: datetime) -> None:
-    """Raises BadRequest if the key that has signed does not count any more, since its signature was verified."""
+    """Raises BadRequest if the signer's key was revoked or changed after its signature was verified."""
     if read.signer is None:
         return
     current = next((one for one in keys if one.id == read.signer.id), None)
     if current is None or find_distrust_at(current, read.bundle.issuer, read.bundle.issued_at, now) is not None:
-        message = "The key was revoked or changed while the bundle was handed in. Send it again."
+        message = "The key was revoked or changed while the bundle was submitted. Send it again."
         raise BadRequest(INVALID, [Issue("body.signatures", message, "not_verified")])
 
 

@@ -1,4 +1,4 @@
-"""The tables of proof bundles and of the keys of their issuers, and the values that rows have."""
+"""The tables of proof bundles and of their issuers' keys, and the types of values in their rows."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +15,7 @@ from proto.proofs.primitives import ProofTier, ProofVerdict
 
 
 class KeyAlgorithm(StrEnum):
-    """What a key signs with."""
+    """The signature algorithm of a key."""
 
     ED25519 = "ED25519"
     ECDSA_P256 = "ECDSA_P256"
@@ -49,7 +49,7 @@ class IssuerKey:
     created_at: datetime
 
     def status_at(self, now: datetime) -> KeyStatus:
-        """What the key is worth at a time."""
+        """Whether signatures of the key count at a time."""
         if self.revoked_at is not None:
             return KeyStatus.REVOKED
         if now < self.valid_from:
@@ -59,14 +59,14 @@ class IssuerKey:
 
 
 class LinkKind(StrEnum):
-    """What a bundle speaks of besides its issue."""
+    """The kind of a resource that a bundle names, besides its issue."""
 
     APPROVAL_REQUEST = "approval_request"
     TRACE = "trace"
 
 
 class Link(NamedTuple):
-    """Something that a bundle speaks of, by its id."""
+    """A resource that a bundle names, by its id."""
 
     kind: LinkKind
     target: str
@@ -101,7 +101,7 @@ proof_issuer_keys: Final = sa.Table(
 
 
 def _kinds_index(column: str) -> sa.Index:
-    """Each combination of signature, verdict and tier that an issue, a run or a commit has, by id."""
+    """An index for each combination of signature, verdict and tier that an issue, a run or a commit has, by id."""
     return sa.Index(f"ix_proof_bundles_kinds_{column}", "project_id", column, "is_verified", "verdict", "tier", "id")
 
 
@@ -120,7 +120,7 @@ proof_bundles: Final = sa.Table(
     sa.Column("media_type", text(MAX_MEDIA_TYPE_LENGTH), nullable=False),
     sa.Column("digest", sa.LargeBinary(32), nullable=False),
     sa.Column("size", sa.BigInteger, nullable=False),
-    # What lists show and filter by, as the bundle has it but for NUL, which no column stores.
+    # The fields that lists show and filter by. They are stored as the bundle has them, but without NUL.
     sa.Column("issued_at", text(24), nullable=False),
     sa.Column("issuer", text(MAX_ISSUER_LENGTH), nullable=False),
     sa.Column("tier", text(8), nullable=False),
@@ -136,7 +136,7 @@ proof_bundles: Final = sa.Table(
     sa.Column("errors", sa.Integer, nullable=False),  # findings
     sa.Column("warnings", sa.Integer, nullable=False),
     sa.Column("findings", sa.LargeBinary, nullable=False),  # JSON
-    sa.Column("body", sa.LargeBinary, nullable=False),  # as received; last, so that lists need not read it
+    sa.Column("body", sa.LargeBinary, nullable=False),  # as received; the last column, so that lists need not read it
     enum_check("tier", ProofTier),
     enum_check("verdict", ProofVerdict),
     sa.CheckConstraint("is_verified = (issuer_key_id IS NOT NULL)", name="verified"),
@@ -167,7 +167,7 @@ proof_links: Final = sa.Table(
     sa.Index(None, "org_id"),
 )
 
-# What an organization has stored, by project: counting a million rows for each bundle would take too long.
+# The stored bytes of an organization, by project. Adding up a million rows for each new bundle would take too long.
 proof_usage: Final = sa.Table(
     "proof_usage",
     metadata,

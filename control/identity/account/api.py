@@ -63,14 +63,14 @@ async def record_in_all_orgs(
 
 
 async def record_change(transaction: SessionTransaction, action: str, data: Mapping[str, object]) -> None:
-    """Record what the caller has done to the own account, in every organization that the caller is a member of."""
+    """Record a change that the caller made to the own account, in every organization that the caller is a member of."""
     caller = transaction.caller
     by = partial(session_actor, caller)
     await record_in_all_orgs(transaction.connection, caller.principal_id, by, action, data, transaction.request_id)
 
 
 class UserChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Changes to the account; omitted fields stay as they are."""
+    """Changes to the account. Omitted fields are not changed."""
 
     name: Name | msgspec.UnsetType = msgspec.UNSET
     locale: Locale | msgspec.UnsetType = msgspec.UNSET
@@ -79,7 +79,7 @@ class UserChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
 
 
 class PasswordChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The current password, if there is one, and the new one."""
+    """The current password, if the account has one, and the new password."""
 
     password: NewPassword
     current: PasswordInput | None = None
@@ -94,20 +94,20 @@ class Named(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class OwnOrganization(Named, frozen=True):
-    """An organization that the user is a member of. `current`: the one that this session is in."""
+    """An organization that the user is a member of. `current`: whether this session is in the organization."""
 
     role: Role
     current: bool
 
 
 class OwnOrganizations(msgspec.Struct, frozen=True):
-    """Organizations that the user may log in to, by slug."""
+    """Organizations that the user may log in to, sorted by slug."""
 
     data: Annotated[list[OwnOrganization], Meta(max_length=MAX_ORGANIZATIONS)]
 
 
 class WhoamiPrincipal(msgspec.Struct, frozen=True, rename="camel"):
-    """The caller. `email` is absent while the session owes its second factor."""
+    """The caller. `email` is absent while the second factor of the session is pending."""
 
     id: str
     kind: PrincipalKind
@@ -124,21 +124,24 @@ class WhoamiProject(Named, frozen=True):
 
 
 class Whoami(msgspec.Struct, frozen=True, rename="camel"):
-    """Who the caller is and what the credential permits. A session that owes its second factor (`mfaPending`) has only
-    `principal`, `session` and `mfaPending`. `POST /auth/totp/verify` accepts the code.
+    """The caller, and the permissions of the credential. A session whose second factor is pending (`mfaPending`) has
+    only `principal`, `session` and `mfaPending`. `POST /auth/totp/verify` accepts the code.
     """
 
     principal: WhoamiPrincipal
     session: Annotated[bool, Meta(description="Whether the credential is a session.")]
-    mfa_pending: Annotated[bool, Meta(description="Whether the session owes its second factor.")]
-    role: Annotated[Role | None, Meta(description="Null: the caller is no member of the organization any more.")] | (
+    mfa_pending: Annotated[bool, Meta(description="Whether the second factor of the session is pending.")]
+    role: Annotated[Role | None, Meta(description="Null if the caller is no longer a member of the organization.")] | (
         UnsetType
     ) = UNSET
-    scopes: Annotated[list[Scope], Meta(description="What the credential permits.", max_length=200)] | UnsetType = UNSET
+    scopes: Annotated[list[Scope], Meta(description="Scopes of the credential.", max_length=200)] | UnsetType = UNSET
     organization: WhoamiOrganization | UnsetType = UNSET
-    projects: Annotated[list[WhoamiProject], Meta(description="By slug.", max_length=MAX_PROJECTS)] | UnsetType = UNSET
+    projects: (
+        Annotated[list[WhoamiProject], Meta(description="Sorted by slug.", max_length=MAX_PROJECTS)] | UnsetType
+    ) = UNSET
     password_set: (
-        Annotated[bool | None, Meta(description="Whether the user has a password; null for others.")] | UnsetType
+        Annotated[bool | None, Meta(description="Whether the user has a password. Null for other principals.")]
+        | UnsetType
     ) = UNSET
 
 
@@ -158,7 +161,7 @@ class Accounts(Handlers):
     async def change_user(self, body: UserChange, transaction: SessionTransaction) -> SessionUser:
         """Change the account.
 
-        403 in a session of single sign-on, if the account is a member of other organizations, too.
+        403 in a single sign-on session, if the account is also a member of other organizations.
         """
         changes = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not msgspec.UNSET}
         connection, caller = transaction.connection, transaction.caller
@@ -175,8 +178,8 @@ class Accounts(Handlers):
     ) -> OwnOrganizations:
         """List the user's organizations.
 
-        A session is in one of them; `/auth/switch` goes on in another, `/auth/login` with `orgSlug` starts a session
-        there. A session of single sign-on sees only its own.
+        A session is in one of them. `/auth/switch` continues it in another organization, and `/auth/login` with
+        `orgSlug` starts a new session there. A single sign-on session sees only its own organization.
         """
         found = await member_store.list_organizations(connection, caller.principal_id, MAX_ORGANIZATIONS)
         items = [
@@ -192,8 +195,8 @@ class Accounts(Handlers):
     ) -> None:
         """Change the password.
 
-        A user who has none yet and has logged in with a one-time code sets it without `current`. All other sessions of
-        the account end, in every organization.
+        `current` is omitted by a user who has no password yet and has logged in with a one-time code. All other
+        sessions of the account end, in every organization.
         """
         user = await self.authenticator.load_user(caller)
         async with self.authenticator.throttle.account(request, caller):
@@ -211,15 +214,15 @@ class Accounts(Handlers):
 
     @route("GET", "/auth/whoami", any_credential(), errors=(401,))
     async def whoami(self, caller: AuthenticatedCredential, connection: AsyncConnection) -> Whoami:
-        """Show who calls, in which organization, and what the credential permits.
+        """Show the caller, the organization and the permissions of the credential.
 
-        A session that owes its second factor gets the user's own name, and nothing of the organization.
+        A session whose second factor is pending gets the user's own name, and nothing about the organization.
         """
         return await _describe(connection, caller)
 
     async def _confirms(self, caller: AuthenticatedCredential, user: user_store.User, current: str | None) -> bool:
-        """Whether the current password is right. An account without one that no identity provider vouches for has a
-        session only by a code of the operator.
+        """Whether the current password is right. It may be missing if the account has no password and the session is
+        not a single sign-on session: then the session began with a one-time code of the operator.
         """
         if current is None:
             return user.password_hash is None and not caller.is_federated
@@ -227,11 +230,11 @@ class Accounts(Handlers):
 
 
 async def _require_own(connection: AsyncConnection, caller: AuthenticatedCredential) -> None:
-    """Raises Forbidden for an account that other organizations see, too, in a session that the provider of one of them
-    has vouched for.
-    """
+    """Raises Forbidden for a single sign-on session of an account that is also a member of other organizations."""
     if caller.is_federated and len(await member_store.list_organizations(connection, caller.principal_id, 2)) > 1:
-        raise Forbidden("The account is a member of other organizations, too; log in with its password to change it.")
+        raise Forbidden(
+            "The account is also a member of other organizations. Log in with its password to change the account."
+        )
 
 
 _NAMES: Final = (

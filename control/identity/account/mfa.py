@@ -39,7 +39,7 @@ class Code(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SessionVerification(SessionRequest, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A code of the second factor, and where the session's new refresh token goes."""
+    """A code of the second factor. With `cookie`, the session's new refresh token goes into the cookie."""
 
     code: MfaCodeInput
 
@@ -58,7 +58,9 @@ class Proposal(msgspec.Struct, frozen=True):
 
 
 class RecoveryCodes(msgspec.Struct, frozen=True, rename="camel"):
-    """Recovery codes of the second factor, which is enabled. Each replaces a code once. They are shown only here."""
+    """Recovery codes of the second factor, which is now enabled. Each code can be used once instead of a code of the
+    app. Only this response has them.
+    """
 
     recovery_codes: Annotated[list[str], Meta(min_length=RECOVERY_CODES, max_length=RECOVERY_CODES)]
 
@@ -73,7 +75,7 @@ class Mfa(SessionHandlers):
     async def propose_totp(self, body: Confirmation, caller: AuthenticatedCredential, request: web.Request) -> Proposal:
         """Propose a second factor.
 
-        Logins need no code until `/auth/totp/confirm` has accepted one. Another proposal replaces the secret.
+        Logins need no code until `/auth/totp/confirm` has accepted one. A repeated proposal replaces the secret.
         """
         user = await self.authenticator.load_user(caller)
         _require(not user.has_factor, "The account already has a second factor.")
@@ -92,7 +94,7 @@ class Mfa(SessionHandlers):
     async def confirm_totp(self, body: Code, caller: AuthenticatedCredential, request: web.Request) -> RecoveryCodes:
         """Confirm the proposed second factor.
 
-        Later logins require a code; this session counts as verified.
+        Later logins require a code. This session counts as verified.
         """
         async with (
             self.authenticator.throttle.account(request, caller),
@@ -119,9 +121,9 @@ class Mfa(SessionHandlers):
     async def verify_totp(
         self, body: SessionVerification, caller: AuthenticatedCredential, request: web.Request
     ) -> web.StreamResponse:
-        """Verify the second factor of a session that still needs it.
+        """Verify the second factor of a session in which it is pending.
 
-        The session's earlier tokens stop working: the response has its new ones.
+        The session's earlier tokens stop working. The response has the new tokens.
         """
         _require(caller.mfa_pending, "The session does not need a second factor.")
         await self.issuer.ensure_key_published()

@@ -1,7 +1,7 @@
 """`/auth/email/verification`: verify the address of the caller's account with a secret that is mailed to it.
 
-The secret alone is worth nothing: it counts only in a session of the account that asked for it. Otherwise a stranger
-who has created an account with another person's address would only have to make that person open a link. The database
+The secret is useless alone: it counts only in a session of the account that asked for it. Otherwise a stranger could
+create an account with another person's address, and would only have to make that person open a link. The database
 holds the SHA-256 of the secret.
 """
 
@@ -37,19 +37,19 @@ LIFETIME: Final = timedelta(minutes=30)
 PATH: Final = "/auth/email/verification"
 _TAKEN: Final = (
     "Another account has verified this e-mail address. To use that account in this organization, ask an administrator "
-    "to remove this one and to invite the address again, then accept with existingAccount."
+    "to remove this account and to invite the address again. Then accept with existingAccount."
 )
 
 
 class RequestedVerification(msgspec.Struct, frozen=True, rename="camel"):
-    """The address that the secret was mailed to, and until when it is valid."""
+    """The address that the secret was mailed to, and the end of its validity."""
 
     email: Email
     expires_at: Timestamp
 
 
 class VerificationConfirmation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The secret in the mail, and the password of the account from now on."""
+    """The secret in the mail, and the new password of the account."""
 
     token: SecretInput
     password: NewPassword
@@ -69,10 +69,10 @@ class EmailVerification(Handlers):
     ) -> RequestedVerification:
         """Mail a secret that verifies the address of the account.
 
-        It is valid for 30 minutes, once, in sessions of this account, and replaces an earlier one, also if the mail
-        fails. 409 if the address is verified already, without a mail server (`SLUICE_CONTROL_SMTP_URL`), and if it
-        rejects the mail; 503 if it is unavailable. The response does not depend on other accounts with the same
-        address.
+        The secret is valid once within 30 minutes, in sessions of this account. It replaces an earlier secret, even if
+        the mail fails. 409 if the address is already verified, if no mail server is configured
+        (`SLUICE_CONTROL_SMTP_URL`), and if the mail server rejects the mail. 503 if the mail server is unavailable. The
+        response does not depend on other accounts with the same address.
         """
         self.mailer.require_server()
         await require_mail_rate(request, caller.org_id, caller.principal_id)
@@ -91,9 +91,9 @@ class EmailVerification(Handlers):
     ) -> SessionUser:
         """Verify the address of the account.
 
-        From then on the account may join other organizations. It gets the password in the request, because whoever
-        accepted its invitation may have set the one before, and its other sessions end. 409 if another account has
-        verified the address first.
+        The account may then join other organizations. Its password becomes the password of the request, because another
+        person may have accepted the invitation and chosen the previous password. Its other sessions end. 409 if another
+        account has verified the address first.
         """
         user = await self.authenticator.load_user(caller)
         _require_unverified(user)  # before the password is hashed: this failure does not count
@@ -106,14 +106,14 @@ class EmailVerification(Handlers):
 
 
 async def _store_secret(connection: AsyncConnection, user: User, secret: str, now: datetime) -> None:
-    """Store a secret for the account's address; it replaces the one before."""
+    """Store a secret for the account's address. It replaces the previous secret."""
     row = {"principal_id": user.id, "email": user.email, "created_at": now, "expires_at": now + LIFETIME}
     await connection.execute(email_verifications.delete().where(email_verifications.c.principal_id == user.id))
     await connection.execute(email_verifications.insert().values(row | {"hash": hash_secret(secret)}))
 
 
 async def _consume(connection: AsyncConnection, user: User, secret: str, now: datetime) -> bool:
-    """Use a secret, once; False unless it was mailed to the present address of this account and has not expired."""
+    """Use a secret, once. False unless it was mailed to the present address of this account and has not expired."""
     if not is_token(secret, EMAIL_VERIFICATION_PREFIX):
         return False
     found = (
@@ -145,7 +145,7 @@ async def _verify(transaction: SessionTransaction, secret: str, hashed: str) -> 
 async def _mail(mailer: AccountMailer, email: str, secret: str, now: datetime, org_slug: str) -> None:
     """Mail a secret that verifies the address of an account. Raises Conflict, ServiceUnavailable."""
     lines = [
-        f"Somebody who is logged in to the organization {org_slug} at {mailer.base_url}",
+        f"A user who is logged in to the organization {org_slug} at {mailer.base_url}",
         "with this e-mail address asked to verify it. If it was you, use this token there:",
         "",
         f"    {secret}",
@@ -153,8 +153,8 @@ async def _mail(mailer: AccountMailer, email: str, secret: str, now: datetime, o
         *_how_to_verify(mailer, secret, org_slug),
         "",
         f"The token is valid until {minute(now + LIFETIME)}, once, and only for the account that asked.",
-        "If it was not you, ignore this mail and do not pass on the token: somebody has created an account with",
-        "your address, which cannot leave that organization without the token.",
+        "If it was not you, ignore this mail and do not pass on the token: another person has created an account",
+        "with your address. Without the token, the account cannot leave that organization.",
     ]
     await mailer.send("verification", email, "Verify your e-mail address", lines, now, new_id("emv"))
 
@@ -163,7 +163,7 @@ def _how_to_verify(mailer: AccountMailer, secret: str, org_slug: str) -> list[st
     if (link := mailer.pages.verification(org_slug, secret)) is not None:
         return ["or open", "", f"    {link}"]
     return [
-        "With the access token of your session, and the password that the account is to have from now on:",
+        "With the access token of your session, and the new password of the account:",
         "",
         "    curl -H \"Authorization: Bearer $TOKEN\" -H 'Content-Type: application/json' \\",
         f"      {mailer.base_url}/auth/email/verification/confirm \\",
@@ -173,4 +173,4 @@ def _how_to_verify(mailer: AccountMailer, secret: str, org_slug: str) -> list[st
 
 def _require_unverified(user: User) -> None:
     if user.email_verified:
-        raise Conflict("The e-mail address is verified already.")
+        raise Conflict("The e-mail address is already verified.")

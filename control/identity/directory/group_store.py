@@ -1,4 +1,4 @@
-"""Groups that a directory has provisioned, and their members; deletes a directory as a whole.
+"""Groups that a directory has provisioned, and their members. Also deletes a directory as a whole.
 
 Every function runs in the caller's transaction and sees one organization.
 """
@@ -41,7 +41,7 @@ async def find(connection: AsyncConnection, org_id: str, group_id: str) -> Provi
 
 
 async def count(connection: AsyncConnection, org_id: str, where: sa.ColumnElement[bool] | None = None) -> int:
-    """How many groups the organization has, or (`where`) how many of them match."""
+    """The number of groups of the organization, or (`where`) of the matching groups."""
     found = sa.select(sa.func.count()).select_from(scim_groups).where(scim_groups.c.org_id == org_id)
     return await connection.scalar(found if where is None else found.where(where)) or 0
 
@@ -54,7 +54,7 @@ async def list_groups(connection: AsyncConnection, page: sa.Select[Any]) -> list
 
 
 async def insert(connection: AsyncConnection, group: ProvisionedGroup) -> None:
-    """Store a new group, which is empty."""
+    """Store a new, empty group."""
     await connection.execute(scim_groups.insert().values(_row(group)))
 
 
@@ -71,13 +71,13 @@ async def delete(connection: AsyncConnection, group_id: str) -> None:
 
 
 async def list_member_ids(connection: AsyncConnection, group_id: str) -> set[str]:
-    """The users in the group."""
+    """The ids of the users in the group."""
     found = sa.select(scim_group_members.c.user_id).where(scim_group_members.c.group_id == group_id)
     return set((await connection.scalars(found)).all())
 
 
 async def count_members(connection: AsyncConnection, group_ids: Sequence[str]) -> dict[str, int]:
-    """How many users are in each of these groups."""
+    """The number of users in each of these groups, by group."""
     members = scim_group_members.c
     counted = sa.select(members.group_id, sa.func.count().label("members")).group_by(members.group_id)
     found = await rows_of(connection, counted, members.group_id, group_ids)
@@ -85,7 +85,7 @@ async def count_members(connection: AsyncConnection, group_ids: Sequence[str]) -
 
 
 async def find_members(connection: AsyncConnection, group_id: str, user_ids: Collection[str]) -> set[str]:
-    """Which of these users are in the group."""
+    """The ids among `user_ids` that are in the group."""
     known = sa.select(scim_group_members.c.user_id).where(scim_group_members.c.group_id == group_id)
     return {row.user_id for row in await rows_of(connection, known, scim_group_members.c.user_id, user_ids)}
 
@@ -98,7 +98,7 @@ async def add_members(connection: AsyncConnection, group: ProvisionedGroup, user
 
 
 async def remove_members(connection: AsyncConnection, group_id: str, user_ids: Collection[str]) -> None:
-    """Take users out of the group."""
+    """Remove users from the group."""
     for part in batches(sorted(user_ids)):
         await connection.execute(
             scim_group_members.delete().where(
@@ -126,9 +126,9 @@ def _row(group: ProvisionedGroup) -> dict[str, Any]:
 
 
 async def delete_directory(connection: AsyncConnection, org_id: str, now: datetime) -> tuple[int, int, int, int]:
-    """Delete users and groups, revoke the tokens, release the members. Closes the accounts of deactivated users
-    that are confined to the organization: no invitation could let them in again. How many users and groups it had,
-    tokens that were not revoked (expired ones included), and managed members.
+    """Delete users and groups, revoke the tokens, and make the managed members ordinary members. Closes the accounts of
+    deactivated users that are confined to the organization, because no invitation could let them in again. Returns the
+    numbers of users, of groups, of tokens that were not revoked before (expired ones included), and of managed members.
     """
     now = to_milliseconds(now)
     is_unrevoked = (scim_tokens.c.org_id == org_id) & (

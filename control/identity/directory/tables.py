@@ -1,8 +1,9 @@
-"""The tables of directories: what an organization's directory has provisioned over SCIM, and its tokens.
+"""The tables of directories: the users and groups that an organization's directory has provisioned over SCIM, and the
+tokens of the directory.
 
-A provisioned user is a person as the directory describes it. Its principal is the account that this person has here;
-NULL: none yet, because the person was never active, or has no e-mail address. What filters and orders compare is kept
-beside the document, in the form that comparisons use (`user_store.fold`).
+A provisioned user is a person as the directory describes it. Its principal is the account of this person in Sluice.
+NULL: the person has no account yet, because it was never active, or has no e-mail address. Values that filters and
+orders compare are stored beside the document, in the form that comparisons use (`user_store.fold`).
 """
 
 from typing import Final
@@ -13,8 +14,8 @@ from chassis.auth.tables import metadata
 from chassis.db.database import UtcTime, text
 from proto.identity import MAX_NAME_LENGTH
 
-MAX_TEXT_LENGTH: Final = 256  # of what filters compare
-_FOLDED: Final = text(4 * MAX_TEXT_LENGTH)  # lower case of some letters is longer
+MAX_TEXT_LENGTH: Final = 256  # of texts that filters compare
+_FOLDED: Final = text(4 * MAX_TEXT_LENGTH)  # some letters become longer in lower case
 
 scim_tokens: Final = sa.Table(
     "scim_tokens",
@@ -28,11 +29,11 @@ scim_tokens: Final = sa.Table(
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("expires_at", UtcTime),
     sa.Column("last_used_at", UtcTime),
-    sa.Column("revoked_at", UtcTime),  # may be in the future: a token that was rotated
+    sa.Column("revoked_at", UtcTime),  # may be in the future if the token was rotated
     sa.Index(None, "org_id", "id"),
 )
 
-# What happens to the agents and services of a person whom the directory takes out; no row: they are retired.
+# The successor of the agents and services of a person whom the directory removes. Without a row, they are retired.
 scim_settings: Final = sa.Table(
     "scim_settings",
     metadata,
@@ -47,14 +48,14 @@ scim_users: Final = sa.Table(
     sa.Column("id", text(32), primary_key=True),
     sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
     sa.Column("principal_id", text(32), sa.ForeignKey("users.principal_id")),
-    sa.Column("owns_account", sa.Boolean, nullable=False),  # the directory made the account; else it found a member's
+    sa.Column("owns_account", sa.Boolean, nullable=False),  # true: the directory made the account; false: found one
     sa.Column("user_name", _FOLDED, nullable=False),
     sa.Column("external_id", text(MAX_TEXT_LENGTH)),
     sa.Column("active", sa.Boolean, nullable=False),
     sa.Column("display_name", _FOLDED),
     sa.Column("family_name", _FOLDED),
     sa.Column("given_name", _FOLDED),
-    sa.Column("document", sa.JSON, nullable=False),  # what the directory has written, without id, meta and groups
+    sa.Column("document", sa.JSON, nullable=False),  # as the directory has written it, without id, meta and groups
     sa.Column("version", sa.BigInteger, nullable=False),  # counts changes: the ETag
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("updated_at", UtcTime, nullable=False),
@@ -75,7 +76,7 @@ scim_user_emails: Final = sa.Table(
     sa.Column("value", _FOLDED),
     sa.Column("type", _FOLDED),
     sa.Column("is_primary", sa.Boolean),
-    sa.Index(None, "value", "org_id"),  # filters know the value alone
+    sa.Index(None, "value", "org_id"),  # filters know only the value
 )
 
 scim_groups: Final = sa.Table(

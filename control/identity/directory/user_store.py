@@ -15,13 +15,13 @@ BATCH: Final = 500  # ids in one statement
 
 
 def batches(ids: Sequence[str]) -> list[Sequence[str]]:
-    """The ids in their order, at most BATCH at a time; no batch if there are none."""
+    """The ids in their order, in batches of at most BATCH. No batch if there are no ids."""
     return [ids[start : start + BATCH] for start in range(0, len(ids), BATCH)]
 
 
 @dataclass(frozen=True, slots=True)
 class ProvisionedEmail:
-    """An address as filters compare it."""
+    """An address in the form that filters compare."""
 
     value: str | None
     type: str | None
@@ -30,8 +30,8 @@ class ProvisionedEmail:
 
 @dataclass(frozen=True, slots=True)
 class ProvisionedUser:
-    """A person as the directory describes it. `document`: the resource without `id`, `meta` and `groups`; the texts
-    beside it are folded. `principal_id`: its account; `owns_account`: the directory made that account.
+    """A person as the directory describes it. `document`: the resource without `id`, `meta` and `groups`. The other
+    texts are folded. `principal_id`: its account. `owns_account`: the directory made that account.
     """
 
     id: str
@@ -63,7 +63,7 @@ _USERS: Final = sa.select(*(scim_users.c[name] for name in ProvisionedUser.__slo
 
 
 def fold(text: str) -> str:
-    """The form in which texts are compared that are not case-sensitive: NFC, lower case (RFC 7643 2.2)."""
+    """The form in which case-insensitive texts are compared: NFC, lower case (RFC 7643 2.2)."""
     return normalize("NFC", normalize("NFC", text).lower())
 
 
@@ -80,14 +80,14 @@ async def find_by_principal(connection: AsyncConnection, org_id: str, principal_
 async def find_for_login(
     connection: AsyncConnection, org_id: str, subject: str, email: str | None
 ) -> ProvisionedUser | None:
-    """The user whom an identity provider calls `subject`: by `externalId` or `userName`, else (`email`) by an address.
-    Who is active is preferred; None when several active users match equally well.
+    """The user whom an identity provider calls `subject`: by `externalId` or `userName`, otherwise by an address
+    (`email`). Active users are preferred. None if several active users match equally well.
     """
     of_org = scim_users.c.org_id == org_id
     wheres: list[sa.ColumnElement[bool]] = []
     if (
         subject and subject.isprintable()
-    ):  # as all subjects are that log in; a dry run may name others, which PostgreSQL refuses
+    ):  # true for all subjects that log in; a dry run may name other texts, which PostgreSQL refuses
         wheres += [scim_users.c.external_id == subject, scim_users.c.user_name == fold(subject)]
     if email is not None:
         addresses = sa.select(scim_user_emails.c.user_id).where(
@@ -105,36 +105,36 @@ async def find_for_login(
 async def rows_of(
     connection: AsyncConnection, found: sa.Select[Any], column: sa.Column[str], ids: Collection[str]
 ) -> list[sa.Row[*tuple[Any, ...]]]:
-    """What a statement finds where the column is one of these ids, in batches."""
+    """The rows of a statement in which the column is one of these ids, read in batches."""
     return [row for part in batches(sorted(ids)) for row in await connection.execute(found.where(column.in_(part)))]
 
 
 async def find_existing(connection: AsyncConnection, org_id: str, user_ids: Collection[str]) -> set[str]:
-    """Which of these ids users of the organization have."""
+    """The ids among `user_ids` that belong to users of the organization."""
     known = sa.select(scim_users.c.id).where(scim_users.c.org_id == org_id)
     return {row.id for row in await rows_of(connection, known, scim_users.c.id, user_ids)}
 
 
 async def count(connection: AsyncConnection, org_id: str, where: sa.ColumnElement[bool] | None = None) -> int:
-    """How many users the organization has, or (`where`) how many of them match."""
+    """The number of users of the organization, or (`where`) of the matching users."""
     found = sa.select(sa.func.count()).select_from(scim_users).where(scim_users.c.org_id == org_id)
     return await connection.scalar(found if where is None else found.where(where)) or 0
 
 
 async def list_ids(connection: AsyncConnection, page: sa.Select[Any]) -> list[str]:
-    """What a statement over `scim_users.c.id` selects, in its order."""
+    """The ids that a statement over `scim_users.c.id` selects, in its order."""
     return list((await connection.scalars(page)).all())
 
 
 async def document_sizes(connection: AsyncConnection, ids: Sequence[str]) -> dict[str, int]:
-    """How long the documents of these users are, in characters of JSON."""
+    """The length of each user's document, in characters of JSON, by id."""
     length = sa.func.length(sa.cast(scim_users.c.document, sa.Text)).label("length")
     found = await rows_of(connection, sa.select(scim_users.c.id, length), scim_users.c.id, ids)
     return {row.id: row.length for row in found}
 
 
 async def list_users(connection: AsyncConnection, ids: Sequence[str]) -> list[ProvisionedUser]:
-    """The users with these ids, which are known to exist, in the same order."""
+    """The users with these ids in the same order. The caller knows that they exist."""
     found = {row.id: ProvisionedUser(*row) for row in await rows_of(connection, _USERS, scim_users.c.id, ids)}
     return [found[one] for one in ids]
 
@@ -142,7 +142,7 @@ async def list_users(connection: AsyncConnection, ids: Sequence[str]) -> list[Pr
 async def list_principals(
     connection: AsyncConnection, org_id: str, user_ids: Collection[str] | None = None
 ) -> list[tuple[str, str]]:
-    """Id and account of every active user who has one; of these users, or (None) of all."""
+    """Id and account of every active user who has an account, among these users or (None) all users."""
     of_org = sa.select(scim_users.c.id, scim_users.c.principal_id).where(
         scim_users.c.org_id == org_id, scim_users.c.principal_id.is_not(None), scim_users.c.active
     )
@@ -152,7 +152,7 @@ async def list_principals(
 
 
 async def insert(connection: AsyncConnection, user: ProvisionedUser, emails: Sequence[ProvisionedEmail]) -> None:
-    """Store a new user. Raises sqlalchemy.exc.IntegrityError for a `userName` that another one has."""
+    """Store a new user. Raises sqlalchemy.exc.IntegrityError for a `userName` that another user has."""
     await connection.execute(scim_users.insert().values(_row(user)))
     await _insert_emails(connection, user, emails)
 
@@ -160,8 +160,8 @@ async def insert(connection: AsyncConnection, user: ProvisionedUser, emails: Seq
 async def update(
     connection: AsyncConnection, user: ProvisionedUser, emails: Sequence[ProvisionedEmail], now: datetime
 ) -> ProvisionedUser:
-    """Store a changed user, as its next version. Raises sqlalchemy.exc.IntegrityError for a `userName` that another one
-    has.
+    """Store a changed user, as its next version. Raises sqlalchemy.exc.IntegrityError for a `userName` that another
+    user has.
     """
     changed = replace(user, version=user.version + 1, updated_at=now)
     await connection.execute(scim_users.update().where(scim_users.c.id == user.id).values(_row(changed)))
@@ -179,13 +179,13 @@ async def list_addresses(connection: AsyncConnection, user_id: str) -> list[str]
 
 
 async def set_principal(connection: AsyncConnection, user_id: str, principal_id: str, *, owns_account: bool) -> None:
-    """Store the account of a user; `owns_account`: the directory made it."""
+    """Store the account of a user. `owns_account`: whether the directory made the account."""
     values = {"principal_id": principal_id, "owns_account": owns_account}
     await connection.execute(scim_users.update().where(scim_users.c.id == user_id).values(values))
 
 
 async def delete(connection: AsyncConnection, user_id: str) -> None:
-    """Delete the user, and take it out of its groups."""
+    """Delete the user, and remove it from its groups."""
     await connection.execute(scim_users.delete().where(scim_users.c.id == user_id))
 
 
@@ -197,7 +197,7 @@ async def touch(connection: AsyncConnection, user_ids: Collection[str], now: dat
 
 
 async def count_groups_of(connection: AsyncConnection, user_ids: Sequence[str]) -> dict[str, int]:
-    """How many groups each of these users is in."""
+    """The number of groups that each of these users is in, by user."""
     members = scim_group_members.c
     counted = sa.select(members.user_id, sa.func.count().label("groups")).group_by(members.user_id)
     found = await rows_of(connection, counted, members.user_id, user_ids)
@@ -205,7 +205,7 @@ async def count_groups_of(connection: AsyncConnection, user_ids: Sequence[str]) 
 
 
 async def list_groups_of(connection: AsyncConnection, user_ids: Collection[str]) -> dict[str, list[GroupOfUser]]:
-    """The groups of these users, by user, each in the order of their creation."""
+    """The groups of these users, by user, in the order of the groups' creation."""
     groups: dict[str, list[GroupOfUser]] = {one: [] for one in user_ids}
     columns = (scim_groups.c.id, scim_groups.c.display_name, scim_groups.c.external_id)
     found = (

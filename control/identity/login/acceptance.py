@@ -1,4 +1,4 @@
-"""`/auth/invitations/accept`: join with a new account, or with the one that has verified the invited address."""
+"""`/auth/invitations/accept`: join with a new account, or with the account that has verified the invited address."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ from control.identity.users.session_store import SSO_REQUIRED, requires_sso
 from proto.identity import PrincipalKind, Role
 
 _INVALID_INVITATION: Final = "The invitation is not valid."
-# The same whether there is such an account or not.
+# The message is the same whether such an account exists or not.
 _NO_SUCH_ACCOUNT: Final = (
     "No account that has verified the invited address has this password and second factor. An account of another "
     "organization has to verify its address first."
@@ -37,14 +37,14 @@ _NO_SUCH_ACCOUNT: Final = (
 
 
 class Acceptance(SessionRequest, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
-    """The new member: a new account, or the one that has verified the invited address."""
+    """The new member: a new account, or the account that has verified the invited address."""
 
     invite_token: SecretInput
-    name: Annotated[Name, Meta(description="The name of a new account; ignored for an existing one.")]
+    name: Annotated[Name, Meta(description="The name of a new account. Ignored for an existing account.")]
     password: Annotated[
         PasswordInput,
         Meta(
-            description=f"The password of the existing account; for a new one, a password of at least {MIN_LENGTH} "
+            description=f"The password of the existing account. For a new account, a password of at least {MIN_LENGTH} "
             "characters."
         ),
     ]
@@ -52,8 +52,8 @@ class Acceptance(SessionRequest, frozen=True, forbid_unknown_fields=True, rename
     existing_account: Annotated[
         bool,
         Meta(
-            description="Whether to join with the account that has verified the address. Implied when the invitation "
-            "was mailed and there is such an account."
+            description="Whether to join with the account that has verified the address. Always the case if the "
+            "invitation was mailed and there is such an account."
         ),
     ] = False
 
@@ -79,12 +79,13 @@ class Acceptances(SessionHandlers):
     async def accept_invitation(self, body: Acceptance, request: web.Request) -> web.StreamResponse:
         """Accept an invitation.
 
-        Creates an account with a password of its own. If the invitation was mailed, its address is verified; otherwise
-        the account is confined to this organization until it verifies the address (`/auth/email/verification`). With
-        `existingAccount`, the account that has verified the address joins: `password` and, if it has a second factor,
-        `totp` must be its own. Unless the invitation was mailed, no account with the same address in another
-        organization has influence on the response to a request without `existingAccount`. 409 if the organization has
-        a member with the address. 403 while the organization requires single sign-on, which makes members by itself.
+        Creates an account with the given password. If the invitation was mailed, the address of the account is
+        verified. Otherwise the account is confined to this organization until it verifies the address
+        (`/auth/email/verification`). With `existingAccount`, the account that has verified the address joins:
+        `password` and, if the account has a second factor, `totp` must be the account's. Unless the invitation was
+        mailed, accounts with the same address in other organizations have no influence on the response to a request
+        without `existingAccount`. 409 if the organization has a member with the address. 403 while the organization
+        requires single sign-on, because single sign-on creates its members.
         """
         await self.issuer.ensure_key_published()
         async with self.context.database.read() as connection:
@@ -101,7 +102,7 @@ class Acceptances(SessionHandlers):
 
     async def _join(self, request: web.Request, invitation: sa.Row[Any], body: Acceptance) -> StartedSession:
         """Make the account that has verified the address a member. Failed passwords count for the address and the
-        organization that invites it. Raises InvalidCredentials, MfaRequired, Unauthorized, Conflict.
+        organization of the invitation. Raises InvalidCredentials, MfaRequired, Unauthorized, Conflict.
         """
         async with self.authenticator.throttle.acceptance(request, invitation.email, invitation.org_id):
             try:
@@ -113,8 +114,8 @@ class Acceptances(SessionHandlers):
     async def _add_verified_account(
         self, request: web.Request, authenticated: user_store.User, body: Acceptance
     ) -> StartedSession:
-        """Verify the second factor, if there is one, and add the member in one transaction: a code is consumed only for
-        an acceptance. Raises like `_join`.
+        """Verify the second factor, if there is one, and add the member in one transaction, so that a code is consumed
+        only if the invitation is accepted. Raises the errors of `_join`.
         """
         code_attempt = self.authenticator.code_attempt(request, authenticated, body.totp)
         async with code_attempt, self.context.database.write() as connection:
@@ -123,7 +124,7 @@ class Acceptances(SessionHandlers):
                 raise InvalidCredentials
             methods = await self.authenticator.auth_methods(connection, user, body.totp)
             if user.has_factor and len(methods) == 1:
-                raise MfaRequired("The account has a second factor; send its code as totp.")
+                raise MfaRequired("The account has a second factor. Send its code as totp.")
             invitation = await _find_acceptable(connection, body.invite_token)
             return await self._add_member(connection, request, invitation, user, methods)
 
@@ -139,7 +140,7 @@ class Acceptances(SessionHandlers):
             existing = await user_store.find_password_hash(connection, invitation.email)
             if same_salt(existing, hashed):
                 return await self._add_new_account(connection, request, body, hashed)
-        # The first account with the address was created meanwhile, and its salt stays.
+        # If the first account with the address was created meanwhile, the salt of that account stays.
         hashed = await self.authenticator.passwords.hash(body.password, salted_like=existing)
         async with self.context.database.write() as connection:
             return await self._add_new_account(connection, request, body, hashed)
@@ -147,7 +148,9 @@ class Acceptances(SessionHandlers):
     async def _add_new_account(
         self, connection: AsyncConnection, request: web.Request, body: Acceptance, hashed: str
     ) -> StartedSession:
-        """Raises Unauthorized; Conflict if another account has verified the address of a mailed invitation."""
+        """Create the account and add it. Raises Unauthorized. Raises Conflict if another account has verified the
+        address of a mailed invitation.
+        """
         invitation = await _find_acceptable(connection, body.invite_token)
         home = None if invitation.mailed else invitation.org_id
         user = await user_store.create_user(connection, invitation.email, body.name, hashed, home_org_id=home)
@@ -177,8 +180,8 @@ class Acceptances(SessionHandlers):
 
 
 async def _find_acceptable(connection: AsyncConnection, secret: str) -> sa.Row[Any]:
-    """The invitation, if it can be accepted as of this transaction. Raises Unauthorized; Conflict if the organization
-    has a member with the address.
+    """The invitation, if it can be accepted as of this transaction. Raises Unauthorized. Raises Conflict if the
+    organization has a member with the address.
     """
     invitation = await store.find_open_invitation(connection, secret, datetime.now(UTC))
     if invitation is None:

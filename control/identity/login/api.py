@@ -1,5 +1,5 @@
-"""`/auth/login` and `/auth/exchange`: how a session begins; `/auth/refresh`, `/auth/switch`, `/auth/logout`: how it
-continues, also in another organization, and ends; and the public keys of access tokens.
+"""`/auth/login` and `/auth/exchange` start a session. `/auth/refresh` and `/auth/switch` continue it, the latter in
+another organization, and `/auth/logout` ends it. `/auth/keys` lists the public keys of access tokens.
 """
 
 from collections.abc import Awaitable, Callable
@@ -39,19 +39,19 @@ from control.identity.users.session_store import IssuedSession, Session
 from proto.identity import PrincipalKind
 
 FEDERATED_ELSEWHERE: Final = (
-    "A session through an identity provider is valid in the organization of that provider only. Log in to the other "
+    "A session through an identity provider is valid only in the organization of that provider. Log in to the other "
     "organization."
 )
 
 
 class Refresh(SessionRequest, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """The refresh token of the session to refresh or to end; or `cookie`, which has it."""
+    """The refresh token of the session to refresh or to end. With `cookie`, the cookie has the token."""
 
     refresh_token: SecretInput | None = None
 
 
 class Switch(Refresh, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
-    """The organization to go on in, and the refresh token of the session; or `cookie`, which has it."""
+    """The organization to switch to, and the refresh token of the session. With `cookie`, the cookie has the token."""
 
     org_slug: Slug
 
@@ -63,8 +63,8 @@ class Sessions(SessionHandlers):
     async def refresh_session(self, body: Refresh, request: web.Request) -> web.StreamResponse:
         """Refresh a session.
 
-        Consumes the refresh token. Reusing a consumed token ends the session, because the token may be stolen.
-        For ten seconds it is still accepted, because the response may have been lost.
+        Consumes the refresh token. Reuse of a consumed token ends the session, because the token may be stolen. Within
+        ten seconds the token is still accepted, because the response may have been lost.
         """
 
         async def refreshed(connection: AsyncConnection, issued: IssuedSession) -> StartedSession:
@@ -73,25 +73,26 @@ class Sessions(SessionHandlers):
         continued = await self._continue(request, body, lambda session: session.id, refreshed)
         if continued is not None:
             return self.issuer.respond(*continued, in_cookie=body.cookie)
-        if body.cookie:  # a browser that comes back after its session has ended has done nothing wrong
+        if body.cookie:  # a browser that returns after its session has ended has done nothing wrong
             raise Unauthorized("The session has ended.", headers=credentials.clearing_headers())
         await request.app[RATE_LIMITS].record_address_failure(request, LimitClass.FAILED_BEARER)
         raise Unauthorized("The refresh token is not valid.")
 
     @route("POST", "/auth/switch", anonymous(), errors=(401, 403), responses=(SESSION,))
     async def switch_organization(self, body: Switch, request: web.Request) -> web.StreamResponse:
-        """Go on in another organization.
+        """Continue in another organization.
 
-        For a member of both. Consumes the refresh token as `/auth/refresh` does, ends the session and starts another
-        one, which ends no later. The rules of a login hold: 401 `mfa_required` while the second factor is pending; 403
-        if the other organization requires single sign-on, and for a session through an identity provider, which says
-        nothing in another organization. After a refusal the session goes on, and its refresh token is still good.
+        The user must be a member of both organizations. Consumes the refresh token as `/auth/refresh` does, ends the
+        session and starts a new session, which ends no later. The rules of a login apply: 401 `mfa_required` while the
+        second factor is pending, 403 if the other organization requires single sign-on. A session through an identity
+        provider also gets 403, because the provider counts in its own organization only. After a refusal the session
+        continues, and its refresh token stays valid.
         """
 
         async def switched(connection: AsyncConnection, issued: IssuedSession) -> StartedSession:
             return await _switch(connection, request, issued.session, body.org_slug)
 
-        # Limited by user, because every switch makes another session.
+        # Limited by user, because every switch creates a session.
         continued = await self._continue(request, body, lambda session: session.principal_id, switched)
         if continued is not None:
             self.context.guards.invalidate_sessions(continued[1].id)
@@ -110,8 +111,9 @@ class Sessions(SessionHandlers):
     async def logout(self, body: Refresh, request: web.Request) -> web.StreamResponse:
         """End a session.
 
-        Its access tokens stop working in this process at once; in others at once with Redis, else within five seconds.
-        The same response for the refresh token of an ended or unknown session.
+        The access tokens of the session stop working in this process at once. In other processes they stop working at
+        once with Redis, otherwise within five seconds. The refresh token of an ended or unknown session gets the same
+        response.
         """
         refresh_token = _given_refresh_token(request, body)
         async with self.context.database.write() as connection:
@@ -133,9 +135,9 @@ class Sessions(SessionHandlers):
         limited_by: Callable[[Session], str],
         make: Callable[[AsyncConnection, IssuedSession], Awaitable[StartedSession]],
     ) -> StartedSession | None:
-        """What `make` makes of the session of the refresh token, which is consumed unless it raises; None if the token
-        is not valid. A token that was used before, or whose user may not continue, ends its session. Raises
-        BadRequest; RateLimited for a session that is refreshed too often.
+        """Refresh the session of the refresh token and return the result of `make`. The refresh token is consumed
+        unless `make` raises. None if the token is not valid. A token that was used before, or whose user may not
+        continue, ends its session. Raises BadRequest. Raises RateLimited for a session that is refreshed too often.
         """
         refresh_token = _given_refresh_token(request, body)
         await self.issuer.ensure_key_published()
@@ -154,7 +156,7 @@ class Sessions(SessionHandlers):
 
 
 def _given_refresh_token(request: web.Request, body: Refresh) -> str:
-    """The refresh token of the body or of the cookie. Raises BadRequest for both or none."""
+    """The refresh token of the body or of the cookie. Raises BadRequest if the request has both or neither."""
     if body.cookie == (body.refresh_token is not None):
         issue = Issue("body.refreshToken", "Either `refreshToken` or `cookie` must be given.", "required")
         raise BadRequest("The request body is not valid.", [issue])
@@ -164,12 +166,12 @@ def _given_refresh_token(request: web.Request, body: Refresh) -> str:
 async def _try_refresh(
     connection: AsyncConnection, refresh_token: str, now: datetime
 ) -> tuple[IssuedSession | None, Session | None, str]:
-    """The refreshed session; else the session to end, if any, and the reason."""
+    """The refreshed session. If it cannot be refreshed, the session to end, if any, and the reason."""
     found = await session_store.refresh(connection, refresh_token, now)
     if not isinstance(found, IssuedSession):
         return None, found, "a refresh token was used twice"
     if not await is_active_member(connection, found.session.org_id, found.session.principal_id):
-        return None, found.session, "its user is no member any more"
+        return None, found.session, "its user is no longer a member"
     if not await session_store.may_continue(connection, found.session):
         return None, found.session, "the organization requires single sign-on"
     return found, None, ""
@@ -182,7 +184,7 @@ async def is_active_member(connection: AsyncConnection, org_id: str, principal_i
 
 
 async def _switch(connection: AsyncConnection, request: web.Request, session: Session, org_slug: str) -> StartedSession:
-    """The session in the other organization. Raises Forbidden, MfaRequired."""
+    """Start the session in the other organization. Raises Forbidden, MfaRequired."""
     if FEDERATED in session.methods:
         raise Forbidden(FEDERATED_ELSEWHERE)
     user = await user_store.get_user(connection, session.principal_id)
@@ -197,7 +199,7 @@ async def _switch(connection: AsyncConnection, request: web.Request, session: Se
 
 
 async def _end(connection: AsyncConnection, request: web.Request, session: Session, reason: str) -> bool:
-    """End the session; False when it had ended before."""
+    """End the session. False if it had ended before."""
     ended = await session_store.end(connection, session.id, datetime.now(UTC))
     if ended:
         await record_event(connection, request, session, "session.end", reason=reason)
@@ -207,8 +209,8 @@ async def _end(connection: AsyncConnection, request: web.Request, session: Sessi
 async def record_start(
     connection: AsyncConnection, request: web.Request, session: Session, *, break_glass: bool = False, **more: object
 ) -> None:
-    """Record that a session has begun. `break_glass`: with a password, although the organization requires single
-    sign-on.
+    """Record that a session has begun. `break_glass`: the login used a password, although the organization requires
+    single sign-on.
     """
     data = {"methods": list(session.methods), **more} | ({"breakGlass": True} if break_glass else {})
     await record_event(connection, request, session, "session.start", **data)
@@ -222,12 +224,12 @@ async def record_event(
     await record(connection, actor, action, session.id, data, request_id(request))
 
 
-LOGIN_CODE: Final = "code"  # amr value of our own: a one-time code that an operator has created
+LOGIN_CODE: Final = "code"  # Sluice's own amr value: a one-time code that an operator has created
 
 
 class Login(LoginAttempt, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
-    """Credentials. `orgSlug` selects the organization, and with it the account. Without it, it is the account that has
-    verified the address if the password is right for it, else the one of the others that it is right for.
+    """Credentials. `orgSlug` selects the organization and its account. Without `orgSlug`, the account that has verified
+    the address is used if the password is right for it, otherwise another account that has this password.
     """
 
     password: PasswordInput
@@ -258,7 +260,7 @@ class KeySet(msgspec.Struct, frozen=True):
 
 
 CHALLENGED: Final = ResponseSpec(
-    "Too many attempts; see `Retry-After`, or solve the challenge.", json_content(ChallengeError), 429
+    "Too many attempts. See `Retry-After`, or solve the challenge.", json_content(ChallengeError), 429
 )
 CODE: Final = {"code": "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg"}
 LOGIN: Final = {"email": "ada@example.org", "password": "correct horse battery"}
@@ -274,12 +276,13 @@ class Logins(SessionHandlers):
     async def login(self, body: Login, request: web.Request) -> web.StreamResponse:
         """Log in with a password.
 
-        A user with a second factor sends its code as `totp`. Without it, requests of the session get 401 `mfa_required`
-        until `/auth/totp/verify` has accepted a code. 400 without `orgSlug` if the user is a member of several
-        organizations, or if several accounts with an unverified address have the password. 403 if the organization
-        requires single sign-on, for everyone but the owner who keeps a way in. 429 with a `challenge` in `details` if
-        many passwords were tried at the account from addresses that it has not logged in from: an attempt from such an
-        address then needs the `challenge`, which is good once for five minutes, and a `proof`, or a `linkSecret`.
+        A user with a second factor sends its code as `totp`. Without a code, requests of the session get 401
+        `mfa_required` until `/auth/totp/verify` has accepted a code. 400 without `orgSlug` if the user is a member of
+        several organizations, or if several accounts with an unverified address have the password. 403 if the
+        organization requires single sign-on, except for the one owner whose password is still admitted. 429 with a
+        `challenge` in `details` if many passwords were tried for the account from addresses that it has not logged in
+        from. An attempt from such an address then needs the `challenge`, which is valid once within five minutes, and a
+        `proof`, or a `linkSecret`.
         """
         await self.issuer.ensure_key_published()
         async with self.authenticator.throttle.login(request, body) as accounts:
@@ -293,8 +296,8 @@ class Logins(SessionHandlers):
     async def exchange_login_code(self, body: CodeExchange, request: web.Request) -> web.StreamResponse:
         """Log in with a one-time code.
 
-        `sluice open` creates it. It is valid for ten minutes, once. The user has a session of one factor: 401
-        `mfa_required` until `/auth/totp/verify` has accepted a code, if the account has a second one.
+        `sluice open` creates the code, which is valid once within ten minutes. The session has one factor: if the
+        account has a second factor, requests get 401 `mfa_required` until `/auth/totp/verify` has accepted a code.
         """
         await self.issuer.ensure_key_published()
         now = datetime.now(UTC)
@@ -303,7 +306,7 @@ class Logins(SessionHandlers):
             found = None if code is None else await self._start_session_by_code(connection, request, code, now)
         if found is None:
             await request.app[RATE_LIMITS].record_address_failure(request, LimitClass.FAILED_BEARER)
-            raise Unauthorized("The code is unknown, was used, or has expired: `sluice open` creates another one.")
+            raise Unauthorized("The code is unknown, was used, or has expired. Create another code with `sluice open`.")
         return self.issuer.respond(*found, in_cookie=body.cookie)
 
     @route("GET", "/auth/keys", anonymous(), responses=(ResponseSpec("Public keys.", json_content(KeySet)),))
@@ -317,7 +320,7 @@ class Logins(SessionHandlers):
     async def _start_session_by_code(
         self, connection: AsyncConnection, request: web.Request, code: sa.Row[*tuple[Any, ...]], now: datetime
     ) -> StartedSession | None:
-        """None if the user is no member any more. Raises Forbidden."""
+        """Start the session. None if the user is no longer a member. Raises Forbidden."""
         if not await is_active_member(connection, code.org_id, code.principal_id):
             return None
         await session_store.check_password_login(connection, code.org_id, code.principal_id)
@@ -331,8 +334,8 @@ class Logins(SessionHandlers):
     async def _start_session(
         self, connection: AsyncConnection, request: web.Request, authenticated: user_store.User, body: Login
     ) -> StartedSession:
-        """Start a session of an authenticated user; returns it and the user as of this transaction. If no session is
-        started, no code is consumed. Raises InvalidCredentials, Forbidden, BadRequest.
+        """Start a session of an authenticated user. Returns the session, and the user as of this transaction. If no
+        session is started, no code is consumed. Raises InvalidCredentials, Forbidden, BadRequest.
         """
         user = await user_store.reload_if_unchanged(connection, authenticated)
         if user is None:

@@ -1,5 +1,5 @@
-"""Authenticates accounts for logins and acceptances: which account a password belongs to, and its second factor, a TOTP
-code (RFC 6238) or a recovery code for a lost device.
+"""Authenticates accounts for logins and acceptances: finds the account of a password, and verifies its second factor, a
+TOTP code (RFC 6238) or a recovery code for a lost device.
 """
 
 import secrets
@@ -37,7 +37,7 @@ RECOVERY: Final = "rc"  # not in RFC 8176
 
 @dataclass(frozen=True, slots=True)
 class MfaSecrets:
-    """Secrets are stored encrypted, bound to their user."""
+    """Secrets and codes of second factors. Secrets are stored encrypted, bound to their user."""
 
     secret_box: SecretBox
 
@@ -46,11 +46,13 @@ class MfaSecrets:
         return secrets.token_bytes(SECRET_BYTES)
 
     def encrypt_secret(self, user_id: str, secret: bytes) -> bytes:
-        """The secret as it is stored."""
+        """The secret in the encrypted form that is stored."""
         return self.secret_box.encrypt(secret, table="users", row=user_id, org="", column="totp_secret")
 
     async def consume_code(self, connection: AsyncConnection, user: User, code: str, now: datetime) -> str | None:
-        """Consume a code of the user. The method that it proves, OTP or RECOVERY; None when the code is not valid."""
+        """Consume a code of the user. Returns the method that the code proves, OTP or RECOVERY, None if the code is not
+        valid.
+        """
         recovery = normalize_recovery_code(code)
         if recovery is not None:
             consumed = await user_store.consume_recovery_code(connection, user.id, hash_secret(recovery), now)
@@ -61,27 +63,27 @@ class MfaSecrets:
         return OTP
 
     def matching_step(self, user: User, code: str, now: datetime) -> int | None:
-        """The TOTP step of the code; None when it is not a current code, or not later than the last accepted one."""
+        """The TOTP step of the code. None if the code is not current, or not later than the last accepted code."""
         if user.totp_secret is None:
             return None
         secret = self.secret_box.decrypt(user.totp_secret, table="users", row=user.id, org="", column="totp_secret")
         return matching_step(secret, code, now.timestamp(), user.totp_step)
 
     async def new_recovery_codes(self, connection: AsyncConnection, user_id: str) -> list[str]:
-        """New recovery codes, shown only once; they replace the earlier ones."""
+        """Create recovery codes, which are shown only once and replace the earlier codes."""
         codes = [recovery_code(secrets.token_bytes(RECOVERY_BYTES)) for _ in range(RECOVERY_CODES)]
         await user_store.replace_recovery_codes(connection, user_id, map(hash_secret, codes))
         return codes
 
 
-MAX_ORGANIZATIONS: Final = 1_000  # that one user is a member of
+MAX_ORGANIZATIONS: Final = 1_000  # memberships of one user
 MAX_NAMED_ORGANIZATIONS: Final = 20  # listed in an error message
 INVALID_CREDENTIALS: Final = "The e-mail address, the password, the second factor or the organization is not valid."
 
 
 @dataclass(frozen=True, slots=True)
 class Authenticator:
-    """Verifies passwords and codes; callers limit attempts by `throttle.login`."""
+    """Verifies passwords and codes. Callers limit attempts with `throttle.login`."""
 
     database: Database
     throttle: LoginThrottle
@@ -91,8 +93,8 @@ class Authenticator:
     async def find_account(
         self, request: web.Request, attempt: LoginAttempt, accounts: Sequence[User], password: str
     ) -> User:
-        """The account that has verified the address, else the only unverified one with this password.
-        Raises InvalidCredentials, BadRequest, RateLimited.
+        """The account that has verified the address, otherwise the only unverified account with this password. Raises
+        InvalidCredentials, BadRequest, RateLimited.
 
         `user_store.reload_if_unchanged` checks later that the password still matches.
         """
@@ -109,15 +111,17 @@ class Authenticator:
             return await user_store.get_user(connection, caller.principal_id)
 
     async def find_verified_account(self, email: str, password: str) -> User:
-        """The account that has verified the address, with the same later check. Raises InvalidCredentials."""
+        """The account that has verified the address. The password is checked later as for `find_account`. Raises
+        InvalidCredentials.
+        """
         async with self.database.read() as connection:
             found = await user_store.find_verified(connection, email)
         matching = await self._find_matching([] if found is None else [found], password)
         return await self._renew_hash(matching[0], password)
 
     async def _find_matching(self, accounts: Sequence[User], password: str) -> list[User]:
-        """The accounts, in order, that have this password: at least one. Raises InvalidCredentials, after the same time
-        whether there are accounts or not.
+        """The accounts, in order, that have this password: at least one. Raises InvalidCredentials. The check takes the
+        same time whether there are accounts or not.
         """
         stored = {user.id: user.password_hash for user in accounts if user.disabled_at is None}
         hashes = [hashed for hashed in stored.values() if hashed is not None]
@@ -128,8 +132,8 @@ class Authenticator:
         return found
 
     async def _renew_hash(self, user: User, password: str) -> User:
-        """Hash the password, which is the user's, with the current parameters if it is not. Raises InvalidCredentials
-        if the user has another one by now.
+        """Hash the user's password again if its hash has outdated parameters. Raises InvalidCredentials if the user has
+        another password by now.
         """
         if not self.passwords.needs_rehash(user.password_hash or ""):
             return user
@@ -142,8 +146,8 @@ class Authenticator:
         return replace(user, password_hash=new_hash)
 
     async def _organizations_of(self, accounts: Sequence[User]) -> list[str]:
-        """Slugs of the organizations of several accounts; none while one of them has yet to present its second factor:
-        only a fully authenticated user may see them.
+        """Slugs of the organizations of several accounts. None are listed if an account has a second factor, because
+        only a fully authenticated user may see its organizations.
         """
         if any(user.has_factor for user in accounts):
             return []
@@ -155,12 +159,12 @@ class Authenticator:
         return sorted(slugs)
 
     def code_attempt(self, request: web.Request, user: User, code: str | None) -> AbstractAsyncContextManager[None]:
-        """Surrounds `auth_methods` and limits failed codes of the account, if there is a code."""
+        """Context of `auth_methods` that limits failed codes of the account, if a code was sent."""
         return nullcontext() if code is None else self.throttle.code(request, user.id)
 
     async def auth_methods(self, connection: AsyncConnection, user: User, code: str | None) -> tuple[str, ...]:
-        """How the user was authenticated, including the second factor if one is enabled and a code was sent. Raises
-        InvalidCredentials for a wrong code.
+        """The methods that authenticated the user, including the second factor if one is enabled and a code was sent.
+        Raises InvalidCredentials for a wrong code.
         """
         if code is None or not user.has_factor:
             return ("pwd",)
@@ -171,16 +175,16 @@ class Authenticator:
 
 
 def _select_organization_error(slugs: Sequence[str]) -> BadRequest:
-    """The error of a login that could be to several organizations; it lists `slugs`."""
+    """The error of a login for which several organizations are possible. It lists `slugs`."""
     named = f": {', '.join(slugs[:MAX_NAMED_ORGANIZATIONS])}" if slugs else ""
     issue = Issue("body.orgSlug", f"Must be the slug of one of your organizations{named}.", "missing")
     return BadRequest("You are a member of several organizations. Select one with orgSlug.", [issue])
 
 
 async def select_organization(connection: AsyncConnection, user: User, org_slug: str | None, *, naming: bool) -> str:
-    """The organization to log in to. Raises Forbidden for a user who is not a member of it, BadRequest for a user of
-    several organizations who named none; with `naming`, the error lists them, which only a fully authenticated user may
-    see.
+    """The organization to log in to. Raises Forbidden for a user who is not a member of it. Raises BadRequest for a
+    user of several organizations who named none. With `naming`, the error lists them, which only a fully authenticated
+    user may see.
     """
     found = await member_store.list_organizations(connection, user.id, MAX_ORGANIZATIONS)
     slugs = {organization.slug: organization.id for organization, _ in found}

@@ -1,9 +1,9 @@
-"""What lifts the limit on passwords that are tried at an account from new addresses: a proof of work, or a link that
-`POST /auth/login/link` mails to the account.
+"""The two exceptions from the limit on passwords that are tried for an account from new addresses: a proof of work, or
+a link that `POST /auth/login/link` mails to the account.
 
-Both are signed texts that no store holds. A challenge is for an account and an address, five minutes, once. The secret
-in a link is for an account and the browser that asked for it (a cookie), half an hour. It replaces no password and no
-second factor. Addresses are hashed with the same key.
+Both are signed texts that are not stored. A challenge is valid for one account and one client address, once within five
+minutes. The secret in a link is valid for one account and the browser that asked for it (which has a cookie), for half
+an hour. Neither replaces the password or the second factor. Addresses are hashed with the same key.
 """
 
 import asyncio
@@ -40,11 +40,11 @@ CHALLENGE_LIFETIME: Final = timedelta(minutes=5)
 LINK_LIFETIME: Final = timedelta(minutes=30)
 BITS: Final = 20  # a million hashes on average: a second or two in a browser
 MAX_PROOF_LENGTH: Final = 64
-_NONCE_BYTES: Final = 24  # makes a challenge of 64 characters, one block of SHA-256
+_NONCE_BYTES: Final = 24  # the challenge then has 64 characters, one block of SHA-256
 LINK_COOKIE: Final = "__Secure-sluice-login-link"
 _LINK_PATH: Final = "/auth/login"
 _BROWSER_SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}")  # 256 bits in base64url
-MAX_WAITING: Final = 16  # mails of this process that wait; further ones are dropped
+MAX_WAITING: Final = 16  # mails of this process that wait; further mails are dropped
 
 log = structlog.get_logger(__name__)
 
@@ -57,7 +57,7 @@ class Challenge(msgspec.Struct, frozen=True):
 
 
 class ChallengeErrorBody(msgspec.Struct, frozen=True, rename="camel"):
-    """Why a login was refused; `details` only if a proof of work helps."""
+    """The reason why a login was refused. `details` is set only if a proof of work helps."""
 
     code: ErrorCode
     message: str
@@ -72,7 +72,7 @@ class ChallengeError(msgspec.Struct, frozen=True):
 
 
 def challenge_required(challenge: str, retry_after: int) -> RateLimited:
-    """429: too many passwords were tried at this account from new addresses. `details`: the challenge to solve."""
+    """429: too many passwords were tried for this account from new addresses. `details`: the challenge to solve."""
     return RateLimited(
         "Too many failed logins to this account from new addresses. Repeat the request with `challenge` and a "
         "`proof`: SHA-256 of the challenge followed directly by the proof (UTF-8) must begin with `bits` zero bits.",
@@ -83,7 +83,9 @@ def challenge_required(challenge: str, retry_after: int) -> RateLimited:
 
 @dataclass(frozen=True, slots=True)
 class LoginChallenges:
-    """Signs and verifies; stateless otherwise. `email` in any spelling; `address`: as limits count it."""
+    """Signs and verifies challenges and link secrets without storing them. `email` may have any spelling. `address` is
+    the client address as rate limits count it.
+    """
 
     signer: CursorSigner
 
@@ -93,8 +95,8 @@ class LoginChallenges:
         return self.signer.sign(payload, _binding("challenge", email, address))
 
     def is_solved(self, challenge: str, proof: str, email: str, address: str) -> bool:
-        """Whether the challenge is ours, for this account and address, not too old, and solved. Says nothing about
-        whether it was used before.
+        """Whether Sluice made the challenge for this account and address, it is not too old, and the proof solves it.
+        Does not check whether it was used before.
         """
         try:
             _, expiry = self.signer.open(challenge, _binding("challenge", email, address), tuple[bytes, int])
@@ -104,11 +106,11 @@ class LoginChallenges:
         return datetime.now(UTC).timestamp() < expiry and int.from_bytes(digest) >> (256 - BITS) == 0
 
     def new_link_secret(self, email: str, browser: str) -> str:
-        """The secret of a link for the browser that has this secret of its own."""
+        """The secret of a link for the browser with the secret `browser`."""
         return self.signer.sign((_expiry(LINK_LIFETIME),), _binding("link", email, browser))
 
     def is_link_secret(self, link_secret: str, email: str, browser: str) -> bool:
-        """Whether the secret was mailed to the address for this browser, not too long ago."""
+        """Whether the secret was mailed to the address for this browser, and is not too old."""
         try:
             (expiry,) = self.signer.open(link_secret, _binding("link", email, browser), tuple[int])
         except BadRequest:
@@ -116,12 +118,12 @@ class LoginChallenges:
         return datetime.now(UTC).timestamp() < expiry
 
     def hash_address(self, principal_id: str, address: str) -> str:
-        """The keyed hash that is stored for an address: without the key, addresses cannot be guessed."""
+        """The keyed hash that is stored for an address. Without the key, addresses cannot be guessed."""
         return self.signer.sign((), b"\0".join((b"login address", principal_id.encode(), address.encode())))
 
 
 def _expiry(lifetime: timedelta) -> int:
-    """Seconds since 1970; five bytes of MessagePack until 2106."""
+    """Seconds since 1970. They take five bytes of MessagePack until 2106."""
     return int((datetime.now(UTC) + lifetime).timestamp())
 
 
@@ -131,7 +133,7 @@ def _binding(purpose: str, email: str, holder: str) -> bytes:
 
 
 def read_browser_secret(request: web.Request) -> str:
-    """The secret; empty without one."""
+    """The secret of the browser, empty if it has none."""
     value = request.cookies.get(LINK_COOKIE, "")
     return value if _BROWSER_SECRET.fullmatch(value) else ""
 
@@ -153,7 +155,7 @@ SENT: Final = ResponseSpec("A mail is sent, if there is such an account.", json_
 
 @dataclass(frozen=True, slots=True)
 class LoginLink(Handlers):
-    """The handler, and its dependencies."""
+    """The handler of `POST /auth/login/link`, and its dependencies."""
 
     TAG: ClassVar = AUTH
     challenges: LoginChallenges
@@ -161,7 +163,7 @@ class LoginLink(Handlers):
     _mails: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
-        """Ends what is still being sent with the process."""
+        """At shutdown, cancels mails that are still being sent."""
         yield
         for task in list(self._mails):
             task.cancel()
@@ -173,16 +175,17 @@ class LoginLink(Handlers):
     async def request_login_link(self, body: LoginLinkRequest, request: web.Request) -> web.StreamResponse:
         """Mail a link that spares this browser the proof of work.
 
-        For half an hour, attempts of this browser to log in to the account need no `challenge`: its secret is sent as
-        `linkSecret`, with the cookie of this response. It replaces no password and no second factor. The response is
-        the same whether there is such an account or not. 409 without a mail server (`SLUICE_CONTROL_SMTP_URL`).
+        For half an hour, attempts of this browser to log in to the account need no `challenge`. They send the secret of
+        the link as `linkSecret`, with the cookie of this response. The link replaces neither the password nor the
+        second factor. The response is the same whether there is such an account or not. 409 without a mail server
+        (`SLUICE_CONTROL_SMTP_URL`).
         """
         self.mailer.require_server()
         limits = request.app[RATE_LIMITS]
         account = hashlib.sha256(normalize_email(body.email).encode("utf-8", "surrogatepass")).hexdigest()
         for holder in (f"address {limits.address_key(request)}", f"account {account}"):
             await limits.take_secondary(request, LimitClass.LOGIN_MAIL, holder)
-        browser = read_browser_secret(request) or secrets.token_urlsafe(32)  # so that an earlier link stays good
+        browser = read_browser_secret(request) or secrets.token_urlsafe(32)  # an earlier link of the browser stays good
         self._start_mail(body.email, browser)
         response = json_response(RequestedLoginLink(format_time(datetime.now(UTC) + LINK_LIFETIME)), status=202)
         response.set_cookie(
@@ -197,7 +200,7 @@ class LoginLink(Handlers):
         return response
 
     def _start_mail(self, email: str, browser: str) -> None:
-        """Beside the response, whose time must not tell whether there is an account."""
+        """Send the mail in a task, so that the time of the response does not reveal whether there is an account."""
         if len(self._mails) >= MAX_WAITING:
             log.warning("login link not sent", error="too_many_waiting", waiting=len(self._mails))
             return
@@ -211,7 +214,7 @@ class LoginLink(Handlers):
                 accounts = await user_store.list_accounts(connection, email)
             if any(user.disabled_at is None and user.password_hash is not None for user in accounts):
                 await self._send(accounts[0].email, self.challenges.new_link_secret(email, browser))
-        except ApiError as error:  # no response waits for it, and the mailer has counted it
+        except ApiError as error:  # no response waits for the mail, and the mailer has counted it
             log.warning("login link not sent", error=error.code.value)
 
     async def _send(self, address: str, secret: str) -> None:
@@ -220,13 +223,13 @@ class LoginLink(Handlers):
         if link is None:
             how = ["send this with the e-mail address and the password, as `linkSecret`:", "", f"    {secret}"]
         lines = [
-            f"Someone is logging in to {self.mailer.base_url} with this e-mail address.",
+            f"A login to {self.mailer.base_url} with this e-mail address was attempted.",
             "Many wrong passwords were entered for it from other places.",
-            f"If this is you, {how[0]}",
+            f"If this was you, {how[0]}",
             *how[1:],
             "",
             "It is valid for 30 minutes, only in the browser that asked for it. You need your password and your",
-            "second factor as usual. If this is not you, ignore this mail. The link alone is not enough to log in.",
+            "second factor as usual. If this was not you, ignore this mail. The link alone is not enough to log in.",
         ]
         subject, mail_id = "Log in to Sluice", hashlib.sha256(secret.encode()).hexdigest()[:32]
         await self.mailer.send("login_link", address, subject, lines, datetime.now(UTC), mail_id)

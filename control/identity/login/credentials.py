@@ -1,8 +1,8 @@
-"""The credentials of a session: an access token that this process signs, and the refresh token, in the response or in a
-cookie that no script can read and that only `/auth` receives.
+"""The credentials of a session: an access token that this process signs, and the refresh token. The refresh token is in
+the response, or in a cookie that no script can read and that only `/auth` receives.
 
-A cookie is sent by the browser, whatever page has caused the request. So routes that use it demand JSON, which no form
-sends, and `Sec-Fetch-Site: same-origin`, which no page can forge (Fetch Metadata). All other routes never read cookies.
+A browser sends a cookie with requests of any page. So routes that use the cookie require JSON, which no form sends, and
+`Sec-Fetch-Site: same-origin`, which no page can forge (Fetch Metadata). No other route reads cookies.
 """
 
 import math
@@ -35,7 +35,7 @@ from control.routing.resource import shown_as
 REFRESH_COOKIE: Final = "__Secure-sluice"
 _COOKIE_PATH: Final = "/auth"
 
-StartedSession = tuple[IssuedSession, User]  # a session, and whose it is
+StartedSession = tuple[IssuedSession, User]  # a session, and its user
 
 log = structlog.get_logger(__name__)
 
@@ -45,7 +45,7 @@ class Tokens(msgspec.Struct, frozen=True, rename="camel"):
 
     access_token: Annotated[str, Meta(description="A JWT, for `Authorization: Bearer`.")]
     refresh_token: Annotated[
-        str, Meta(description="Can be used once: `/auth/refresh` returns the next one. Empty: it is in the cookie.")
+        str, Meta(description="Can be used once: `/auth/refresh` returns the next one. Empty if the cookie has it.")
     ]
     expires_in: Annotated[int, Meta(description="Seconds until the access token expires.")]
     token_type: Literal["Bearer"] = "Bearer"  # noqa: S105  # the name of a scheme
@@ -76,10 +76,10 @@ SESSION: Final = ResponseSpec("A session: its credentials and its user.", json_c
 
 
 class KeyWithdrawn(ServiceUnavailable):
-    """The signing key of this process was withdrawn: it needs another key in its file, and a restart."""
+    """The signing key of this process was withdrawn. The operator must replace the key file and restart the process."""
 
     def __init__(self) -> None:
-        super().__init__("No session can be issued: the signing key was withdrawn; the operator must replace it.")
+        super().__init__("No session can be issued: the signing key was withdrawn. The operator must replace the key.")
 
 
 @dataclass(slots=True)
@@ -104,8 +104,8 @@ class SessionIssuer:
         await task.close()
 
     async def ensure_key_published(self) -> None:
-        """Publish the key if needed. Call this before tokens are issued and before anything is consumed for them:
-        afterwards every process can verify their signature, and the key was trusted at most FRESH_S ago. Raises
+        """Publish the key if needed. Call this before tokens are issued and before anything is consumed for them.
+        Afterwards every process can verify their signature, and the key was trusted at most FRESH_S seconds ago. Raises
         KeyWithdrawn, DatabaseUnavailable.
         """
         published = self._published_at is not None and datetime.now(UTC) - self._published_at < PUBLISH_INTERVAL
@@ -113,7 +113,7 @@ class SessionIssuer:
             await self.publish()
 
     async def publish(self) -> None:
-        """Publish that the key is in use. Raises KeyWithdrawn, DatabaseUnavailable."""
+        """Publish the key as a key in use. Raises KeyWithdrawn, DatabaseUnavailable."""
         now = datetime.now(UTC)
         async with self.database.write() as connection:
             trusted = await publish_key(connection, self.signer.public, now)
@@ -123,7 +123,7 @@ class SessionIssuer:
             raise KeyWithdrawn
 
     async def _is_trusted(self) -> bool:
-        """Whether the key of this process is trusted, as of FRESH_S ago at most."""
+        """Whether the key of this process is trusted, as of at most FRESH_S seconds ago."""
         now = self.clock()
         if now >= self._trusted_until:
             async with self.database.read() as connection:
@@ -133,8 +133,8 @@ class SessionIssuer:
         return True
 
     async def trusted_keys(self) -> list[PublicKey]:
-        """Keys that may sign tokens, as of FRESH_S ago at most: cached, because the route is public. Raises
-        DatabaseUnavailable.
+        """Keys that may sign tokens, as of at most FRESH_S seconds ago. They are cached, because the route is public.
+        Raises DatabaseUnavailable.
         """
         now = self.clock()
         if now >= self._trusted_keys_until:
@@ -144,7 +144,7 @@ class SessionIssuer:
         return self._trusted_keys
 
     def respond(self, issued: IssuedSession, user: User, *, in_cookie: bool, status: int = 200) -> web.Response:
-        """The response for a new or refreshed session, its refresh token in the body or in the cookie."""
+        """The response for a new or refreshed session, with its refresh token in the body or in the cookie."""
         shown = replace(issued, refresh_token="") if in_cookie else issued
         response = json_response(self.issue(shown, user), status=status)
         if in_cookie:
@@ -152,7 +152,7 @@ class SessionIssuer:
         return response
 
     def issue(self, issued: IssuedSession, user: User) -> SessionMaterial:
-        """The response for a new or refreshed session."""
+        """The response body for a new or refreshed session."""
         session = issued.session
         signed = self.signer.sign(
             session.id, session.principal_id, session.org_id, list(session.methods), datetime.now(UTC)
@@ -161,18 +161,18 @@ class SessionIssuer:
 
 
 def user_body(user: User) -> SessionUser:
-    """What is shown of an account."""
+    """An account as a response body."""
     return shown_as(SessionUser, user, mfa_enabled=user.has_factor)
 
 
 def require_same_origin(request: web.Request) -> None:
-    """Raises Forbidden for a request that another page may have caused, and for one that is not of a browser."""
+    """Raises Forbidden for a request that another page may have caused, and for a request that no browser sent."""
     if request.headers.get("Sec-Fetch-Site") != "same-origin" or request.content_type != JSON_TYPE:
         raise Forbidden("A request with `cookie` must come from the page of this origin.")
 
 
 def read_refresh_token(request: web.Request) -> str:
-    """The refresh token; empty without one."""
+    """The refresh token in the cookie, empty without a cookie."""
     return request.cookies.get(REFRESH_COOKIE, "")
 
 
@@ -202,7 +202,7 @@ def clear_refresh_token(response: web.Response) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SessionHandlers(Handlers):
-    """Handlers that make sessions. A body with `cookie` is taken only from the page itself."""
+    """Handlers that create sessions. A body with `cookie` is accepted only from the page itself."""
 
     TAG: ClassVar = AUTH
     issuer: SessionIssuer

@@ -1,5 +1,5 @@
-"""Limits login attempts: one at a time per account and address, and none for a while after several failures. Passwords
-that are tried from new addresses count for all of these together, and beyond that limit cost a proof of work.
+"""Limits login attempts: one at a time per account and address, and no attempt for a while after several failures.
+Passwords that are tried from new addresses count together, and above the limit each attempt needs a proof of work.
 """
 
 import asyncio
@@ -33,18 +33,18 @@ class InvalidCredentials(Unauthorized):
 
 
 class ReauthenticationFailed(Forbidden):
-    """403: the session is valid, but the password or code that was to confirm the user's presence is wrong."""
+    """403: the session is valid, but the password or code that should confirm the user's presence is wrong."""
 
 
 class LoginAttempt(SessionRequest, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
-    """What a login names, and what lifts the limit of new addresses: a solved challenge, or the secret of a mailed link
-    in the browser that asked for it.
+    """The address and organization of a login, and optional exceptions from the limit of new addresses: a solved
+    challenge, or the secret of a mailed link in the browser that asked for it.
     """
 
     email: Email
     org_slug: Slug | None = None
     challenge: Annotated[
-        SecretInput | None, Meta(description="The challenge of a 429 to an earlier attempt; `proof` solves it.")
+        SecretInput | None, Meta(description="The challenge in the 429 of an earlier attempt, solved by `proof`.")
     ] = None
     proof: Annotated[
         Annotated[str, Meta(max_length=MAX_PROOF_LENGTH)] | None,
@@ -59,12 +59,12 @@ class LoginAttempt(SessionRequest, frozen=True, forbid_unknown_fields=True, rena
 
 
 class LoginThrottle:
-    """Shared by all routes that verify a password or a code.
+    """Limits attempts of all routes that verify a password or a code.
 
-    A login names an e-mail address and perhaps an organization; its failures count for what it named and the client's
-    address, whether there is such an account or not. So failures of a stranger lock no user out elsewhere. Other
-    attempts are made in a session, or after the password was right, and count for the account from any address. So
-    failures with one account never lock another one with the same e-mail address.
+    A login names an e-mail address and perhaps an organization. Its failures count for these names together with the
+    client's address, whether the account exists or not. So failures of a stranger do not lock out a user at another
+    client address. Other attempts are made in a session, or after the right password, and count for the account from
+    any client address. So failures with one account never lock another account with the same e-mail address.
     """
 
     def __init__(self, database: Database, challenges: LoginChallenges) -> None:
@@ -74,9 +74,9 @@ class LoginThrottle:
 
     @asynccontextmanager
     async def login(self, request: web.Request, attempt: LoginAttempt) -> AsyncIterator[Sequence[User]]:
-        """Surrounds one attempt to log in; InvalidCredentials raised inside counts as a failure. Yields the accounts
-        that it is about, verified ones first; a refused attempt does not look for them. Raises RateLimited after too
-        many failures of what is named from the client's address, or of the address; also with a
+        """Context of one attempt to log in. InvalidCredentials raised inside counts as a failure. Yields the possible
+        accounts, verified ones first. A refused attempt does not look for accounts. Raises RateLimited after too many
+        failures for the named account from the client's address, or of the address. Also raises RateLimited with a
         challenge.
         """
         account = _at_address(request, _named(attempt.email, attempt.org_slug))
@@ -88,38 +88,39 @@ class LoginThrottle:
                 yield accounts
 
     async def remember_address(self, connection: AsyncConnection, request: web.Request, user_id: str) -> None:
-        """Store that the account has logged in from the client's address, by credentials of its own."""
+        """Store that the account has logged in from the client's address, with its own credentials."""
         address = self._challenges.hash_address(user_id, request.app[RATE_LIMITS].address_key(request))
         await login_store.remember_address(connection, user_id, address, datetime.now(UTC))
 
     def acceptance(self, request: web.Request, email: str, org_id: str) -> AbstractAsyncContextManager[None]:
-        """The same for one attempt to accept an invitation of the organization with an existing account. It counts
-        apart from logins: who accepts cannot name another organization when strangers have tried the address in vain.
+        """Context of one attempt to accept an invitation of the organization with an existing account. Failures count
+        separately from logins. Otherwise strangers with failed logins could block an acceptance.
         """
         return self._attempt(request, _named(email, org_id))
 
     async def count_match(self, request: web.Request, email: str, password_hash: str) -> None:
-        """Count a right password of an unverified account in a login that names no organization as a failure, but not
-        again and again: it was tried at all accounts of the address, and the owner of one of them can set its password
-        to one that is to be tried at the others. Raises RateLimited.
+        """Count a right password of an unverified account in a login without an organization as a failure. The same
+        password soon afterwards does not count again. Such a login tries the password for all accounts of the address.
+        The owner of one account could otherwise set its password to a guess, and so test the guess at the other
+        accounts. Raises RateLimited.
         """
         limits, account = request.app[RATE_LIMITS], _at_address(request, _named(email))
         await limits.record_attempt(request, LimitClass.FAILED_LOGIN, account, _digest(f"{account}\0{password_hash}"))
-        with suppress(RateLimited):  # beyond it, each attempt has cost a proof of work
+        with suppress(RateLimited):  # above the limit, each attempt has cost a proof of work
             holder = _digest(f"{_named(email)}\0{password_hash}")
             await limits.record_attempt(request, LimitClass.NEW_ADDRESS, _named(email), holder)
 
     def account(self, request: web.Request, caller: AuthenticatedCredential) -> AbstractAsyncContextManager[None]:
-        """Surrounds one attempt to confirm the password or a code in a session; InvalidCredentials and
-        ReauthenticationFailed raised inside count as failures. In a session that an identity provider has vouched for,
-        they count for the account in its organization: the owner of the provider must not lock the account out of
-        others. Raises RateLimited.
+        """Context of one attempt to confirm the password or a code in a session. InvalidCredentials and
+        ReauthenticationFailed raised inside count as failures. In a single sign-on session, failures count only for the
+        account in its organization, so that the owner of the identity provider cannot lock the account out of other
+        organizations. Raises RateLimited.
         """
         user_id = caller.principal_id
         return self._attempt(request, f"{user_id}:{caller.org_id}" if caller.is_federated else user_id)
 
     def code(self, request: web.Request, user_id: str) -> AbstractAsyncContextManager[None]:
-        """The same for the code in an attempt to log in, which counts for the client's address itself."""
+        """Context of one code in an attempt to log in. The attempt itself counts failures for the client's address."""
         return self._attempt(request, user_id, of_address=False)
 
     @asynccontextmanager
@@ -131,7 +132,7 @@ class LoginThrottle:
         *,
         of_address: bool = True,
     ) -> AsyncIterator[None]:
-        """Attempts of one account run one at a time, so that parallel requests get no additional guesses."""
+        """Run the attempts of one account one at a time, so that parallel requests get no additional guesses."""
         rate_limits = request.app[RATE_LIMITS]
         async with self._account_lock(account):
             await rate_limits.check_address(request, LimitClass.FAILED_BEARER)
@@ -146,7 +147,7 @@ class LoginThrottle:
 
     @asynccontextmanager
     async def _from_new_address(self, request: web.Request, attempt: LoginAttempt) -> AsyncIterator[None]:
-        """Counts a failure for the account, one attempt at a time. Raises RateLimited with a challenge."""
+        """Count a failure for the account, one attempt at a time. Raises RateLimited with a challenge."""
         limits, account = request.app[RATE_LIMITS], _named(attempt.email)
         async with self._account_lock(account):
             shown = request.get(LIMIT_RESULT)
@@ -166,8 +167,9 @@ class LoginThrottle:
                 raise
 
     async def _is_known(self, connection: AsyncConnection, accounts: Sequence[User], address: str) -> bool:
-        """Whether the account whose password is guessed has logged in from there: the verified one, else each of them.
-        Otherwise the owner of another account with the e-mail address could log in to it first.
+        """Whether the account whose password is tried has logged in from the client address. Without a verified
+        account, all accounts must have. Otherwise the owner of one account could make the client address known for the
+        other accounts by logging in to this account.
         """
         guessed = [user for user in accounts if user.email_verified] or accounts
         hashed = {user.id: self._challenges.hash_address(user.id, address) for user in guessed}
@@ -185,12 +187,14 @@ class LoginThrottle:
         return await request.app[RATE_LIMITS].admits(LimitClass.LOGIN_PROOF_OF_WORK, _digest(challenge))
 
     def _account_lock(self, account: str) -> asyncio.Lock:
-        """The lock of an account, which is kept while an attempt holds it or waits for it."""
+        """The lock of an account. It exists while an attempt holds it or waits for it."""
         return self._locks.setdefault(account, asyncio.Lock())
 
 
 async def _list_accounts(connection: AsyncConnection, attempt: LoginAttempt) -> Sequence[User]:
-    """The account with this address in the organization; without one, all with the address, the verified one first."""
+    """The account with this address in the organization. Without an organization, all accounts with the address, the
+    verified account first.
+    """
     if attempt.org_slug is None:
         return await user_store.list_accounts(connection, attempt.email)
     found = await user_store.find_in_organization(connection, attempt.email, attempt.org_slug)

@@ -51,7 +51,7 @@ class Member(msgspec.Struct, frozen=True, rename="camel"):
     email_verified: Annotated[
         bool,
         Meta(
-            description="Whether the account has verified its address. If not, it can join no other organization. "
+            description="Whether the account has verified its address. If not, it cannot join other organizations. "
             "Always false for agents and services."
         ),
     ]
@@ -88,8 +88,8 @@ class Members(Handlers):
     async def change_member(self, member: StoredMember, body: RoleChange, transaction: Transaction) -> Member:
         """Change a member's role.
 
-        Only owners create, change and remove owners; nobody grants a role with more scopes than the access token has.
-        409 for the last owner.
+        Only owners create, change and remove owners. A caller cannot grant a role that has more scopes than the
+        caller's access token. 409 for the last owner.
         """
         connection, caller = transaction.connection, transaction.caller
         member = await get_member(connection, caller.org_id, member.id)
@@ -102,10 +102,10 @@ class Members(Handlers):
     async def remove_member(self, principal_id: str, transaction: Transaction) -> None:
         """Remove a member.
 
-        The member's tokens and sessions in the organization end, and its agents and services stop working; to keep
+        The member's tokens and sessions in the organization end, and its agents and services stop working. To keep
         them, transfer them to another owner first. An account whose address is not verified (`emailVerified`) is
-        closed, unless an earlier release let it join other organizations: if the address is invited again, whoever
-        accepts gets another account. 409 for the last owner or administrator.
+        closed, unless an earlier release let it join other organizations. If its address is invited again, the new
+        member gets another account. 409 for the last owner or administrator.
         """
         connection, caller = transaction.connection, transaction.caller
         member = await get_member(connection, caller.org_id, principal_id)
@@ -117,8 +117,8 @@ class Members(Handlers):
 def member_argument(
     context: HandlerContext, find: Callable[[AsyncConnection, AuthorizationContext, str], Awaitable[StoredMember]]
 ) -> Argument:
-    """The member in the path, without one the caller, as `find` finds it. It is found, or refused, before the body is
-    read.
+    """The member in the path, or the caller if the path names no member, as `find` finds it. The member is found, or
+    refused, before the body is read.
     """
 
     async def provide(request: web.Request, _stack: AsyncExitStack) -> StoredMember:
@@ -133,14 +133,14 @@ def member_argument(
 async def _find_changeable(
     connection: AsyncConnection, caller: AuthorizationContext, principal_id: str
 ) -> StoredMember:
-    """Raises NotFound; Forbidden for an owner unless the caller is one."""
+    """The member. Raises NotFound. Raises Forbidden for an owner unless the caller is an owner."""
     member = await get_member(connection, caller.org_id, principal_id)
     store.require_changeable(caller, member)
     return member
 
 
 def _shown(member: StoredMember) -> Member:
-    """What is shown of a member."""
+    """A member as a response body."""
     return shown_as(
         Member, member, principal_id=member.id, owner_principal_id=member.owner_id, mfa_enabled=member.has_factor
     )
@@ -152,12 +152,13 @@ class NewPrincipal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kind: Annotated[Literal["agent", "service"], Meta(description="Users join by invitation.")]
     name: Name
     role: Annotated[
-        Literal["VIEWER", "BILLING", "MEMBER", "ADMIN"], Meta(description="Its scopes never exceed those of its owner.")
+        Literal["VIEWER", "BILLING", "MEMBER", "ADMIN"],
+        Meta(description="The scopes of an agent or service never exceed the scopes of its owner."),
     ] = "MEMBER"
 
 
 class PrincipalChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Changes to an agent or service; omitted fields stay as they are."""
+    """Changes to an agent or service. Omitted fields are not changed."""
 
     name: Name | msgspec.UnsetType = msgspec.UNSET
     owner_principal_id: PrincipalId | msgspec.UnsetType = msgspec.UNSET
@@ -176,7 +177,7 @@ class Principals(Handlers):
     async def list_principals(self, caller: AuthorizationContext, page: PageReader) -> PageOf[Member]:
         """List agents and services.
 
-        Lists those that the caller owns; with the scope `members:read`, all of the organization.
+        Lists agents and services that the caller owns. With the scope `members:read`, lists all of the organization.
         """
         owner_id = None if Scope.MEMBERS_READ in caller.scopes else caller.principal_id
         return await page.read(
@@ -191,7 +192,7 @@ class Principals(Handlers):
     async def create_principal(self, body: NewPrincipal, transaction: Transaction) -> Member:
         """Create an agent or a service, owned by the caller.
 
-        Its permissions never exceed those of its owner, and it stops working when its owner does.
+        Its permissions never exceed the owner's, and it stops working when its owner does.
         """
         machine = await store.create_machine(
             transaction.connection, transaction.caller, PrincipalKind(body.kind), body.name, Role(body.role)
@@ -211,8 +212,9 @@ class Principals(Handlers):
     async def change_principal(self, machine: StoredMember, body: PrincipalChange, transaction: Transaction) -> Member:
         """Change an agent or service.
 
-        The owner may change it, and callers with `members:write`; only the latter may set another owner. A change of
-        owner revokes its tokens and those of all principals that it owns; the new owner creates others.
+        The owner and callers with `members:write` may change it. Only the latter may set another owner. A change of the
+        owner revokes the tokens of the agent or service, and of all principals that it owns. The new owner creates
+        others.
         """
         connection, caller = transaction.connection, transaction.caller
         machine = await _find_manageable(connection, caller, machine.id)
@@ -224,7 +226,7 @@ class Principals(Handlers):
     async def retire_principal(self, principal_id: str, transaction: Transaction) -> None:
         """Retire an agent or service.
 
-        Its tokens are revoked, and what it owns stops working. This cannot be undone.
+        Its tokens are revoked, and the principals that it owns stop working. This cannot be undone.
         """
         connection, caller = transaction.connection, transaction.caller
         machine = await _find_manageable(connection, caller, principal_id)
@@ -236,7 +238,9 @@ class Principals(Handlers):
 async def get_visible_member(
     connection: AsyncConnection, caller: AuthorizationContext, principal_id: str
 ) -> StoredMember:
-    """A member that the caller may see: itself, what it owns, and with `members:read` everyone. Raises NotFound."""
+    """A member that the caller may see: the caller, principals that the caller owns, and with `members:read` all
+    members. Raises NotFound.
+    """
     found = await get_member(connection, caller.org_id, principal_id)
     if caller.principal_id in (found.id, found.owner_id) or Scope.MEMBERS_READ in caller.scopes:
         return found
@@ -256,7 +260,9 @@ async def get_visible_machine(
 async def _find_manageable(
     connection: AsyncConnection, caller: AuthorizationContext, principal_id: str
 ) -> StoredMember:
-    """Like `get_visible_machine`. Raises NotFound; Forbidden unless the caller owns it or has `members:write`."""
+    """Like `get_visible_machine`. Raises NotFound. Raises Forbidden unless the caller owns the machine or has
+    `members:write`.
+    """
     machine = await get_visible_machine(connection, caller, principal_id)
     if machine.owner_id != caller.principal_id and Scope.MEMBERS_WRITE not in caller.scopes:
         raise Forbidden(
@@ -268,7 +274,7 @@ async def _find_manageable(
 async def _change(
     connection: AsyncConnection, caller: AuthorizationContext, machine: StoredMember, body: PrincipalChange
 ) -> dict[str, Any]:
-    """Change an agent or service; returns the audit data. Raises Forbidden, BadRequest, Conflict."""
+    """Change an agent or service. Returns the audit data. Raises Forbidden, BadRequest, Conflict."""
     data: dict[str, Any] = {}
     if body.name is not msgspec.UNSET:
         await user_store.rename(connection, machine.id, body.name)
@@ -281,7 +287,7 @@ async def _change(
 
 
 async def _find_new_owner(connection: AsyncConnection, caller: AuthorizationContext, owner_id: str) -> StoredMember:
-    """Raises Forbidden, and BadRequest for an owner who is not a user of the organization."""
+    """The new owner. Raises Forbidden, and BadRequest for an owner who is not a user of the organization."""
     if Scope.MEMBERS_WRITE not in caller.scopes:
         raise Forbidden(f"Changing the owner requires the scope {Scope.MEMBERS_WRITE}.")
     owner = await store.find_member(connection, caller.org_id, owner_id)

@@ -1,7 +1,7 @@
-"""`/orgs/{orgSlug}/invitations`: list, create, revoke. The holder of an invitation may become a member, once and until
+"""`/orgs/{orgSlug}/invitations`: list, create, revoke. The holder of an invitation may become a member, once and before
 it expires (`login.acceptance`).
 
-The secret is returned once, or mailed to the address; the database holds its SHA-256.
+The secret is returned once, or mailed to the address. The database holds its SHA-256.
 """
 
 from collections.abc import Collection
@@ -51,7 +51,7 @@ Row = sa.Row[Any]
 
 
 class NewInvitation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """The address to invite, and the role."""
+    """The address to invite, and the role of the new member."""
 
     email: Email
     role: Role
@@ -78,12 +78,12 @@ class Invitation(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class MadeInvitation(Invitation, frozen=True, rename="camel"):
-    """A new invitation, with its secret unless that was mailed."""
+    """A new invitation. It contains the secret, unless the secret was mailed."""
 
     invite_token: Annotated[
         str | None,
         Meta(
-            description="The secret that accepts the invitation. Returned only in this response; null if it was mailed."
+            description="The secret that accepts the invitation. Returned only in this response. Null if it was mailed."
         ),
     ]
 
@@ -129,12 +129,13 @@ class Invitations(Handlers):
         """Create an invitation.
 
         Only users may invite: agents, services and tokens that act on behalf of a principal get 403. The secret is
-        valid for seven days, while the inviter may still grant the role. It is returned as `inviteToken` only in this
-        response, or with `sendMail` mailed to the address and shown to nobody. Earlier open invitations to the same
-        address are revoked. 409 if the organization has a member with the address, if its directory has deactivated
-        whoever has it, or if it requires single sign-on. With `sendMail`, 409 also if no mail server is configured, or
-        if it rejects the mail; 503 if it is unavailable, and the mail may have been sent or not. A mail that was
-        rejected or got 503 leaves the new invitation open, and earlier ones revoked: invite again, or revoke it.
+        valid for seven days, while the inviter may still grant the role. It is returned as `inviteToken` in this
+        response only. With `sendMail` it is mailed to the address instead, and no response contains it. Earlier open
+        invitations to the same address are revoked. 409 if the organization has a member with the address, if its
+        directory has deactivated the user with the address, or if it requires single sign-on. With `sendMail`, also 409
+        if no mail server is configured, or if the mail server rejects the mail. 503 if the mail server is unavailable:
+        the mail may have been sent or not. After a rejected mail or a 503, the new invitation is open and earlier ones
+        are revoked: invite again, or revoke the new invitation.
         """
         require_can_invite(authorization_context(request))
         body = await self.context.read_body(request, NewInvitation)
@@ -152,7 +153,7 @@ class Invitations(Handlers):
     async def revoke_invitation(self, invitation_id: str, transaction: Transaction) -> None:
         """Revoke an invitation.
 
-        If it was revoked or accepted before, the response is the same and nothing changes.
+        An invitation that was already revoked or accepted gets the same response, and nothing changes.
         """
         shown = await INVITATIONS.show(transaction.connection, transaction.caller, invitation_id)
         if shown.state in ("OPEN", "EXPIRED"):
@@ -169,13 +170,14 @@ def require_can_invite(by: AuthorizationContext) -> None:
     """
     if by.kind is not PrincipalKind.USER or by.on_behalf_of is not None:
         raise Forbidden(
-            "Only users can invite members: not agents, services, or tokens that act on behalf of another principal."
+            "Only users can invite members. Agents, services, and tokens that act on behalf of another principal "
+            "cannot."
         )
 
 
 async def _invite(transaction: Transaction, body: NewInvitation) -> tuple[Row, str]:
-    """Create an invitation, and revoke open ones to the same address; the new one and its secret. Raises Forbidden,
-    Conflict.
+    """Create an invitation, and revoke open invitations to the same address. Returns the new invitation and its secret.
+    Raises Forbidden, Conflict.
     """
     connection, caller = transaction.connection, transaction.caller
     await _require_invitable(connection, caller, body)
@@ -202,8 +204,8 @@ async def _invite(transaction: Transaction, body: NewInvitation) -> tuple[Row, s
 
 
 async def _require_invitable(connection: AsyncConnection, caller: AuthorizationContext, body: NewInvitation) -> None:
-    """Raises Forbidden if the caller may not invite with this role; Conflict if the address cannot be invited: of a
-    member, or of a user whom the organization's directory has deactivated, and while single sign-on is required.
+    """Raises Forbidden if the caller may not invite with this role. Raises Conflict if the address belongs to a member,
+    or to a user whom the organization's directory has deactivated, and while single sign-on is required.
     """
     require_can_invite(caller)
     member_store.require_grantable(caller, body.role)
@@ -211,14 +213,14 @@ async def _require_invitable(connection: AsyncConnection, caller: AuthorizationC
     found = await find_for_login(connection, caller.org_id, "", body.email)
     if found is not None and not found.active:
         raise Conflict(
-            "The organization's directory has deactivated the user with this address: activate the user there."
+            "The organization's directory has deactivated the user with this address. Activate the user there."
         )
     if await session_store.requires_sso(connection, caller.org_id):
-        raise Conflict(f"{session_store.SSO_REQUIRED} Its provider makes members; nobody could accept an invitation.")
+        raise Conflict(f"{session_store.SSO_REQUIRED} Users join by logging in, and invitations cannot be accepted.")
 
 
 async def require_no_member(connection: AsyncConnection, org_id: str, email: str) -> None:
-    """Raises Conflict if a user of the organization has this address: at most one has."""
+    """Raises Conflict if a user of the organization has this address. At most one user has."""
     found = (
         sa.select(users.c.principal_id)
         .join_from(users, memberships, memberships.c.principal_id == users.c.principal_id)
@@ -236,7 +238,7 @@ async def _mail(mailer: AccountMailer, row: Row, secret: str, org_slug: str) -> 
         *_how_to_accept(mailer, secret),
         "",
         f"The invitation is valid until {minute(row.expires_at)}. If you do not expect it, ignore this",
-        "mail. Do not pass on the token: whoever has it can join with your address.",
+        "mail. Do not pass on the token: its holder can join with your address.",
     ]
     subject = f"Invitation to the organization {org_slug}"
     await mailer.send("invitation", row.email, subject, lines, row.created_at, row.id)
@@ -259,7 +261,7 @@ def _how_to_accept(mailer: AccountMailer, secret: str) -> list[str]:
 async def revoke_addressed(
     connection: AsyncConnection, org_id: str, emails: Collection[str], now: datetime
 ) -> list[str]:
-    """Revoke the open invitations to these addresses; their ids."""
+    """Revoke the open invitations to these addresses. Returns the ids of the invitations."""
     now = to_milliseconds(now)
     addresses = [normalize_email(email) for email in emails]
     where = (invitations.c.org_id == org_id) & invitations.c.email.in_(addresses) & is_open_invitation(now)
@@ -269,7 +271,7 @@ async def revoke_addressed(
 
 
 async def find_open_invitation(connection: AsyncConnection, secret: str, now: datetime) -> Row | None:
-    """The invitation with this secret, if it can be accepted: it is open, and its inviter may still grant its role."""
+    """The invitation with this secret, if it is open and its inviter may still grant its role. Otherwise None."""
     if not is_token(secret, INVITATION_PREFIX):
         return None
     found = (
@@ -282,7 +284,7 @@ async def find_open_invitation(connection: AsyncConnection, secret: str, now: da
 
 
 async def accept_invitation(connection: AsyncConnection, invitation_id: str, principal_id: str, now: datetime) -> bool:
-    """Accept the invitation, once; False when it is no longer open."""
+    """Accept the invitation, once. False if it is no longer open."""
     accepted = (
         invitations.update()
         .where(invitations.c.id == invitation_id, is_open_invitation(now))

@@ -1,6 +1,6 @@
 """Members of an organization, and its machine principals: agents and services.
 
-Every function runs in the caller's transaction; after a change the caller notifies the guards. An organization always
+Every function runs in the caller's transaction. After a change the caller notifies the guards. An organization always
 keeps an owner who can log in.
 """
 
@@ -25,14 +25,14 @@ from control.identity.users import session_store, user_store
 from control.issues.lifecycle import unassign_everything
 from proto.identity import MAX_ACT_CHAIN, ROLE_SCOPES, PrincipalKind, Role, Scope
 
-MAX_OWNED: Final = 200  # agents and services of one user in one organization, including those owned by other machines
+MAX_OWNED: Final = 200  # agents and services of one user in one organization, including indirectly owned ones
 MAX_MACHINES: Final = 5_000  # agents and services in one organization
 
 
 @dataclass(frozen=True, slots=True)
 class StoredMember:
-    """A principal in an organization. Only users that log in have `email`, `email_verified` and `has_factor`.
-    `managed`: the organization's directory decides whether it is one, and its role.
+    """A principal in the organization. Only users that log in have `email`, `email_verified` and `has_factor`.
+    `managed`: the organization's directory decides about the membership and the role.
     """
 
     id: str
@@ -74,7 +74,7 @@ async def list_members(connection: AsyncConnection, org_id: str, after_id: str, 
 async def list_machines(
     connection: AsyncConnection, org_id: str, owner_id: str | None, after_id: str, limit: int
 ) -> list[StoredMember]:
-    """At most `limit` agents and services of one owner (None: of all), by id, starting after `after_id`."""
+    """At most `limit` agents and services of one owner (None: of all owners), by id, starting after `after_id`."""
     page = _MEMBERS.where(memberships.c.principal_id > after_id, principals.c.kind != PrincipalKind.USER.value)
     if owner_id is not None:
         page = page.where(principals.c.owner_id == owner_id)
@@ -140,8 +140,8 @@ async def is_elsewhere(connection: AsyncConnection, org_id: str, principal_id: s
 
 
 def require_grantable(by: AuthorizationContext, role: Role) -> None:
-    """Raises Forbidden for a role that `by` may not grant: OWNER unless `by` is an owner, and roles with scopes it
-    lacks.
+    """Raises Forbidden for a role that `by` may not grant: OWNER unless `by` is an owner, and roles with scopes that
+    `by` lacks.
     """
     if role is Role.OWNER and by.role is not Role.OWNER:
         raise Forbidden("Only owners can grant the role OWNER.")
@@ -156,22 +156,22 @@ def require_changeable(by: AuthorizationContext, member: StoredMember) -> None:
 
 
 async def require_unmanaged(connection: AsyncConnection, org_id: str, member: StoredMember) -> None:
-    """Raises Conflict for a member whom the organization's directory manages, or will manage with its next request: one
-    who was an owner.
+    """Raises Conflict for a member whom the organization's directory manages. Also raises it for a former owner whom
+    the directory will manage with its next request.
     """
     if member.role is Role.OWNER:
         return
     user = await find_by_principal(connection, org_id, member.id)
     if member.managed or (user is not None and user.active):
         raise Conflict(
-            "The organization's directory manages this member over SCIM: change the user, or the user's groups, there."
+            "The organization's directory manages this member over SCIM. Change the user, or the user's groups, there."
         )
 
 
 async def change_role(connection: AsyncConnection, by: AuthorizationContext, member: StoredMember, role: Role) -> None:
-    """Raises Forbidden for a role that `by` may not grant or take away; Conflict for the last owner or administrator,
-    for a machine principal that would become an owner, and for a member whom a directory manages, unless it becomes
-    one.
+    """Change the role of a member. Raises Forbidden for a role that `by` may not grant or take away. Raises Conflict
+    for the last owner or administrator, for a machine principal that would become an owner, and for a member whom a
+    directory manages, unless the member becomes an owner.
     """
     require_changeable(by, member)
     require_grantable(by, role)
@@ -181,22 +181,22 @@ async def change_role(connection: AsyncConnection, by: AuthorizationContext, mem
         await require_unmanaged(connection, by.org_id, member)
         await _require_other_administrators(connection, by.org_id, member, stays_admin=role is Role.ADMIN)
     await organization_store.set_role(connection, by.org_id, member.id, role)
-    if Role.OWNER in (role, member.role):  # directories have no say over owners
+    if Role.OWNER in (role, member.role):  # directories do not manage owners
         user = None if role is Role.OWNER else await find_by_principal(connection, by.org_id, member.id)
         await set_managed(connection, by.org_id, member.id, managed=user is not None and user.active)
 
 
 async def set_managed(connection: AsyncConnection, org_id: str, principal_id: str, *, managed: bool) -> None:
-    """Note whether the organization's directory manages the member."""
+    """Store whether the organization's directory manages the member."""
     where = (memberships.c.org_id == org_id) & (memberships.c.principal_id == principal_id)
     await connection.execute(memberships.update().where(where).values(managed=managed))
 
 
 async def remove(connection: AsyncConnection, by: AuthorizationContext, member: StoredMember, now: datetime) -> None:
-    """Remove a member from the organization, with its tokens, sessions and invitations there, and the tokens of all
-    principals that it owns: they would work again if the member returned. An agent or service is retired, an account
-    that is confined to the organization closed. Raises Forbidden for an owner unless `by` is an owner; Conflict for the
-    last owner or administrator, and for a member whom a directory manages.
+    """Remove a member from the organization, with its tokens, sessions and invitations there. Also revoke the tokens of
+    all principals that it owns, because they would work again if the member returned. An agent or service is retired.
+    An account that is confined to the organization is closed. Raises Forbidden for an owner unless `by` is an owner.
+    Raises Conflict for the last owner or administrator, and for a member whom a directory manages.
     """
     require_changeable(by, member)
     await require_unmanaged(connection, by.org_id, member)
@@ -209,8 +209,8 @@ async def remove(connection: AsyncConnection, by: AuthorizationContext, member: 
 async def create_machine(
     connection: AsyncConnection, by: AuthorizationContext, kind: PrincipalKind, name: str, role: Role
 ) -> StoredMember:
-    """An agent or service owned by the caller. Raises Forbidden; Conflict beyond MAX_OWNED,
-    MAX_MACHINES, or a chain of owners longer than MAX_ACT_CHAIN.
+    """Create an agent or service owned by the caller. Raises Forbidden. Raises Conflict beyond MAX_OWNED, MAX_MACHINES,
+    or a chain of owners longer than MAX_ACT_CHAIN.
     """
     require_grantable(by, role)
     if role is Role.OWNER:
@@ -229,8 +229,9 @@ async def create_machine(
 async def transfer_ownership(
     connection: AsyncConnection, org_id: str, machine: StoredMember, owner: StoredMember, now: datetime
 ) -> None:
-    """Transfer an agent or service to another owner. Revokes its credentials, and the credentials of all principals
-    that it owns: otherwise their holders would act in the name of the new owner. Raises Conflict beyond MAX_OWNED.
+    """Transfer an agent or service to another owner. Revokes the credentials of the agent or service and of all
+    principals that it owns. Otherwise the holders of the credentials would act in the name of the new owner. Raises
+    Conflict beyond MAX_OWNED.
     """
     if machine.owner_id == owner.id:
         return
@@ -243,15 +244,15 @@ async def transfer_ownership(
 
 
 async def retire_machine(connection: AsyncConnection, org_id: str, machine_id: str, now: datetime) -> None:
-    """Disable an agent or service for good."""
+    """Disable an agent or service permanently."""
     await organization_store.disable_principal(connection, machine_id)
     await _remove_member(connection, org_id, machine_id, now)
 
 
 async def end_membership(connection: AsyncConnection, org_id: str, principal_id: str, now: datetime) -> None:
-    """Remove a principal from the organization and revoke its credentials there, its chat links, and the credentials of
-    what it owns; its issues are not assigned any more, and the views that it has saved for itself are deleted.
-    The account stays open, so that it can become a member again. The caller checks who may be removed.
+    """Remove a principal from the organization. Revokes its credentials there, its chat links, and the credentials of
+    the principals that it owns, unassigns its issues, and deletes its private saved views. The account stays open, so
+    that it can become a member again. The caller checks whether the principal may be removed.
     """
     await organization_store.remove_membership(connection, org_id, principal_id)
     await revoke_credentials(connection, org_id, owned_principals(principal_id), now)
@@ -268,7 +269,7 @@ async def _remove_member(connection: AsyncConnection, org_id: str, principal_id:
 
 async def _check_machine_limit(connection: AsyncConnection, org_id: str, owning_user_id: str, more: int) -> None:
     """Raises Conflict if `more` additional machines would exceed MAX_OWNED of a user. Machines owned by the user's
-    machines count as well, since each of them could own as many again.
+    machines count as well, because each of them could own as many again.
     """
     if await _count_machines(connection, org_id, owned_principals(owning_user_id)) + more > MAX_OWNED:
         raise Conflict(f"A user can own at most {MAX_OWNED} agents and services, directly or indirectly.")
@@ -277,7 +278,7 @@ async def _check_machine_limit(connection: AsyncConnection, org_id: str, owning_
 async def _count_machines(
     connection: AsyncConnection, org_id: str, principal_ids: sa.Select[tuple[str]] | None = None
 ) -> int:
-    """Agents and services in the organization, among these principals or (None) all."""
+    """The number of agents and services in the organization, among these principals or (None) all."""
     found = (
         sa.select(sa.func.count())
         .select_from(memberships.join(principals, principals.c.id == memberships.c.principal_id))
@@ -291,15 +292,15 @@ async def _count_machines(
 async def _require_other_administrators(
     connection: AsyncConnection, org_id: str, member: StoredMember, *, stays_admin: bool = False
 ) -> None:
-    """Raises Conflict when no other owner, or no other administrator, would be left; while single sign-on is enforced
-    also when no other owner would have a password.
+    """Raises Conflict if no other owner, or no other administrator, would be left. While single sign-on is enforced,
+    also raises it if no other owner would have a password.
     """
     if (
         member.role is Role.OWNER
         and await session_store.requires_sso(connection, org_id)
         and await session_store.find_break_glass(connection, org_id, besides=member.id) is None
     ):
-        raise Conflict("While single sign-on is enforced, an owner with a password has to stay.")
+        raise Conflict("While single sign-on is enforced, an owner with a password must stay.")
     if not await has_other_administrators(connection, org_id, member, stays_admin=stays_admin):
         what = "owner" if member.role is Role.OWNER else "administrator"
         raise Conflict(f"The last {what} cannot be removed or demoted.")
@@ -308,7 +309,7 @@ async def _require_other_administrators(
 async def has_other_administrators(
     connection: AsyncConnection, org_id: str, member: StoredMember, *, stays_admin: bool = False
 ) -> bool:
-    """Whether another owner, and another administrator, is left when the member is no owner any more, nor (unless
+    """Whether another owner, and another administrator, is left if the member is no longer an owner or (unless
     `stays_admin`) an administrator.
     """
     if member.role is Role.OWNER and await _count_others(connection, org_id, member, [Role.OWNER]) == 0:
@@ -319,7 +320,7 @@ async def has_other_administrators(
 
 
 async def _count_others(connection: AsyncConnection, org_id: str, member: StoredMember, roles: list[Role]) -> int:
-    """Users other than the member who have one of the roles, are not disabled, and can authenticate."""
+    """The number of other users who have one of the roles, are not disabled, and can authenticate."""
     found = (
         sa.select(sa.func.count())
         .select_from(memberships.join(principals, principals.c.id == memberships.c.principal_id))

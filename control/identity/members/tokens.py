@@ -1,10 +1,10 @@
-"""Personal access tokens: who may issue which tokens for whom, and on whose behalf they act.
+"""Personal access tokens: who may issue tokens for whom, and on whose behalf the tokens act.
 
 A principal issues tokens for itself, and for agents and services that it owns. A token never has more scopes or a later
-expiry than the token that it was issued with, and is revoked together with it. A token that a user issues for its agent
-acts on the user's behalf (RFC 8693): everything the agent does with it records this, and so do the tokens that the
-agent issues with it. A token for a service acts for the service alone, unless its issuer already acts on behalf of
-a principal.
+expiry than the token that it was issued with, and is revoked together with that token. A token that a user issues for
+its agent acts on the user's behalf (RFC 8693). Every action of the agent with the token records this, and so do tokens
+that the agent issues with it. A token for a service acts for the service alone, unless its issuer already acts on
+behalf of a principal.
 
 Every function runs in the caller's transaction.
 """
@@ -32,7 +32,7 @@ from control.routing.arguments import Handlers, Transaction, control_arguments
 from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
 from proto.identity import MAX_ACT_CHAIN, PrincipalKind, Role, Scope
 
-MAX_TOKENS: Final = 100  # valid ones, of one principal in one organization
+MAX_TOKENS: Final = 100  # valid tokens of one principal in one organization
 
 
 MAX_DAYS: Final = 3_650
@@ -43,7 +43,7 @@ _WRITE: Final = bearer(Scope.TOKENS_WRITE)
 
 
 class NewToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """The token to create. Without `scopes`: all scopes of the creating token; without `expiresInDays`: no expiry."""
+    """The token to create. Without `scopes`: all scopes of the creating token. Without `expiresInDays`: no expiry."""
 
     name: Name
     scopes: Annotated[list[Scope], Meta(min_length=1, max_length=len(Scope))] | None = None
@@ -69,7 +69,7 @@ class Token(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class MadeToken(Token, frozen=True, rename="camel"):
-    """A new token; the only response that holds its secret."""
+    """A new token. Only this response has its secret."""
 
     token: Annotated[str, Meta(description="The secret, for `Authorization: Bearer`. Returned only in this response.")]
 
@@ -78,7 +78,7 @@ def _shown(row: sa.Row[Any], _caller: AuthorizationContext) -> Token:
     return shown_as(Token, row, on_behalf_of_principal_id=row.subject_id, act_chain=row.chain or [])
 
 
-# Of the principal in the path; without one, of the caller.
+# Of the principal in the path, or of the caller if the path names no principal.
 TOKENS: Final = Resource(
     "tokenId",
     ids("tok"),
@@ -93,7 +93,9 @@ TOKENS: Final = Resource(
 
 
 class AccessTokens(Handlers):
-    """Handlers of access tokens, and their dependencies. Without a principal in the path they act on the caller's."""
+    """Handlers of access tokens, and their dependencies. If the path names no principal, they act on the caller's
+    tokens.
+    """
 
     TAG: ClassVar = Principals.TAG
 
@@ -110,8 +112,8 @@ class AccessTokens(Handlers):
     async def create_token(self, holder: StoredMember, body: NewToken, transaction: Transaction) -> MadeToken:
         """Create a token for the caller.
 
-        Its scopes and expiry cannot exceed those of the token that creates it. The secret is returned only in this
-        response.
+        The scopes and the expiry cannot exceed the scopes and the expiry of the token that creates it. The secret is
+        returned only in this response.
         """
         return await _create(transaction, holder.id, body)
 
@@ -119,9 +121,9 @@ class AccessTokens(Handlers):
     async def revoke_token(self, token_id: str, transaction: Transaction) -> None:
         """Revoke one of the caller's tokens.
 
-        Revokes all tokens derived from it, directly or indirectly, and open invitations created with any of them. They
-        stop working in this process at once; in others at once with Redis, else within five seconds. Repeating the
-        request gets the same response.
+        Revokes all tokens derived from it, directly or indirectly, and open invitations created with any of them. The
+        tokens stop working in this process at once. In other processes they stop working at once with Redis, otherwise
+        within five seconds. A repeated request gets the same response.
         """
         await self._revoke(transaction, transaction.caller.principal_id, token_id)
 
@@ -143,8 +145,8 @@ class AccessTokens(Handlers):
     ) -> MadeToken:
         """Create a token for an agent or service that the caller owns.
 
-        A user's agent acts on the user's behalf, which the audit log records. Scopes and expiry of a token cannot
-        exceed those of the token that creates it.
+        A user's agent acts on the user's behalf, which the audit log records. The scopes and the expiry cannot exceed
+        the scopes and the expiry of the token that creates it.
         """
         return await _create(transaction, holder.id, body)
 
@@ -152,7 +154,7 @@ class AccessTokens(Handlers):
     async def revoke_token_of_principal(self, principal_id: str, token_id: str, transaction: Transaction) -> None:
         """Revoke a token of a principal.
 
-        The caller must own the principal, or have `members:write`; only owners can revoke tokens of owners.
+        The caller must own the principal, or have `members:write`. Only owners can revoke tokens of owners.
         Everything that was created with the token is revoked with it.
         """
         await self._revoke(transaction, principal_id, token_id)
@@ -200,8 +202,8 @@ async def _issue(
     scopes: Iterable[Scope] | None,
     expires_at: datetime | None,
 ) -> organization_store.IssuedToken:
-    """A token for `holder`, for whom `by` may issue tokens. Raises Forbidden for scopes that `by` lacks; Conflict
-    beyond MAX_TOKENS, and for an actor chain longer than MAX_ACT_CHAIN.
+    """Issue a token for `holder`, for whom `by` may issue tokens. Raises Forbidden for scopes that `by` lacks. Raises
+    Conflict beyond MAX_TOKENS, and for an actor chain longer than MAX_ACT_CHAIN.
     """
     delegation = _delegation_for(by, holder)
     own = await issuing_token(connection, by)
@@ -226,7 +228,9 @@ async def _issue(
 
 
 async def _find_holder(connection: AsyncConnection, caller: AuthorizationContext, principal_id: str) -> StoredMember:
-    """A member for whom the caller may issue tokens: itself, or one that it owns. Raises NotFound, Forbidden."""
+    """A member for whom the caller may issue tokens: the caller, or a principal that it owns. Raises NotFound,
+    Forbidden.
+    """
     holder = await get_visible_member(connection, caller, principal_id)
     if caller.principal_id not in (holder.id, holder.owner_id):
         raise Forbidden("You can create tokens only for yourself and for agents and services that you own.")
@@ -234,8 +238,9 @@ async def _find_holder(connection: AsyncConnection, caller: AuthorizationContext
 
 
 def _delegation_for(by: AuthorizationContext, holder: StoredMember) -> tuple[str, tuple[str, ...]] | None:
-    """On whose behalf a token acts that `by` issues for `holder`, and its actors: the holder first, the direct actor
-    for the subject last. None if it acts for the holder itself. Raises Conflict beyond MAX_ACT_CHAIN.
+    """The subject on whose behalf a token acts that `by` issues for `holder`, and its actors: the holder first, the
+    direct actor for the subject last. None if the token acts for the holder alone. Raises Conflict beyond
+    MAX_ACT_CHAIN.
     """
     if by.on_behalf_of is not None:
         chain = by.act_chain if holder.id == by.principal_id else (holder.id, *by.act_chain)

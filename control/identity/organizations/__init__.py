@@ -1,5 +1,5 @@
-"""Organizations, projects and project keys, with the memberships and tokens that others build on, as stored.
+"""Organizations, projects and project keys as stored, with the memberships and tokens that other packages build on.
 
-`bootstrap` creates the first ones of an empty database. `revocation` ends an access token with everything that was
-created with it. Their routes are in `control.governance.tenants`.
+`bootstrap` creates the first organization of an empty database. `revocation` ends an access token with everything that
+was created with it. The routes are in `control.governance.tenants`.
 """

@@ -11,7 +11,9 @@ from proto.identity import PrincipalKind, Role, format_dsn
 
 
 class Bootstrap(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the first start creates, including secrets; encoded as JSON it is the content of `bootstrap.json`."""
+    """The objects that the first start creates, including secrets. Encoded as JSON, it is the content of
+    `bootstrap.json`.
+    """
 
     base_url: str
     org_slug: str
@@ -34,9 +36,9 @@ async def bootstrap(
     org_slug: str = "default",
     project_slug: str = "default",
 ) -> Bootstrap | None:
-    """Provision everything in one transaction. Returns None and changes nothing when there is an organization already.
+    """Provision everything in one transaction. Returns None and changes nothing if an organization exists already.
 
-    `record` adds to the same transaction. `deliver` is called before the commit: if it raises, everything is rolled
+    `record` adds to the same transaction. `deliver` is called before the commit. If it raises, everything is rolled
     back, so no secret is created and then lost.
     """
     async with database.write() as connection:

@@ -1,8 +1,8 @@
-"""Writes organizations and projects, as the only module, and the principals, memberships and tokens that others build
-on.
+"""Writes organizations and projects, and the principals, memberships and tokens that other modules build on. No other
+module writes organizations and projects.
 
-Every function runs in the caller's transaction (`Database.write`), so that several make one change. A secret is
-returned once, by the function that generates it; the database holds its SHA-256. After a change to something that the
+Every function runs in the caller's transaction (`Database.write`), so that several calls make one change. A secret is
+returned once, by the function that generates it. The database holds its SHA-256. After a change to data that the
 guards cache, the caller notifies them (`AuthGuards.invalidate_bearers`, `AuthGuards.invalidate_project`).
 """
 
@@ -54,7 +54,7 @@ class SlugTaken(Conflict):
 
     def __init__(self, slug: str, *, deleted: bool = False) -> None:
         super().__init__(
-            f"A deleted organization had the slug {slug}; it is not given again."
+            f"A deleted organization had the slug {slug}, so it cannot be used again."
             if deleted
             else f"The slug {slug} is already taken."
         )
@@ -72,7 +72,7 @@ class StoredOrganization:
 
 
 class ResolveOnMerge(StrEnum):
-    """In what a merged fix resolves issues: the project's next release, or at once."""
+    """When a merged fix resolves issues: in the project's next release, or at once."""
 
     NEXT_RELEASE = "next_release"
     NOW = "now"
@@ -80,8 +80,8 @@ class ResolveOnMerge(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoredProject:
-    """The unit that telemetry belongs to; `id` is a positive 53-bit integer. `retention_days` None: as the settings
-    say.
+    """A project, to which telemetry belongs. `id` is a positive 53-bit integer. `retention_days` None: the retention of
+    the settings.
     """
 
     id: int
@@ -104,14 +104,16 @@ class IssuedToken:
 
 
 async def has_any_organization(connection: AsyncConnection) -> bool:
-    """Whether this database has been set up; also when all its organizations were deleted since."""
+    """Whether this database has been set up, even if all its organizations were deleted since."""
     return await connection.scalar(sa.select(organizations.c.id).limit(1)) is not None
 
 
 async def create_organization(
     connection: AsyncConnection, slug: str, name: str, monthly_items: int = 0
 ) -> StoredOrganization:
-    """Raises SlugTaken, also for the slug of a deleted organization; ValueError for an invalid slug, name or quota."""
+    """Create an organization. Raises SlugTaken, also for the slug of a deleted organization. Raises ValueError for an
+    invalid slug, name or quota.
+    """
     organization = StoredOrganization(
         new_id("org"), validate_slug(slug), validate_name(name), bounded_int(MAX_MONTHLY_ITEMS, monthly_items), now()
     )
@@ -140,15 +142,15 @@ async def _find_organization(connection: AsyncConnection, where: sa.ColumnElemen
 
 
 async def rename_organization(connection: AsyncConnection, org_id: str, name: str) -> None:
-    """Raises ValueError for an invalid name."""
+    """Rename an organization. Raises ValueError for an invalid name."""
     await connection.execute(
         organizations.update().where(organizations.c.id == org_id).values(name=validate_name(name))
     )
 
 
 async def set_quota(connection: AsyncConnection, org_id: str, monthly_items: int) -> None:
-    """Set the monthly quota, also for the current month; guards apply it within FRESH_S. Raises ValueError if out of
-    range.
+    """Set the monthly quota, also for the current month. Guards apply it within FRESH_S seconds. Raises ValueError if
+    it is out of range.
     """
     values = {"monthly_items": bounded_int(MAX_MONTHLY_ITEMS, monthly_items)}
     await connection.execute(organizations.update().where(organizations.c.id == org_id).values(values))
@@ -162,7 +164,9 @@ async def create_project(
     sensitive_words: Sequence[str] = (),
     retention_days: int | None = None,
 ) -> StoredProject:
-    """Raises SlugTaken; ValueError for an invalid slug, name or word. The caller checks the bounds of the retention."""
+    """Create a project. Raises SlugTaken. Raises ValueError for an invalid slug, name or word. The caller checks the
+    bounds of the retention.
+    """
     row: dict[str, Any] = {
         "id": new_project_id(),
         "org_id": org_id,
@@ -205,8 +209,8 @@ async def change_project(
     resolve_on_merge: ResolveOnMerge | None = None,
     exempt_keys: Sequence[str] | None = None,
 ) -> StoredProject | None:
-    """Set the given values (`retention_days` None: as the settings say). Returns the changed project, None when there
-    is none. ValueError for an invalid name, word or key.
+    """Set the given values (`retention_days` None: the retention of the settings). Returns the changed project, None if
+    there is no such project. Raises ValueError for an invalid name, word or key.
     """
     given = {
         "name": None if name is None else validate_name(name),
@@ -226,7 +230,9 @@ async def change_project(
 async def create_principal(
     connection: AsyncConnection, kind: PrincipalKind, name: str, owner_id: str | None = None
 ) -> Principal:
-    """A user, or an agent or service with its owner. ValueError for an invalid name, for a wrong or missing owner."""
+    """Create a user, or an agent or service with its owner. Raises ValueError for an invalid name, and for a wrong or
+    missing owner.
+    """
     if (kind is PrincipalKind.USER) != (owner_id is None):
         raise ValueError("agents and services have an owner, users have none")
     principal = Principal(new_id("prn"), kind, validate_name(name), owner_id)
@@ -236,7 +242,7 @@ async def create_principal(
 
 
 async def disable_principal(connection: AsyncConnection, principal_id: str) -> None:
-    """Disable the principal: all its tokens stop working."""
+    """Disable the principal. All its tokens stop working."""
     where = (principals.c.id == principal_id) & principals.c.disabled_at.is_(None)
     await connection.execute(principals.update().where(where).values(disabled_at=now()))
 
@@ -244,9 +250,9 @@ async def disable_principal(connection: AsyncConnection, principal_id: str) -> N
 async def add_membership(
     connection: AsyncConnection, org_id: str, principal_id: str, role: Role, *, managed: bool = False
 ) -> None:
-    """Make the principal a member; `managed`: the organization's directory manages it. Raises Conflict when it is one
-    already, and for an account with an unverified address outside of its home organization: the only place that
-    enforces the confinement, because credentials work nowhere without a membership.
+    """Make the principal a member. `managed`: the organization's directory manages the member. Raises Conflict if the
+    principal is already a member, and for an account with an unverified address outside of its home organization. Only
+    this function enforces the confinement, because credentials work nowhere without a membership.
     """
     if await connection.scalar(_confined_elsewhere(org_id, principal_id)) is not None:
         raise Conflict("The account is confined to another organization until its e-mail address is verified.")
@@ -258,13 +264,13 @@ async def add_membership(
 
 
 async def set_role(connection: AsyncConnection, org_id: str, principal_id: str, role: Role) -> bool:
-    """Change a member's role; False when there is no such member."""
+    """Change a member's role. False if there is no such member."""
     where = (memberships.c.org_id == org_id) & (memberships.c.principal_id == principal_id)
     return (await connection.execute(memberships.update().where(where).values(role=role.value))).rowcount == 1
 
 
 async def remove_membership(connection: AsyncConnection, org_id: str, principal_id: str) -> bool:
-    """Remove a member, which can no longer see the organization; False when there is no such member."""
+    """Remove a member, which can no longer see the organization. False if there is no such member."""
     where = (memberships.c.org_id == org_id) & (memberships.c.principal_id == principal_id)
     return (await connection.execute(memberships.delete().where(where))).rowcount == 1
 
@@ -279,8 +285,8 @@ async def create_token(
     expires_at: datetime | None = None,
     minted_with: str | None = None,
 ) -> IssuedToken:
-    """A personal access token of the organization. `scopes` None: all scopes of the holder's role. It is revoked
-    together with the token `minted_with`.
+    """Create a personal access token of the organization. `scopes` None: all scopes of the holder's role. The token is
+    revoked together with the token `minted_with`.
 
     Raises ValueError for an invalid name. The caller checks whether these scopes may be granted.
     """
@@ -302,7 +308,7 @@ async def create_token(
 
 
 async def revoke_token(connection: AsyncConnection, org_id: str, token_id: str) -> RevokedCounts | None:
-    """Revoke the token and everything created with it, for good and idempotently. None when there is no such token."""
+    """Revoke the token and everything created with it, permanently and idempotently. None if there is no such token."""
     where = (access_tokens.c.org_id == org_id) & (access_tokens.c.id == token_id)
     if await connection.scalar(sa.select(access_tokens.c.id).where(where)) is None:
         return None
@@ -352,5 +358,5 @@ def _validate_sensitive_words(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def now() -> datetime:
-    """The current time in the database's precision, milliseconds."""
+    """The current time in the precision of the database, milliseconds."""
     return to_milliseconds(datetime.now(UTC))

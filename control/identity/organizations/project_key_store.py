@@ -1,7 +1,7 @@
-"""Writes project keys, which authenticate telemetry exports; no other module does.
+"""Writes project keys, which authenticate telemetry exports. No other module writes them.
 
 Every function runs in the caller's transaction (`Database.write`). A secret is returned once, by the function that
-generates it; the database holds its SHA-256. After a change the caller notifies the guards
+generates it. The database holds its SHA-256. After a change the caller notifies the guards
 (`AuthGuards.invalidate_key`).
 """
 
@@ -21,7 +21,7 @@ from proto.identity import MAX_KEY_RATE, hash_secret, secret_hint
 
 @dataclass(frozen=True, slots=True)
 class StoredProjectKey:
-    """A key without its secret; `hint` is the secret's end. `rate`: requests per second, None for the rate of the
+    """A key without its secret. `hint` is the end of the secret. `rate`: requests per second, None for the rate of the
     settings.
     """
 
@@ -51,7 +51,7 @@ async def create_project_key(
     created_by: str | None = None,
     rate: int | None = None,
 ) -> IssuedProjectKey:
-    """A new, enabled key of the project. Raises ValueError for an invalid name or rate."""
+    """Create an enabled key of the project. Raises ValueError for an invalid name or rate."""
     secret = new_project_key()
     key = StoredProjectKey(
         new_id("key"), project_id, validate_name(name), secret_hint(secret), True, None, now(), _validate_rate(rate)
@@ -64,14 +64,14 @@ async def create_project_key(
 async def list_project_keys(
     connection: AsyncConnection, project_id: int, before_id: str | None, limit: int
 ) -> list[StoredProjectKey]:
-    """At most `limit` keys including revoked ones, newest first, starting with the first one older than `before_id`."""
+    """At most `limit` keys including revoked ones, newest first, starting with the first key older than `before_id`."""
     of_project = project_keys.c.project_id == project_id
     older = of_project if before_id is None else of_project & (project_keys.c.id < before_id)
     return await _list(connection, older, limit)
 
 
 async def rename_project_key(connection: AsyncConnection, project_id: int, key_id: str, name: str) -> None:
-    """Raises ValueError for an invalid name."""
+    """Rename a key. Raises ValueError for an invalid name."""
     where = (project_keys.c.project_id == project_id) & (project_keys.c.id == key_id)
     await connection.execute(project_keys.update().where(where).values(name=validate_name(name)))
 
@@ -79,8 +79,8 @@ async def rename_project_key(connection: AsyncConnection, project_id: int, key_i
 async def revoke_project_key(
     connection: AsyncConnection, project_id: int, key_id: str, at: datetime | None = None
 ) -> bytes | None:
-    """Revoke the key for good, now or at a future time `at`; a key that is revoked, or will be sooner, stays as it is.
-    Returns the key's hash for the guards; None when there is no such key.
+    """Revoke the key permanently, now or at a future time `at`. A key that is revoked, or will be sooner, is not
+    changed. Returns the key's hash for the guards, None if there is no such key.
     """
     where = (project_keys.c.project_id == project_id) & (project_keys.c.id == key_id)
     ends_at = now() if at is None else to_milliseconds(at)
@@ -90,15 +90,15 @@ async def revoke_project_key(
 
 
 async def enable_project_key(connection: AsyncConnection, project_id: int, key_id: str, enabled: bool) -> bytes | None:
-    """Enable or disable the key. Returns its hash for the guards; None when there is no such key."""
+    """Enable or disable the key. Returns its hash for the guards, None if there is no such key."""
     where = (project_keys.c.project_id == project_id) & (project_keys.c.id == key_id)
     await connection.execute(project_keys.update().where(where).values(enabled=enabled))
     return await connection.scalar(sa.select(project_keys.c.hash).where(where))
 
 
 async def set_key_rate(connection: AsyncConnection, org_id: str, key_id: str, rate: int | None) -> bytes | None:
-    """Set the key's requests per second; None: the rate of the settings, 0: unlimited. Returns the key's hash for the
-    guards; None when the organization has no such key. Raises ValueError for an invalid rate.
+    """Set the key's requests per second (None: the rate of the settings, 0: unlimited). Returns the key's hash for the
+    guards, None if the organization has no such key. Raises ValueError for an invalid rate.
     """
     where = (project_keys.c.org_id == org_id) & (project_keys.c.id == key_id)
     await connection.execute(project_keys.update().where(where).values(rate=_validate_rate(rate)))
@@ -106,7 +106,7 @@ async def set_key_rate(connection: AsyncConnection, org_id: str, key_id: str, ra
 
 
 async def check_key_limit(connection: AsyncConnection, project_id: int, max_keys: int) -> None:
-    """Raises Conflict when the project has `max_keys` active keys."""
+    """Raises Conflict if the project has `max_keys` active keys."""
     found = sa.select(sa.func.count()).where(project_keys.c.project_id == project_id, active_at(now()))
     if (await connection.scalar(found) or 0) >= max_keys:
         raise Conflict(f"A project can have at most {max_keys} active keys. Revoke some first.")

@@ -1,5 +1,5 @@
-"""Revokes an access token with everything created with it: tokens, what was created with those, and open invitations.
-What was created in a session does not end with the session.
+"""Revokes an access token with the tokens and open invitations that were created with it, directly or indirectly.
+Tokens and invitations that were created in a session do not end with the session.
 
 Every function runs in the caller's transaction.
 """
@@ -15,22 +15,22 @@ from chassis.auth.tables import access_tokens, invitations
 
 
 class RevokedCounts(NamedTuple):
-    """How many other tokens and invitations were revoked with a token."""
+    """The numbers of other tokens and invitations that were revoked with a token."""
 
     tokens: int
     invitations: int
 
 
 async def issuing_token(connection: AsyncConnection, by: AuthorizationContext) -> sa.Row[*tuple[Any, ...]] | None:
-    """Id, scopes and expiry of the caller's access token; None for a session, which has all its user's scopes while it
-    lasts.
+    """Id, scopes and expiry of the caller's access token. None for a session, which has all scopes of its user until it
+    ends.
     """
     columns = (access_tokens.c.id, access_tokens.c.scopes, access_tokens.c.expires_at)
     return (await connection.execute(sa.select(*columns).where(access_tokens.c.id == by.token_id))).one_or_none()
 
 
 async def revoke_tree(connection: AsyncConnection, org_id: str, token_id: str, now: datetime) -> RevokedCounts:
-    """Revoke the token, everything created with it, and so on; what was revoked before stays as it is."""
+    """Revoke the token and everything created with it, directly or indirectly. Earlier revocations are not changed."""
     tree = _token_tree(org_id, token_id)
     valid = access_tokens.c.id.in_(tree) & access_tokens.c.revoked_at.is_(None)
     other_tokens = await _revoke(connection, access_tokens, valid & (access_tokens.c.id != token_id), now)
@@ -51,7 +51,7 @@ async def revoke_credentials(
 
 
 def is_open_invitation(now: datetime) -> sa.ColumnElement[bool]:
-    """Condition: an invitation that can be accepted."""
+    """Condition: the invitation can be accepted."""
     unused = invitations.c.accepted_at.is_(None) & invitations.c.revoked_at.is_(None)
     return unused & (invitations.c.expires_at > now)
 
@@ -59,8 +59,8 @@ def is_open_invitation(now: datetime) -> sa.ColumnElement[bool]:
 async def _revoke(
     connection: AsyncConnection, table: sa.Table, condition: sa.ColumnElement[bool], now: datetime
 ) -> int:
-    """The number of revoked rows; counted separately, since sqlite3 reports no row count for statements starting with
-    WITH.
+    """Revoke the rows and return their number. The rows are counted separately, because sqlite3 reports no row count
+    for statements that start with WITH.
     """
     count = await connection.scalar(sa.select(sa.func.count()).select_from(table).where(condition)) or 0
     await connection.execute(table.update().where(condition).values(revoked_at=now))
@@ -68,7 +68,7 @@ async def _revoke(
 
 
 def _token_tree(org_id: str, token_id: str) -> sa.Select[tuple[str]]:
-    """Ids of the token, of the tokens created with it, and so on."""
+    """Ids of the token and of the tokens created with it, directly or indirectly."""
     first = sa.select(access_tokens.c.id).where(access_tokens.c.org_id == org_id, access_tokens.c.id == token_id)
     tree = first.cte("line", recursive=True)
     children = sa.select(access_tokens.c.id).join(tree, access_tokens.c.minted_with == tree.c.id)

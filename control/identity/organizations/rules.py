@@ -1,4 +1,4 @@
-"""What names, slugs and numbers of organizations and projects may be, and which keys of attributes a project may exempt
+"""The valid names, slugs and numbers of organizations and projects, and the attribute keys that a project may exempt
 from scrubbing.
 """
 
@@ -23,8 +23,8 @@ _EXEMPT_KEY: Final = re.compile(EXEMPT_KEY_PATTERN)
 
 
 def find_exempt_key_faults(keys: Sequence[str]) -> Iterator[tuple[int, str, str]]:
-    """Of each key that cannot be exempted its index, the fault as a sentence, and a word for programs. The caller
-    checks the number of keys and their characters.
+    """For each key that cannot be exempted: its index, the fault as a sentence, and an identifier of the fault. The
+    caller checks the number of keys and their characters.
     """
     seen: set[str] = set()
     for index, key in enumerate(keys):
@@ -38,7 +38,7 @@ def find_exempt_key_faults(keys: Sequence[str]) -> Iterator[tuple[int, str, str]
 
 
 def validate_exempt_keys(keys: Sequence[str]) -> list[str]:
-    """The keys. Raises ValueError."""
+    """Return the keys if all can be exempted. Raises ValueError otherwise."""
     bad = [keys[index] for index, *_ in find_exempt_key_faults(keys)]
     bad += [key for key in keys if _EXEMPT_KEY.search(key) is None]
     if bad or len(keys) > MAX_EXEMPT_KEYS:
@@ -47,7 +47,7 @@ def validate_exempt_keys(keys: Sequence[str]) -> list[str]:
 
 
 def validate_slug(text: str) -> str:
-    """The text, if it is a slug; else ValueError."""
+    """Return the text if it is a slug. Raises ValueError otherwise."""
     if not is_slug(text):
         raise ValueError(
             f"a slug must have 1 to {MAX_SLUG_LENGTH} lowercase letters, digits and inner hyphens: {text!r}"
@@ -56,7 +56,7 @@ def validate_slug(text: str) -> str:
 
 
 def validate_name(text: str) -> str:
-    """The text, if it is a valid name; else ValueError."""
+    """Return the text if it is a valid name. Raises ValueError otherwise."""
     if not 1 <= len(text) <= MAX_NAME_LENGTH or _NAME.search(text) is None:
         raise ValueError(
             f"a name must have 1 to {MAX_NAME_LENGTH} printable characters, without outer spaces: {text!r}"
@@ -65,7 +65,7 @@ def validate_name(text: str) -> str:
 
 
 def bounded_int(limit: int, number: int) -> int:
-    """The number, if it is from 0 to `limit`; else ValueError."""
+    """Return the number if it is from 0 to `limit`. Raises ValueError otherwise."""
     if not 0 <= number <= limit:
         raise ValueError(f"must be from 0 to {limit}: {number}")
     return number

@@ -1,8 +1,8 @@
-"""What requests and responses of SCIM have in common: media type, errors, addresses.
+"""Common parts of SCIM requests and responses: media type, errors, addresses.
 
 Bodies are `application/scim+json` (RFC 7644 3.1), or `application/json`, which some directories send. A handler raises
-a ScimError, or any ApiError. The response is the object of RFC 7644 3.12, with the `error` that all our error responses
-have.
+a ScimError, or any ApiError. The response is the object of RFC 7644 3.12, with the `error` of all Sluice error
+responses.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ SCIM_TYPE: Final = "application/scim+json"
 PATCH_SCHEMA: Final = "urn:ietf:params:scim:api:messages:2.0:PatchOp"
 ERROR_SCHEMA: Final = "urn:ietf:params:scim:api:messages:2.0:Error"
 DEFAULT_COUNT: Final = 100
-MAX_COUNT: Final = 500  # resources of a page
+MAX_COUNT: Final = 500  # resources per page
 _ACCEPTED: Final = (SCIM_TYPE, "application/json")
 
 
@@ -41,7 +41,7 @@ def scim_response(body: Any, status: int = 200, headers: Mapping[str, str] | Non
 
 
 class ScimError(ApiError):
-    """A refused SCIM request. `scim_type`: the keyword of RFC 7644 3.12 or RFC 9865 2, None where there is none."""
+    """A refused SCIM request. `scim_type`: the keyword of RFC 7644 3.12 or RFC 9865 2, None if there is none."""
 
     def __init__(self, detail: str, scim_type: str | None = None, code: ErrorCode = ErrorCode.BAD_REQUEST) -> None:
         super().__init__(code, detail)
@@ -70,7 +70,7 @@ class Refused(ScimError):
 
 
 def decode_object(raw: bytes) -> dict[str, Any]:
-    """A JSON object. Raises ScimError: `invalidSyntax`."""
+    """The JSON object in the bytes. Raises ScimError: `invalidSyntax`."""
     try:
         decoded = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -81,7 +81,7 @@ def decode_object(raw: bytes) -> dict[str, Any]:
 
 
 class ScimErrorBody(msgspec.Struct, rename="camel"):
-    """Why a request was refused: the object of RFC 7644 3.12, with the `error` of all other endpoints."""
+    """The reason of a refusal: the object of RFC 7644 3.12, with the `error` of all other endpoints."""
 
     schemas: list[str]
     status: str
@@ -94,7 +94,7 @@ ERROR_SPEC: Final = ErrorSpec("Scim", {SCIM_TYPE: ScimErrorBody})
 
 
 def render_error(_request: web.Request, error: ApiError, request_id: str) -> web.Response:
-    """The response to a request that was refused; the same for every reason of a 404."""
+    """The response to a refused request. It is the same for every reason of a 404."""
     body: dict[str, Any] = {"schemas": [ERROR_SCHEMA], "status": str(error.status), "detail": error.message}
     scim_type = getattr(error, "scim_type", None)
     if scim_type is not None:
@@ -108,7 +108,7 @@ def render_error(_request: web.Request, error: ApiError, request_id: str) -> web
 
 @dataclass(frozen=True, slots=True)
 class ScimUrls:
-    """Addresses of resources, for `meta.location` and `$ref`. `public_url`: that of the API."""
+    """Addresses of resources, for `meta.location` and `$ref`. `public_url`: the public URL of the API."""
 
     public_url: str
 
@@ -117,9 +117,9 @@ class ScimUrls:
         return f"{self.public_url}/scim/v2/{quote(org_slug)}"
 
     def user(self, org_slug: str, user_id: str) -> str:
-        """A user's."""
+        """The address of a user."""
         return f"{self.base(org_slug)}/Users/{user_id}"
 
     def group(self, org_slug: str, group_id: str) -> str:
-        """A group's."""
+        """The address of a group."""
         return f"{self.base(org_slug)}/Groups/{group_id}"

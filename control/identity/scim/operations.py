@@ -1,5 +1,5 @@
-"""What a directory can request: users, groups, discovery, and what there is not. The handlers that do it are imported
-later (`control.identity.scim.routes`), so the operations of the API's document are described here.
+"""The operations of a directory: users, groups, discovery, and unsupported operations. Their handlers are imported
+later (`control.identity.scim.routes`), so the operations are described here for the API's document.
 """
 
 from collections.abc import Callable
@@ -21,29 +21,31 @@ TAG: Final = Tag(
 
 
 RESOURCE: Final[Content] = {SCIM_TYPE: dict[str, Any]}
-ID: Final = Parameter("id", "path", str, "The resource.")
+ID: Final = Parameter("id", "path", str, "Id of the resource.")
 PROJECTION_PARAMETERS: Final = (
-    Parameter("attributes", "query", str, "The attributes to return, by name, separated by commas."),
-    Parameter("excludedAttributes", "query", str, "The attributes not to return."),
+    Parameter("attributes", "query", str, "Names of the attributes to return, separated by commas."),
+    Parameter("excludedAttributes", "query", str, "Names of the attributes not to return, separated by commas."),
 )
 LIST_PARAMETERS: Final = (
-    Parameter("filter", "query", str, "RFC 7644 3.4.2.2.", example='userName eq "ada@example.com"'),
-    Parameter("sortBy", "query", str, "The attribute to order by; by default the order of creation."),
+    Parameter("filter", "query", str, "A filter (RFC 7644 3.4.2.2).", example='userName eq "ada@example.com"'),
+    Parameter("sortBy", "query", str, "The attribute to sort by. By default, the order of creation."),
     Parameter("sortOrder", "query", str, "`ascending` or `descending`.", default="ascending"),
-    Parameter("startIndex", "query", int, "The first resource of the page, counted from 1.", default=1),
-    Parameter("count", "query", int, f"Resources of a page, at most {MAX_COUNT}.", default=DEFAULT_COUNT),
+    Parameter("startIndex", "query", int, "Number of the first resource of the page, counted from 1.", default=1),
+    Parameter("count", "query", int, f"Resources per page, at most {MAX_COUNT}.", default=DEFAULT_COUNT),
     Parameter(
         "cursor",
         "query",
         str,
-        "`nextCursor` of the previous page (RFC 9865); empty: the first page. Without `startIndex`.",
+        "`nextCursor` of the previous page (RFC 9865). Empty: the first page. Not together with `startIndex`.",
     ),
     *PROJECTION_PARAMETERS,
 )
-IF_MATCH: Final = Parameter("If-Match", "header", str, "The version to change, as `meta.version` has it.")
-IF_NONE_MATCH: Final = Parameter("If-None-Match", "header", str, "A version that the client has: 304 if it is current.")
+IF_MATCH: Final = Parameter("If-Match", "header", str, "The version to change, from `meta.version`.")
+IF_NONE_MATCH: Final = Parameter(
+    "If-None-Match", "header", str, "A version that the client has. 304 if this version is current."
+)
 NOT_MODIFIED: Final = ResponseSpec(
-    "The client has this version.", status=304, headers={"ETag": "The version, as `meta.version` has it."}
+    "The client has the current version.", status=304, headers={"ETag": "The version, from `meta.version`."}
 )
 BODY: Final = Body(RESOURCE)
 
@@ -59,7 +61,7 @@ def operation(
     error_statuses: tuple[int, ...] = (),
     more: tuple[ResponseSpec, ...] = (),
 ) -> Operation:
-    """A SCIM operation. `description` begins with its summary."""
+    """A SCIM operation. The first line of `description` is its summary."""
     content: Content = {} if status == web.HTTPNoContent.status_code else RESOURCE
     return Operation(
         id_,
@@ -78,7 +80,7 @@ def _patch(operation: dict[str, Any]) -> Body:
 
 
 class ScimRoute(NamedTuple):
-    """A route below an organization's SCIM endpoint. `handler` chooses it of those that are imported later."""
+    """A route below an organization's SCIM endpoint. `handler` selects its handler after the later import."""
 
     method: str
     path: str
@@ -86,10 +88,10 @@ class ScimRoute(NamedTuple):
     operation: Operation | None = None
 
 
-_TYPE_ID: Final = Parameter("name", "path", str, "The resource type.")
-_SCHEMA_ID: Final = Parameter("uri", "path", str, "The schema.")
+_TYPE_ID: Final = Parameter("name", "path", str, "Name of the resource type.")
+_SCHEMA_ID: Final = Parameter("uri", "path", str, "URI of the schema.")
 _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
-# Paths that begin with none of these; a path that does, with a method that it does not have, is 405.
+# Paths that begin with none of the known ones. A known path with a method that it does not have is answered with 405.
 _ELSEWHERE: Final = "/{rest:(?!(?:Users|Groups|ServiceProviderConfig|Schemas|ResourceTypes|Me|Bulk)(?:/|$)).*}"
 
 ROUTES: Final = (
@@ -102,7 +104,7 @@ ROUTES: Final = (
             """List users.
 
 Filters compare `id`, `externalId`, `userName`, `displayName`, `name.familyName`, `name.givenName`, `active`,
-`emails`, `groups` and the times in `meta`. `sortBy` takes the single-valued ones, and `emails`.
+`emails`, `groups` and the times in `meta`. `sortBy` accepts single-valued attributes, and `emails`.
 """,
             "A page.",
             parameters=LIST_PARAMETERS,
@@ -112,9 +114,7 @@ Filters compare `id`, `externalId`, `userName`, `displayName`, `name.familyName`
         "POST",
         "/Users/.search",
         lambda one: one.users.list,
-        operation(
-            "searchScimUsers", "List users, as a search request asks for them (RFC 7644 3.4.3).", "A page.", body=BODY
-        ),
+        operation("searchScimUsers", "List users by a search request (RFC 7644 3.4.3).", "A page.", body=BODY),
     ),
     ScimRoute(
         "POST",
@@ -124,9 +124,10 @@ Filters compare `id`, `externalId`, `userName`, `displayName`, `name.familyName`
             "createScimUser",
             """Create a user.
 
-If it is active, the member who has its address is the user; without one the user gets a new account, which logs
-in by single sign-on. The address is the primary one, else the first, else `userName`; a user without one has no
-account. The role is that of the groups. 409 `uniqueness` for a `userName` or an address that another user has.
+If the user is active, the member with the user's address becomes the user. Without such a member, the user gets a
+new account, which logs in by single sign-on. The address is the primary one, otherwise the first one, otherwise
+`userName`. A user without an address has no account. The user's groups decide the role. 409 `uniqueness` for a
+`userName` or an address that another user has.
 """,
             "The user.",
             status=201,
@@ -155,7 +156,7 @@ account. The role is that of the groups. 409 `uniqueness` for a `userName` or an
             "replaceScimUser",
             """Replace a user.
 
-`active` stays what it is if it is left out. 409 for an owner or the last administrator who is no longer active.
+If `active` is omitted, it is not changed. 409 if `active` becomes false for an owner or the last administrator.
 """,
             "The user.",
             parameters=(ID, IF_MATCH, *PROJECTION_PARAMETERS),
@@ -171,9 +172,9 @@ account. The role is that of the groups. 409 `uniqueness` for a `userName` or an
             "changeScimUser",
             """Change a user (RFC 7644 3.5.2).
 
-`active` false ends the membership: sessions, refresh tokens and personal access tokens are revoked, the agents
-and services of the user go to the successor of `/scim-settings` or are retired. `active` true restores the
-membership, and nothing else. 409 for an owner, and for the last administrator.
+`active` false ends the membership: sessions, refresh tokens and personal access tokens are revoked. The agents and
+services of the user are transferred to the successor in `/scim-settings`, or are retired without one. `active` true
+restores only the membership. 409 for an owner, and for the last administrator.
 """,
             "The user.",
             parameters=(ID, IF_MATCH, *PROJECTION_PARAMETERS),
@@ -189,8 +190,8 @@ membership, and nothing else. 409 for an owner, and for the last administrator.
             "deleteScimUser",
             """Delete a user.
 
-The membership ends as with `active` false, and an account that is confined to the organization is closed. 409
-for an owner, and for the last administrator.
+The membership ends as with `active` false. An account that is confined to the organization is closed. 409 for an
+owner, and for the last administrator.
 """,
             "The user was deleted.",
             status=204,
@@ -206,8 +207,8 @@ for an owner, and for the last administrator.
             "listScimGroups",
             """List groups.
 
-Filters compare `id`, `externalId`, `displayName`, `members` and the times in `meta`. `sortBy` takes the
-single-valued ones. A page has fewer groups than asked for if they have many members; with
+Filters compare `id`, `externalId`, `displayName`, `members` and the times in `meta`. `sortBy` accepts
+single-valued attributes. A page has fewer groups than `count` if they have many members. With
 `excludedAttributes=members` it has all.
 """,
             "A page.",
@@ -218,9 +219,7 @@ single-valued ones. A page has fewer groups than asked for if they have many mem
         "POST",
         "/Groups/.search",
         lambda one: one.groups.list,
-        operation(
-            "searchScimGroups", "List groups, as a search request asks for them (RFC 7644 3.4.3).", "A page.", body=BODY
-        ),
+        operation("searchScimGroups", "List groups by a search request (RFC 7644 3.4.3).", "A page.", body=BODY),
     ),
     ScimRoute(
         "POST",
@@ -230,8 +229,8 @@ single-valued ones. A page has fewer groups than asked for if they have many mem
             "createScimGroup",
             """Create a group.
 
-`roleMapping` of the SSO connection gives its members a role, by the `displayName` or the `externalId` of the
-group. Members are users; a group in a group is 400.
+`roleMapping` of the SSO connection gives the members of the group a role, by the `displayName` or the `externalId`
+of the group. Members must be users: a group in a group is answered with 400.
 """,
             "The group.",
             status=201,
@@ -273,7 +272,7 @@ group. Members are users; a group in a group is 400.
             "changeScimGroup",
             """Change a group (RFC 7644 3.5.2).
 
-Members who are added to or removed from it get the role of their groups within this request.
+Members who are added or removed get the role of their groups within this request.
 """,
             "The group.",
             parameters=(ID, IF_MATCH, *PROJECTION_PARAMETERS),
@@ -298,7 +297,7 @@ Members who are added to or removed from it get the role of their groups within 
         "GET",
         "/ServiceProviderConfig",
         lambda one: one.discovery.config,
-        operation("showScimConfig", "Show what the service supports.", "What the service supports."),
+        operation("showScimConfig", "Show the supported features.", "The supported features."),
     ),
     ScimRoute(
         "GET",

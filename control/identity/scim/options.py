@@ -1,10 +1,10 @@
-"""`/orgs/{orgSlug}/scim-settings`: the successor, who gets the agents and services of deactivated users; and
-`/orgs/{orgSlug}/scim-directory`: disconnecting the directory.
+"""`/orgs/{orgSlug}/scim-settings`: the successor, who gets the agents and services of deactivated users.
+`/orgs/{orgSlug}/scim-directory`: disconnects the directory.
 
-Beside them the roles of members whom the directory manages: what its groups are mapped to (`roleMapping` of the SSO
-connection). A group is found in the mapping by its `displayName` or its `externalId`, for some providers name groups by
-id when somebody logs in. The highest role counts. Nobody becomes an owner, no owner is changed, and the last
-administrator stays one.
+This module also computes the roles of members whom the directory manages. `roleMapping` of the SSO connection maps the
+directory's groups to roles. A group is found in the mapping by its `displayName` or its `externalId`, because some
+providers name groups by id at logins. The highest role counts. No member becomes an owner, no owner is changed, and the
+last administrator stays an administrator.
 """
 
 from collections import defaultdict
@@ -40,7 +40,7 @@ from proto.identity import PrincipalKind, Role, Scope
 
 @dataclass(frozen=True, slots=True)
 class RoleRule:
-    """Which groups give which roles. `mapping` None: a new member gets the default role, and keeps it."""
+    """The mapping of groups to roles. `mapping` None: a new member gets the default role, and keeps it."""
 
     mapping: Mapping[str, str] | None = None
     default: Role = Role.VIEWER
@@ -52,7 +52,7 @@ class RoleRule:
 
 
 async def load_rule(connection: AsyncConnection, org_id: str) -> RoleRule:
-    """The rule of the connection through which people log in: the enabled one, of two the older one."""
+    """The rule of the connection that users log in through: the enabled connection, or the older one of two."""
     found = await connection_store.list_connections(connection, org_id)
     if not found:
         return RoleRule()
@@ -61,7 +61,7 @@ async def load_rule(connection: AsyncConnection, org_id: str) -> RoleRule:
 
 
 async def role_for(connection: AsyncConnection, org_id: str, user_id: str) -> Role:
-    """The role that a user gets who becomes a member."""
+    """The role of a user who becomes a member."""
     rule = await load_rule(connection, org_id)
     if not rule.mapping:
         return rule.default
@@ -73,7 +73,7 @@ async def update_roles(
     connection: AsyncConnection, actor: Actor, user_ids: Collection[str] | None, request_id: str
 ) -> bool:
     """Give the members among these users (None: all) the roles of their groups. Call after a change of groups or of the
-    mapping. Whether a role has changed, of which the caller then notifies the guards.
+    mapping. Returns whether a role has changed. If so, the caller notifies the guards.
     """
     org_id = actor.org_id
     rule = await load_rule(connection, org_id)
@@ -88,13 +88,13 @@ async def update_roles(
         if current.get(principal_id, role) is not role:
             changes[role].append(principal_id)
     changed = False
-    for role in sorted(changes, key=lambda one: one is not Role.ADMIN):  # new administrators before old ones leave
+    for role in sorted(changes, key=lambda one: one is not Role.ADMIN):  # new administrators first, then demotions
         changed |= await _set_roles(connection, actor, role, changes[role], current, request_id)
     return changed
 
 
 async def _managed_roles(connection: AsyncConnection, org_id: str, principal_ids: Collection[str]) -> dict[str, Role]:
-    """The roles of those whom the directory manages: owners are not among them."""
+    """The roles of the members that the directory manages. Owners are not among them."""
     found: dict[str, Role] = {}
     for part in batches(sorted(principal_ids)):
         rows = await connection.execute(
@@ -130,7 +130,7 @@ async def _set_roles(
 
 
 async def _demote(connection: AsyncConnection, org_id: str, principal_id: str, role: Role) -> bool:
-    """Take the role of an administrator away, one after the other: each may be the last one. False for that one."""
+    """Demote an administrator, one at a time, because each may be the last one. False for the last administrator."""
     member = await member_store.find_member(connection, org_id, principal_id)
     if member is None or not await member_store.has_other_administrators(connection, org_id, member):
         return False
@@ -147,33 +147,33 @@ class ScimSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
     successor_principal_id: Annotated[
         str | None,
         Meta(
-            description="The member who gets the agents and services of people whom the directory takes out. Null: "
-            "they are retired, as they are when this member cannot own them."
+            description="The member who gets the agents and services of users whom the directory removes. Null: they "
+            "are retired. They are also retired if this member cannot own them."
         ),
     ]
 
 
 class ShownScimSettings(ScimSettings, frozen=True, rename="camel", kw_only=True):
-    """The settings, the endpoint, what is provisioned, and the roles of groups."""
+    """The settings, the endpoint, the numbers of provisioned users and groups, and the roles of groups."""
 
     endpoint: Annotated[str, Meta(description="The SCIM base URL to enter in the directory.")]
-    users: Annotated[int, Meta(description="That are provisioned, active or not.")]
-    groups: Annotated[int, Meta(description="That are provisioned.")]
-    default_role: Annotated[Role, Meta(description="Of members whose groups are mapped to no role.")]
+    users: Annotated[int, Meta(description="Number of provisioned users, active or not.")]
+    groups: Annotated[int, Meta(description="Number of provisioned groups.")]
+    default_role: Annotated[Role, Meta(description="Role of members whose groups are not mapped to a role.")]
     role_mapping: Annotated[
         dict[str, Role] | None,
-        Meta(description="Of the SSO connection: by `displayName` or `externalId` of a group."),
+        Meta(description="Roles by `displayName` or `externalId` of a group, from the SSO connection."),
     ]
 
 
 class DisconnectedDirectory(msgspec.Struct, frozen=True, rename="camel"):
-    """How many users and groups were deleted, tokens revoked, and members released."""
+    """The numbers of deleted users and groups, revoked tokens, and members that are no longer managed."""
 
     users: int
     groups: int
     tokens: int
     released_members: Annotated[
-        int, Meta(description="Members whom it managed, and who are managed by hand from now on.")
+        int, Meta(description="Members that the directory managed and that administrators manage from now on.")
     ]
 
 
@@ -185,13 +185,14 @@ class DirectoryOptions(Handlers):
 
     @route("GET", PATH, bearer(Scope.SSO_READ))
     async def show_scim_settings(self, caller: AuthorizationContext, connection: AsyncConnection) -> ShownScimSettings:
-        """Show the settings of the directory, its endpoint, and how many users and groups are provisioned."""
+        """Show the settings of the directory, its endpoint, and the numbers of provisioned users and groups."""
         return await self._shown(connection, caller)
 
     @route("PUT", PATH, _WRITE, errors=(409,), example={"successorPrincipalId": None})
     async def put_scim_settings(self, body: ScimSettings, transaction: Transaction) -> ShownScimSettings:
-        """Replace the settings of the directory. Only users may. 409 for a successor who is no user of the
-        organization.
+        """Replace the settings of the directory.
+
+        Only users may do this. 409 for a successor who is not a user of the organization.
         """
         connection, caller = transaction.connection, transaction.caller
         await _require_successor(connection, caller.org_id, body.successor_principal_id)
@@ -204,8 +205,9 @@ class DirectoryOptions(Handlers):
     async def disconnect_directory(self, transaction: Transaction) -> DisconnectedDirectory:
         """Disconnect the directory.
 
-        Its tokens are revoked, and its users and groups are deleted. Members keep their roles and accounts, and are
-        managed by hand from now on; deactivated users stay out. The settings stay. Only users may.
+        Its tokens are revoked, and its users and groups are deleted. Members keep their roles and accounts, and
+        administrators manage them from now on. Deactivated users do not become members. The settings are kept. Only
+        users may do this.
         """
         org_id = transaction.caller.org_id
         removed = await group_store.delete_directory(transaction.connection, org_id, datetime.now(UTC))
@@ -227,14 +229,14 @@ class DirectoryOptions(Handlers):
 
 
 async def find_successor(connection: AsyncConnection, org_id: str) -> str | None:
-    """Who gets the agents and services of people whom the directory takes out; None: they are retired."""
+    """The id of the successor, who gets the agents and services of users whom the directory removes. None: retired."""
     found = sa.select(scim_settings.c.successor_id).where(scim_settings.c.org_id == org_id)
     successor: str | None = await connection.scalar(found)
     return successor
 
 
 async def save_successor(connection: AsyncConnection, org_id: str, successor_id: str | None, now: datetime) -> None:
-    """Store who gets them; None: they are retired."""
+    """Store the successor. None: agents and services of removed users are retired."""
     values = {"successor_id": successor_id, "updated_at": to_milliseconds(now)}
     changed = await connection.execute(scim_settings.update().where(scim_settings.c.org_id == org_id).values(values))
     if not changed.rowcount:
@@ -242,7 +244,7 @@ async def save_successor(connection: AsyncConnection, org_id: str, successor_id:
 
 
 async def _require_successor(connection: AsyncConnection, org_id: str, principal_id: str | None) -> None:
-    """Raises Conflict for whoever cannot own an agent."""
+    """Raises Conflict for a principal that cannot own an agent."""
     if principal_id is None:
         return
     is_id = PRINCIPAL_ID.fullmatch(principal_id) is not None  # a body may hold characters that no database column takes

@@ -1,7 +1,7 @@
-"""All routes of directories: SCIM itself, and what administrators see and change of it.
+"""All routes of directories: SCIM itself, and the routes for administrators.
 
-The handlers of SCIM are imported when the first request of a directory comes: the library of their models takes a third
-of the CPU time and 16 of the 117 MB that importing control takes, and an installation may have no directory.
+The handlers of SCIM are imported with the first request of a directory. The library of their models takes a third of
+the CPU time and 16 of the 117 MB that importing control takes, and an installation may have no directory.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ BASE: Final = "/scim/v2/{orgSlug}"
 
 
 def build_scim_routes(context: HandlerContext, public_url: str) -> list[Route]:
-    """`public_url`: that of the API."""
+    """All routes of directories. `public_url`: the public URL of the API."""
     urls, guard, arguments = (
         ScimUrls(public_url.rstrip("/")),
         DirectoryGuard(context.database),
@@ -56,7 +56,7 @@ def _route(described: ScimRoute, guard: DirectoryGuard, deferred: "DeferredHandl
 
 
 class DeferredHandlers:
-    """The handlers of directories, of each of which a few requests are answered at once."""
+    """The handlers of directories. Only a few requests of each directory are processed at once."""
 
     def __init__(self, context: HandlerContext, guard: DirectoryGuard, urls: ScimUrls) -> None:
         self._context = context
@@ -72,7 +72,7 @@ class DeferredHandlers:
             return await described.handler(await self.get())(request)
 
     async def get(self) -> "ScimHandlers":
-        """The handlers. The first requests wait for the import, in a thread; others are served meanwhile."""
+        """The handlers. The first requests wait for the import in a thread. Other requests are served meanwhile."""
         async with self._lock:
             if self._handlers is None:
                 self._handlers = await asyncio.to_thread(self._import)

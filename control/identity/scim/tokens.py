@@ -1,7 +1,7 @@
-"""`/orgs/{orgSlug}/scim-tokens`: list, issue, rotate, revoke the tokens of the organization's directory; and the guard
-of SCIM.
+"""`/orgs/{orgSlug}/scim-tokens`: list, issue, rotate, revoke the tokens of the organization's directory. Also has the
+guard of SCIM.
 
-The guard looks the token up at every request, so that a revoked one works nowhere from then on.
+The guard looks the token up at every request, so that a revoked token stops working everywhere at once.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -32,7 +32,7 @@ from proto.identity import SCIM_PREFIX, Scope, hash_secret, is_token, secret_hin
 
 PATH: Final = "/orgs/{orgSlug}/scim-tokens"
 ONE: Final = PATH + "/{scimTokenId}"
-MAX_TOKENS: Final = 10  # valid ones of an organization
+MAX_TOKENS: Final = 10  # valid tokens per organization
 MAX_GRACE_HOURS: Final = 30 * 24
 _WRITE: Final = bearer(Scope.SSO_WRITE)
 
@@ -47,14 +47,14 @@ class NewScimToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
 
 
 class ScimTokenRotation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """How long the old token stays valid."""
+    """The time for which the old token stays valid."""
 
     grace_hours: Annotated[int, Meta(ge=0, le=MAX_GRACE_HOURS)] = 24
 
 
 class ScimToken(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """A token without its secret; `hint` is the end of the secret. It is valid until the earlier of `expiresAt` and
-    `revokedAt`.
+    """A token without its secret. `hint` is the end of the secret. The token is valid until the earlier of `expiresAt`
+    and `revokedAt`.
     """
 
     id: str
@@ -63,8 +63,8 @@ class ScimToken(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     created_by_principal_id: str
     created_at: Timestamp
     expires_at: Timestamp | None
-    last_used_at: Annotated[Timestamp | None, Meta(description="To the minute.")]
-    revoked_at: Annotated[Timestamp | None, Meta(description="In the future for a token that was rotated.")]
+    last_used_at: Annotated[Timestamp | None, Meta(description="Updated at most once per minute.")]
+    revoked_at: Annotated[Timestamp | None, Meta(description="May be in the future if the token was rotated.")]
 
 
 class MadeScimToken(ScimToken, frozen=True, rename="camel", kw_only=True):
@@ -93,15 +93,15 @@ class ScimTokens(Handlers):
 
     @route("GET", PATH, bearer(Scope.SSO_READ))
     async def list_scim_tokens(self, caller: AuthorizationContext, page: PageReader) -> PageOf[ScimToken]:
-        """List the SCIM tokens of the organization, newest first, including revoked and expired ones."""
+        """List the SCIM tokens of the organization, newest first, including revoked and expired tokens."""
         return await page.of(SCIM_TOKENS, caller)
 
     @route("POST", PATH, _WRITE, status=201, errors=(409,), example={"name": "Okta", "expiresInDays": 365})
     async def create_scim_token(self, body: NewScimToken, transaction: Transaction) -> MadeScimToken:
         """Issue a SCIM token.
 
-        It belongs to the directory, not to whoever issues it, and reaches nothing but `/scim/v2/{orgSlug}`. The secret
-        is returned only in this response. Only users may. 409 when ten are valid.
+        The token belongs to the directory, not to the user who issues it, and works only for `/scim/v2/{orgSlug}`. The
+        secret is returned only in this response. Only users may issue tokens. 409 if ten tokens are valid.
         """
         now = datetime.now(UTC)
         expires_at = None if body.expires_in_days is None else now + timedelta(days=body.expires_in_days)
@@ -116,14 +116,14 @@ class ScimTokens(Handlers):
     ) -> MadeScimToken:
         """Issue a token that replaces another.
 
-        It has the same name and expires after the same time. The old one stays valid for `graceHours`, a day by
-        default, which leaves time to enter the new one in the directory. Only users may. 409 for a token that is not
-        valid, or was rotated already.
+        The new token has the same name and expires after the same time. The old token stays valid for `graceHours`, a
+        day by default, so that you can enter the new token in the directory. Only users may rotate tokens. 409 for a
+        token that is not valid, or was already rotated.
         """
         now = datetime.now(UTC)
         before = await _find(transaction, scim_token_id)
         if before.revoked_at is not None or (before.expires_at is not None and before.expires_at <= now):
-            raise Conflict("The token is expired, revoked or rotated already: issue a new one.")
+            raise Conflict("The token is expired, revoked or already rotated. Issue a new token.")
         await _revoke(transaction, scim_token_id, now + timedelta(hours=body.grace_hours))
         expires_at = None if before.expires_at is None else now + (before.expires_at - before.created_at)
         issued = await self._issue(transaction, before.name, expires_at, now)
@@ -133,7 +133,11 @@ class ScimTokens(Handlers):
 
     @route("DELETE", ONE, _WRITE)
     async def revoke_scim_token(self, scim_token_id: str, transaction: Transaction) -> None:
-        """Revoke a SCIM token, everywhere at once. Only users may. Repeating the request gets the same response."""
+        """Revoke a SCIM token.
+
+        The token stops working everywhere at once. Only users may revoke tokens. A repeated request gets the same
+        response.
+        """
         token = await _find(transaction, scim_token_id)
         if await _revoke(transaction, scim_token_id, datetime.now(UTC)):
             expires = "" if token.expires_at is None else format_time(token.expires_at)
@@ -142,11 +146,11 @@ class ScimTokens(Handlers):
     async def _issue(
         self, transaction: Transaction, name: str, expires_at: datetime | None, now: datetime
     ) -> MadeScimToken:
-        """A new token. Raises Conflict beyond MAX_TOKENS."""
+        """Issue a token. Raises Conflict beyond MAX_TOKENS."""
         connection, caller, now = transaction.connection, transaction.caller, to_milliseconds(now)
         valid = sa.select(sa.func.count()).where(scim_tokens.c.org_id == caller.org_id, *_is_valid(now))
         if (await connection.scalar(valid) or 0) >= MAX_TOKENS:
-            raise Conflict(f"An organization can have at most {MAX_TOKENS} valid SCIM tokens; revoke one first.")
+            raise Conflict(f"An organization can have at most {MAX_TOKENS} valid SCIM tokens. Revoke one first.")
         secret, token_id = new_scim_token(), new_id("sct")
         row = {
             "id": token_id,
@@ -175,7 +179,7 @@ async def _find(transaction: Transaction, token_id: str) -> sa.Row[Any]:
 
 
 async def _revoke(transaction: Transaction, token_id: str, at: datetime) -> bool:
-    """Revoke the token as of a time; False if it is revoked as of an earlier one, which stays."""
+    """Revoke the token as of a time. False, without a change, if it is revoked as of an earlier time."""
     at = to_milliseconds(at)
     later = scim_tokens.c.revoked_at.is_(None) | (scim_tokens.c.revoked_at > at)
     revoked = scim_tokens.update().where(scim_tokens.c.id == token_id, later).values(revoked_at=at)
@@ -191,7 +195,7 @@ async def record_use(connection: AsyncConnection, token_id: str, now: datetime) 
 async def find_accepted(
     connection: AsyncConnection, which: sa.ColumnElement[bool], now: datetime
 ) -> sa.Row[Any] | None:
-    """The row of the token, with the `slug` of its organization; None if it has expired, or is revoked or unknown."""
+    """The row of the token, with the `slug` of its organization. None if it has expired, or is revoked or unknown."""
     found = (
         sa.select(scim_tokens, organizations.c.slug)
         .join(organizations, organizations.c.id == scim_tokens.c.org_id)
@@ -201,7 +205,7 @@ async def find_accepted(
 
 
 def _is_valid(now: datetime) -> list[sa.ColumnElement[bool]]:
-    """Of a rotated token, `revoked_at` is in the future."""
+    """Conditions of a valid token. `revoked_at` of a rotated token is in the future."""
     return [end.is_(None) | (end > now) for end in (scim_tokens.c.expires_at, scim_tokens.c.revoked_at)]
 
 
@@ -217,11 +221,13 @@ class DirectoryGuard:
 
     database: Database
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
-    # By token: they need connections of the database, too.
+    # Slots by token: directories also need connections of the database.
     lookups: RequestSlots = field(default_factory=lambda: RequestSlots(TOO_MANY))
 
     async def check(self, authorization: str | None, org_slug: str) -> DirectoryIdentity:
-        """Raises Unauthorized; NotFound for another organization than the token's; RateLimited, DatabaseUnavailable."""
+        """The directory of a token. Raises Unauthorized. Raises NotFound for another organization than the token's.
+        Raises RateLimited, DatabaseUnavailable.
+        """
         secret = _parse_bearer(authorization)
         if not secret.startswith(SCIM_PREFIX):
             raise Unauthorized(TOKEN_REQUIRED)
@@ -241,8 +247,8 @@ class DirectoryGuard:
 
     @asynccontextmanager
     async def write_transaction(self, request: web.Request) -> AsyncIterator[tuple[AsyncConnection, DirectoryIdentity]]:
-        """A write transaction of the directory that calls, if its token is still valid: a body may take long to arrive.
-        Raises Unauthorized, DatabaseUnavailable.
+        """A write transaction of the calling directory. Its token is checked again, because a body may take long to
+        arrive. Raises Unauthorized, DatabaseUnavailable.
         """
         identity = directory_identity(request)
         async with self.database.write() as connection:

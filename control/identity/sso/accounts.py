@@ -1,17 +1,17 @@
-"""The account and the membership of whoever a provider has vouched for, in one transaction.
+"""The account and the membership of a user that a provider has identified, in one transaction.
 
-    find_account     the account that is linked; else the one to link, if that is allowed; else a new account
-    admit            a new membership; or another role, if the organization maps groups to roles and no directory
-                     manages the member, whose groups count then
-    link             what makes the next login find the account. It goes with the membership
-    dry_run          what a login would do, without doing it
+    find_account     the linked account; otherwise an account to link, if that is allowed; otherwise a new account
+    admit            a new membership; or another role, if the organization maps groups to roles. If a directory manages
+                     the member, the groups of the directory decide instead
+    link             makes the next login find the account. The link ends with the membership
+    dry_run          shows what a login would do, without doing it
 
-An account of the organization with the same address is never taken over by an assertion alone. It is linked when its
-own session has asked for that (`control.identity.sso.login.start`), or when the organization has proven the domain of
-the address, the provider has verified it (OpenID Connect), and the account is no owner. An account that the
-organization's directory has made is linked as well: for nobody else. Whom the directory has taken out is refused.
-Accounts of other organizations with the same address stay what they are: a new account is confined to this
-organization, like that of an invitation.
+An assertion alone never takes over an account of the organization with the same address. The account is linked if its
+own session has asked for the link (`control.identity.sso.login.start`). It is also linked if the organization has
+proven the domain of the address, the provider has verified the address (OpenID Connect), and the account is not an
+owner. An account that the organization's directory has made is linked as well, because it was made for this user. A
+user whom the directory has removed is refused. Accounts of other organizations with the same address are not changed: a
+new account is confined to this organization, like an account of an invitation.
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ from proto.identity import Role
 
 @dataclass(frozen=True, slots=True)
 class FoundAccount:
-    """`identity` None: the account is to be linked. `created`: it was made by this login."""
+    """The account of a login. `identity` None: the account is to be linked. `created`: this login made the account."""
 
     user: User
     identity: identities.LinkedIdentity | None = None
@@ -46,8 +46,8 @@ class FoundAccount:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """`provisioned`: this login made the membership. `before`: the role until then, if it has another one now. `kept`:
-    the mapped role, if the member keeps another one, because it is an owner or the last administrator.
+    """The membership after a login. `provisioned`: this login made the membership. `before`: the previous role, if the
+    role has changed. `kept`: the mapped role, if the member keeps another role as an owner or the last administrator.
     """
 
     role: Role
@@ -61,15 +61,16 @@ _Account = Literal["KNOWN", "LINKED", "CREATED", "REFUSED"]
 
 
 class ConnectionDryRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a provider would say: attributes of an assertion, or claims of an ID token."""
+    """Data from a provider: attributes of an assertion, or claims of an ID token."""
 
     attributes: Annotated[dict[str, _Value], Meta(max_length=200)]
     subject: Annotated[str, Meta(min_length=1, max_length=MAX_SUBJECT_LENGTH)] | None = None
 
 
 class ConnectionDryRunResult(msgspec.Struct, frozen=True, rename="camel"):
-    """What would follow. `account`: the linked one (KNOWN), one that would be linked by its address (LINKED) or
-    created (CREATED), or none (REFUSED), for the reason that the audit log would have.
+    """The result of a login with the given data. `account`: the linked account (KNOWN), an account that would be linked
+    by its address (LINKED) or created (CREATED), or no account (REFUSED), with the reason that the audit log would
+    have.
     """
 
     account: _Account
@@ -81,8 +82,8 @@ class ConnectionDryRunResult(msgspec.Struct, frozen=True, rename="camel"):
     role: Annotated[
         Role | None,
         Meta(
-            description="The role of a new member. Existing members keep theirs unless there is a `roleMapping`; "
-            "owners, and the last administrator, always do."
+            description="The role of a new member. Existing members keep their role unless there is a `roleMapping`. "
+            "Owners, and the last administrator, always keep theirs."
         ),
     ]
 
@@ -94,7 +95,7 @@ async def find_account(
     profile: mapping.Profile,
     link_principal_id: str | None,
 ) -> FoundAccount:
-    """The account of a subject. `link_principal_id`: the account that has asked to be linked to it. Raises
+    """The account of a subject. `link_principal_id`: the account that has asked to be linked to the subject. Raises
     LoginRefused.
     """
     identity = await identities.find_identity(connection, found.connection.id, subject)
@@ -121,8 +122,8 @@ async def find_account(
 
 async def admit(connection: AsyncConnection, stored: StoredConnection, user: User, groups: frozenset[str]) -> Admission:
     """Make the user a member, or give the member the mapped role. Never grants OWNER, never takes it away, and never
-    demotes the last administrator. Raises LoginRefused for an owner, unless an owner has confirmed the provider: else
-    an administrator, who chooses it, could be one.
+    demotes the last administrator. Raises LoginRefused for an owner, unless an owner has confirmed the provider.
+    Otherwise an administrator, who chooses the provider, could log in as an owner.
     """
     role = mapping.role_of(stored.role_mapping, stored.default_role, groups)
     member = await member_store.find_member(connection, stored.org_id, user.id)
@@ -152,7 +153,7 @@ async def link(
     account: FoundAccount,
     now: datetime,
 ) -> str:
-    """The id of the identity of a member's account: a new one, unless the subject is linked already. Raises
+    """Link the account of a member, unless the subject is already linked. Returns the id of the identity. Raises
     LoginRefused.
     """
     if account.identity is not None:
@@ -168,12 +169,12 @@ async def find_provisioned(
     connection: AsyncConnection, stored: StoredConnection, subject: str, profile: mapping.Profile
 ) -> User | None:
     """The account that the organization's directory has made for this subject. An address counts only if the provider
-    vouches for it: some let users choose theirs. Raises LoginRefused for whom the directory has taken out, and for an
-    account that has become an owner's, or a member of other organizations.
+    has verified it, because some providers let users choose their address. Raises LoginRefused for a user that the
+    directory has removed, and for an account that has become an owner, or a member of other organizations.
     """
     vouched = stored.protocol is Protocol.SAML or profile.email_verified
     found = await provisioned_users.find_for_login(connection, stored.org_id, subject, profile.email)
-    if found is not None and not found.active:  # refused by any address: nobody comes in again as somebody new
+    if found is not None and not found.active:  # the user is refused by any address, and gets no new account
         raise LoginRefused("account_deactivated", "The organization's directory has deactivated the user.")
     if not vouched:
         found = await provisioned_users.find_for_login(connection, stored.org_id, subject, None)
@@ -183,8 +184,8 @@ async def find_provisioned(
 
 
 async def _require_directorys(connection: AsyncConnection, org_id: str, principal_id: str) -> User:
-    """The account that the directory has made. Raises LoginRefused if it is more by now than the directory's: whoever
-    writes `externalId` chooses who logs in as it.
+    """The account that the directory has made. Raises LoginRefused if the account is by now an owner, or a member of
+    other organizations. The administrator of the directory writes `externalId`, and could otherwise log in as it.
     """
     member = await member_store.find_member(connection, org_id, principal_id)
     if member is not None and member.role is Role.OWNER:
@@ -197,7 +198,7 @@ async def _require_directorys(connection: AsyncConnection, org_id: str, principa
 async def require_linkable(
     connection: AsyncConnection, stored: StoredConnection, existing: User, profile: mapping.Profile
 ) -> None:
-    """Raises LoginRefused unless the address alone suffices to link the account."""
+    """Raises LoginRefused unless the address alone is sufficient to link the account."""
     member = await member_store.find_member(connection, stored.org_id, existing.id)
     proven = await domains.is_domain_verified(connection, stored.org_id, profile.email.rpartition("@")[2])
     verified = stored.protocol is Protocol.SAML or profile.email_verified
@@ -208,12 +209,12 @@ async def require_linkable(
     if not verified:
         raise LoginRefused(
             "account_exists",
-            f"A member has the address {profile.email}, and the provider does not say that it has verified it.",
+            f"The provider does not confirm that it has verified the address {profile.email} of a member.",
         )
 
 
 async def require_unlinked(connection: AsyncConnection, stored: StoredConnection, user: User) -> None:
-    """Raises LoginRefused for an account that another subject of the connection has."""
+    """Raises LoginRefused for an account that is linked to another subject of the connection."""
     if await identities.find_identity_of_account(connection, stored.id, user.id) is not None:
         raise LoginRefused("account_linked", "The account is linked to another user of the provider.")
 
@@ -221,9 +222,9 @@ async def require_unlinked(connection: AsyncConnection, stored: StoredConnection
 async def _find_requested(
     connection: AsyncConnection, stored: StoredConnection, identity: identities.LinkedIdentity | None, principal_id: str
 ) -> FoundAccount:
-    """The account whose session has asked to be linked. Its address need not be that of the provider."""
+    """The account whose session has asked to be linked. Its address may differ from the provider's."""
     if await member_store.find_member(connection, stored.org_id, principal_id) is None:
-        raise LoginRefused("link_not_member", "The account that asked to be linked is no member any more.")
+        raise LoginRefused("link_not_member", "The account that asked to be linked is no longer a member.")
     user = _require_active(await user_store.get_user(connection, principal_id))
     if identity is not None and identity.principal_id != principal_id:
         raise LoginRefused("link_taken", "The provider's user is linked to another account.")
@@ -247,8 +248,8 @@ def _account_exists(profile: mapping.Profile) -> LoginRefused:
 async def dry_run(
     connection: AsyncConnection, caller: AuthorizationContext, stored: StoredConnection, body: ConnectionDryRun
 ) -> ConnectionDryRunResult:
-    """What a login through the connection would do. A `subject` of SAML that is an address counts as a NameID whose
-    format says so.
+    """The result that a login through the connection would have. If a `subject` of SAML is an address, it counts as a
+    NameID whose format says that it is an address.
     """
     subject = body.subject or ""
     named = subject if stored.protocol is Protocol.SAML and "@" in subject else ""
@@ -272,7 +273,7 @@ async def _try_account(
     subject: str,
     profile: mapping.Profile,
 ) -> tuple[_Account, str | None]:
-    """What becomes of the subject, and whose account it has or would get. Raises LoginRefused."""
+    """The result for the subject, and the principal id of its account if it has one. Raises LoginRefused."""
     known = await identities.find_identity(connection, stored.id, subject) if subject else None
     if known is not None:
         return "KNOWN", known.principal_id

@@ -1,4 +1,4 @@
-"""Bodies of connections (specification 2.6), and what of a change its types do not describe in full."""
+"""Bodies of connections (specification 2.6), and checks that their types cannot express."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
@@ -32,38 +32,42 @@ RoleMapping = Annotated[dict[_ClaimName, SettableRole], Meta(max_length=MAX_MAPP
 
 
 class ConnectionChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Changes to a connection: null clears a field, an absent one stays."""
+    """Changes to a connection. Null clears a field, an omitted field is not changed."""
 
     enabled: bool | UnsetType = UNSET
     enforced: Annotated[
         bool | UnsetType,
-        Meta(description="Whether members have to log in through it. Needs `enabled` and one login that succeeded."),
+        Meta(
+            description="Whether members must log in through the connection. Requires `enabled` and one successful "
+            "login."
+        ),
     ] = UNSET
     default_role: SettableRole | UnsetType = UNSET
     attribute_mapping: Annotated[
         AttributeMapping | UnsetType | None,
         Meta(
-            description="Names of the claims or attributes that have `email`, `name` and `groups`; of several, the "
-            "first present one counts. Null: the usual names."
+            description="Names of the claims or attributes that contain `email`, `name` and `groups`. Of several "
+            "names, the first present one counts. Null: the usual names."
         ),
     ] = UNSET
     role_mapping: Annotated[
         RoleMapping | UnsetType | None,
         Meta(
-            description="Role by group; the highest counts, else `defaultRole`, at every login. Null: `defaultRole`, "
-            "for new members only."
+            description="Role by group, applied at every login. The highest role counts, or `defaultRole` if no group "
+            "matches. Null: `defaultRole`, for new members only."
         ),
     ] = UNSET
     idp_entity_id: Annotated[str, Meta(min_length=1, max_length=MAX_ENTITY_ID_LENGTH)] | UnsetType | None = UNSET
     idp_sso_url: _Url | UnsetType | None = UNSET
     idp_certificate: Annotated[
-        _Certificate | UnsetType | None, Meta(description="PEM, or base64 as in metadata. Never returned.")
+        _Certificate | UnsetType | None,
+        Meta(description="PEM, or base64 as in metadata. Never returned."),
     ] = UNSET
     idp_certificate_alternates: Annotated[
         Annotated[list[_Certificate], Meta(max_length=MAX_ALTERNATES)] | UnsetType,
         Meta(
-            description="Certificates that count as well, to change the first one without an outage. Replaced as a "
-            "whole."
+            description="Further accepted certificates, to change the first one without an outage. The list is "
+            "replaced as a whole."
         ),
     ] = UNSET
     oidc_issuer: _Url | UnsetType | None = UNSET
@@ -114,26 +118,26 @@ NAMES: Final = dict(zip(ConnectionChange.__struct_fields__, ConnectionChange.__s
 
 @dataclass(frozen=True, slots=True)
 class CheckedChange:
-    """A change with its certificates parsed; UNSET and None as there."""
+    """A change with its certificates parsed. UNSET and None have the same meaning as in the change."""
 
     change: ConnectionChange
     primary: Any
     alternates: Any
 
     def certificates(self) -> list[IdpCertificate]:
-        """All that it has."""
+        """All certificates of the change."""
         return [each for each in (self.primary, *(self.alternates or ())) if isinstance(each, IdpCertificate)]
 
 
 def check_change(change: ConnectionChange, issues: Issues) -> CheckedChange:
-    """Records an issue for every field that its type does not describe in full."""
+    """Record an issue for each field with a fault that its type cannot express. Returns the parsed change."""
     for name in ("idp_entity_id", "oidc_client_id"):
         value = getattr(change, name)
-        if isinstance(value, str) and not value.isprintable():  # PostgreSQL takes no NUL; no provider has the others
+        if isinstance(value, str) and not value.isprintable():  # PostgreSQL cannot store NUL; no provider has the rest
             issues.add(f"body.{NAMES[name]}", "Must consist of printable characters.", "format")
     for name in ("idp_sso_url", "oidc_issuer"):
         value, path, is_issuer = getattr(change, name), f"body.{NAMES[name]}", name == "oidc_issuer"
-        # https only: browsers carry the login over it, and keys come from it.
+        # https only, because browsers carry the login over the URL, and keys are fetched from it.
         check_url(value, path, issues, allow_http=False)
         if (
             isinstance(value, str)

@@ -1,8 +1,8 @@
 """Connections to identity providers, as stored. Every function runs in the caller's transaction.
 
-A change of the provider (`is_other_provider`) removes what was learned through the one before: its identities, logins
-and codes, and the mark that a login succeeded. Otherwise whoever configures another provider could assert the subjects
-of the old one.
+A change of the provider (`is_other_provider`) removes the data of the previous provider: its identities, logins and
+codes, and the mark of a successful login. Otherwise an administrator could configure another provider that asserts the
+subjects of the old one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ DEFAULT_SCOPES: Final = ("openid", "email", "profile")
 @dataclass(frozen=True, slots=True)
 class StoredConnection:
     """A connection (specification 2.6), with its secrets encrypted. `tested_at`: the first successful login to the
-    provider that is configured now. `confirmed_by_owner`: an owner has seen provider and certificates as they are.
+    provider that is configured now. `confirmed_by_owner`: an owner has confirmed the present provider and certificates.
     """
 
     id: str
@@ -60,7 +60,7 @@ class StoredConnection:
     updated_at: datetime
 
     def missing(self) -> list[str]:
-        """Names of the fields without which nobody can log in."""
+        """Names of the missing fields without which no user can log in."""
         if self.protocol is Protocol.SAML:
             needed = {
                 "idpEntityId": self.idp_entity_id,
@@ -73,11 +73,11 @@ class StoredConnection:
 
     @property
     def names_provider(self) -> bool:
-        """Whether it is known which provider it is."""
+        """Whether the connection identifies a provider."""
         return any(_provider(self))
 
     def is_other_provider(self, other: "StoredConnection") -> bool:
-        """Whether subjects of the one are not those of the other."""
+        """Whether the connections are to different providers, so that their subjects differ."""
         return _provider(self) != _provider(other)
 
 
@@ -91,14 +91,14 @@ _LIVE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ConnectionOfOrganization:
-    """A connection, and the organization as a path names it."""
+    """A connection, and the organization with its slug in the path."""
 
     connection: StoredConnection
     org_slug: str
 
 
 def new_connection(org_id: str, protocol: Protocol, now: datetime) -> StoredConnection:
-    """One that nothing is configured of; not stored."""
+    """A connection without any configuration. It is not stored."""
     now = to_milliseconds(now)
     return StoredConnection(
         id=new_id("sso"),
@@ -127,14 +127,14 @@ def new_connection(org_id: str, protocol: Protocol, now: datetime) -> StoredConn
 
 
 def encrypt_field(secret_box: SecretBox, connection: StoredConnection, column: str, plaintext: str) -> bytes:
-    """A secret of the connection as it is stored. Raises EncryptionUnavailable."""
+    """A secret of the connection in the form that is stored. Raises EncryptionUnavailable."""
     return secret_box.encrypt(
         plaintext.encode(), table=sso_connections.name, row=connection.id, org=connection.org_id, column=column
     )
 
 
 def decrypt_field(secret_box: SecretBox, connection: StoredConnection, column: str) -> str | None:
-    """None if the connection has none. Raises DecryptionError, EncryptionUnavailable."""
+    """A secret of the connection, None if it has none. Raises DecryptionError, EncryptionUnavailable."""
     value: bytes | None = getattr(connection, column)
     if value is None:
         return None
@@ -144,13 +144,15 @@ def decrypt_field(secret_box: SecretBox, connection: StoredConnection, column: s
 
 
 def certificates_of(secret_box: SecretBox, connection: StoredConnection) -> list[str]:
-    """The provider's certificates in PEM: the primary one, then the alternates. Raises like `decrypt_field`."""
+    """The provider's certificates in PEM: the primary certificate, then the alternates. Raises the errors of
+    `decrypt_field`.
+    """
     primary = decrypt_field(secret_box, connection, "idp_certificate")
     return ([] if primary is None else [primary]) + alternates_of(secret_box, connection)
 
 
 def alternates_of(secret_box: SecretBox, connection: StoredConnection) -> list[str]:
-    """The alternates in PEM. Raises like `decrypt_field`."""
+    """The alternates in PEM. Raises the errors of `decrypt_field`."""
     alternates = decrypt_field(secret_box, connection, "idp_certificate_alternates")
     return [] if alternates is None else msgspec.json.decode(alternates, type=list[str])
 
@@ -165,7 +167,7 @@ async def find_connection(connection: AsyncConnection, org_id: str, protocol: Pr
 
 
 async def find_by_id(connection: AsyncConnection, connection_id: str) -> StoredConnection | None:
-    """The connection with this id, of a live organization."""
+    """The connection with this id, unless its organization is deleted."""
     row = (await connection.execute(_LIVE.where(sso_connections.c.id == connection_id))).mappings().one_or_none()
     return None if row is None else _connection(row)
 
@@ -173,14 +175,14 @@ async def find_by_id(connection: AsyncConnection, connection_id: str) -> StoredC
 async def find_by_slug(
     connection: AsyncConnection, org_slug: str, protocol: Protocol
 ) -> ConnectionOfOrganization | None:
-    """The connection of a live organization, enabled or not."""
+    """The connection, enabled or not, unless its organization is deleted."""
     found = _LIVE.where(organizations.c.slug == org_slug, sso_connections.c.protocol == protocol.value)
     row = (await connection.execute(found)).mappings().one_or_none()
     return None if row is None else ConnectionOfOrganization(_connection(row), row["slug"])
 
 
 async def list_connections(connection: AsyncConnection, org_id: str) -> list[StoredConnection]:
-    """Those of the organization, by protocol: at most two."""
+    """The connections of the organization, by protocol: at most two."""
     found = sa.select(sso_connections).where(sso_connections.c.org_id == org_id).order_by(sso_connections.c.protocol)
     return [_connection(row) for row in (await connection.execute(found)).mappings()]
 
@@ -188,7 +190,7 @@ async def list_connections(connection: AsyncConnection, org_id: str) -> list[Sto
 async def store(
     connection: AsyncConnection, before: StoredConnection | None, after: StoredConnection, now: datetime
 ) -> StoredConnection:
-    """Insert (`before` None) or replace a connection, and forget what was learned through another provider."""
+    """Insert (`before` None) or replace a connection. Deletes the data of another provider."""
     after = replace(after, updated_at=to_milliseconds(now))
     if before is not None and before.is_other_provider(after):
         after = replace(after, tested_at=None)
@@ -202,7 +204,7 @@ async def store(
 
 
 async def mark_tested(connection: AsyncConnection, connection_id: str, now: datetime) -> bool:
-    """Note a successful login, the first one to this provider; False if it was not the first."""
+    """Store the first successful login to this provider. False if an earlier login succeeded."""
     untested = (sso_connections.c.id == connection_id) & sso_connections.c.tested_at.is_(None)
     marked = sso_connections.update().where(untested).values(tested_at=to_milliseconds(now))
     return (await connection.execute(marked)).rowcount == 1
@@ -215,13 +217,15 @@ async def release(connection: AsyncConnection, connection_id: str, now: datetime
 
 
 async def delete(connection: AsyncConnection, connection_id: str) -> None:
-    """Delete a connection with all that was learned through it. Accounts and memberships stay."""
+    """Delete a connection with its identities, logins and codes. Accounts and memberships stay."""
     await _delete_links(connection, connection_id)
     await connection.execute(sso_connections.delete().where(sso_connections.c.id == connection_id))
 
 
 async def list_expiring(connection: AsyncConnection, before: datetime) -> Sequence[sa.Row[Any]]:
-    """Id, `org_id` and `certificate_expires_at` of the enabled connections with a certificate that expires before."""
+    """Id, `org_id` and `certificate_expires_at` of the enabled connections with a certificate that expires before the
+    given time.
+    """
     found: sa.Select[Any] = sa.select(
         sso_connections.c.id, sso_connections.c.org_id, sso_connections.c.certificate_expires_at
     ).where(sso_connections.c.enabled, sso_connections.c.certificate_expires_at < to_milliseconds(before))

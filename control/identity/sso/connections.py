@@ -53,11 +53,11 @@ CHANGE: Final = Body(
     },
 )
 DRY_RUN: Final = {"attributes": {"email": "ada@example.com", "name": "Ada", "groups": ["platform-team"]}}
-MAX_AUDITED_BYTES: Final = 4_096  # of a mapping that the audit log has as a whole
+MAX_AUDITED_BYTES: Final = 4_096  # size of a mapping up to which the audit log has the whole mapping
 _PROVIDER: Final = ("idp_entity_id", "idp_sso_url", "oidc_issuer", "oidc_client_id")
 _MAPPINGS: Final = ("attribute_mapping", "role_mapping")
 
-# Gives the members whom the directory manages (among these of its users; None: all) the roles of their groups.
+# Gives the managed members the roles of their groups: among these users of the directory, or (None) all.
 UpdateRoles = Callable[[AsyncConnection, Actor, Collection[str] | None, str], Awaitable[bool]]
 
 
@@ -78,17 +78,21 @@ class Connections(Handlers):
 
     @route("PUT", ONE, bearer(Scope.SSO_WRITE), body=CHANGE, errors=(409,))
     async def put_sso_connection(self, protocol: Protocol, request: web.Request) -> SsoConnection:
-        """Configure a connection; it is created if there is none.
+        """Configure a connection. It is created if there is none.
 
-        Null clears a field, an absent one stays; alternate certificates are replaced as a whole. Another `idpEntityId`,
-        `oidcIssuer` or `oidcClientId` is another provider: users who were linked by the one before are unlinked, and
-        their sessions end. They also end when the connection is disabled, which unlinks nobody. 409: to enable a
-        connection that lacks something; to enforce one that is not enabled or that nobody has logged in through yet, or
-        while no owner has a password; to change the provider of an enforced one. While a connection is enforced,
-        members cannot log in with a password, but for one owner (`/sso/settings`), and sessions that a password began
-        end. Only users may: agents, services and tokens that act on behalf of a principal get 403. So does whoever is
-        no owner and adds a certificate while an owner is linked: its key could log in as the owner. Owners log in once
-        an owner has confirmed provider and certificates as they are, by any change, if only `{}`.
+        Null clears a field, an omitted field is not changed. Alternate certificates are replaced as a whole. Another
+        `idpEntityId`, `oidcIssuer` or `oidcClientId` is another provider: the links of the previous provider's users
+        are deleted, and their sessions end. Disabling the connection also ends their sessions, but keeps the links.
+
+        409 for enabling a connection with missing fields. 409 for enforcing a connection that is not enabled, through
+        which no user has logged in yet, or while no owner has a password. 409 for changing the provider of an enforced
+        connection. While a connection is enforced, members cannot log in with a password, except for one owner
+        (`/sso/settings`), and sessions that began with a password end.
+
+        403 for agents, services and tokens that act on behalf of a principal, because only users may configure
+        connections. 403 for adding a certificate while an owner is linked, unless you are an owner, because the holder
+        of its key could log in as the owner. Owners can log in after an owner has confirmed the present provider and
+        certificates, by any change, for example `{}`.
         """
         change = await self._read_change(request)
         async with begin(self.context, request) as transaction:
@@ -108,8 +112,8 @@ class Connections(Handlers):
     async def delete_sso_connection(self, protocol: Protocol, transaction: Transaction) -> Deleted:
         """Delete a connection.
 
-        Its users are unlinked and their sessions end; accounts and memberships stay. Single sign-on is no longer
-        enforced, unless the other connection is.
+        Its users are unlinked and their sessions end. Accounts and memberships stay. Single sign-on is no longer
+        enforced, unless the other connection is enforced.
         """
         connection, org_id, now = transaction.connection, transaction.caller.org_id, datetime.now(UTC)
         found = await store.find_connection(connection, org_id, protocol)
@@ -127,8 +131,8 @@ class Connections(Handlers):
     ) -> ConnectionDryRunResult:
         """Show what a login with these attributes would do, without doing it.
 
-        Maps them as the connection is configured now, enabled or not. A `subject` of SAML that is an address counts as
-        a NameID whose format says so.
+        The attributes are mapped by the present configuration of the connection, enabled or not. If a `subject` of SAML
+        is an address, it counts as a NameID whose format says that it is an address.
         """
         stored = await store.find_connection(connection, caller.org_id, protocol)
         if stored is None:
@@ -138,7 +142,7 @@ class Connections(Handlers):
     async def _finish(
         self, transaction: Transaction, action: str, connection_id: str, data: Mapping[str, object], now: datetime
     ) -> None:
-        """What follows from a change: the enforcement, an event of the audit log, the roles of managed members."""
+        """Apply the consequences of a change: the enforcement, an event of the audit log, roles of managed members."""
         connection, caller = transaction.connection, transaction.caller
         await options.update_enforcement(connection, caller.org_id, now)
         await transaction.record(action, connection_id, data)
@@ -146,7 +150,7 @@ class Connections(Handlers):
         transaction.after_commit(self.context.guards.invalidate_bearers, caller.org_id)
 
     async def _read_change(self, request: web.Request) -> CheckedChange:
-        """Raises BadRequest with all faults of the body."""
+        """The change in the body. Raises BadRequest with all faults of the body."""
         issues = Issues()
         change = await self.context.read_partial_body(request, ConnectionChange, {}, issues)
         checked = None if change is None else await asyncio.to_thread(check_change, change, issues)
@@ -164,12 +168,12 @@ class Connections(Handlers):
         change: CheckedChange,
     ) -> bool:
         """Whether an owner has confirmed the provider and its certificates as they are after the change. Raises
-        Forbidden for a new certificate that could assert an owner, unless the caller is one: administrators must not
-        become owners.
+        Forbidden for a new certificate whose key could log in as an owner, unless the caller is an owner. Otherwise
+        administrators could become owners.
         """
         if caller.role is Role.OWNER:
             return True
-        if before is None or before.is_other_provider(after):  # which unlinks everybody
+        if before is None or before.is_other_provider(after):  # another provider unlinks all users
             return False
         given = {each.pem for each in change.certificates()}
         if not given or given.issubset(store.certificates_of(self.secret_box, before)):
@@ -201,7 +205,7 @@ class Connections(Handlers):
         return None if plaintext is None else store.encrypt_field(self.secret_box, of, column, plaintext)
 
     def _expiry(self, before: StoredConnection, primary: Any, alternates: Any) -> datetime | None:
-        """When the first certificate expires, of those that the connection has after the change."""
+        """The time at which the first of the connection's certificates expires, after the change."""
         if primary is UNSET:
             text = store.decrypt_field(self.secret_box, before, "idp_certificate")
             primary = None if text is None else parse_certificate(text)
@@ -222,23 +226,25 @@ async def read_protocol(request: web.Request, _stack: AsyncExitStack) -> Protoco
 async def _require_consistent(
     connection: AsyncConnection, before: StoredConnection | None, after: StoredConnection
 ) -> None:
-    """Raises Conflict for a connection that cannot work, or that would lock everybody out."""
+    """Raises Conflict for a connection that cannot work, or that would lock out all users."""
     if after.enabled and (missing := after.missing()):
         raise Conflict(f"An enabled {after.protocol} connection needs {', '.join(missing)}.")
     if not after.enforced:
         return
     if not after.enabled:
-        raise Conflict("A connection that is not enabled cannot be enforced; set enforced to false as well.")
+        raise Conflict("A connection that is not enabled cannot be enforced. Set enforced to false as well.")
     if before is not None and before.is_other_provider(after):
-        raise Conflict("The provider of an enforced connection cannot be changed; set enforced to false first.")
+        raise Conflict("The provider of an enforced connection cannot be changed. Set enforced to false first.")
     if after.tested_at is None:
-        raise Conflict("Nobody has logged in through this connection yet; log in once, then enforce it.")
+        raise Conflict("No user has logged in through this connection yet. Log in once, then enforce it.")
     if await find_break_glass(connection, after.org_id) is None:
-        raise Conflict("No owner has a password, so nobody could log in if the provider failed; invite one first.")
+        raise Conflict("No owner has a password, so no user could log in if the provider failed. Invite one first.")
 
 
 def _audit_data(before: StoredConnection | None, after: StoredConnection, checked: CheckedChange) -> dict[str, object]:
-    """What was changed, without secrets; of certificates the SHA-256 fingerprints: with these keys one can log in."""
+    """The change without secrets. Certificates are given by their SHA-256 fingerprints, because their keys can log in
+    as any user.
+    """
     named = [name for name in NAMES if getattr(checked.change, name) is not UNSET]
     data: dict[str, object] = {
         "protocol": after.protocol.value,

@@ -1,7 +1,7 @@
 """`/orgs/{orgSlug}/sso/domains`: domains that the organization proves to own by a TXT record.
 
-A domain is proven for one organization at most. Addresses of its subdomains are not covered: the owner of
-`example.com` need not control what `lab.example.com` mails.
+A domain is proven for one organization at most. Addresses of its subdomains are not covered, because the owner of
+`example.com` may not control the addresses of `lab.example.com`.
 """
 
 import secrets
@@ -34,8 +34,8 @@ from proto.identity import Scope
 PATH: Final = "/orgs/{orgSlug}/sso/domains"
 ONE: Final = PATH + "/{domainId}"
 _WRITE: Final = bearer(Scope.SSO_WRITE)
-MAX_DOMAINS: Final = 100  # of one organization
-LIFETIME_S: Final = 5.0  # of a look-up
+MAX_DOMAINS: Final = 100  # per organization
+LIFETIME_S: Final = 5.0  # seconds per look-up
 MAX_RECORDS: Final = 100
 
 log = structlog.get_logger(__name__)
@@ -46,7 +46,8 @@ DomainName = Annotated[
         min_length=3,
         max_length=MAX_DOMAIN_LENGTH,
         pattern=r"^[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)+(?!\n)$",
-        description="Must be a domain name of two labels or more, an internationalized one in its ASCII form (xn--).",
+        description="Must be a domain name of at least two labels. An internationalized name must be in its ASCII form "
+        "(xn--).",
     ),
 ]
 
@@ -62,9 +63,9 @@ class Domain(msgspec.Struct, frozen=True, rename="camel"):
 
     id: str
     domain: DomainName
-    txt_record: Annotated[str, Meta(description="What a TXT record of the domain has to contain.")]
+    txt_record: Annotated[str, Meta(description="The text that a TXT record of the domain must contain.")]
     created_at: Timestamp
-    verified_at: Annotated[Timestamp | None, Meta(description="Null: not proven yet.")]
+    verified_at: Annotated[Timestamp | None, Meta(description="Null if the domain is not proven yet.")]
 
 
 class DomainList(msgspec.Struct, frozen=True):
@@ -88,14 +89,14 @@ class TxtResolver(Protocol):
     """Looks up TXT records."""
 
     async def txt_records(self, domain: str) -> list[str]:
-        """The texts of the domain's TXT records; none if there are none, or if the look-up fails."""
+        """The texts of the domain's TXT records. Empty if it has none, or if the look-up fails."""
 
 
 class DnsResolver:
     """Asks name servers over UDP, then TCP."""
 
     def __init__(self, nameservers: tuple[str, ...] = ()) -> None:
-        """`nameservers`: IP addresses to ask; empty: those of this machine."""
+        """`nameservers`: IP addresses to ask. Empty: the name servers of this machine."""
         self._nameservers = nameservers
 
     async def txt_records(self, domain: str) -> list[str]:
@@ -127,8 +128,8 @@ class Domains(Handlers):
     async def add_sso_domain(self, body: NewDomain, transaction: Transaction) -> Domain:
         """Add a domain to prove.
 
-        Then add `txtRecord` as a TXT record of the domain, and verify it. Members whose address is in a proven domain
-        are linked to the provider's user with that address. Subdomains are not covered. Only users may.
+        Then add `txtRecord` as a TXT record of the domain, and verify the domain. Members whose address is in a proven
+        domain are linked to the provider's user with that address. Subdomains are not covered. Only users may add one.
         """
         connection, caller = transaction.connection, transaction.caller
         domain_id = await add_domain(connection, caller.org_id, body.domain.lower(), datetime.now(UTC))
@@ -140,13 +141,13 @@ class Domains(Handlers):
     async def verify_sso_domain(self, domain_id: str, request: web.Request, caller: AuthorizationContext) -> Domain:
         """Verify a domain by its TXT record.
 
-        409 while the record is not found, and if another organization has proven the domain. The record may be removed
+        409 while the record is not found, and if another organization has proven the domain. You may remove the record
         afterwards.
         """
         async with self.context.database.read() as connection:
             found = await DOMAINS.show(connection, caller, domain_id)
         if found.verified_at is None and found.txt_record not in await self.resolver.txt_records(found.domain):
-            message = f"No TXT record of {found.domain} is {found.txt_record!r}; a new one may take some minutes."
+            message = f"No TXT record of {found.domain} is {found.txt_record!r}. A new record may take some minutes."
             raise Conflict(message)
         async with begin(self.context, request) as transaction:
             found = await DOMAINS.show(transaction.connection, transaction.caller, domain_id)
@@ -158,7 +159,10 @@ class Domains(Handlers):
 
     @route("DELETE", ONE, _WRITE)
     async def remove_sso_domain(self, domain_id: str, transaction: Transaction) -> None:
-        """Remove a domain. Members who were linked by it stay linked."""
+        """Remove a domain.
+
+        Members who were linked because of the domain stay linked.
+        """
         found = await DOMAINS.show(transaction.connection, transaction.caller, domain_id)
         await DOMAINS.delete(transaction.connection, transaction.caller, domain_id)
         data = {"domain": found.domain, "verified": found.verified_at is not None}
@@ -166,7 +170,7 @@ class Domains(Handlers):
 
 
 async def find_domain(connection: AsyncConnection, org_id: str, domain: str) -> sa.Row[Any] | None:
-    """The row of the organization's domain with this name. `verified_at` None: not proven yet."""
+    """The row of the organization's domain with this name. `verified_at` None: the domain is not proven yet."""
     found = sa.select(sso_domains).where(sso_domains.c.org_id == org_id, sso_domains.c.domain == domain)
     return (await connection.execute(found)).one_or_none()
 
@@ -178,12 +182,12 @@ async def is_domain_verified(connection: AsyncConnection, org_id: str, domain: s
 
 
 async def add_domain(connection: AsyncConnection, org_id: str, domain: str, now: datetime) -> str:
-    """The id of a domain with a new challenge. Raises Conflict for one that the organization has, and beyond
-    MAX_DOMAINS.
+    """Add a domain with a new challenge and return its id. Raises Conflict for a domain that the organization has, and
+    beyond MAX_DOMAINS.
     """
     names = set(await connection.scalars(sa.select(sso_domains.c.domain).where(sso_domains.c.org_id == org_id)))
     if domain in names:
-        raise Conflict(f"The organization has the domain {domain} already.")
+        raise Conflict(f"The organization already has the domain {domain}.")
     if len(names) >= MAX_DOMAINS:
         raise Conflict(f"An organization can have at most {MAX_DOMAINS} domains.")
     domain_id = new_id("dom")
@@ -199,7 +203,7 @@ async def add_domain(connection: AsyncConnection, org_id: str, domain: str, now:
 
 
 async def mark_verified(connection: AsyncConnection, domain_id: str, now: datetime) -> None:
-    """The domain is proven. Raises Conflict if it is for another organization."""
+    """Mark the domain as proven. Raises Conflict if another organization has proven it."""
     changed = sso_domains.update().where(sso_domains.c.id == domain_id).values(verified_at=to_milliseconds(now))
     try:
         await connection.execute(changed)

@@ -1,4 +1,4 @@
-"""`/orgs/{orgSlug}/sso/identities`: which user of a provider is which member; list, unlink.
+"""`/orgs/{orgSlug}/sso/identities`: links between users of a provider and members; list, unlink.
 
 An identity is (connection, subject), never the e-mail address. Functions with a `connection` run in the caller's
 transaction.
@@ -29,13 +29,13 @@ from proto.identity import Role, Scope
 
 
 class LinkedIdentity(msgspec.Struct, frozen=True, rename="camel"):
-    """A user of a provider, and the member who it is."""
+    """A user of a provider, and the linked member."""
 
     id: str
     connection_id: str
     subject: Annotated[str, Meta(max_length=MAX_SUBJECT_LENGTH, description="NameID of SAML, `sub` of OIDC.")]
     principal_id: str
-    email: Annotated[Email, Meta(description="As the provider last named it; the account may have another.")]
+    email: Annotated[Email, Meta(description="The last address from the provider. The account may have another.")]
     created_at: Timestamp
     last_login_at: Timestamp
 
@@ -60,7 +60,7 @@ async def find_identity_of_account(
 
 
 async def links_owner(connection: AsyncConnection, connection_id: str) -> bool:
-    """Whether a subject of the connection is an owner."""
+    """Whether a subject of the connection is linked to an owner."""
     found = (
         sa.select(sso_identities.c.id)
         .join(
@@ -91,7 +91,7 @@ async def create_identity(
     email: str,
     now: datetime,
 ) -> str:
-    """Link a subject to the account of a member. The id of the identity."""
+    """Link a subject to the account of a member. Returns the id of the identity."""
     now, identity_id = to_milliseconds(now), new_id("ssi")
     row = {
         "id": identity_id,
@@ -109,7 +109,7 @@ async def create_identity(
 
 
 async def note_login(connection: AsyncConnection, identity_id: str, email: str, now: datetime) -> None:
-    """Note the time, and the address that the provider names now."""
+    """Store the time of a login, and the address that the provider gave."""
     changed = sso_identities.update().where(sso_identities.c.id == identity_id)
     await connection.execute(changed.values(email=email, last_login_at=to_milliseconds(now)))
 
@@ -141,16 +141,16 @@ class Identities(Handlers):
 
     @route("GET", PATH, bearer(Scope.SSO_READ))
     async def list_sso_identities(self, caller: AuthorizationContext, page: PageReader) -> PageOf[LinkedIdentity]:
-        """List which users of the organization's providers are which members."""
+        """List the users of the organization's providers and the members that they are linked to."""
         fetch = partial(list_identities, org_id=caller.org_id)
         return await page.read(("sso identities", caller.org_id), fetch, identity_body)
 
     @route("DELETE", PATH + "/{identityId}", bearer(Scope.SSO_WRITE))
     async def unlink_sso_identity(self, identity_id: str, transaction: Transaction) -> None:
-        """Unlink a user of a provider from a member, whose sessions of single sign-on end.
+        """Unlink a user of a provider from a member.
 
-        The member stays. At the next login the provider's user is somebody new, and has to be linked again. Only users
-        may.
+        The member's single sign-on sessions end. The member stays in the organization. At the next login, the
+        provider's user is unknown, and has to be linked again. Only users may unlink.
         """
         connection, caller = transaction.connection, transaction.caller
         found = await IDENTITIES.show(connection, caller, identity_id)

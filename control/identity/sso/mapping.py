@@ -1,8 +1,8 @@
-"""From what a provider says of a user to what we keep: address, name, role. Pure functions.
+"""Maps a provider's data about a user to address, name and role. Pure functions.
 
-`attributeMapping` names the claims: {"email": "mail", "name": ["displayName", "cn"], "groups": "memberOf"}; of several
-the first present one counts. Without a mapping the usual names count. The subject is never mapped: who a user is, the
-provider's subject says alone.
+`attributeMapping` names the claims: {"email": "mail", "name": ["displayName", "cn"], "groups": "memberOf"}. Of several
+names the first present one counts. Without a mapping the usual names count. The subject is never mapped: only the
+provider's subject identifies the user.
 """
 
 import re
@@ -16,14 +16,14 @@ from control.identity.sso.tables import Protocol
 from proto.identity import EMAIL_PATTERN, MAX_EMAIL_LENGTH, MAX_NAME_LENGTH, UNPRINTABLE, Role, normalize_email
 
 MAPPED: Final = ("email", "name", "groups")
-MAX_GROUPS: Final = 2_000  # that a provider may name of one user
+MAX_GROUPS: Final = 2_000  # groups of one user
 MAX_GROUP_LENGTH: Final = 256
 
 _EMPTY: Final[tuple[object, ...]] = (None, "", [])
 _EMAIL: Final = re.compile(EMAIL_PATTERN)
 _UNPRINTABLE: Final = re.compile(f"[{UNPRINTABLE}\ud800-\udfff]+")
 
-# The names that providers use: OpenID Connect core 5.1; of SAML the claims of Microsoft, the eduPerson schema as a name
+# The names that providers use. OpenID Connect: core 5.1. SAML: the claims of Microsoft, the eduPerson schema as a name
 # and as an OID, and plain words.
 _CLAIMS: Final = "http://schemas.xmlsoap.org/ws/2005/05/identity/claims/"
 DEFAULT_NAMES: Final[Mapping[Protocol, Mapping[str, Sequence[str]]]] = MappingProxyType(
@@ -36,7 +36,7 @@ DEFAULT_NAMES: Final[Mapping[Protocol, Mapping[str, Sequence[str]]]] = MappingPr
                     "mail",
                     f"{_CLAIMS}emailaddress",
                     "urn:oid:0.9.2342.19200300.100.1.3",
-                    "urn:oid:1.2.840.113549.1.9.1",  # of X.500, as Keycloak calls it
+                    "urn:oid:1.2.840.113549.1.9.1",  # of X.500, the name that Keycloak uses
                 ),
                 "name": (
                     "name",
@@ -57,8 +57,8 @@ DEFAULT_NAMES: Final[Mapping[Protocol, Mapping[str, Sequence[str]]]] = MappingPr
         ),
     }
 )
-# Given and family name, where nothing has the whole name: Keycloak has no such attribute for SAML, and what Entra calls
-# `name` there is the name of the account.
+# Given and family name, for providers without an attribute for the whole name: Keycloak has none for SAML, and `name`
+# of Entra is the name of the account.
 _NAME_PARTS: Final[Mapping[Protocol, Sequence[Sequence[str]]]] = MappingProxyType(
     {
         Protocol.OIDC: (("given_name",), ("family_name",)),
@@ -68,13 +68,13 @@ _NAME_PARTS: Final[Mapping[Protocol, Sequence[Sequence[str]]]] = MappingProxyTyp
         ),
     }
 )
-_ROLES: Final = (Role.VIEWER, Role.BILLING, Role.MEMBER, Role.ADMIN)  # ascending; no provider grants OWNER
+_ROLES: Final = (Role.VIEWER, Role.BILLING, Role.MEMBER, Role.ADMIN)  # ascending; a provider cannot grant OWNER
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What a provider says of a user. `email` is normalized; `email_verified`: whether the provider says that it has
-    verified this address, which SAML cannot say.
+    """A provider's data about a user. `email` is normalized. `email_verified`: whether the provider has verified this
+    address, which SAML cannot say.
     """
 
     email: str
@@ -90,12 +90,14 @@ def read_profile(
     named_email: str = "",
 ) -> Profile:
     """The profile in the claims of an ID token or the attributes of an assertion. `named_email`: the subject of an
-    assertion, if its format says that it is an address; it counts where no attribute is one. Raises LoginRefused
+    assertion, if its format says that it is an address. It counts if no attribute is an address. Raises LoginRefused
     without a valid address.
     """
     email = next(iter(_texts(_find(protocol, mapping, "email", claims))), named_email)
     if not email:
-        raise LoginRefused("email_missing", "The provider names no address; map `email` to the claim that has it.")
+        raise LoginRefused(
+            "email_missing", "The provider gives no address. Map `email` to the claim that has the address."
+        )
     if len(email) > MAX_EMAIL_LENGTH or _EMAIL.fullmatch(email) is None:
         raise LoginRefused("email_invalid", f"Not an e-mail address: {email!r}.")
     email = normalize_email(email)
@@ -108,7 +110,9 @@ def read_profile(
 
 
 def merge_claims(id_token: Mapping[str, Any], userinfo: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the ID token, and what only userinfo has. What userinfo says of another address is left out."""
+    """The claims of the ID token, and claims that only userinfo has. `email_verified` of userinfo is left out if it is
+    about another address.
+    """
     merged = {**userinfo, **id_token}
     if "email_verified" not in id_token and merged.get("email") != userinfo.get("email"):
         merged.pop("email_verified", None)
@@ -118,28 +122,28 @@ def merge_claims(id_token: Mapping[str, Any], userinfo: Mapping[str, Any]) -> di
 def needs_userinfo(
     mapping: Mapping[str, str | Sequence[str]] | None, role_mapping: Mapping[str, str] | None, claims: Mapping[str, Any]
 ) -> bool:
-    """Whether an ID token lacks a claim that its userinfo may have: the address, the name, or, if roles depend on them,
-    the groups.
+    """Whether the ID token lacks a claim that userinfo may have: the address, the name, or the groups if roles depend
+    on them.
     """
     wanted = [what for what in MAPPED if what != "groups" or role_mapping is not None]
     return any(_find(Protocol.OIDC, mapping, what, claims) is None for what in wanted)
 
 
 def role_of(role_mapping: Mapping[str, str] | None, default: Role, groups: frozenset[str]) -> Role:
-    """The highest role that a group is mapped to, else the default one."""
+    """The highest role that a group is mapped to, otherwise the default role."""
     found = {Role(role) for group, role in (role_mapping or {}).items() if group in groups}
     return max(found & set(_ROLES), key=_ROLES.index, default=default)
 
 
 def clean_name(text: str) -> str:
-    """The text as a name: printable, at most MAX_NAME_LENGTH characters; may be empty."""
+    """The text as a name: printable, at most MAX_NAME_LENGTH characters, possibly empty."""
     return " ".join(_UNPRINTABLE.sub(" ", text[: 4 * MAX_NAME_LENGTH]).split())[:MAX_NAME_LENGTH].strip()
 
 
 def _find(
     protocol: Protocol, mapping: Mapping[str, str | Sequence[str]] | None, what: str, claims: Mapping[str, Any]
 ) -> Any:
-    """The value of the first claim that is there; None without one."""
+    """The value of the first present claim, None if no claim is present."""
     names = (mapping or {}).get(what)
     if not names:
         return _first_usual(protocol, DEFAULT_NAMES[protocol][what], claims)
@@ -147,8 +151,8 @@ def _find(
 
 
 def _first_usual(protocol: Protocol, names: Sequence[str], claims: Mapping[str, Any]) -> Any:
-    """As `_first_present`, of usual names: of attributes of SAML also in another case, after those in the usual one.
-    Claims of OpenID Connect differ by case (RFC 7519 4).
+    """Like `_first_present`, for usual names. Attributes of SAML are also found in another case, after those in the
+    usual case. Claims of OpenID Connect are case-sensitive (RFC 7519 4).
     """
     found = _first_present(names, claims)
     if found is not None or protocol is not Protocol.SAML:
@@ -162,7 +166,7 @@ def _first_present(names: Sequence[str], claims: Mapping[str, Any]) -> Any:
 
 
 def _read_name(protocol: Protocol, mapping: Mapping[str, str | Sequence[str]] | None, claims: Mapping[str, Any]) -> str:
-    """The name, as the provider writes it; may be empty."""
+    """The name in the provider's spelling, possibly empty."""
     found = [_find(protocol, mapping, "name", claims)]
     if found == [None] and not (mapping or {}).get("name"):
         found = [_first_usual(protocol, names, claims) for names in _NAME_PARTS[protocol]]
@@ -172,11 +176,11 @@ def _read_name(protocol: Protocol, mapping: Mapping[str, str | Sequence[str]] | 
 
 
 def _is_verified(email: str, claims: Mapping[str, Any]) -> bool:
-    """`email_verified` is about the claim `email` (OpenID Connect core 5.1): another claim that is mapped may have what
-    the user has typed.
+    """Whether the provider has verified the address. `email_verified` concerns only the claim `email` (OpenID Connect
+    core 5.1). Another mapped claim may have an address that the user has typed.
     """
     said = claims.get("email_verified")
-    if said is not True and said != "true":  # some providers send texts
+    if said is not True and said != "true":  # some providers send the text
         return False
     return normalize_email(next(iter(_texts(claims.get("email"))), "")) == email
 
@@ -189,10 +193,10 @@ def _texts(value: Any) -> list[str]:
     return []
 
 
-# RFC 8176: several factors; Microsoft's claim in SAML has the long name of the same.
+# Several factors in RFC 8176, and the long name of the same value in Microsoft's claim of SAML.
 _METHODS: Final = frozenset({"mfa", "http://schemas.microsoft.com/claims/multipleauthn"})
-# Contexts that name several factors: the profile of REFEDS, those of SAML (authentication context 3.4), the policies of
-# OpenID (PAPE, EAP ACR values: phishing-resistant authenticators verify a factor of the user as well).
+# Contexts that name several factors: the profile of REFEDS, contexts of SAML (authentication context 3.4), and policies
+# of OpenID (PAPE, EAP ACR values: phishing-resistant authenticators verify a factor of the user as well).
 _CONTEXTS: Final = frozenset(
     {
         "https://refeds.org/profile/mfa",
@@ -208,7 +212,7 @@ _CONTEXTS: Final = frozenset(
 
 
 def is_mfa_asserted(methods: Collection[str], context: str | None) -> bool:
-    """`methods`: the claim `amr`, or the attribute `authnmethodsreferences`; `context`: the claim `acr`, or the
-    authentication context class.
+    """Whether the provider asserts a second factor. `methods`: the claim `amr`, or the attribute
+    `authnmethodsreferences`. `context`: the claim `acr`, or the authentication context class.
     """
     return not _METHODS.isdisjoint(methods) or context in _CONTEXTS

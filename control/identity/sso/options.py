@@ -1,5 +1,5 @@
-"""`/orgs/{orgSlug}/sso/settings`: what the organization decides for all its connections, and the enforcement that
-follows from it and from them.
+"""`/orgs/{orgSlug}/sso/settings`: the organization's settings for all its connections, and the enforcement of single
+sign-on, which follows from the settings and the connections.
 """
 
 from datetime import UTC, datetime
@@ -30,13 +30,13 @@ MFA: Final = "mfa"  # RFC 8176
 
 
 class SsoSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What the organization decides for all its connections."""
+    """The organization's settings for all its connections."""
 
     mfa_trust: Annotated[
         MfaTrust,
         Meta(
-            description="When a login through a provider counts as one with a second factor, for users who have one "
-            "here: NEVER, when the provider asserts it (ASSERTED), or ALWAYS."
+            description="When a login through a provider counts as a login with a second factor, for users who have a "
+            "second factor in Sluice: NEVER, ASSERTED (when the provider asserts it), or ALWAYS."
         ),
     ] = MfaTrust.ASSERTED
     personal_tokens: Annotated[
@@ -80,8 +80,9 @@ async def save_options(connection: AsyncConnection, org_id: str, settings: SsoSe
 
 
 async def update_enforcement(connection: AsyncConnection, org_id: str, now: datetime) -> None:
-    """Call after a change of the settings or of a connection: the organization requires single sign-on while one of its
-    connections does. Sessions that a password began end, but those of the owner who keeps a way in.
+    """Update the enforcement after a change of the settings or of a connection. The organization requires single
+    sign-on while one of its connections is enforced. Sessions that began with a password then end, except for the one
+    owner whose password is still accepted.
     """
     enforced = await connection.scalar(
         sa.select(sso_connections.c.id).where(sso_connections.c.org_id == org_id, sso_connections.c.enforced).limit(1)
@@ -93,20 +94,18 @@ async def update_enforcement(connection: AsyncConnection, org_id: str, now: date
     }
     await connection.execute(organizations.update().where(organizations.c.id == org_id).values(values))
     if enforced is not None:
-        break_glass_id = await find_break_glass(connection, org_id)  # None is no session's, so all others end
+        break_glass_id = await find_break_glass(connection, org_id)  # None matches no session, so all others end
         await _end(connection, org_id, ~_is_federated() & (sessions.c.principal_id != break_glass_id), now)
 
 
 async def end_federated_sessions(connection: AsyncConnection, org_id: str, connection_id: str, now: datetime) -> None:
-    """End the sessions that a provider has vouched for, of the users who are linked by this connection. Call before
-    they are unlinked.
-    """
+    """End the single sign-on sessions of the users who are linked by this connection. Call before they are unlinked."""
     linked = sa.select(sso_identities.c.principal_id).where(sso_identities.c.connection_id == connection_id)
     await _end(connection, org_id, _is_federated() & sessions.c.principal_id.in_(linked), now)
 
 
 async def end_federated_sessions_of(connection: AsyncConnection, org_id: str, principal_id: str, now: datetime) -> None:
-    """End the sessions of one user that a provider has vouched for."""
+    """End the single sign-on sessions of one user."""
     await _end(connection, org_id, _is_federated() & (sessions.c.principal_id == principal_id), now)
 
 
@@ -123,18 +122,20 @@ PATH: Final = "/orgs/{orgSlug}/sso/settings"
 
 
 class ShownSettings(SsoSettings, frozen=True, rename="camel", kw_only=True):
-    """The settings, and what follows from them."""
+    """The settings, and their effect."""
 
     enforced: Annotated[bool, Meta(description="Whether a connection is enforced.")]
     effective_break_glass_principal_id: Annotated[
-        str | None, Meta(description="Who may log in with a password now, if single sign-on is enforced.")
+        str | None, Meta(description="The user who may log in with a password now, if single sign-on is enforced.")
     ]
     tested_protocols: Annotated[
         list[Protocol], Meta(description="Connections through which a login to the present provider succeeded.")
     ]
     confirmed_by_owner: Annotated[
         list[Protocol],
-        Meta(description="Connections whose provider and certificates an owner has confirmed: owners may log in."),
+        Meta(
+            description="Connections whose provider and certificates an owner has confirmed, so that owners may log in."
+        ),
     ]
 
 
@@ -143,15 +144,16 @@ class ConnectionOptions(Handlers):
 
     @route("GET", PATH, bearer(Scope.SSO_READ))
     async def show_sso_settings(self, caller: AuthorizationContext, connection: AsyncConnection) -> ShownSettings:
-        """Show what the organization decides for all its connections."""
+        """Show the organization's settings for all its connections."""
         return await _shown(connection, caller.org_id)
 
     @route("PUT", PATH, bearer(Scope.SSO_WRITE), errors=(409,), example={"mfaTrust": "ALWAYS", "personalTokens": False})
     async def put_sso_settings(self, body: SsoSettings, transaction: Transaction) -> ShownSettings:
-        """Replace what the organization decides for all its connections.
+        """Replace the organization's settings for all its connections.
 
-        While single sign-on is enforced and `personalTokens` is false, access tokens that users hold get 401; those of
-        agents and services work on. `breakGlassPrincipalId` must be an owner with a password (409). Only users may.
+        While single sign-on is enforced and `personalTokens` is false, access tokens of users get 401. Access tokens of
+        agents and services continue to work. `breakGlassPrincipalId` must be an owner with a password (409). Only users
+        may change the settings.
         """
         connection, org_id = transaction.connection, transaction.caller.org_id
         await _require_break_glass(connection, org_id, body.break_glass_principal_id)
@@ -167,7 +169,7 @@ class ConnectionOptions(Handlers):
 
 
 async def _require_break_glass(connection: AsyncConnection, org_id: str, principal_id: str | None) -> None:
-    """Raises Conflict for whoever could not log in with a password."""
+    """Raises Conflict for a principal who cannot log in with a password."""
     if principal_id is None:
         return
     is_id = PRINCIPAL_ID.fullmatch(principal_id) is not None  # a body may hold characters that no database column takes

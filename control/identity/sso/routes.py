@@ -1,5 +1,5 @@
-"""Builds all routes of single sign-on, and the background task that deletes logins and codes that have expired, and
-watches the dates of the providers' certificates.
+"""Builds all routes of single sign-on, and a background task. The task deletes expired logins and codes, and watches
+the expiry of the providers' certificates.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -47,7 +47,7 @@ log = structlog.get_logger(__name__)
 
 
 class SsoHousekeeping:
-    """One task per process."""
+    """The background task, one per process."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class SsoHousekeeping:
     ) -> None:
         self._database = database
         self._now = now
-        self._warned: dict[str, datetime] = {}  # when, by id of the connection
+        self._warned: dict[str, datetime] = {}  # time of the last warning, by id of the connection
         self._expiring = Gauge(
             "sluice_sso_certificates_expiring",
             "Enabled SAML connections with a certificate that expires within 30 days, or has expired.",
@@ -75,7 +75,7 @@ class SsoHousekeeping:
         await self._periodic_task.close()
 
     async def run_once(self) -> None:
-        """Raises DatabaseUnavailable."""
+        """Run the task once. Raises DatabaseUnavailable."""
         now = self._now()
         async with self._database.read() as connection:
             expiring = await connection_store.list_expiring(connection, now + WARN_BEFORE)
@@ -86,7 +86,7 @@ class SsoHousekeeping:
             if now - self._warned.get(each.id, datetime.min.replace(tzinfo=UTC)) >= WARN_INTERVAL:
                 self._warned[each.id] = now
                 log.warning(
-                    "a certificate of an identity provider expires; logins still work, because certificates are "
+                    "a certificate of an identity provider expires, but logins still work, because certificates are "
                     "pinned by key",
                     org_id=each.org_id,
                     connection_id=each.id,
@@ -112,8 +112,8 @@ def build_sso_routes(
     registry: CollectorRegistry | None,
     update_roles: UpdateRoles,
 ) -> tuple[list[Route], list[CleanupContext]]:
-    """`egress` reaches providers, whose addresses tenants name; it starts before the requests and ends after them.
-    `update_roles` follows a change of the mapping.
+    """The routes and background tasks. `egress` reaches providers, whose addresses tenants name. It starts before the
+    first request and ends after the last. `update_roles` is called after a change of the mapping.
     """
     urls, providers = SsoUrls(public_url), Providers(egress)
     completion = Completion(context, issuer, SsoMetrics(registry), public_url)
@@ -126,7 +126,7 @@ def build_sso_routes(
         ProviderResponses(context, secret_box, egress, urls, providers, completion),
         Handoffs(context, issuer),
     )
-    # The same tag, and meaning of `{protocol}`, for all.
+    # All routes have the same tag, and the same meaning of `{protocol}`.
     arguments = control_arguments(context, {Protocol: Argument(read_protocol, (PROTOCOL,))})
     routes = [each for resource in resources for each in declared_routes(resource, TAG, arguments)]
     housekeeping = SsoHousekeeping(context.database, registry)
@@ -142,8 +142,8 @@ def _with_checks(route: Route) -> Route:
 
 
 def only_for_users(route: Route) -> Route:
-    """The route. If it changes something, it refuses, before anything else, callers other than users who act for
-    themselves: who configures a provider or a directory decides who every user is.
+    """Make a route that changes something refuse, before any other check, callers other than users who act for
+    themselves. The configuration of a provider or a directory decides who every user is.
     """
     if not isinstance(route.access, BearerAuth) or Scope.SSO_WRITE not in route.access.scopes:
         return route
@@ -152,8 +152,8 @@ def only_for_users(route: Route) -> Route:
         caller = authorization_context(request)
         if caller.kind is not PrincipalKind.USER or caller.on_behalf_of is not None:
             raise Forbidden(
-                "Only users can configure single sign-on: not agents, services, or tokens that act on behalf of "
-                "another principal."
+                "Only users can configure single sign-on. Agents, services, and tokens that act on behalf of another "
+                "principal cannot."
             )
         return await route.handler(request)
 
@@ -161,7 +161,7 @@ def only_for_users(route: Route) -> Route:
 
 
 def _check_org_slug(request: web.Request) -> None:
-    """Raises BadRequest for a slug of an organization that is too long: the paths of single sign-on specify its
+    """Raises BadRequest for an organization slug that is too long, because the paths of single sign-on specify its
     length.
     """
     issues = Issues()

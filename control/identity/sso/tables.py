@@ -1,5 +1,5 @@
-"""The tables of single sign-on. Secrets that a browser or a dashboard holds are stored as SHA-256; those of a provider
-are encrypted.
+"""The tables of single sign-on. Secrets that a browser or a dashboard holds are stored as SHA-256. Secrets of a
+provider are encrypted.
 """
 
 import hashlib
@@ -20,26 +20,26 @@ MAX_CLIENT_ID_LENGTH: Final = 256
 
 
 def hash_text(text: str) -> bytes:
-    """What is stored of a text of any characters that is only compared."""
+    """The stored form of a text of any characters that is only compared."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 class Protocol(StrEnum):
-    """How the identity provider is asked."""
+    """The protocol of the identity provider."""
 
     SAML = "SAML"
     OIDC = "OIDC"
 
 
 class MfaTrust(StrEnum):
-    """When a login through the provider counts as one with a second factor."""
+    """When a login through the provider counts as a login with a second factor."""
 
     NEVER = "NEVER"
-    ASSERTED = "ASSERTED"  # when it says so: `amr`, `acr`, the authentication context of SAML
+    ASSERTED = "ASSERTED"  # when the provider says so: `amr`, `acr`, the authentication context of SAML
     ALWAYS = "ALWAYS"
 
 
-# At most one for each protocol of an organization.
+# An organization has at most one connection per protocol.
 sso_connections: Final = sa.Table(
     "sso_connections",
     metadata,
@@ -62,7 +62,7 @@ sso_connections: Final = sa.Table(
     sa.Column("oidc_client_secret", sa.LargeBinary, info={"sealed": True}),
     sa.Column("oidc_scopes", sa.JSON, nullable=False),
     sa.Column("tested_at", UtcTime),  # the first successful login to the provider that is configured now
-    sa.Column("confirmed_by_owner", sa.Boolean, nullable=False),  # provider and certificates, as they are
+    sa.Column("confirmed_by_owner", sa.Boolean, nullable=False),  # an owner confirmed provider and certificates
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("updated_at", UtcTime, nullable=False),
     enum_check("protocol", Protocol),
@@ -71,25 +71,25 @@ sso_connections: Final = sa.Table(
     sa.UniqueConstraint("org_id", "protocol"),
 )
 
-# What an organization decides for all its connections; no row: the defaults.
+# The organization's settings for all its connections. No row: the defaults.
 sso_settings: Final = sa.Table(
     "sso_settings",
     metadata,
     sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), primary_key=True),
     sa.Column("mfa_trust", text(16), nullable=False),
-    sa.Column("personal_tokens", sa.Boolean, nullable=False),  # whether tokens of users work while it is enforced
+    sa.Column("personal_tokens", sa.Boolean, nullable=False),  # whether tokens of users work under enforcement
     sa.Column("updated_at", UtcTime, nullable=False),
     enum_check("mfa_trust", MfaTrust),
 )
 
-# Domains of e-mail addresses; proven by a DNS record, or by the operator's word.
+# Domains of e-mail addresses. They are proven by a DNS record, or by the operator.
 sso_domains: Final = sa.Table(
     "sso_domains",
     metadata,
     sa.Column("id", text(32), primary_key=True),
     sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
     sa.Column("domain", text(MAX_DOMAIN_LENGTH), nullable=False),  # in lower case, IDNA A-labels
-    sa.Column("challenge", text(64), nullable=False),  # what the DNS record has to contain
+    sa.Column("challenge", text(64), nullable=False),  # the text that the DNS record must contain
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("verified_at", UtcTime),
     sa.UniqueConstraint("org_id", "domain"),
@@ -104,13 +104,13 @@ sso_domains: Final = sa.Table(
 
 
 def _of_member() -> sa.ForeignKeyConstraint:
-    """The row goes with the membership: who was removed has no link, and nothing that could be spent."""
+    """The row is deleted with the membership, so that a removed member has no link, and nothing to spend."""
     return sa.ForeignKeyConstraint(
         ["org_id", "principal_id"], ["memberships.org_id", "memberships.principal_id"], ondelete="CASCADE"
     )
 
 
-# Which account a subject of a provider is. The address of the account has no part in it.
+# The account of each subject. The address of the account is not part of the link.
 sso_identities: Final = sa.Table(
     "sso_identities",
     metadata,
@@ -118,9 +118,9 @@ sso_identities: Final = sa.Table(
     sa.Column("connection_id", text(32), sa.ForeignKey("sso_connections.id"), nullable=False),
     sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
     sa.Column("subject", text(MAX_SUBJECT_LENGTH), nullable=False),
-    sa.Column("subject_hash", sa.LargeBinary(32), nullable=False),  # what is unique: texts of 1 024 exceed an index row
+    sa.Column("subject_hash", sa.LargeBinary(32), nullable=False),  # unique: 1 024 characters exceed an index row
     sa.Column("principal_id", text(32), nullable=False),
-    sa.Column("email", text(MAX_EMAIL_LENGTH), nullable=False),  # as the provider last named it
+    sa.Column("email", text(MAX_EMAIL_LENGTH), nullable=False),  # the last address from the provider
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("last_login_at", UtcTime, nullable=False),
     _of_member(),
@@ -128,7 +128,7 @@ sso_identities: Final = sa.Table(
     sa.Index(None, "org_id", "principal_id"),
 )
 
-# Logins that were begun: a state is used once, within minutes, by the browser that began it.
+# Begun logins. A state is used once, within minutes, by the browser that began the login.
 sso_logins: Final = sa.Table(
     "sso_logins",
     metadata,
@@ -148,7 +148,7 @@ sso_logins: Final = sa.Table(
     sa.Index(None, "expires_at"),
 )
 
-# Assertions that were accepted, until they have expired: none is accepted twice.
+# Accepted assertions, until they expire, so that none is accepted twice.
 sso_assertions: Final = sa.Table(
     "sso_assertions",
     metadata,
@@ -159,7 +159,7 @@ sso_assertions: Final = sa.Table(
     sa.Index(None, "expires_at"),
 )
 
-# One-time codes: whoever spends one gets the session, which does not exist before.
+# One-time codes. Spending a code creates the session.
 sso_handoff_codes: Final = sa.Table(
     "sso_handoff_codes",
     metadata,
@@ -171,7 +171,7 @@ sso_handoff_codes: Final = sa.Table(
     sa.Column("methods", sa.JSON, nullable=False),  # of the session
     sa.Column("provisioned", sa.Boolean, nullable=False),
     sa.Column("next", text(MAX_RELAY_STATE_LENGTH)),
-    sa.Column("session_expires_at", UtcTime),  # as the provider limits it
+    sa.Column("session_expires_at", UtcTime),  # limit of the provider
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("expires_at", UtcTime, nullable=False),
     sa.Column("used_at", UtcTime),
@@ -179,7 +179,7 @@ sso_handoff_codes: Final = sa.Table(
     sa.Index(None, "expires_at"),
 )
 
-# A link that a user has asked for, in a session of the account: it begins one login, which links the account.
+# A link that a user has asked for, in a session of the account. It begins one login, which links the account.
 sso_link_requests: Final = sa.Table(
     "sso_link_requests",
     metadata,

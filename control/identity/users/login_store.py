@@ -1,6 +1,6 @@
-"""What logins store besides sessions: one-time codes of `sluice open`, and client addresses from which accounts have
-logged in within 30 days, as keyed hashes. Passwords that are tried from a known address do not count for all addresses
-together.
+"""Data of logins besides sessions: one-time codes of `sluice open`, and client addresses from which accounts have
+logged in within 30 days, as keyed hashes. Passwords that are tried from a known address are not counted in the common
+limit of new addresses.
 
 Every function runs in the caller's transaction.
 """
@@ -20,7 +20,7 @@ from proto.identity import hash_secret
 
 CODE_LIFETIME: Final = timedelta(minutes=10)
 _ENTROPY_BYTES: Final = 32
-_MAX_DELETED: Final = 500  # deleted with one insert
+_MAX_DELETED: Final = 500  # rows deleted with one insert
 
 login_codes: Final = sa.Table(
     "login_codes",
@@ -37,7 +37,7 @@ login_codes: Final = sa.Table(
 
 
 async def create_code(connection: AsyncConnection, org_id: str, principal_id: str, now: datetime) -> str:
-    """A new code, in plain text; expired ones are deleted."""
+    """Create a code and return it in plain text. Expired codes are deleted."""
     code, now = secrets.token_urlsafe(_ENTROPY_BYTES), to_milliseconds(now)
     columns = login_codes.c
     expired = sa.select(columns.hash).where(columns.expires_at <= now).limit(_MAX_DELETED)
@@ -48,8 +48,8 @@ async def create_code(connection: AsyncConnection, org_id: str, principal_id: st
 
 
 async def spend_code(connection: AsyncConnection, code: str, now: datetime) -> sa.Row[*tuple[Any, ...]] | None:
-    """Use the code, which is then deleted: `org_id` and `principal_id` of whom it logs in. None unless it is there and
-    has not expired. Of several requests at once, one has it.
+    """Use the code, which is then deleted. Returns `org_id` and `principal_id` of the user that it logs in, None for an
+    unknown or expired code. Of several requests at the same time, only one succeeds.
     """
     columns = login_codes.c
     usable = (columns.hash == hash_secret(code)) & (columns.expires_at > to_milliseconds(now))
@@ -60,7 +60,7 @@ async def spend_code(connection: AsyncConnection, code: str, now: datetime) -> s
 
 
 KEPT_FOR: Final = timedelta(days=30)
-MAX_ADDRESSES: Final = 50  # of one account; the one that was used least recently goes
+MAX_ADDRESSES: Final = 50  # per account; the least recently used address is deleted
 
 login_addresses: Final = sa.Table(
     "login_addresses",
@@ -73,7 +73,9 @@ login_addresses: Final = sa.Table(
 
 
 async def remember_address(connection: AsyncConnection, principal_id: str, address: str, now: datetime) -> None:
-    """Store that the account has logged in from there. Deletes what is too old, of any account, or too much."""
+    """Store that the account has logged in from the address. Deletes expired addresses of any account, and addresses
+    beyond MAX_ADDRESSES.
+    """
     columns, now = login_addresses.c, to_milliseconds(now)
     key = (columns.principal_id == principal_id) & (columns.address == address)
     if (await connection.execute(login_addresses.update().where(key).values(used_at=now))).rowcount == 0:
@@ -81,7 +83,7 @@ async def remember_address(connection: AsyncConnection, principal_id: str, addre
         try:
             async with connection.begin_nested():
                 await connection.execute(login_addresses.insert().values(row))
-        except exc.IntegrityError:  # of another login from there, at the same time
+        except exc.IntegrityError:  # another login from the address at the same time
             return
     expired = sa.select(columns.principal_id, columns.address).where(columns.used_at <= now - KEPT_FOR)
     await _delete_addresses(connection, expired.limit(_MAX_DELETED))
@@ -90,7 +92,7 @@ async def remember_address(connection: AsyncConnection, principal_id: str, addre
 
 
 async def are_known_addresses(connection: AsyncConnection, addresses: Mapping[str, str], now: datetime) -> bool:
-    """Whether each of the accounts (id to hash of the address) has logged in from there; False for none."""
+    """Whether each account (`addresses`: id to hash of the address) has logged in from its address. False for none."""
     columns = login_addresses.c
     found = sa.select(sa.func.count()).where(
         sa.tuple_(columns.principal_id, columns.address).in_(list(addresses.items())),

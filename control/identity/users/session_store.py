@@ -1,11 +1,11 @@
 """Dashboard sessions: families of refresh tokens, each of which can be used once.
 
-    start     a session and its first refresh token
-    refresh   consumes a refresh token and returns the next one; for a token that was consumed before, the caller ends
-              the session, since one of its two holders stole it. Within REUSE_GRACE it is accepted: a browser repeats
-              a request whose response it did not receive
+    start     creates a session and its first refresh token
+    refresh   consumes a refresh token and returns the next one. If the token was consumed before, the caller ends the
+              session, because one of the token's two holders stole it. Within REUSE_GRACE the token is accepted again,
+              because a browser repeats a request whose response it did not receive
 
-Every function runs in the caller's transaction; after a session has ended the caller notifies the guards.
+Every function runs in the caller's transaction. After a session has ended, the caller notifies the guards.
 """
 
 from dataclasses import dataclass, field
@@ -30,16 +30,16 @@ from chassis.db.database import to_milliseconds
 from chassis.errors import Forbidden
 from proto.identity import REFRESH_PREFIX, Role, hash_secret, is_token
 
-ABSOLUTE_TIMEOUT: Final = timedelta(days=90)  # regardless of activity
+ABSOLUTE_TIMEOUT: Final = timedelta(days=90)  # even if the session is refreshed
 IDLE_TIMEOUT: Final = timedelta(days=14)  # without a refresh
 REUSE_GRACE: Final = timedelta(seconds=10)
-KEEP_ENDED_FOR: Final = timedelta(days=30)  # ended sessions, to investigate a theft
+KEEP_ENDED_FOR: Final = timedelta(days=30)  # ended sessions are kept to investigate a theft
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """`methods`: how the user was authenticated (RFC 8176: pwd, otp, mfa; fed: through an identity provider; rc: a
-    recovery code).
+    """A session. `methods`: how the user was authenticated (RFC 8176: pwd, otp, mfa; fed: through an identity provider;
+    rc: a recovery code).
     """
 
     id: str
@@ -65,7 +65,9 @@ async def start(
     *,
     expires_at: datetime | None = None,
 ) -> IssuedSession:
-    """A new session and its first refresh token. `expires_at`: when it ends, if that is before ABSOLUTE_TIMEOUT."""
+    """Start a session. Returns it with its first refresh token. `expires_at`: its end, if that is before
+    ABSOLUTE_TIMEOUT.
+    """
     now = to_milliseconds(now)
     await _remove_old(connection, principal_id, now)
     session = Session(new_id("ses"), org_id, principal_id, methods)
@@ -82,8 +84,8 @@ async def start(
 
 
 async def refresh(connection: AsyncConnection, refresh_token: str, now: datetime) -> IssuedSession | Session | None:
-    """The session with its next token; the session alone if the token was used before, for the caller to end; None for
-    a token that is unknown or has expired, and for one whose session has ended. The caller commits in any case.
+    """The session with its next token. If the token was used before, the session alone, for the caller to end. None for
+    a token that is unknown or has expired, and for a token of an ended session. The caller commits in any case.
     """
     now = to_milliseconds(now)
     row = await _token(connection, refresh_token)
@@ -97,7 +99,7 @@ async def refresh(connection: AsyncConnection, refresh_token: str, now: datetime
 
 
 async def find_by_token(connection: AsyncConnection, refresh_token: str) -> Session | None:
-    """The session of a refresh token, whether they are still valid or not."""
+    """The session of a refresh token, even if the token or the session is no longer valid."""
     row = await _token(connection, refresh_token)
     return None if row is None else _session(row)
 
@@ -105,9 +107,9 @@ async def find_by_token(connection: AsyncConnection, refresh_token: str) -> Sess
 async def replace(
     connection: AsyncConnection, session_id: str, now: datetime, *, org_id: str = "", method: str | None = None
 ) -> IssuedSession:
-    """Replace the session by one of another organization, of which its principal is a member, or by one with one more
-    authentication method. The old one ends: another holder of its tokens has not shown that factor. The new one ends no
-    later than the old one would have.
+    """Replace the session by a session of another organization of its principal, or by one with an additional
+    authentication method. The old session ends, because another holder of its tokens has not shown the additional
+    factor. The new session ends no later than the old session would have.
     """
     row = (await connection.execute(sa.select(sessions).where(sessions.c.id == session_id))).one()
     await end(connection, session_id, now)
@@ -116,14 +118,14 @@ async def replace(
 
 
 async def add_method(connection: AsyncConnection, session_id: str, method: str) -> None:
-    """Add an authentication method to the session; its tokens stay valid."""
+    """Add an authentication method to the session. Its tokens stay valid."""
     row = (await connection.execute(sa.select(sessions.c.methods).where(sessions.c.id == session_id))).one()
     methods = {"methods": list(dict.fromkeys((*row.methods, method)))}
     await connection.execute(sessions.update().where(sessions.c.id == session_id).values(methods))
 
 
 async def end(connection: AsyncConnection, session_id: str, now: datetime) -> bool:
-    """End the session for good; False when it had ended before."""
+    """End the session permanently. False if it had ended before."""
     live = (sessions.c.id == session_id) & sessions.c.revoked_at.is_(None)
     return (await connection.execute(sessions.update().where(live).values(revoked_at=now))).rowcount == 1
 
@@ -136,7 +138,7 @@ async def end_all(
     org_id: str | None = None,
     except_session_id: str | None = None,
 ) -> None:
-    """End every session of the principal, in one organization or (None) all, except the one with id
+    """End every session of the principal, in one organization or (None) in all, except the session
     `except_session_id`.
     """
     live = (sessions.c.principal_id == principal_id) & sessions.c.revoked_at.is_(None)
@@ -207,7 +209,7 @@ async def blocks_user_tokens(connection: AsyncConnection, org_id: str) -> bool:
 
 
 async def find_break_glass(connection: AsyncConnection, org_id: str, *, besides: str = "") -> str | None:
-    """The owner who may log in with a password, `besides` aside; None if no owner has one."""
+    """The owner who may log in with a password, other than `besides`. None if no such owner has a password."""
     chosen = sa.select(organizations.c.break_glass_id).where(organizations.c.id == org_id).scalar_subquery()
     found = (
         sa.select(memberships.c.principal_id)
@@ -232,8 +234,8 @@ async def find_break_glass(connection: AsyncConnection, org_id: str, *, besides:
 
 
 async def check_password_login(connection: AsyncConnection, org_id: str, user_id: str) -> bool:
-    """Whether this login with a password is the one that enforcement leaves open. Raises Forbidden: any other
-    password, however right, is no way into the organization.
+    """Whether this login with a password is the exception that enforcement permits. Raises Forbidden for any other
+    login with a password while single sign-on is enforced.
     """
     if not await requires_sso(connection, org_id):
         return False
@@ -243,8 +245,8 @@ async def check_password_login(connection: AsyncConnection, org_id: str, user_id
 
 
 async def may_continue(connection: AsyncConnection, session: Session) -> bool:
-    """Whether a session may go on: one that a provider has vouched for, or that enforcement leaves open. Who keeps a
-    way in may have changed since it began.
+    """Whether a session may continue: a single sign-on session, or a session that enforcement permits. Another owner
+    may have become the exception since the session began.
     """
     if FEDERATED in session.methods or not await requires_sso(connection, session.org_id):
         return True

@@ -1,10 +1,10 @@
 """Users: principals that log in with an e-mail address and a password, and their second factors.
 
 Several accounts may have the same address. At most one of them has verified it, and may be a member of several
-organizations. Every other one is confined to its home organization, where it was created by an invitation; when it is
-removed from there it is closed, and the address is free for another account there.
+organizations. Every other account is confined to its home organization, where an invitation created it. When it is
+removed from there, the account is closed, and another account there may have the address.
 
-Every function runs in the caller's transaction. The caller hashes and encrypts: nothing here sees a password or a
+Every function runs in the caller's transaction. The caller hashes and encrypts, so this module handles no password or
 secret in plain text.
 """
 
@@ -35,7 +35,7 @@ from proto.identity import PrincipalKind, normalize_email
 Theme = Literal["system", "light", "dark"]
 DEFAULT_LOCALE: Final = "en"
 DEFAULT_THEME: Final[Theme] = "system"
-MAX_ACCOUNTS: Final = 1_000  # of one address that a login without an organization considers; the oldest come first
+MAX_ACCOUNTS: Final = 1_000  # of one address that a login without an organization considers, the oldest first
 
 
 class EmailTaken(Conflict):
@@ -47,8 +47,8 @@ class EmailTaken(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """`id` is the id of its principal. `home_org_id`: the organization that an unverified account is confined to, None
-    when it is closed. `totp_step`: the last accepted one.
+    """A user. `id` is the id of its principal. `home_org_id`: the organization that an unverified account is confined
+    to, None if the account is closed. `totp_step`: the last accepted step.
     """
 
     id: str
@@ -83,17 +83,17 @@ _USERS: Final = sa.select(
 async def create_user(
     connection: AsyncConnection, email: str, name: str, password_hash: str | None, *, home_org_id: str | None
 ) -> User:
-    """A principal that can log in: an account confined to `home_org_id`, or (None) one with a verified address.
-    `password_hash` None: it logs in through an identity provider only. Raises EmailTaken; ValueError for an invalid
-    name.
+    """Create a principal that can log in: an account confined to `home_org_id`, or (None) an account with a verified
+    address. `password_hash` None: the account logs in through an identity provider only. Raises EmailTaken. Raises
+    ValueError for an invalid name.
     """
     principal = await organization_store.create_principal(connection, PrincipalKind.USER, name)
     return await _insert(connection, principal.id, email, password_hash=password_hash, home_org_id=home_org_id)
 
 
 async def create_account(connection: AsyncConnection, principal_id: str, email: str, org_id: str) -> User:
-    """An account without password for a user who has none: the first owner. It is confined to the organization. Raises
-    EmailTaken.
+    """Create an account without a password for a user who has no account: the first owner. The account is confined to
+    the organization. Raises EmailTaken.
     """
     return await _insert(connection, principal_id, email, password_hash=None, home_org_id=org_id)
 
@@ -119,12 +119,12 @@ async def _insert(
 
 
 async def find_verified(connection: AsyncConnection, email: str) -> User | None:
-    """The account that has verified this address, case-insensitive."""
+    """The account that has verified this address. The case of the address does not matter."""
     return await _load_user(connection, _USERS.where(users.c.email == normalize_email(email), users.c.email_verified))
 
 
 async def find_in_organization(connection: AsyncConnection, email: str, org_slug: str) -> User | None:
-    """The account with this address that is a member of the organization; there is at most one."""
+    """The account with this address that is a member of the organization. There is at most one."""
     found = (
         _USERS.join(memberships, memberships.c.principal_id == users.c.principal_id)
         .join(organizations, organizations.c.id == memberships.c.org_id)
@@ -136,7 +136,9 @@ async def find_in_organization(connection: AsyncConnection, email: str, org_slug
 
 
 async def list_accounts(connection: AsyncConnection, email: str) -> list[User]:
-    """The accounts with this address that are not closed: the verified one first, then by age, at most MAX_ACCOUNTS."""
+    """The accounts with this address that are not closed: the verified account first, then by age, at most
+    MAX_ACCOUNTS.
+    """
     is_open = users.c.email_verified | users.c.home_org_id.is_not(None)
     found = (
         _USERS.where(users.c.email == normalize_email(email), is_open)
@@ -147,7 +149,7 @@ async def list_accounts(connection: AsyncConnection, email: str) -> list[User]:
 
 
 async def find_password_hash(connection: AsyncConnection, email: str) -> str | None:
-    """The password hash of any account with this address, closed ones included: all have the same salt."""
+    """The password hash of any account with this address, including closed accounts. All have the same salt."""
     found = sa.select(users.c.password_hash).where(
         users.c.email == normalize_email(email), users.c.password_hash.is_not(None)
     )
@@ -156,12 +158,14 @@ async def find_password_hash(connection: AsyncConnection, email: str) -> str | N
 
 
 async def find_user(connection: AsyncConnection, user_id: str) -> User | None:
-    """The user with this id; None for principals that do not log in."""
+    """The user with this id, None for principals that do not log in."""
     return await _load_user(connection, _USERS.where(users.c.principal_id == user_id))
 
 
 async def get_user(connection: AsyncConnection, user_id: str) -> User:
-    """The user with this id, which is known to exist: users are disabled, never removed. Raises LookupError."""
+    """The user with this id. The caller knows that the user exists: users are disabled, never removed. Raises
+    LookupError.
+    """
     found = await find_user(connection, user_id)
     if found is None:
         raise LookupError(f"there is no user {user_id}")
@@ -184,8 +188,8 @@ async def change_user(
 
 
 async def reload_if_unchanged(connection: AsyncConnection, seen: User) -> User | None:
-    """The user as of this transaction; None when the user has been disabled or has another password than `seen`, so
-    that the password verified before proves nothing. Verifying passwords is slow and happens outside of transactions.
+    """The user as of this transaction. None if the user has been disabled or has another password than `seen`, so that
+    the earlier verification no longer counts. Verifying passwords is slow and happens outside of transactions.
     """
     now = await get_user(connection, seen.id)
     return None if now.disabled_at is not None or now.password_hash != seen.password_hash else now
@@ -193,7 +197,7 @@ async def reload_if_unchanged(connection: AsyncConnection, seen: User) -> User |
 
 async def verify_email(connection: AsyncConnection, user: User) -> None:
     """Mark the address as verified, which ends the confinement to one organization. Raises EmailTaken if another
-    account has verified it.
+    account has verified the address.
     """
     try:
         await change_user(connection, user.id, values={"email_verified": True, "home_org_id": None})
@@ -202,10 +206,10 @@ async def verify_email(connection: AsyncConnection, user: User) -> None:
 
 
 async def leave_home(connection: AsyncConnection, user_id: str, org_id: str) -> None:
-    """Call after the removal of a membership: an account confined to the organization is closed, and the organization
-    can invite its address again. An account that joined several organizations before addresses were verified is
-    confined to the next one. A closed account never works again, so its second factor and the secret mailed to it are
-    deleted; its password hash has the salt of the address.
+    """Close an account that is confined to the organization, so that the organization can invite its address again.
+    Call this after the removal of a membership. An account that joined several organizations before addresses were
+    verified is not closed, but confined to the next organization. A closed account never works again, so its second
+    factor and the secret mailed to it are deleted. Its password hash stays, because it has the salt of the address.
     """
     next_home = (
         sa.select(memberships.c.org_id)
@@ -222,12 +226,12 @@ async def leave_home(connection: AsyncConnection, user_id: str, org_id: str) -> 
 
 
 async def set_password(connection: AsyncConnection, user_id: str, password_hash: str) -> None:
-    """Set the password; the caller ends sessions."""
+    """Set the password. The caller ends sessions."""
     await change_user(connection, user_id, values={"password_hash": password_hash})
 
 
 async def rehash_password(connection: AsyncConnection, seen: User, password_hash: str) -> bool:
-    """Store another hash of the same password. False when the user has another password by now, which stays."""
+    """Store another hash of the same password. False, without a change, if the user has another password by now."""
     if await reload_if_unchanged(connection, seen) is None:
         return False
     await set_password(connection, seen.id, password_hash)
@@ -235,8 +239,8 @@ async def rehash_password(connection: AsyncConnection, seen: User, password_hash
 
 
 async def enroll_factor(connection: AsyncConnection, user_id: str, encrypted_secret: bytes) -> bool:
-    """Store a secret that is not required until it is confirmed; it replaces one that was proposed before. False when
-    one was confirmed, which stays.
+    """Store a secret that is not required until it is confirmed. It replaces an earlier proposed secret. False, without
+    a change, if a secret was already confirmed.
     """
     unconfirmed = (users.c.principal_id == user_id) & users.c.totp_confirmed_at.is_(None)
     proposed = users.update().where(unconfirmed).values(totp_secret=encrypted_secret, totp_step=None)
@@ -255,20 +259,20 @@ async def remove_factor(connection: AsyncConnection, user_id: str) -> None:
 
 
 async def consume_totp_step(connection: AsyncConnection, user_id: str, step: int) -> bool:
-    """Accept the code of a step, once and in order; False when it or a later one was accepted before."""
+    """Accept the code of a step, once and in order. False if this or a later step was accepted before."""
     later = users.c.totp_step.is_(None) | (users.c.totp_step < step)
     consumed = users.update().where(users.c.principal_id == user_id, later).values(totp_step=step)
     return (await connection.execute(consumed)).rowcount == 1
 
 
 async def replace_recovery_codes(connection: AsyncConnection, user_id: str, hashes: Iterable[bytes]) -> None:
-    """Delete the earlier codes and store these."""
+    """Delete the earlier codes and store the new ones."""
     await connection.execute(recovery_codes.delete().where(recovery_codes.c.principal_id == user_id))
     await connection.execute(recovery_codes.insert(), [{"principal_id": user_id, "hash": digest} for digest in hashes])
 
 
 async def consume_recovery_code(connection: AsyncConnection, user_id: str, digest: bytes, now: datetime) -> bool:
-    """Accept a recovery code, once; False when it is unknown or was used."""
+    """Accept a recovery code, once. False if it is unknown or was used."""
     unused = (recovery_codes.c.hash == digest) & recovery_codes.c.used_at.is_(None)
     consumed = recovery_codes.update().where(recovery_codes.c.principal_id == user_id, unused).values(used_at=now)
     return (await connection.execute(consumed)).rowcount == 1
@@ -287,8 +291,8 @@ EMAIL_DOMAIN: Final = "deleted.invalid"  # RFC 2606: no mailbox
 
 
 async def anonymize_orphans(connection: AsyncConnection, ids: Collection[str], now: datetime) -> None:
-    """Anonymize the principals that are in no organization but deleted ones; idempotent. A user loses
-    password, second factor and e-mail address; the address is free again.
+    """Anonymize principals whose organizations are all deleted. Idempotent. A user loses password, second factor and
+    e-mail address. The address can be used again.
     """
     is_member = (
         sa.exists()

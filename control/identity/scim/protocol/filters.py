@@ -1,12 +1,13 @@
 """Filters and orders of SCIM as SQL (RFC 7644 3.4.2.2 and 3.4.2.3).
 
-The library parses a filter and checks it against the schema; here its tree becomes a condition over the columns that
-`control.identity.directory.tables` keeps for that. Attributes that have no column are refused, rather than found by
-reading every user. A comparison with an attribute that has no value is false, and its negation true.
+The library parses a filter and checks it against the schema. This module turns the tree into a condition over the
+columns that `control.identity.directory.tables` has for filters. Attributes without a column are refused, because they
+would require reading every user. A comparison with an attribute that has no value is false, and its negation true.
 
-The databases must not read every user for a filter that one user matches. So an `eq` in another table is an `IN`, which
-is read first, where all other comparisons there are an `EXISTS`, which is asked of each user until a page is full; and
-what selects few resources says so, for their order must not be read from an index of all.
+For a filter that one user matches, the database must not read every user. So an `eq` in another table is an `IN`, which
+is read first. All other comparisons in another table are an `EXISTS`, which is evaluated for each user until a page is
+full. A condition that selects few resources says so (`selects_few`), because their order must not be read from an index
+of all resources.
 """
 
 import re
@@ -49,14 +50,14 @@ Condition = sa.ColumnElement[bool]
 
 
 class _Kind(Enum):
-    EXACT = auto()  # text that is case-sensitive
-    FOLDED = auto()  # text that is not; the column has it folded
+    EXACT = auto()  # case-sensitive text
+    FOLDED = auto()  # case-insensitive text; the column has it folded
     BOOLEAN = auto()
     TIME = auto()
 
 
 class CompiledFilter(NamedTuple):
-    """A filter as SQL. `selects_few`: an index leads to what matches, which is a small part of what there is."""
+    """A filter as SQL. `selects_few`: an index leads to the matching resources, which are few."""
 
     condition: Condition
     selects_few: bool
@@ -67,8 +68,8 @@ _Within = Callable[[CompiledFilter], Condition]
 
 @dataclass(frozen=True, slots=True)
 class _Attribute:
-    """A column that filters compare. `within`: makes a condition on a row of another table one on the resource.
-    `is_selective`: few resources have the same value, and an index has it.
+    """A column that filters compare. `within` turns a condition on a row of another table into a condition on the
+    resource. `is_selective`: few resources have the same value, and an index has it.
     """
 
     column: sa.ColumnElement[Any]
@@ -78,11 +79,11 @@ class _Attribute:
 
 
 _selective: Final = partial(_Attribute, is_selective=True)
-_Name = tuple[str, str | None]  # of an attribute and its sub-attribute, as the library's models spell them
+_Name = tuple[str, str | None]  # of an attribute and its sub-attribute, in the spelling of the library's models
 
 
 def _of_another_table(resource_id: sa.Column[str], reference: sa.Column[str]) -> _Within:
-    """On the resource whose id the column of the other table refers to."""
+    """`within` for the resource whose id is in the column `reference` of the other table."""
 
     def within(found: CompiledFilter) -> Condition:
         if found.selects_few:
@@ -107,7 +108,7 @@ _PRIMARY_EMAIL: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Searchable:
-    """What filters compare of a kind of resource, and lists are ordered by. `lists`: multi-valued attributes, by name
+    """The attributes of a kind of resource that filters and orders may use. `lists`: multi-valued attributes, by name
     of the sub-attribute.
     """
 
@@ -173,7 +174,7 @@ def compile_filter(model: type[ScimResource], text: str) -> CompiledFilter:
 
 
 def to_order(model: type[ScimResource], sort_by: Path[Any]) -> sa.ColumnElement[Any]:
-    """What `sortBy` orders by. Raises ScimError for an attribute that cannot be ordered by."""
+    """The column for `sortBy`. Raises ScimError for an attribute that cannot be sorted by."""
     with translated():
         binding = SearchRequest[model](sort_by=sort_by).sort_binding(model)  # type: ignore[valid-type]
     column = None if binding is None else _SEARCHABLE[model].ordered.get(_name(binding))
@@ -194,7 +195,7 @@ class _Compiler:
     comparisons: int = 0
 
     def compile(self, node: FilterNode) -> CompiledFilter:
-        """The condition of a node; the library bounds how deep they are nested."""
+        """The condition of a node. The library bounds the depth of the tree."""
         if isinstance(node, LogicalExpr):
             return _join(node, [self.compile(term) for term in node.terms])
         if isinstance(node, Not):
@@ -220,7 +221,7 @@ class _Compiler:
         return _within(attribute, _present(attribute))
 
     def _of_value_path(self, node: ValuePath) -> CompiledFilter:
-        """All conditions of a value filter are about the same value, so they stand in one subquery."""
+        """All conditions of a value filter apply to the same value, so they are in one subquery."""
         name, _ = _name(self._resolve(node.attr_path, for_comparison=False))
         attributes = self.searchable.lists.get(name)
         if attributes is None:
@@ -270,7 +271,7 @@ class _Compiler:
 
 
 def _name(binding: AttributeBinding) -> _Name:
-    """Attributes of extensions have no column; their names must not be taken for those of the resource."""
+    """The name of the attribute. Attributes of extensions have no column, and must not match names of the resource."""
     is_core = binding.model in _SEARCHABLE
     return (binding.field_name if is_core else f"{binding.urn}", binding.sub_field_name)
 
@@ -299,7 +300,7 @@ def _coerced(binding: AttributeBinding, node: Comparison) -> Any:
 
 
 def _compare(attribute: _Attribute, operator: CompareOperator, value: Any) -> CompiledFilter:
-    """False, never NULL, for a row without a value: `not` is to make it true."""
+    """A comparison as SQL. It is false, never NULL, for a row without a value, so that `not` makes it true."""
     column = attribute.column
     if value is None:
         if operator is CompareOperator.eq:
@@ -314,7 +315,7 @@ def _compare(attribute: _Attribute, operator: CompareOperator, value: Any) -> Co
             raise invalid_filter("A time can only be compared with a time (RFC 3339).")
         try:
             value = to_milliseconds(value)
-        except OverflowError:  # in UTC it is before year 1, or after 9999
+        except OverflowError:  # in UTC, the time is before year 1 or after 9999
             raise invalid_filter("The time is out of range.") from None
     elif attribute.kind is _Kind.EXACT:
         value = str(value)
@@ -328,7 +329,7 @@ def _ends_with(column: sa.ColumnElement[Any], value: str) -> Condition:
 
 
 def _contains(column: sa.ColumnElement[Any], value: str) -> Condition:
-    """`LIKE` is not case-sensitive in SQLite."""
+    """A substring condition without `LIKE`, which is not case-sensitive in SQLite."""
     return sa.true() if not value else sa.func.replace(column, value, "") != column
 
 

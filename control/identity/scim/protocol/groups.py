@@ -35,7 +35,7 @@ from control.identity.scim.protocol.resources import (
 )
 
 READ_ONLY: Final = ("id", "meta")
-MAX_GROUPS: Final = 20_000  # of one directory
+MAX_GROUPS: Final = 20_000  # per directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Groups:
     endpoint: ScimEndpoint
 
     async def list(self, request: web.Request) -> web.StreamResponse:
-        """List groups, also as a search request asks for them (RFC 7644 3.4.3)."""
+        """List groups, also by a search request (RFC 7644 3.4.3)."""
         wanted = await read_list_request(request, Group, self.endpoint.context)
         identity = directory_identity(request)
         async with self.endpoint.context.database.read() as connection:
@@ -161,7 +161,7 @@ class Groups:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group as the directory describes it. `members` None: it does not say."""
+    """A group as the directory describes it. `members` None: the request does not mention members."""
 
     display_name: str
     external_id: str | None
@@ -183,7 +183,7 @@ async def _change(
     described: GroupDescription,
     change: MemberChange,
 ) -> tuple[ProvisionedGroup, bool]:
-    """The group as described, and whether somebody's access has changed."""
+    """Store the group as described. Returns it, and whether the access of a member has changed."""
     group = replace(before, display_name=described.display_name, external_id=described.external_id)
     renamed = group != before
     if renamed:
@@ -193,7 +193,7 @@ async def _change(
 
 
 def _parse(body: dict[str, Any], context: Context) -> GroupDescription:
-    """Raises ScimError."""
+    """The description in a body. Raises ScimError."""
     require_no_paths(body)
     members = next((value for name, value in body.items() if name.lower() == "members"), None)
     with translated(), TOLERANT:
@@ -202,7 +202,7 @@ def _parse(body: dict[str, Any], context: Context) -> GroupDescription:
 
 
 def group_to_patch(group: ProvisionedGroup, known: Iterable[str] | None) -> dict[str, Any]:
-    """The group as operations change it. `known`: its members, if the operations are about them."""
+    """The group in the form that operations change. `known`: its members, if the operations concern members."""
     resource: dict[str, Any] = {"displayName": group.display_name, "externalId": group.external_id}
     if known is not None:
         resource["members"] = [{"value": one, "type": "User"} for one in sorted(known)]
@@ -224,7 +224,7 @@ def patched_group(resource: Mapping[str, Any], operations: list[dict[str, Any]])
 
 
 def _describe(group: Group, members: set[str] | None) -> GroupDescription:
-    """Raises InvalidValue."""
+    """The description of a group and its members. Raises InvalidValue."""
     name = checked_text(group.display_name, "displayName")
     if name is None or not name.strip():
         raise InvalidValue("displayName must not be empty.")

@@ -1,7 +1,7 @@
-"""All handlers of a directory's requests, and those of discovery: what a directory can ask about the service.
+"""All handlers of a directory's requests, and the handlers of discovery, which describe the service to a directory.
 
-`/ServiceProviderConfig`, `/Schemas`, `/ResourceTypes` (RFC 7644 4); and what there is not: `/Me`, `/Bulk`, a search of
-everything, and every other path below the endpoint.
+Discovery has `/ServiceProviderConfig`, `/Schemas` and `/ResourceTypes` (RFC 7644 4). It also answers unsupported
+requests: `/Me`, `/Bulk`, a search of all resource types, and every other path below the endpoint.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ class Discovery:
     endpoint: ScimEndpoint
 
     async def config(self, request: web.Request) -> web.StreamResponse:
-        """Show what the service supports."""
+        """Show the supported features."""
         base = self.endpoint.urls.base(directory_identity(request).org_slug)
         return scim_response(_config(f"{base}/ServiceProviderConfig"))
 
@@ -63,9 +63,9 @@ class Discovery:
         return scim_response(self._located(request, "ResourceTypes", found))
 
     async def me(self, _request: web.Request) -> web.StreamResponse:
-        """Raises 501: no user is authenticated to whom `/Me` could refer (RFC 7644 3.11)."""
+        """Raises 501, because `/Me` would refer to an authenticated user, and there is none (RFC 7644 3.11)."""
         raise ScimError(
-            "/Me is not supported: a SCIM token belongs to a directory, not to a user.", code=ErrorCode.NOT_IMPLEMENTED
+            "/Me is not supported. A SCIM token belongs to a directory, not to a user.", code=ErrorCode.NOT_IMPLEMENTED
         )
 
     async def bulk(self, _request: web.Request) -> web.StreamResponse:
@@ -73,9 +73,9 @@ class Discovery:
         raise ScimError("Bulk requests are not supported.", code=ErrorCode.NOT_IMPLEMENTED)
 
     async def search_all(self, _request: web.Request) -> web.StreamResponse:
-        """Raises 501: a search spans one resource type."""
+        """Raises 501, because a search covers one resource type."""
         raise ScimError(
-            "Searching users and groups at once is not supported: search /Users or /Groups.",
+            "Searching users and groups at once is not supported. Search /Users or /Groups.",
             code=ErrorCode.NOT_IMPLEMENTED,
         )
 
@@ -90,7 +90,7 @@ class Discovery:
 
 
 def _refuse_filter(request: web.Request) -> None:
-    """RFC 7644 4: 403, lest a client take all for what it has filtered."""
+    """Raises Forbidden for a filter, so that a client does not take the full list for a filtered one (RFC 7644 4)."""
     if "filter" in request.query:
         raise Forbidden("Schemas and resource types cannot be filtered.")
 
@@ -126,7 +126,7 @@ def _config(location: str) -> dict[str, Any]:
 
 @cache
 def _schemas() -> dict[str, dict[str, Any]]:
-    """The schemas by id in lower case, as the library describes the models."""
+    """The schemas by id in lower case. The library describes them from its models."""
     models: Mapping[str, Any] = {"User": ScimUser, "Group": Group, "EnterpriseUser": EnterpriseUser}
     return {
         str(model.__schema__).lower(): {**_dumped(model.to_schema()), "name": name} for name, model in models.items()
@@ -174,7 +174,7 @@ def _list(resources: list[dict[str, Any]]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ScimHandlers:
-    """The handlers."""
+    """All handlers of SCIM."""
 
     users: Users
     groups: Groups

@@ -1,8 +1,8 @@
-"""The library of SCIM as we use it: its models as we publish them, and what it raises in sentences of ours, because it
-quotes those of pydantic.
+"""The SCIM library as Sluice uses it: its models as Sluice publishes them. Errors of the library become sentences of
+Sluice, because the library quotes pydantic's.
 
-The models take what directories write that the library refuses: an address may be of a domain that the public DNS does
-not have (`corp.local`), and a manager may be a bare id, which is what Microsoft Entra ID sends.
+The models accept some values that directories send and the library refuses. An address may have a domain that the
+public DNS does not have (`corp.local`), and a manager may be a bare id, which Microsoft Entra ID sends.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ from scim2_models import (
 from control.identity.scim.messages import ScimError
 from proto.errors import ErrorCode
 
-# How far requests may depart from RFC 7643 and 7644: attributes that are not in the schemas are ignored, and PATCH
+# Allowed deviations of requests from RFC 7643 and 7644: attributes that are not in the schemas are ignored, and PATCH
 # works as Microsoft Entra ID writes it.
 TOLERANT: Final = ScimPolicy(
     unknown=ScimPolicy.Unknown.ignore,
@@ -37,13 +37,13 @@ TOLERANT: Final = ScimPolicy(
 
 
 class Email(scim2_models.Email):
-    """An e-mail address, of whatever form."""
+    """An e-mail address in any form."""
 
     value: str | None = None
 
 
 class Manager(ComplexAttribute):
-    """The user's manager. A bare text is its `value`."""
+    """The user's manager. A bare text becomes its `value`."""
 
     value: Annotated[str | None, CaseExact.true] = None
     ref: Annotated[Reference[scim2_models.User[Any]] | None, Mutability.read_only] = Field(
@@ -71,12 +71,12 @@ class ScimUser(scim2_models.User[EnterpriseUser]):
 
     @property
     def is_active(self) -> bool:
-        """Whether the user is active: yes, unless `active` is false."""
+        """Whether the user is active. True unless `active` is false."""
         return self.active is not False
 
 
 class GroupMember(ComplexAttribute):
-    """A user in a group. It has no `display`: that would change with the user, and the group with it."""
+    """A user in a group. It has no `display`, because a new name of the user would change the group, too."""
 
     value: Annotated[str | None, Mutability.immutable, CaseExact.true] = None
     ref: Annotated[Reference[scim2_models.User[Any]] | None, Mutability.immutable] = Field(
@@ -86,7 +86,7 @@ class GroupMember(ComplexAttribute):
 
 
 class Group(scim2_models.Group):
-    """Group of RFC 7643 4.2, of users alone."""
+    """Group of RFC 7643 4.2, with only users as members."""
 
     members: list[GroupMember] | None = None  # type: ignore[assignment]
     Members: ClassVar[type[ComplexAttribute]] = GroupMember
@@ -110,7 +110,7 @@ _STRING: Final = "must be a string"
 _BOOLEAN: Final = "must be true or false"
 _INTEGER: Final = "must be an integer"
 _TIME: Final = "must be a time such as 2026-11-20T15:20:00Z"
-# What a value must be, by the kind of pydantic's error; the fields in braces are the error's own.
+# Descriptions of valid values, by the kind of pydantic's error. The fields in braces are the fields of the error.
 _PREDICATES: Final[Mapping[str, str]] = MappingProxyType(
     {
         **dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), _OBJECT),
@@ -132,7 +132,7 @@ _WRONG: Final[Mapping[str, str]] = MappingProxyType({"invalidPath": "The path", 
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raises ScimError for what the library raises."""
+    """Turns errors of the library into ScimError."""
     try:
         yield
     except SCIMException as error:
@@ -151,11 +151,11 @@ def _scim_error(error: SCIMException) -> ScimError:
 
 
 def _of_validation(error: pydantic.ValidationError) -> ScimError:
-    """The first of the faults."""
+    """The error for the first fault."""
     first: Mapping[str, Any] = error.errors(include_url=False)[0]
     described, kind, context = Error.from_validation_error(first), first["type"], first.get("ctx", {})
     path = _path(first["loc"])
-    if kind.startswith("scim_"):  # of the library, which knows why
+    if kind.startswith("scim_"):  # an error of the library, which knows the reason
         refused = first["input"] if isinstance(first["input"], str) else ""
         return _of_library(first["msg"], described.scim_type, described.status, refused)
     predicate = _PREDICATES.get(kind, "is not valid").format_map({"expected": "another value", "schema": "", **context})
@@ -166,7 +166,7 @@ def _of_validation(error: pydantic.ValidationError) -> ScimError:
 
 
 def _of_library(text: str, scim_type: str | None, status: int | None, refused: str = "") -> ScimError:
-    """In the library's words, but for its names of fields. `refused`: the path or filter, if it is known."""
+    """The error in the library's words, without its names of fields. `refused`: the path or filter, if known."""
     detail = " ".join(text.split()).replace("Field not found: ", "there is no attribute ")
     detail = detail.replace("the value written to '' must", "the value must")
     if detail.endswith("matches the path filter"):
@@ -182,7 +182,7 @@ def _of_library(text: str, scim_type: str | None, status: int | None, refused: s
 
 
 def _path(location: Sequence[str | int]) -> str:
-    """Where a fault is, as in `emails[1].value`, without the types that pydantic has tried."""
+    """The place of a fault, such as `emails[1].value`, without the types that pydantic has tried."""
     path, separator = "", ""
     for part in location:
         if isinstance(part, int):

@@ -1,9 +1,9 @@
 """Pages of resources: filter, order, and where a page begins (RFC 7644 3.4.2, RFC 9865).
 
-`startIndex` counts rows, which costs the database as many as are skipped. `cursor` goes on after the last row of the
-page before, at the same cost for every page; an empty one asks for the first page. A cursor holds the id of that row,
-and how many resources match, which is counted for the first page alone. If the list is ordered, the row is read again
-for what it is ordered by; if it has gone by then, the cursor has expired.
+`startIndex` counts rows, and the database reads all skipped rows. `cursor` continues after the last row of the previous
+page, at the same cost for every page. An empty cursor requests the first page. A cursor holds the id of that row and
+the number of matching resources, which is counted for the first page only. If the list is ordered, the row is read
+again for its sort value. If the row was deleted in the meantime, the cursor has expired.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ from control.identity.scim.protocol.library import ScimResource, ScimUser, trans
 from control.identity.scim.protocol.resources import Projection
 
 MAX_LISTED: Final = 20_000  # members of groups, or groups of users, in a page of several resources
-MAX_DOCUMENTS_LENGTH: Final = 2_097_152  # characters of JSON of a page of users; 500 of them have half a million
+MAX_DOCUMENTS_LENGTH: Final = 2_097_152  # characters of JSON in a page of users; 500 users have about half a million
 LIST_SCHEMA: Final = str(ListResponse.__schema__)
 _PARAMETERS: Final = ("sortBy", "sortOrder", "startIndex", "count", "cursor")
 _MAX_OFFSET: Final = 2**31
@@ -42,8 +42,8 @@ _MAX_OFFSET: Final = 2**31
 
 @dataclass(frozen=True, slots=True)
 class ListRequest:
-    """What a list request asks for. `cursor` None: by `offset`; else after the row with this id, "" from the start.
-    `binding`: what a cursor is valid for. `counted`: how many match, as the cursor has it.
+    """A list request. `cursor`: the page begins after the row with this id ("": from the start). None: the page begins
+    at `offset`. `binding`: the list that a cursor is valid for. `counted`: the number of matches in the cursor.
     """
 
     model: type[ScimResource]
@@ -59,11 +59,11 @@ class ListRequest:
 
     @property
     def condition(self) -> sa.ColumnElement[bool] | None:
-        """Of the filter."""
+        """The condition of the filter."""
         return None if self.filter is None else self.filter.condition
 
     def total(self, found: int) -> int | None:
-        """How many match, if it need not be counted: `found` were read of `count` and one more."""
+        """The number of matches, if it need not be counted. `found`: rows read with the limit `count` plus one."""
         if self.counted is not None:
             return self.counted
         is_last = 0 < found <= self.count or (self.count > 0 and self.offset == 0 and found == 0)
@@ -85,8 +85,8 @@ def parse_search(model: type[ScimResource], org_id: str, raw: bytes, cursors: Cu
 
 
 async def read_list_request(request: web.Request, model: type[ScimResource], context: HandlerContext) -> ListRequest:
-    """The list request of a query string, or of the body of a search (POST). Raises ScimError; what `read_scim_bytes`
-    raises.
+    """The list request of a query string, or of the body of a search (POST). Raises ScimError, and the errors of
+    `read_scim_bytes`.
     """
     org_id = directory_identity(request).org_id
     if request.method != "POST":
@@ -95,7 +95,7 @@ async def read_list_request(request: web.Request, model: type[ScimResource], con
 
 
 async def select_page(connection: AsyncConnection, org_id: str, wanted: ListRequest) -> sa.Select[Any]:
-    """The statement for the ids of the page and of one resource more. Raises ScimError for an expired cursor."""
+    """The statement for the ids of the page and of one more resource. Raises ScimError for an expired cursor."""
     table = scim_users if wanted.model is ScimUser else scim_groups
     found = sa.select(table.c.id).where(table.c.org_id == org_id)
     if wanted.condition is not None:
@@ -112,7 +112,7 @@ def order_page(found: sa.Select[Any], wanted: ListRequest, table: sa.Table) -> s
     """The statement with the order of the list."""
     for column in _order_columns(wanted, table):
         if column is table.c.id and wanted.filter is not None and wanted.filter.selects_few:
-            # Sorted when found: SQLite would read all ids in order, and compare each, rather than sort one.
+            # The rows are sorted after the search: SQLite would otherwise read all ids in order, and compare each.
             column = sa.func.coalesce(column, "")  # noqa: PLW2901
         found = found.order_by(column.desc() if wanted.descending else column)
     return found
@@ -157,7 +157,7 @@ def _parse(
 
 
 def _order_columns(wanted: ListRequest, table: sa.Table) -> list[sa.ColumnElement[Any]]:
-    """Resources without the attribute come last, in descending order first (RFC 7644 3.4.2.3)."""
+    """The sort columns. Resources without the attribute come last, in descending order first (RFC 7644 3.4.2.3)."""
     if wanted.order is None:
         return [table.c.id]
     if wanted.order is table.c.id:
@@ -168,18 +168,18 @@ def _order_columns(wanted: ListRequest, table: sa.Table) -> list[sa.ColumnElemen
 async def _after(
     connection: AsyncConnection, org_id: str, table: sa.Table, wanted: ListRequest
 ) -> sa.ColumnElement[bool]:
-    """The rows that follow the one of the cursor."""
+    """The condition for rows after the row of the cursor."""
     columns = _order_columns(wanted, table)
     row = (
         await connection.execute(sa.select(*columns).where(table.c.org_id == org_id, table.c.id == wanted.cursor))
     ).one_or_none()
     if row is None:
         if len(columns) > 1:
-            raise ScimError("The cursor has expired: begin with the first page.", "expiredCursor")
+            raise ScimError("The cursor has expired. Begin with the first page.", "expiredCursor")
         return table.c.id < wanted.cursor if wanted.descending else table.c.id > wanted.cursor
     after: sa.ColumnElement[bool] = sa.false()
     for column, value in zip(reversed(columns), reversed(row), strict=True):
-        if value is None:  # the flag before it says that all that follow have no value, either
+        if value is None:  # the preceding flag says that all following rows have no value, either
             continue
         beyond = column < value if wanted.descending else column > value
         after = beyond | ((column == value) & after)
@@ -187,8 +187,8 @@ async def _after(
 
 
 def fitting(sizes: Sequence[int], limit: int = MAX_LISTED) -> int:
-    """How many resources a page has whose lists have these lengths: at least one, and what fits with it. A page may be
-    shorter than was asked for (RFC 7644 3.4.2.4).
+    """The number of resources on a page, from the lengths of their lists: at least one, and as many as fit. A page may
+    be shorter than requested (RFC 7644 3.4.2.4).
     """
     total = 0
     for number, size in enumerate(sizes):
@@ -205,7 +205,7 @@ def page_response(
     last_id: str | None,
     cursors: CursorSigner,
 ) -> web.Response:
-    """A page of resources, of `total` that match. `last_id`: after which another page begins, None after the last."""
+    """A page of resources, of `total` matches. `last_id`: the id before the next page, None for the last page."""
     body: dict[str, Any] = {"schemas": [LIST_SCHEMA], "totalResults": total}
     if wanted.cursor is None:
         body["startIndex"] = wanted.offset + 1
@@ -216,6 +216,6 @@ def page_response(
 
 def _invalid_cursor() -> ScimError:
     return ScimError(
-        "The cursor is not valid for this request: use the same filter and order, or begin with the first page.",
+        "The cursor is not valid for this request. Use the same filter and order, or begin with the first page.",
         "invalidCursor",
     )

@@ -1,9 +1,9 @@
-"""Changes of a group's members: read from the operations of a PATCH, and what follows from them, the roles of members
-who were added or removed.
+"""Changes of a group's members: read from the operations of a PATCH, and applied together with the roles of members who
+were added or removed.
 
-A directory adds one person to a group of fifty thousand with a request of a few lines. `split` takes such operations
-apart without the members that the group has. What it does not know (`members[display co "x"]`) the library applies to
-the group as a whole.
+A directory adds one person to a group of fifty thousand with a request of a few lines. `split` reads such operations
+without loading the existing members. If `split` does not know a path, such as `members[display co "x"]`, the library
+applies the operations to the whole group.
 """
 
 import re
@@ -22,7 +22,7 @@ from control.identity.scim.messages import InvalidValue, Refused, ScimError
 from control.identity.scim.protocol.library import Group
 from control.identity.scim.protocol.provisioning import DirectoryCall
 
-MAX_MEMBERS: Final = 100_000  # of a group
+MAX_MEMBERS: Final = 100_000  # per group
 
 _MEMBERS: Final = "members"
 _PREFIX: Final = f"{Group.__schema__}:".lower()
@@ -32,7 +32,7 @@ _USER_ID: Final = re.compile(r"scu_[0-9a-z]{26}")
 
 @dataclass(slots=True)
 class MemberChange:
-    """What becomes of the members: `replaced` replaces all (None: they stay), then some are added and removed."""
+    """A change of members: `replaced` replaces all members (None: no replacement), then some are added and removed."""
 
     replaced: set[str] | None = None
     added: set[str] = field(default_factory=set)
@@ -55,14 +55,14 @@ class MemberChange:
 
 @dataclass(frozen=True, slots=True)
 class SplitPatch:
-    """A PATCH of a group: what becomes of its members, and the operations on everything else."""
+    """A PATCH of a group: the change of its members, and the operations on other attributes."""
 
     members: MemberChange
     others: list[dict[str, Any]]
 
 
 def split(operations: Sequence[dict[str, Any]]) -> SplitPatch | None:
-    """The operations taken apart; None if they must be applied to the members that there are. Raises InvalidValue."""
+    """Split the operations. None if they must be applied to the existing members. Raises InvalidValue."""
     change, others = MemberChange(), []
     for each in operations:
         verb, path = str(each.get("op", "")).lower(), _path(each)
@@ -75,7 +75,7 @@ def split(operations: Sequence[dict[str, Any]]) -> SplitPatch | None:
             if found is None or verb != "remove":
                 return None
             change.remove({found[1]} if _is_user_id(found[1]) else set())
-        elif path is None and isinstance(value, dict) and verb != "remove":  # which needs a path
+        elif path is None and isinstance(value, dict) and verb != "remove":  # remove needs a path
             named = [name for name in value if _stripped(name.strip()) == _MEMBERS]  # names are paths here
             for name in named:
                 if not _add_operation(change, verb, value[name]):
@@ -89,7 +89,7 @@ def split(operations: Sequence[dict[str, Any]]) -> SplitPatch | None:
 
 
 def member_ids(value: Any) -> set[str]:
-    """The ids in a value of `members`. Raises InvalidValue for one that no user has, and for groups in groups."""
+    """The ids in a value of `members`. Raises InvalidValue for a malformed id, and for groups in groups."""
     entries = value if isinstance(value, list) else [value]
     return {_member_id(each) for each in entries}
 
@@ -102,9 +102,9 @@ def require_members(wanted: Iterable[str], known: set[str]) -> None:
 
 
 def _add_operation(change: MemberChange, verb: str, value: Any) -> bool:
-    """False for what is not known here."""
+    """Add an operation to the change. False for an operation that this module does not know."""
     if verb == "remove":
-        if value is None:  # an empty list names nobody
+        if value is None:  # equal to an empty list
             change.replace(set())
         else:
             change.remove(member_ids(value))
@@ -131,12 +131,12 @@ def _member_id(entry: Any) -> str:
 
 
 def _is_user_id(text: str) -> bool:
-    """Nobody has another id, which might hold characters that no database column accepts."""
+    """Whether the text has the form of a user's id. Other texts may hold characters that no database column accepts."""
     return _USER_ID.fullmatch(text) is not None
 
 
 def _path(operation: Mapping[str, Any]) -> str | None:
-    """The path in lower case, without the schema; None without one. Raises ScimError."""
+    """The path in lower case, without the schema, None without a path. Raises ScimError."""
     path = operation.get("path")
     if path is None or path == "":
         return None
@@ -161,10 +161,10 @@ async def change_members(
     *,
     renamed: bool = False,
 ) -> tuple[ProvisionedGroup, bool]:
-    """Change the members of a group, and apply the roles that follow: to who was added or removed, or to all members if
-    the group was `renamed`, which has increased its version already. Adding a member who is in the group, and removing
-    one who is not, changes nothing. The group as it is stored now, and whether a role has changed, of which the caller
-    notifies the guards. Raises InvalidValue for an unknown user, Refused for a limit.
+    """Change the members of a group, and apply the resulting roles to the members who were added or removed, or to all
+    members if the group was `renamed` (its version is then increased already). Adding a member who is in the group, and
+    removing one who is not, changes nothing. Returns the stored group, and whether a role has changed. If so, the
+    caller notifies the guards. Raises InvalidValue for an unknown user, Refused for a limit.
     """
     added, removed = await _difference(connection, group, change)
     require_members(added, await user_store.find_existing(connection, call.org_id, added))
@@ -194,7 +194,7 @@ async def record_group(connection: AsyncConnection, call: DirectoryCall, action:
 async def _difference(
     connection: AsyncConnection, group: ProvisionedGroup, change: MemberChange
 ) -> tuple[set[str], set[str]]:
-    """Who is to be added and who is to be removed."""
+    """The ids of users to add and of users to remove."""
     if change.replaced is None:
         known = await group_store.find_members(connection, group.id, change.added | change.removed)
         return change.added - known, change.removed & known
@@ -204,7 +204,7 @@ async def _difference(
 
 
 async def _require_bounds(connection: AsyncConnection, group: ProvisionedGroup, added: Collection[str]) -> None:
-    """Raises Refused."""
+    """Raises Refused if the group or a user would exceed a limit."""
     if (await group_store.count_members(connection, [group.id]))[group.id] > MAX_MEMBERS:
         raise Refused(f"A group can have at most {MAX_MEMBERS} members.")
     if max((await user_store.count_groups_of(connection, sorted(added))).values()) > MAX_GROUPS_OF_USER:

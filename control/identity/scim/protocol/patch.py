@@ -1,4 +1,4 @@
-"""PATCH requests (RFC 7644 3.5.2): what is read of them before the library applies them."""
+"""PATCH requests (RFC 7644 3.5.2): preparation and checks before the library applies them."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,18 +6,18 @@ from typing import Any, Final
 
 from control.identity.scim.messages import ScimError
 
-MAX_OPERATIONS: Final = 100  # of a request
+MAX_OPERATIONS: Final = 100  # per request
 MAX_PATH_LENGTH: Final = 4_096  # characters
 MAX_WORK: Final = 20_000  # steps of applying a request to a resource, each of about 10 us
 
-# What the library takes, in steps: for an operation, for a value in it, and for a value of the resource if
-# it has a filter, and for each comparison of that.
+# The library's cost in steps: per operation, per value in it, and, for an operation with a filter, per value of the
+# resource and comparison of the filter.
 _OPERATION_WORK: Final = 10
 _VALUE_WORK: Final = 4
 _FILTER_WORK: Final = 8
 _COMPARISON_WORK: Final = 3
 _NAME: Final = re.compile(r"[\w$-]+")
-# In lower case, and not from the library, which is imported with the first request of a directory.
+# In lower case. Not taken from the library, which is imported with the first request of a directory.
 _SCHEMAS: Final = (
     "urn:ietf:params:scim:schemas:core:2.0:user",
     "urn:ietf:params:scim:schemas:core:2.0:group",
@@ -28,8 +28,8 @@ _LOGICAL: Final = re.compile(r"\b(?:and|or)\b", re.IGNORECASE)
 
 
 def operations_of(body: Mapping[str, Any], read_only: Sequence[str]) -> list[dict[str, Any]]:
-    """The operations of a PATCH body. Read-only attributes in a value without a `path` are left out: Okta sends `id`.
-    A key of a value that is a path, as Entra sends them, is an operation of its own with that path.
+    """The operations of a PATCH body. Read-only attributes in a value without a `path` are left out, because Okta sends
+    `id`. A key of a value that is a path, as Entra sends them, becomes a separate operation with that path.
     Raises ScimError: `invalidSyntax`, `invalidPath`, `tooMany`.
     """
     found = next((value for name, value in body.items() if name.lower() == "operations"), None)
@@ -44,11 +44,11 @@ def operations_of(body: Mapping[str, Any], read_only: Sequence[str]) -> list[dic
 
 
 def _split(operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The operation without the keys of its value that are paths, and one for each of them. Also within the object of
-    a schema, whose keys are those of the resource.
+    """The operation without the keys of its value that are paths, followed by one operation for each of these keys. The
+    keys in the object of a schema, which are attributes of the resource, are treated in the same way.
     """
     value, path = operation.get("value"), operation.get("path") or ""
-    is_removal = str(operation.get("op")).lower() == "remove"  # which needs a path
+    is_removal = str(operation.get("op")).lower() == "remove"  # remove needs a path
     if is_removal or not isinstance(value, dict) or (path and not _is_schema(path)):
         require_names(value)
         yield operation
@@ -56,7 +56,7 @@ def _split(operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
     names, paths = dict[str, Any](), []
     for name, item in value.items():
         if is_path(name) or (isinstance(item, dict) and _is_schema(name)):
-            verb = "replace" if item is None else operation.get("op")  # nothing can be added, but removed
+            verb = "replace" if item is None else operation.get("op")  # null cannot be added, but it removes the value
             target = f"{path}:{name.strip()}" if path else _spelled(name)
             paths.append({**operation, "op": verb, "path": target, "value": item})
         else:
@@ -73,7 +73,7 @@ def _is_schema(path: Any) -> bool:
 
 
 def _spelled(path: str) -> str:
-    """The path with a colon behind the schema, where Entra wrote a point until 2018, and may still."""
+    """The path with a colon after the schema. Entra wrote a point there until 2018, and may still do so."""
     text = path.strip()
     known = next((each for each in _SCHEMAS if text.lower().startswith(f"{each}.")), None)
     return text if known is None else f"{text[: len(known)]}:{text[len(known) + 1 :]}"
@@ -88,7 +88,7 @@ def is_path(name: str) -> bool:
 
 
 def require_no_paths(resource: Mapping[str, Any]) -> None:
-    """Raises ScimError for a resource with a path as a key, which only PATCH takes: its value would be lost."""
+    """Raises ScimError for a resource with a path as a key. Only PATCH accepts paths, so the value would be lost."""
     for name in resource:
         if is_path(name):
             raise ScimError(f"{name[:100]!r} is a path, which only PATCH takes as a key.", "invalidPath")
@@ -96,7 +96,7 @@ def require_no_paths(resource: Mapping[str, Any]) -> None:
 
 
 def require_names(value: Any) -> None:
-    """Raises ScimError for a key with a filter within a value, where nothing is looked for."""
+    """Raises ScimError for a key with a filter within a value, because filters are not applied there."""
     left = [value]
     while left:
         each = left.pop()
@@ -110,7 +110,7 @@ def require_names(value: Any) -> None:
 
 
 def _targets(operation: Mapping[str, Any]) -> list[str]:
-    """The path; without one the names in the value, which may be paths as well."""
+    """The path. Without a path, the names in the value, which may also be paths."""
     path, value = operation.get("path"), operation.get("value")
     if path:
         return [str(path)]
@@ -129,8 +129,8 @@ def _without(operation: Mapping[str, Any], read_only: Sequence[str]) -> dict[str
 
 
 def require_affordable(operations: Sequence[Mapping[str, Any]], values: int) -> None:
-    """Raises ScimError for operations that would occupy the process for long. `values`: in the lists of the resource,
-    each of which the library compares with every filter, and with every value to add or to remove.
+    """Raises ScimError for operations that would occupy the process too long. `values`: the number of values in the
+    lists of the resource. The library compares each of them with every filter, and with every value to add or remove.
     """
     work = 0
     for verb, path, value in _steps(operations):
@@ -144,7 +144,7 @@ def require_affordable(operations: Sequence[Mapping[str, Any]], values: int) -> 
             work += values * (_FILTER_WORK + _COMPARISON_WORK * (1 + len(_LOGICAL.findall(path))))
         work += values
         if work > MAX_WORK:
-            raise ScimError("The operations take too long together; send fewer of them.", "tooMany")
+            raise ScimError("The operations take too long together. Send fewer operations.", "tooMany")
 
 
 def _steps(operations: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, Any]]:

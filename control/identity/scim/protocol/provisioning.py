@@ -1,11 +1,11 @@
-"""What follows from a user of the directory: an account, a membership, a role; and when it is taken out, their end.
+"""The consequences of a directory's user: an account, a membership and a role, and their end when the user is removed.
 
     create, change    the user as the directory describes it now
     remove            the directory has deleted the user
 
-A user who is active has an account as soon as one of its addresses can be one: the account of a member who has that
-address already, or a new one. The directory decides who is a member and with which role, but for owners: they are
-changed by owners alone, and neither an owner nor the last administrator is taken out. Each function runs in the
+An active user gets an account as soon as one of its addresses is valid for an account: the account of a member who has
+the address already, or a new account. The directory decides about memberships and roles, except for owners. Only owners
+change owners, and the directory can remove neither an owner nor the last administrator. Each function runs in the
 caller's transaction.
 """
 
@@ -37,13 +37,13 @@ from control.identity.sso.login import login_store
 from control.identity.users import user_store as account_repository
 from proto.identity import PrincipalKind, Role
 
-MAX_USERS: Final = 500_000  # of one directory
+MAX_USERS: Final = 500_000  # per directory
 _NAME_TAKEN: Final = "Another user has this userName."
 
 
 @dataclass(frozen=True, slots=True)
 class DirectoryCall:
-    """Who provisions: the directory of an organization, in a request."""
+    """The source of a change: the directory of an organization, in a request."""
 
     actor: Actor
     org_slug: str
@@ -52,19 +52,19 @@ class DirectoryCall:
 
     @property
     def org_id(self) -> str:
-        """The organization."""
+        """The id of the organization."""
         return self.actor.org_id
 
 
 def call_of(request: web.Request, identity: DirectoryIdentity) -> DirectoryCall:
-    """The directory that provisions, as the actor of the audit log, and the time of the request."""
+    """The directory as the actor of the audit log, and the time of the request."""
     actor = Actor(identity.org_id, token_id=identity.token_id)
     return DirectoryCall(actor, identity.org_slug, request_id(request), datetime.now(UTC))
 
 
 @dataclass(frozen=True, slots=True)
 class Provisioned:
-    """The user as it is stored now. `access_changed`: the caller notifies the guards."""
+    """The user as it is stored now. `access_changed`: the caller must notify the guards."""
 
     user: ProvisionedUser
     access_changed: bool
@@ -72,7 +72,7 @@ class Provisioned:
 
 @dataclass(frozen=True, slots=True)
 class UserDescription:
-    """A user as the directory describes it: what is stored beside its id and its account."""
+    """A user as the directory describes it: the stored data without its id and its account."""
 
     values: dict[str, Any]
     emails: list[ProvisionedEmail]
@@ -81,7 +81,7 @@ class UserDescription:
 
 
 async def create(connection: AsyncConnection, call: DirectoryCall, description: UserDescription) -> Provisioned:
-    """A new user. Raises InvalidValue, NotUnique, Refused."""
+    """Create a user. Raises InvalidValue, NotUnique, Refused."""
     await _require_room(connection, call.org_id)
     now = to_milliseconds(call.now)
     user = ProvisionedUser(
@@ -106,8 +106,8 @@ async def create(connection: AsyncConnection, call: DirectoryCall, description: 
 async def change(
     connection: AsyncConnection, call: DirectoryCall, before: ProvisionedUser, description: UserDescription
 ) -> Provisioned:
-    """The user with another description. Nothing is written if it is the same one. Raises InvalidValue, NotUnique,
-    Refused.
+    """Change the description of a user. Nothing is written if the description is the same. Raises InvalidValue,
+    NotUnique, Refused.
     """
     user = replace(before, **description.values)
     if user != before:
@@ -123,8 +123,8 @@ async def change(
 
 
 async def remove(connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser) -> bool:
-    """Delete the user, and close its account if that is confined to the organization. Whether access has changed.
-    Raises Refused.
+    """Delete the user, and close its account if the account is confined to the organization. Returns whether access has
+    changed. Raises Refused.
     """
     ended = await _take_out(connection, call, user)
     groups = await group_store.list_group_ids(connection, user.id)
@@ -140,11 +140,11 @@ async def remove(connection: AsyncConnection, call: DirectoryCall, user: Provisi
 async def _conclude(
     connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser, description: UserDescription
 ) -> Provisioned:
-    """Let account and membership follow from the user."""
+    """Update the account and the membership of the user."""
     if not user.active:
         return Provisioned(user, await _take_out(connection, call, user))
     if user.principal_id is not None and await _is_closed(connection, user.principal_id):
-        user = replace(user, principal_id=None, owns_account=False)  # removed by hand: who comes in is somebody new
+        user = replace(user, principal_id=None, owns_account=False)  # removed by an administrator: needs a new account
     had_account = user.principal_id is not None
     if not had_account:
         user = await _with_account(connection, call, user, description)
@@ -152,7 +152,7 @@ async def _conclude(
         await _update_account(connection, user, description)
     if user.principal_id is None:
         return Provisioned(user, access_changed=False)
-    if not had_account and user.owns_account:  # it is new: no member yet, and nobody has a credential of it
+    if not had_account and user.owns_account:  # a new account: it is not a member yet, and has no credentials
         await _add_member(connection, call, user)
         return Provisioned(user, access_changed=False)
     return Provisioned(user, await _admit(connection, call, user))
@@ -161,7 +161,7 @@ async def _conclude(
 async def _with_account(
     connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser, description: UserDescription
 ) -> ProvisionedUser:
-    """The user with an account, if one of its addresses can be that of one."""
+    """The user with an account, if one of its addresses is valid for an account."""
     if description.account_email is None:
         return user
     existing = await account_repository.find_in_organization(connection, description.account_email, call.org_slug)
@@ -182,8 +182,8 @@ async def _with_account(
 
 
 async def _update_account(connection: AsyncConnection, user: ProvisionedUser, description: UserDescription) -> None:
-    """Name and address of an account that the directory made; an address that its person has verified stays, and so
-    does all of an owner's account, and of one that other organizations see.
+    """Update name and address of an account that the directory made. An address that the user has verified is not
+    changed. The account of an owner, or of a member of other organizations, is not changed at all.
     """
     if user.principal_id is None:
         return
@@ -204,7 +204,7 @@ async def _update_account(connection: AsyncConnection, user: ProvisionedUser, de
 
 
 async def _admit(connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser) -> bool:
-    """Make the user a member whom the directory manages, with the role of its groups. Whether that is new."""
+    """Make the user a member that the directory manages, with the role of its groups. Returns whether it is new."""
     principal_id = user.principal_id or ""
     member = await member_store.find_member(connection, call.org_id, principal_id)
     if member is not None and member.role is Role.OWNER:
@@ -237,8 +237,8 @@ async def _record_admission(
 
 
 async def _take_out(connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser) -> bool:
-    """End the membership, and open invitations to the user's addresses, which would give another one. Whether there
-    was a membership. Raises Refused.
+    """End the membership, and revoke open invitations to the user's addresses, which would give a new membership.
+    Returns whether there was a membership. Raises Refused.
     """
     ended = await _suspend(connection, call, user)
     addresses = await _addresses(connection, user)
@@ -248,7 +248,7 @@ async def _take_out(connection: AsyncConnection, call: DirectoryCall, user: Prov
 
 
 async def _addresses(connection: AsyncConnection, user: ProvisionedUser) -> list[str]:
-    """All that an invitation of the user might be addressed to."""
+    """All addresses to which an invitation of the user may have been sent."""
     found = [user.user_name, *await user_store.list_addresses(connection, user.id)]
     if user.principal_id is not None:
         found.append((await account_repository.get_user(connection, user.principal_id)).email)
@@ -256,14 +256,14 @@ async def _addresses(connection: AsyncConnection, user: ProvisionedUser) -> list
 
 
 async def _is_closed(connection: AsyncConnection, principal_id: str) -> bool:
-    """Whether the account never works again, as that of a member who was removed."""
+    """Whether the account is permanently closed, like the account of a removed member."""
     account = await account_repository.get_user(connection, principal_id)
     return account.home_org_id is None and not account.email_verified
 
 
 async def _suspend(connection: AsyncConnection, call: DirectoryCall, user: ProvisionedUser) -> bool:
-    """End the membership, with all that worked because of it. Whether there was one. Raises Refused for an owner, and
-    for the last administrator.
+    """End the membership, with everything that depends on it. Returns whether there was one. Raises Refused for an
+    owner, and for the last administrator.
     """
     if user.principal_id is None:
         return False
@@ -271,9 +271,9 @@ async def _suspend(connection: AsyncConnection, call: DirectoryCall, user: Provi
     if member is None:
         return False
     if member.role is Role.OWNER:
-        raise Refused("The user is an owner of the organization: another owner has to change the role first.")
+        raise Refused("The user is an owner of the organization. Another owner has to change the role first.")
     if not await member_store.has_other_administrators(connection, call.org_id, member):
-        raise Refused("The user is the last administrator of the organization: another member has to become one first.")
+        raise Refused("The user is the last administrator of the organization. Another member has to become one first.")
     data = await _hand_over(connection, call, member)
     them = owned_principals(member.id)
     data["withdrawnApprovals"] = await approvals.withdraw_approvals(connection, call.org_id, them, call.now)
@@ -287,19 +287,19 @@ async def _suspend(connection: AsyncConnection, call: DirectoryCall, user: Provi
 async def _hand_over(
     connection: AsyncConnection, call: DirectoryCall, member: member_store.StoredMember
 ) -> dict[str, Any]:
-    """Give the member's agents and services to the successor whom the organization has named, or retire them. Either
-    way their credentials end. What was done, for the audit log.
+    """Give the member's agents and services to the organization's successor, or retire them. In both cases their
+    credentials end. Returns the result, for the audit log.
     """
     owned = await member_store.list_owned(connection, call.org_id, member.id)
     successor = await _find_successor(connection, call.org_id, member)
     given: list[str] = []
     if successor is not None:
         for machine in owned:
-            if machine.owner_id != member.id:  # it goes with its owner
+            if machine.owner_id != member.id:  # its owner is transferred or retired
                 continue
             try:
                 await member_store.transfer_ownership(connection, call.org_id, machine, successor, call.now)
-            except Conflict:  # the successor would own too many
+            except Conflict:  # the successor would own too many agents and services
                 break
             given.append(machine.id)
     left = await member_store.list_owned(connection, call.org_id, member.id)
@@ -314,7 +314,7 @@ async def _hand_over(
 async def _find_successor(
     connection: AsyncConnection, org_id: str, member: member_store.StoredMember
 ) -> member_store.StoredMember | None:
-    """The successor, if it can own something: another user who is a member."""
+    """The successor, if it can own agents: another user who is a member."""
     successor_id = await options.find_successor(connection, org_id)
     if successor_id is None or successor_id == member.id:
         return None
@@ -323,8 +323,9 @@ async def _find_successor(
 
 
 async def _require_room(connection: AsyncConnection, org_id: str) -> None:
-    """Raises Refused. Each new user is an event of the audit log, so users are only counted where it has as many events
-    as there may be users: counting takes the longer the more there are, and a first sync would count for every user.
+    """Raises Refused at MAX_USERS. Counting users takes longer the more there are, and a first sync would count for
+    every user. Each new user is an event of the audit log, so users are counted only if the audit log has at least as
+    many events as there may be users.
     """
     events = sa.select(audit_heads.c.seq).where(audit_heads.c.org_id == org_id)
     if (await connection.scalar(events) or 0) < MAX_USERS:

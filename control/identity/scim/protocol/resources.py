@@ -1,8 +1,8 @@
-"""Resources as responses: what is stored, with `id`, `meta`, and what the directory cannot write; and what the handlers
-of users and groups share.
+"""Resources as responses: stored data with `id`, `meta`, and attributes that the directory cannot write. Also has the
+shared code of the handlers of users and groups.
 
-A resource is written as a mapping. The library's model is built only where a request names the attributes that it
-wants, for a page of hundreds of users would take half a second.
+A resource is a mapping. The library's model is built only for a request that names attributes, because a page of
+hundreds of users would take half a second.
 """
 
 import asyncio
@@ -49,19 +49,19 @@ LoadResource = Callable[[AsyncConnection, web.Request, DirectoryIdentity], Await
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """Which attributes of a resource a response has (RFC 7644 3.9). `parameters` None: all."""
+    """The attributes of a resource that a response has (RFC 7644 3.9). `parameters` None: all."""
 
     model: type[ScimResource]
     parameters: "ResponseParameters[Any] | None" = None
 
     @classmethod
     def of_query(cls, model: type[ScimResource], query: MultiMapping[str]) -> "Projection":
-        """As a query names them. Raises ScimError."""
+        """The projection of a query string. Raises ScimError."""
         return cls.of_values(model, {name: query[name] for name in _PROJECTION if query.get(name)})
 
     @classmethod
     def of_values(cls, model: type[ScimResource], values: Mapping[str, Any]) -> "Projection":
-        """As a search request names them. Raises ScimError."""
+        """The projection of a search request. Raises ScimError."""
         named = {name: values[name] for name in _PROJECTION if values.get(name)}
         if not named:
             return cls(model)
@@ -77,7 +77,7 @@ class Projection:
             return cls(model, ResponseParameters[model].model_validate(named))  # type: ignore[valid-type]
 
     def excludes(self, name: str) -> bool:
-        """Whether a response surely lacks this attribute, so that it need not be read."""
+        """Whether a response certainly lacks this attribute, so that it need not be read."""
         if self.parameters is None:
             return False
         if self.parameters.attributes:
@@ -90,7 +90,7 @@ class Projection:
             return resource
         wanted = {name: value for name, value in resource.items() if not self._can_skip(name, value)}
         members = wanted.get("members", [])
-        if members:  # there may be many, with the same attributes: one stands for all
+        if members:  # there may be many members with the same attributes, so one stands for all
             wanted["members"] = members[:1]
         with translated(), TOLERANT:
             model = self.model.model_validate(wanted)
@@ -104,11 +104,11 @@ class Projection:
         return found
 
     def _can_skip(self, name: str, value: Any) -> bool:
-        """Whether the library need not see an attribute that the response lacks: reading lists takes it long."""
+        """Whether the library can skip an attribute that the response lacks, because it reads lists slowly."""
         return isinstance(value, list) and name != "schemas" and self.excludes(name)
 
     async def apply_to_page(self, resources: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """`apply` to each. Others get a turn in between, for it takes the library long."""
+        """Apply the projection to each resource. Other tasks run in between, because the library is slow."""
         found = []
         for resource in resources:
             found.append(self.apply(resource))
@@ -120,7 +120,7 @@ class Projection:
 def user_resource(
     user: ProvisionedUser, groups: Sequence[GroupOfUser], urls: ScimUrls, org_slug: str
 ) -> dict[str, Any]:
-    """A user as a response has it."""
+    """A user in the form of a response."""
     resource = {"schemas": [USER_SCHEMA], **user.document, "id": user.id}
     if groups:
         resource["groups"] = [
@@ -139,7 +139,7 @@ def user_resource(
 def group_resource(
     group: ProvisionedGroup, member_ids: Iterable[str] | None, urls: ScimUrls, org_slug: str
 ) -> dict[str, Any]:
-    """A group as a response has it. `member_ids` None: it has no `members`."""
+    """A group in the form of a response. `member_ids` None: without `members`."""
     resource: dict[str, Any] = {"schemas": [GROUP_SCHEMA], "id": group.id, "displayName": group.display_name}
     if group.external_id is not None:
         resource["externalId"] = group.external_id
@@ -163,18 +163,18 @@ class ScimEndpoint:
         return decode_object(await read_scim_bytes(request, self.context))
 
     async def require_existing(self, request: web.Request, load: LoadResource) -> None:
-        """Before the body is read. `load` reads the resource of the path, and raises NotFound."""
+        """Raises NotFound before the body is read. `load` reads the resource of the path, and raises NotFound."""
         async with self.context.database.read() as connection:
             await load(connection, request, directory_identity(request))
 
     def notify(self, identity: DirectoryIdentity, *, changed: bool) -> None:
-        """Where the access of a member has changed, the guards load every credential of the organization again."""
+        """If the access of a member has changed, make the guards reload all credentials of the organization."""
         if changed:
             self.context.guards.invalidate_bearers(identity.org_id)
 
 
 def resource_id(request: web.Request) -> str:
-    """The id in the path. Raises NotFound for a malformed one, which a database column might not accept."""
+    """The id in the path. Raises NotFound for a malformed id, which a database column might not accept."""
     text = request.match_info["id"]
     if _ID.fullmatch(text) is None:
         raise NotFound
@@ -187,7 +187,7 @@ def resource_response(resource: Mapping[str, Any], version: int, location: str, 
 
 
 def not_modified(version: int) -> web.Response:
-    """304, for a client that has this version."""
+    """The 304 response, for a client that has this version."""
     return web.Response(status=304, headers={"ETag": etag(version)})
 
 
@@ -197,21 +197,21 @@ def etag(version: int) -> str:
 
 
 def require_match(request: web.Request, version: int) -> None:
-    """Raises ScimError, 412, if the request is for another version."""
+    """Raises ScimError, 412, if the request names another version."""
     wanted = request.headers.get("If-Match")
     if wanted is not None and not _names(wanted, version):
-        message = "The resource has another version than If-Match names: read it again."
+        message = "The resource has another version than If-Match names. Read the resource again."
         raise ScimError(message, code=ErrorCode.PRECONDITION_FAILED)
 
 
 def is_known(request: web.Request, version: int) -> bool:
-    """Whether the client has this version already: 304."""
+    """Whether the client already has this version, so that the response is 304."""
     known = request.headers.get("If-None-Match")
     return known is not None and _names(known, version)
 
 
 def _names(header: str, version: int) -> bool:
-    """Whether a list of entity tags has that of the version; compared weakly (RFC 9110 8.8.3.2)."""
+    """Whether a list of entity tags has the tag of the version, compared weakly (RFC 9110 8.8.3.2)."""
     tags = {tag.strip().removeprefix("W/") for tag in header.split(",")}
     return "*" in tags or f'"{version}"' in tags
 
@@ -227,7 +227,7 @@ def _meta(kind: str, stored: ProvisionedUser | ProvisionedGroup, location: str) 
 
 
 def _top(path: Any) -> str:
-    """The name of the attribute that a path begins with, without its schema; "" for a schema as a whole."""
+    """The attribute name at the beginning of a path, without its schema. Empty for a schema as a whole."""
     text = str(path).lower()
     for schema in (USER_SCHEMA, GROUP_SCHEMA):
         if text == schema.lower():
@@ -242,7 +242,7 @@ def without_read_only(resource: Mapping[str, Any], read_only: Sequence[str]) -> 
 
 
 def count_values(resource: Mapping[str, Any]) -> int:
-    """How many values its lists have, and how many attributes it and its complex attributes have."""
+    """The number of values in the resource's lists, and of attributes in it and in its complex attributes."""
     count, left = 0, [resource]
     while left:
         for value in left.pop().values():

@@ -43,7 +43,7 @@ from proto.identity import EMAIL_PATTERN, MAX_EMAIL_LENGTH, normalize_email
 
 READ_ONLY: Final = ("id", "meta", "groups")
 MAX_EMAILS: Final = 50
-MAX_VALUES: Final = 1_000  # attributes and values of lists; reading one takes the library up to 50 us
+MAX_VALUES: Final = 1_000  # attributes and values of lists; the library takes up to 50 us to read one
 MAX_DOCUMENT_BYTES: Final = 65_536
 _EMAIL: Final = re.compile(EMAIL_PATTERN)
 
@@ -55,7 +55,7 @@ class Users:
     endpoint: ScimEndpoint
 
     async def list(self, request: web.Request) -> web.StreamResponse:
-        """List users, also as a search request asks for them (RFC 7644 3.4.3)."""
+        """List users, also by a search request (RFC 7644 3.4.3)."""
         wanted = await read_list_request(request, ScimUser, self.endpoint.context)
         identity = directory_identity(request)
         async with self.endpoint.context.database.read() as connection:
@@ -177,7 +177,7 @@ async def _load(
 
 
 def patched_user(document: Mapping[str, Any], patch: PatchOp[ScimUser]) -> ScimUser:
-    """The user of a document after the operations. Raises ScimError."""
+    """The user of a document after the operations of a PATCH. Raises ScimError."""
     with translated(), TOLERANT:
         resource = ScimUser.model_validate(document)
         patch.patch(resource)
@@ -193,7 +193,7 @@ def parse_user(body: dict[str, Any], context: Context) -> ScimUser:
 
 
 def describe(resource: ScimUser) -> provisioning.UserDescription:
-    """What is stored of a user. Raises InvalidValue for what cannot be kept."""
+    """The data to store of a user. Raises InvalidValue for data that cannot be stored."""
     require_few_values(dict(resource))
     document = resource.model_copy(update={"id": None, "meta": None, "groups": None, "password": None}).model_dump(
         scim_ctx=Context.DEFAULT
@@ -228,13 +228,15 @@ def describe(resource: ScimUser) -> provisioning.UserDescription:
 
 
 def require_few_values(resource: Mapping[str, Any]) -> None:
-    """Raises InvalidValue for a user that would occupy the process for long."""
+    """Raises InvalidValue for a user that would occupy the process too long."""
     if count_values(resource) > MAX_VALUES:
         raise InvalidValue(f"A user can have at most {MAX_VALUES} values.")
 
 
 def _account_email(resource: ScimUser) -> str | None:
-    """The primary address, else the first one, else the `userName`, whichever can be that of an account."""
+    """The primary address, otherwise the first one, otherwise the `userName`. Only addresses that are valid for an
+    account count.
+    """
     emails = sorted(resource.emails or [], key=lambda each: not each.primary)
     for text in (*(each.value for each in emails), resource.user_name):
         if text is not None and len(text) <= MAX_EMAIL_LENGTH and _EMAIL.fullmatch(text) is not None:

@@ -1,4 +1,4 @@
-"""What browsers send and get in a login: addresses, cookies that bind a login, redirects, generic errors."""
+"""Requests and responses of browsers in a login: addresses, cookies that bind a login, redirects, generic errors."""
 
 import base64
 import hashlib
@@ -23,7 +23,7 @@ from proto.identity import MAX_SLUG_LENGTH, is_slug
 
 @dataclass(frozen=True, slots=True)
 class SsoUrls:
-    """`base`: the public base URL, without a slash at the end."""
+    """Addresses of single sign-on. `base`: the public base URL, without a slash at the end."""
 
     base: str
 
@@ -32,7 +32,7 @@ class SsoUrls:
         return f"{self.base}/sso/saml/{org_slug}/metadata"
 
     def acs(self, org_slug: str) -> str:
-        """Where a SAML provider posts its response (assertion consumer service)."""
+        """The address to which a SAML provider posts its response (assertion consumer service)."""
         return f"{self.base}/sso/saml/{org_slug}/acs"
 
     def callback(self, org_slug: str) -> str:
@@ -40,12 +40,12 @@ class SsoUrls:
         return f"{self.base}/sso/oidc/{org_slug}/callback"
 
     def start(self, protocol: Protocol, org_slug: str) -> str:
-        """Where a login begins."""
+        """The address at which a login begins."""
         return f"{self.base}/sso/{protocol.value.lower()}/{org_slug}/start"
 
 
 REFUSED: Final = (
-    "The sign-in could not be completed. Begin again at your organization's sign-in address; if it fails again, your "
+    "The sign-in could not be completed. Begin again at your organization's sign-in address. If it fails again, your "
     "administrator finds the reason in the audit log."
 )
 ERROR_STATUSES: Final = (400, 404, 429, 500)  # specification 4.7, as `only_specified_statuses` keeps them
@@ -59,11 +59,11 @@ FORMAT: Final = Parameter(
     "format",
     "query",
     Format,
-    "redirect: to the dashboard with a one-time code; json: the session in the response.",
+    "redirect: redirects to the dashboard with a one-time code; json: returns the session in the response.",
     default="redirect",
 )
 
-MAX_LOGINS: Final = 20  # that a browser has begun; each has a cookie of 80 bytes
+MAX_LOGINS: Final = 20  # begun in a browser; each has a cookie of 80 bytes
 
 _SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}")  # 256 bits in base64url
 _COOKIE_PREFIX: Final = "__Host-sluice-sso-"
@@ -81,8 +81,8 @@ def is_secret(text: str | None) -> bool:
 
 
 def derive(binding: str, purpose: str) -> str:
-    """A secret of a login that follows from its cookie, so that no store has it: the PKCE verifier (RFC 7636, 4.1: 43
-    characters), the nonce.
+    """A secret of a login that is derived from its cookie, so that it is not stored: the PKCE verifier (RFC 7636, 4.1:
+    43 characters), the nonce.
     """
     digest = hmac.digest(binding.encode(), f"sluice sso {purpose}".encode(), "sha256")
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
@@ -95,8 +95,8 @@ def binding_of(request: web.Request, state: str) -> str | None:
 
 
 def set_binding(response: web.StreamResponse, protocol: Protocol, state: str, binding: str) -> None:
-    """Bind the login to the browser. The response of a SAML provider is posted across sites, where only SameSite=None
-    sends a cookie; that of an OpenID provider is a navigation.
+    """Bind the login to the browser. The response of a SAML provider is posted across sites, so its cookie needs
+    SameSite=None. The response of an OpenID provider is a navigation and does not need it.
     """
     response.set_cookie(
         _cookie_name(state),
@@ -110,8 +110,9 @@ def set_binding(response: web.StreamResponse, protocol: Protocol, state: str, bi
 
 
 def delete_abandoned_cookies(request: web.Request, response: web.StreamResponse) -> None:
-    """Delete the cookies of earlier logins of this browser, if there are many. Any page can begin logins in it, by
-    images; a request with too many cookies is longer than a server reads, and the browser would be locked out.
+    """Delete the cookies of earlier logins of this browser, if there are many. Any page can begin logins in the
+    browser, for example by images. A request with too many cookies exceeds the size that a server reads, and the
+    browser would be locked out.
     """
     names = [name for name in request.cookies if name.startswith(_COOKIE_PREFIX)]
     if len(names) >= MAX_LOGINS:
@@ -120,7 +121,7 @@ def delete_abandoned_cookies(request: web.Request, response: web.StreamResponse)
 
 
 def clear_binding(response: web.StreamResponse, protocol: Protocol, state: str) -> None:
-    """The login is over."""
+    """Delete the cookie of a finished login."""
     response.del_cookie(
         _cookie_name(state),
         path="/",
@@ -137,7 +138,7 @@ def link_secret(request: web.Request) -> str | None:
 
 
 def set_link_secret(response: web.StreamResponse, secret: str) -> None:
-    """Strict: only a page of ours may begin the login that links."""
+    """Store the secret in a cookie. It is Strict, so that only a page of Sluice can begin the login that links."""
     response.set_cookie(
         _LINK_COOKIE,
         secret,
@@ -150,13 +151,13 @@ def set_link_secret(response: web.StreamResponse, secret: str) -> None:
 
 
 def redirect(location: str) -> web.Response:
-    """303 (RFC 9110, 15.4.4: the next request is a GET), which no cache keeps and no referrer reveals."""
+    """303 (RFC 9110, 15.4.4: the next request is a GET), without caching and without a referrer."""
     return web.Response(status=303, headers={"Location": location, **NO_STORE})
 
 
 def check_relay_state(text: str | None, path: str, issues: Issues) -> str | None:
-    """The path of our own origin that a browser goes to; records an issue for anything else (RFC 9700, 4.11: open
-    redirectors).
+    """The path on this origin that the browser goes to at the end. Records an issue for anything else, because an open
+    redirector would be a risk (RFC 9700, 4.11).
     """
     if text is None or text == "":
         return None
@@ -171,7 +172,7 @@ def check_relay_state(text: str | None, path: str, issues: Issues) -> str | None
 
 
 def read_format(request: web.Request, issues: Issues) -> Format:
-    """The ending that the client wants."""
+    """The end of the login that the client wants."""
     value = single_value(request.query, FORMAT.name, issues)
     if value == "json":
         return "json"
@@ -181,7 +182,7 @@ def read_format(request: web.Request, issues: Issues) -> Format:
 
 
 def org_slug_of(request: web.Request, issues: Issues) -> str:
-    """The slug in the path; an issue is recorded for one that is too long. Raises NotFound for a text that is none."""
+    """The slug in the path. Records an issue if it is too long. Raises NotFound for a text that is not a slug."""
     slug = request.match_info["orgSlug"]
     if check_length("path.orgSlug", slug, 1, MAX_SLUG_LENGTH, issues) and not is_slug(slug):
         raise NotFound
@@ -189,8 +190,9 @@ def org_slug_of(request: web.Request, issues: Issues) -> str:
 
 
 def require_navigation(request: web.Request) -> None:
-    """Raises BadRequest for what a page of another site loads into itself (Fetch metadata), as an image or a frame: it
-    is no login, but what it begins and fails would count for everybody behind the address. Before anything counts.
+    """Raises BadRequest for a request that a page of another site makes to load an image or a frame (Fetch Metadata).
+    Such a request is not a login, but its failures would count for all users behind the client address. Call this
+    before anything counts.
     """
     headers = request.headers
     if headers.get("Sec-Fetch-Site") == "cross-site" and headers.get("Sec-Fetch-Dest", "document") != "document":
@@ -198,9 +200,8 @@ def require_navigation(request: web.Request) -> None:
 
 
 def only_specified_statuses(handler: Handler) -> Handler:
-    """A handler whose errors are 400, 404, 429 and 500, whatever fails (specification 4.7): the caller is a browser on
-    its way, which understands no others. A body that is too large, or of another type, is 400; a store that is away,
-    500.
+    """A handler whose errors are only 400, 404, 429 and 500 (specification 4.7), because browsers on their way through
+    a login understand no other errors. A body that is too large or has another type gets 400, an unavailable store 500.
     """
 
     async def checked(request: web.Request) -> web.StreamResponse:
@@ -215,11 +216,13 @@ def only_specified_statuses(handler: Handler) -> Handler:
 
 
 def _specified(error: ApiError) -> ApiError:
-    """What closes the connection is about a body, which the client sent too slowly, or in a coding of its own."""
+    """Map an error to a specified one. Errors that close the connection concern a body that the client sent too slowly,
+    or in an unknown coding.
+    """
     is_ours = error.status >= 500 and not error.close
     return InternalError() if is_ours else BadRequest(error.message, close=error.close)
 
 
 def _cookie_name(state: str) -> str:
-    """One cookie for each login, so that two tabs do not disturb each other."""
+    """The cookie of one login. Each login has its own, so that two tabs do not interfere."""
     return _COOKIE_PREFIX + hashlib.sha256(state.encode()).hexdigest()[:16]

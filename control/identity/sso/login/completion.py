@@ -1,8 +1,8 @@
-"""Ends a login that a provider has vouched for: the account, the membership, and either a session or a one-time code.
+"""Ends a login of a user that a provider has identified: the account, the membership, and a session or a one-time code.
 
-All of it is one transaction with the use of the login (and of the assertion), so a process that is killed leaves either
-nothing or a member with a code that can be spent. With `format=redirect` the session does not exist before the code is
-spent (specification 5, rule 6).
+All of this is one transaction with the use of the login (and of the assertion), so a process that is killed leaves
+either nothing, or a member with a code that can be spent. With `format=redirect` the session does not exist before the
+code is spent (specification 5, rule 6).
 """
 
 from collections.abc import AsyncIterator
@@ -39,11 +39,11 @@ from proto.identity import PrincipalKind, Role
 
 log = structlog.get_logger(__name__)
 
-UNSOLICITED: Final = frozenset({"state_missing", "state_unknown", "browser_mismatch"})  # of requests of anybody
+UNSOLICITED: Final = frozenset({"state_missing", "state_unknown", "browser_mismatch"})  # any client can cause these
 
 
 class LoginUser(msgspec.Struct, frozen=True):
-    """Who has logged in."""
+    """The user who has logged in."""
 
     id: str
     email: Email
@@ -51,7 +51,7 @@ class LoginUser(msgspec.Struct, frozen=True):
 
 
 class CompletedLogin(msgspec.Struct, frozen=True, rename="camel"):
-    """A session that an identity provider has vouched for. `provisioned`: this login made the membership."""
+    """A session of a login through an identity provider. `provisioned`: this login made the membership."""
 
     user: LoginUser
     org_id: str
@@ -64,7 +64,7 @@ class CompletedLogin(msgspec.Struct, frozen=True, rename="camel"):
 COMPLETED: Final = (
     ResponseSpec("The session, with `format=json`.", json_content(CompletedLogin)),
     ResponseSpec(
-        "To the dashboard, with a one-time code in the fragment.",
+        "Redirect to the dashboard, with a one-time code in the fragment.",
         status=303,
         headers={"Location": "`/sso/complete#code=...`"},
     ),
@@ -73,7 +73,7 @@ COMPLETED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Vouched:
-    """What a provider has said of the user of a login. `assertion_id` with `assertion_expires_at`: of SAML."""
+    """The provider's statement about the user of a login. `assertion_id`, `assertion_expires_at`: for SAML only."""
 
     subject: str
     profile: Profile
@@ -104,7 +104,7 @@ class SsoMetrics:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """Ends logins. `public_url`: where browsers reach the dashboard."""
+    """Ends logins. `public_url`: the address at which browsers reach the dashboard."""
 
     context: HandlerContext
     issuer: SessionIssuer
@@ -114,7 +114,7 @@ class Completion:
     async def find_connection(
         self, request: web.Request, org_slug: str, protocol: Protocol
     ) -> ConnectionOfOrganization:
-        """The organization's enabled connection. Raises RateLimited for an address whose logins fail; NotFound."""
+        """The organization's enabled connection. Raises NotFound, and RateLimited for an address whose logins fail."""
         await request.app[RATE_LIMITS].check_address(request, LimitClass.FAILED_SSO)
         async with self.context.database.read() as connection:
             found = await connection_store.find_by_slug(connection, org_slug, protocol)
@@ -124,7 +124,9 @@ class Completion:
 
     @asynccontextmanager
     async def refusing(self, request: web.Request, found: ConnectionOfOrganization) -> AsyncIterator[None]:
-        """Around what may refuse a login: raises the error of `refuse`. What else is raised is a failed login."""
+        """Context of steps that may refuse a login. Raises the error of `refuse`, and counts other errors as failed
+        logins.
+        """
         try:
             yield
         except LoginRefused as refusal:
@@ -142,8 +144,8 @@ class Completion:
         vouched: Vouched,
         ending: browser.Format,
     ) -> web.StreamResponse:
-        """The response to a login that the provider has vouched for. A SAML login is used here, that of an OpenID
-        provider was before its code was exchanged. Raises LoginRefused, DatabaseUnavailable.
+        """The response to a login whose user the provider has identified. A SAML login is used here. An OpenID login
+        was used before its code was exchanged. Raises LoginRefused, DatabaseUnavailable.
         """
         await self.issuer.ensure_key_published()
         async with self.context.database.write() as connection:
@@ -155,13 +157,13 @@ class Completion:
         return response
 
     async def refuse(self, request: web.Request, found: ConnectionOfOrganization, refusal: LoginRefused) -> ApiError:
-        """The error of a refused login: the reason is for the audit log alone."""
+        """The error of a refused login. Only the audit log gets the reason."""
         self.metrics.count(found.connection.protocol, "refused")
         data = {"protocol": found.connection.protocol.value, "reason": refusal.reason, "detail": refusal.detail}
-        # What anybody can send counts apart from what a provider has sent to a browser that has begun a login.
+        # Requests that any client can send are counted separately from answers of a provider to a begun login.
         bucket = f"{found.connection.org_id} {'unsolicited' if refusal.reason in UNSOLICITED else 'solicited'}"
         if not await request.app[RATE_LIMITS].admits(LimitClass.SSO_REFUSAL, bucket):
-            # Without the detail: it may have an address, which is for the organization alone.
+            # Without the detail: it may have an e-mail address, which only the organization may see.
             log.info(
                 "refused single sign-on not recorded: too many", org_id=found.connection.org_id, reason=refusal.reason
             )
@@ -224,8 +226,8 @@ class Completion:
 
 
 async def require_unchanged(connection: AsyncConnection, stored: StoredConnection) -> StoredConnection:
-    """The connection as of this transaction: what went before may have waited for the provider. Raises LoginRefused
-    unless it leads to the same one.
+    """The connection as of this transaction. Earlier steps may have waited for the provider, and the connection may
+    have changed meanwhile. Raises LoginRefused unless it is still to the same provider.
     """
     current = await connection_store.find_by_id(connection, stored.id)
     if current is None or not current.enabled or current.is_other_provider(stored):
@@ -236,12 +238,12 @@ async def require_unchanged(connection: AsyncConnection, stored: StoredConnectio
 async def _use(
     connection: AsyncConnection, found: ConnectionOfOrganization, state: str, vouched: Vouched, now: datetime
 ) -> None:
-    """Use the login and the assertion of SAML, once. Raises LoginRefused."""
+    """Use the login and the assertion of SAML, once each. Raises LoginRefused."""
     if vouched.assertion_id is None or vouched.assertion_expires_at is None:
         return
     stored = found.connection
     if not await login_store.use_login(connection, stored.id, state, now):
-        raise LoginRefused("login_used", "The login was completed already, or has expired.")
+        raise LoginRefused("login_used", "The login was already completed, or has expired.")
     if not await login_store.use_assertion(
         connection, stored.id, stored.org_id, vouched.assertion_id, vouched.assertion_expires_at
     ):
@@ -249,7 +251,7 @@ async def _use(
 
 
 async def _methods(connection: AsyncConnection, org_id: str, vouched: Vouched) -> tuple[str, ...]:
-    """The authentication methods of the session: what the provider's word is worth, the organization says."""
+    """The authentication methods of the session. The organization decides how far it trusts the provider."""
     trust = (await options.load_options(connection, org_id)).mfa_trust
     trusted = trust is MfaTrust.ALWAYS or (trust is MfaTrust.ASSERTED and vouched.mfa)
     return (FEDERATED, options.MFA) if trusted else (FEDERATED,)
@@ -267,7 +269,7 @@ async def _record(
     *,
     tested: bool,
 ) -> None:
-    """Record what the login did, each of it as an event."""
+    """Record an event for each effect of the login."""
     stored, user = found.connection, account.user
     actor = Actor(stored.org_id, user.id, PrincipalKind.USER)
     details = {"protocol": stored.protocol.value, "connectionId": stored.id}

@@ -1,9 +1,9 @@
-"""Where a login with a redirect ends: `GET /sso/complete` shows a page, and `POST /sso/handoff` makes a session of its
-one-time code.
+"""The end of a login with a redirect. `GET /sso/complete` shows a page, and `POST /sso/handoff` exchanges its one-time
+code for a session.
 
-A dashboard behind the same address may serve its own page. This one spends the code and says who is signed in. The code
-is in the fragment, which reaches no server and no log. The page runs one script, its own, and talks to this origin
-alone.
+A dashboard behind the same address may serve its own page. This page spends the code and shows who is signed in. The
+code is in the fragment, which no server and no log sees. The page runs one script of its own, and connects only to this
+origin.
 """
 
 import base64
@@ -53,7 +53,7 @@ class HandoffCode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Handoff(msgspec.Struct, frozen=True, rename="camel"):
-    """The session of a login, and where the user wanted to go. `provisioned`: the login made the membership."""
+    """The session of a login, and the address that the user wanted. `provisioned`: the login made the membership."""
 
     org_id: str
     role: Role
@@ -65,7 +65,7 @@ class Handoff(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class _Spent:
-    """A code that was spent: the session, its user, and the user's role now."""
+    """A code that was spent: the session, its user, and the user's present role."""
 
     code: login_store.StoredCode
     session: session_store.IssuedSession
@@ -75,7 +75,7 @@ class _Spent:
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """A code that is known and was not accepted; `reason`: for the audit log."""
+    """A known code that was not accepted. `reason`: for the audit log."""
 
     code: login_store.StoredCode
     reason: str
@@ -91,7 +91,7 @@ class Handoffs(Handlers):
     async def show_sso_completion(self) -> web.StreamResponse:
         """Show the page on which a login ends.
 
-        It spends the one-time code that its address has in the fragment.
+        The page spends the one-time code in the fragment of its address.
         """
         html, policy = _page()
         headers = {
@@ -113,8 +113,8 @@ class Handoffs(Handlers):
     async def hand_off_login(self, request: web.Request) -> web.StreamResponse:
         """Spend the one-time code of a login.
 
-        It is valid for 60 seconds, once. Membership and connection are checked again. The same 400 for a code that is
-        unknown, was spent, has expired, or whose user may not log in any more.
+        The code is valid once within 60 seconds. Membership and connection are checked again. The response is the same
+        400 for an unknown, spent or expired code, and for a user who may no longer log in.
         """
         limits = request.app[RATE_LIMITS]
         await limits.check_address(request, LimitClass.FAILED_SSO)
@@ -146,7 +146,7 @@ class Handoffs(Handlers):
         return response
 
     async def _spend(self, connection: AsyncConnection, request: web.Request, secret: str) -> _Spent | _Refused | None:
-        """None if the code is not known. The use is committed, whatever comes of it."""
+        """Spend the code. None if it is not known. The use is committed even if the code is then refused."""
         now = datetime.now(UTC)
         code = await login_store.find_code(connection, secret)
         if code is None:
@@ -164,7 +164,7 @@ class Handoffs(Handlers):
         return _Spent(code, session, user, role)
 
     async def _record_refusal(self, request: web.Request, refused: _Refused) -> None:
-        """Record that a code was not accepted, as often as refused logins: a second use may be that of a thief."""
+        """Record a refused code, with the rate limit of refused logins. A second use may come from a thief."""
         code = refused.code
         if not await request.app[RATE_LIMITS].admits(LimitClass.SSO_REFUSAL, code.org_id):
             log.info("refused one-time code not recorded: too many", org_id=code.org_id, reason=refused.reason)
@@ -177,7 +177,7 @@ class Handoffs(Handlers):
 
 
 async def _current_role(connection: AsyncConnection, code: login_store.StoredCode) -> Role | None:
-    """The role of the code's user; None unless the user is still linked, and a member, and the connection enabled."""
+    """The role of the code's user. None unless the user is still linked and a member, and the connection enabled."""
     stored = await connection_store.find_by_id(connection, code.connection_id)
     identity = await identities.find_identity_by_id(connection, code.identity_id)
     if stored is None or not stored.enabled or identity is None or identity.principal_id != code.principal_id:
@@ -188,7 +188,7 @@ async def _current_role(connection: AsyncConnection, code: login_store.StoredCod
 
 @cache
 def _page() -> tuple[str, str]:
-    """The page, and the policy under which nothing but its own script and style works."""
+    """The page, and the content policy that permits only its own script and style."""
     html = resources.files(__package__).joinpath("complete.html").read_text(encoding="utf-8")
     hashes = {kind: _hash(text) for kind, text in _INLINE.findall(html)}
     policy = (

@@ -1,6 +1,6 @@
-"""Logins that were begun, one-time codes, and accepted assertions. Each can be used once, under any concurrency: one
-statement of a serialized write transaction decides. Every function runs in the caller's transaction; the database holds
-hashes of the secrets.
+"""Begun logins, one-time codes, and accepted assertions. Each can be used once, even by concurrent requests, because
+one statement of a serialized write transaction decides. Every function runs in the caller's transaction. The database
+holds hashes of the secrets.
 """
 
 from dataclasses import dataclass, fields
@@ -25,14 +25,14 @@ from proto.identity import hash_secret
 LOGIN_LIFETIME: Final = timedelta(minutes=10)
 CODE_LIFETIME: Final = timedelta(seconds=60)
 LINK_LIFETIME: Final = timedelta(minutes=10)
-KEEP_ENDED_FOR: Final = timedelta(hours=1)  # to tell a second use from an unknown secret
+KEEP_ENDED_FOR: Final = timedelta(hours=1)  # to distinguish a second use from an unknown secret
 _EXPIRING: Final = (sso_handoff_codes, sso_logins, sso_assertions, sso_link_requests)
 FINISH_WITHIN: Final = timedelta(minutes=1)  # a login that takes longer counts as unfinished
 
 
 @dataclass(frozen=True, slots=True)
 class StoredLogin:
-    """A login that a browser has begun. `link_principal_id`: the account to link, if it is to link one."""
+    """A login that a browser has begun. `link_principal_id`: the account to link, None if it links no account."""
 
     binding_hash: bytes
     request_id: str
@@ -42,7 +42,7 @@ class StoredLogin:
 
 @dataclass(frozen=True, slots=True)
 class StoredCode:
-    """What whoever spends the code gets."""
+    """The data that spending the code returns."""
 
     connection_id: str
     identity_id: str
@@ -67,7 +67,7 @@ async def begin(
     relay_state: str | None = None,
     link_principal_id: str | None = None,
 ) -> None:
-    """Store a login. `address`: the key of the client's rate limits."""
+    """Store a begun login. `address`: the key of the client's rate limits."""
     now = to_milliseconds(now)
     row = {
         "state_hash": hash_secret(state),
@@ -85,7 +85,7 @@ async def begin(
 
 
 async def count_unfinished(connection: AsyncConnection, address: str, now: datetime) -> int:
-    """Logins that this client began within LOGIN_LIFETIME and did not finish within FINISH_WITHIN."""
+    """The number of logins that this client began within LOGIN_LIFETIME and did not finish within FINISH_WITHIN."""
     now = to_milliseconds(now)
     found = sa.select(sa.func.count()).where(
         sso_logins.c.address_hash == hash_text(address),
@@ -97,7 +97,7 @@ async def count_unfinished(connection: AsyncConnection, address: str, now: datet
 
 
 async def forget_links(connection: AsyncConnection, org_id: str, principal_id: str) -> None:
-    """Forget the logins that were begun to link this account."""
+    """Delete the logins that were begun to link this account."""
     of_org = sa.select(sso_connections.c.id).where(sso_connections.c.org_id == org_id)
     begun = sso_logins.c.connection_id.in_(of_org) & (sso_logins.c.link_principal_id == principal_id)
     await connection.execute(sso_logins.delete().where(begun))
@@ -110,7 +110,7 @@ async def find_login(connection: AsyncConnection, connection_id: str, state: str
 
 
 async def use_login(connection: AsyncConnection, connection_id: str, state: str, now: datetime) -> bool:
-    """Use the login; False unless this is the first time, before it has expired."""
+    """Use the login. False if it was already used, or has expired."""
     used = sso_logins.update().where(_usable(connection_id, state, now)).values(used_at=to_milliseconds(now))
     return (await connection.execute(used)).rowcount == 1
 
@@ -118,12 +118,12 @@ async def use_login(connection: AsyncConnection, connection_id: str, state: str,
 async def use_assertion(
     connection: AsyncConnection, connection_id: str, org_id: str, assertion_id: str, expires_at: datetime
 ) -> bool:
-    """Remember that an assertion was accepted; False if it was before."""
+    """Store that an assertion was accepted. False if it was accepted before."""
     digest = hash_text(assertion_id)
     seen = sa.select(sso_assertions.c.org_id).where(
         sso_assertions.c.connection_id == connection_id, sso_assertions.c.assertion_hash == digest
     )
-    if await connection.scalar(seen) is not None:  # write transactions are serialized, so nobody inserts it meanwhile
+    if await connection.scalar(seen) is not None:  # write transactions are serialized, so no other inserts meanwhile
         return False
     row = {
         "connection_id": connection_id,
@@ -149,7 +149,7 @@ async def issue_code(connection: AsyncConnection, code: str, stored: StoredCode,
 
 
 async def find_code(connection: AsyncConnection, code: str) -> StoredCode | None:
-    """The code, in whatever state."""
+    """The code, even if it is spent or expired."""
     found = sa.select(sso_handoff_codes).where(sso_handoff_codes.c.hash == hash_secret(code))
     row = (await connection.execute(found)).mappings().one_or_none()
     if row is None:
@@ -159,7 +159,7 @@ async def find_code(connection: AsyncConnection, code: str) -> StoredCode | None
 
 
 async def spend_code(connection: AsyncConnection, code: str, now: datetime) -> bool:
-    """Use the code; False unless this is the first time, before it has expired."""
+    """Use the code. False if it was already used, or has expired."""
     now = to_milliseconds(now)
     usable = (
         (sso_handoff_codes.c.hash == hash_secret(code))
@@ -172,7 +172,7 @@ async def spend_code(connection: AsyncConnection, code: str, now: datetime) -> b
 async def request_link(
     connection: AsyncConnection, secret: str, org_id: str, principal_id: str, session_id: str, now: datetime
 ) -> datetime:
-    """Store that the account wants to be linked; until when."""
+    """Store that the account asks to be linked. Returns the expiry of this request."""
     now = to_milliseconds(now)
     row = {
         "hash": hash_secret(secret),
@@ -187,8 +187,8 @@ async def request_link(
 
 
 async def use_link_request(connection: AsyncConnection, secret: str, org_id: str, now: datetime) -> str | None:
-    """The account to link; None unless this is the first use, in its organization, before it has expired, and before
-    the session that asked has ended: whoever ends a session that was stolen ends its link.
+    """The account to link. None if the request was already used, is of another organization or has expired. Also None
+    if the session that asked has ended, so that ending a stolen session also ends its link.
     """
     now = to_milliseconds(now)
     asked_by = sa.exists().where(
@@ -219,7 +219,7 @@ async def has_expired(connection: AsyncConnection, now: datetime) -> bool:
 
 
 async def delete_expired(connection: AsyncConnection, now: datetime) -> int:
-    """Delete what expired KEEP_ENDED_FOR ago; the number of rows."""
+    """Delete rows that expired more than KEEP_ENDED_FOR ago. Returns the number of rows."""
     before = to_milliseconds(now) - KEEP_ENDED_FOR
     number = 0
     for table in _EXPIRING:

@@ -1,4 +1,4 @@
-"""What a provider answers: SAML posts a response to the assertion consumer service, `POST /sso/saml/{orgSlug}/acs`;
+"""The answers of providers. SAML posts a response to the assertion consumer service, `POST /sso/saml/{orgSlug}/acs`.
 OpenID Connect sends the browser to `GET /sso/oidc/{orgSlug}/callback` with a code (specification 4.7).
 """
 
@@ -38,9 +38,9 @@ from control.routing.arguments import Handlers
 from control.secrets.secret_box import SecretBox
 from proto.identity import hash_secret
 
-# 256 KiB of XML in base64 with line breaks, percent-encoded in a form: a third more, then up to a tenth.
+# 256 KiB of XML in base64 (a third more) with line breaks, percent-encoded in a form (up to a tenth more).
 MAX_BODY_BYTES: Final = 512 * 1_024
-MAX_VERIFICATIONS: Final = 2  # at once; each takes milliseconds of a core
+MAX_VERIFICATIONS: Final = 2  # at once; each takes milliseconds of CPU time
 EMAIL_FORMAT: Final = "urn:oasis:names:tc:SAML:1.1:nameid-format:emailAddress"
 AUTHN_METHODS: Final = "http://schemas.microsoft.com/claims/authnmethodsreferences"
 _FORM: Final = "application/x-www-form-urlencoded"
@@ -56,12 +56,15 @@ PARAMETERS: Final = (
     Parameter("code", "query", Annotated[str, Meta(min_length=1, max_length=MAX_CODE)], "The authorization code."),
     Parameter("state", "query", Annotated[str, Meta(min_length=1, max_length=MAX_STATE)], "The state of the login."),
     Parameter("iss", "query", str, "The issuer of the answer (RFC 9207)."),
-    Parameter("error", "query", Annotated[str, Meta(max_length=MAX_ERROR)], "Why the provider refuses."),
+    Parameter("error", "query", Annotated[str, Meta(max_length=MAX_ERROR)], "The reason why the provider refuses."),
     Parameter(
-        "error_description", "query", Annotated[str, Meta(max_length=MAX_ERROR_DESCRIPTION)], "The same for people."
+        "error_description",
+        "query",
+        Annotated[str, Meta(max_length=MAX_ERROR_DESCRIPTION)],
+        "The reason as a sentence for users.",
     ),
 )
-# Logins of one organization in this process that wait for its provider, each with one connection to it at a time: a
+# Limit of logins of one organization in this process that wait for its provider, each with one connection at a time. A
 # provider that hangs must not take the connections of all organizations.
 MAX_AT_PROVIDER: Final = 16
 RETRY_AFTER_S: Final = 5
@@ -69,7 +72,7 @@ TOO_SLOW: Final = "The identity provider is slow: too many logins wait for it. T
 
 
 class AssertionPost(msgspec.Struct, frozen=True):
-    """What a SAML provider posts."""
+    """The form that a SAML provider posts."""
 
     saml_response: str = msgspec.field(name="SAMLResponse")
     relay_state: str | None = msgspec.field(default=None, name="RelayState")
@@ -92,7 +95,7 @@ def _slots_at_provider() -> RequestSlots:
 
 @dataclass(frozen=True, slots=True)
 class ProviderResponses(Handlers):
-    """Handlers of what providers answer, and their dependencies."""
+    """Handlers of the answers of providers, and their dependencies."""
 
     secret_box: SecretBox
     egress: Egress
@@ -114,8 +117,8 @@ class ProviderResponses(Handlers):
     async def complete_saml_login(self, request: web.Request) -> web.StreamResponse:
         """Complete a login through a SAML provider.
 
-        The provider lets the browser post its response here. Every refusal is the same 400; the audit log has the
-        reason. Responses that nobody has asked for (IdP-initiated) are refused.
+        The provider lets the browser post its response here. Every refusal is the same 400. The audit log has the
+        reason. Responses without a request (IdP-initiated) are refused.
         """
         browser.require_navigation(request)
         issues = Issues()
@@ -132,8 +135,8 @@ class ProviderResponses(Handlers):
     ) -> web.StreamResponse:
         state, stored = posted.relay_state or "", found.connection
         if not browser.is_secret(state):
-            raise LoginRefused("state_missing", "The response has no RelayState of ours: nobody has asked for it.")
-        async with self.context.database.read() as connection:  # it is used with the assertion, in one transaction
+            raise LoginRefused("state_missing", "The response has no RelayState of Sluice, so it answers no request.")
+        async with self.context.database.read() as connection:  # a later transaction uses login and assertion together
             login = await _find_login(connection, request, stored, state)
         assertion = await self._verify_assertion(found, login, posted.saml_response)
         named = assertion.subject if assertion.subject_format == EMAIL_FORMAT else ""
@@ -150,7 +153,7 @@ class ProviderResponses(Handlers):
     async def _verify_assertion(
         self, found: ConnectionOfOrganization, login: login_store.StoredLogin, encoded: str
     ) -> Assertion:
-        """What the signature covers, verified in a thread. Raises LoginRefused."""
+        """The signed assertion, verified in a thread. Raises LoginRefused."""
         texts = connection_store.certificates_of(self.secret_box, found.connection)
         expected = ExpectedResponse(
             certificates=tuple(parse_certificate(text) for text in texts),
@@ -164,7 +167,9 @@ class ProviderResponses(Handlers):
             return await asyncio.to_thread(verify_response, encoded, expected)
 
     async def _read_post(self, request: web.Request) -> AssertionPost:
-        """The posted form, or JSON. Raises BadRequest and what becomes one: PayloadTooLarge, UnsupportedMediaType."""
+        """The posted form, or JSON. Raises BadRequest, and errors that become one: PayloadTooLarge,
+        UnsupportedMediaType.
+        """
         media_type = require_media_type(request, (_FORM, JSON_TYPE))
         raw = await read_body(request, MAX_BODY_BYTES, self.context.body_timeout_s)
         issues = Issues()
@@ -186,14 +191,14 @@ class ProviderResponses(Handlers):
     async def complete_oidc_login(self, request: web.Request) -> web.StreamResponse:
         """Complete a login through an OpenID provider.
 
-        The provider sends the browser here. Every refusal is the same 400; the audit log has the reason.
+        The provider sends the browser here. Every refusal is the same 400. The audit log has the reason.
         """
         browser.require_navigation(request)
         issues = Issues()
         org_slug = browser.org_slug_of(request, issues)
         query = _read_query(request, issues)
         found = await self.completion.find_connection(request, org_slug, Protocol.OIDC)
-        # The slot is taken before the login is used: the browser may ask again.
+        # The slot is taken before the login is used, so that the browser may try again.
         async with self.slots.taken(found.connection.org_id), self.completion.refusing(request, found):
             return await self._complete_oidc(request, found, query)
 
@@ -223,9 +228,9 @@ class ProviderResponses(Handlers):
     async def _use_login(
         self, request: web.Request, found: ConnectionOfOrganization, state: str
     ) -> login_store.StoredLogin:
-        """The login that this browser has begun; from here on it is used, whatever follows. Raises LoginRefused."""
-        if not browser.is_secret(state):  # before the write lock, which anybody could take otherwise
-            raise LoginRefused("state_missing", "The request has no state of ours: the login was not begun here.")
+        """Use the login that this browser has begun. It stays used even if a later step fails. Raises LoginRefused."""
+        if not browser.is_secret(state):  # checked before the write lock, so that invalid requests do not take it
+            raise LoginRefused("state_missing", "The request has no state of Sluice: the login was not begun here.")
         async with self.context.database.write() as connection:
             login = await _find_login(connection, request, found.connection, state)
             if not await login_store.use_login(connection, found.connection.id, state, datetime.now(UTC)):
@@ -250,7 +255,7 @@ class ProviderResponses(Handlers):
     async def _verify_id_token(
         self, found: ConnectionOfOrganization, metadata: ProviderMetadata, response: TokenResponse, binding: str
     ) -> IdToken:
-        """The verified ID token; the keys are fetched once more for one that is signed with another key."""
+        """The verified ID token. If it is signed with an unknown key, the keys are fetched again."""
         account, unknown_kid = found.connection.org_id, None
         while True:
             keys = await self.providers.key_set(metadata, account=account, unknown_kid=unknown_kid)
@@ -276,14 +281,14 @@ class ProviderResponses(Handlers):
         response: TokenResponse,
         id_token: IdToken,
     ) -> Mapping[str, Any]:
-        """The claims of the ID token; with those of userinfo, if it lacks one that is needed and there is one."""
+        """The claims of the ID token. If a needed claim is missing, claims of userinfo are added if it is available."""
         stored = found.connection
         needed = mapping.needs_userinfo(stored.attribute_mapping, stored.role_mapping, id_token.claims)
         if not needed or metadata.userinfo_endpoint is None or response.access_token is None:
             return id_token.claims
         more = await fetch_userinfo(self.egress, metadata, response.access_token, account=stored.org_id)
-        if more.get("sub") != id_token.subject:  # OpenID Connect core 5.3.2: else it must not be used
-            raise LoginRefused("userinfo_subject_mismatch", "Userinfo is that of another subject.")
+        if more.get("sub") != id_token.subject:  # OpenID Connect core 5.3.2: then it must not be used
+            raise LoginRefused("userinfo_subject_mismatch", "Userinfo is about another subject.")
         return mapping.merge_claims(id_token.claims, more)
 
 
@@ -318,7 +323,7 @@ def _decode_form(raw: bytes, issues: Issues) -> AssertionPost | None:
 
 
 def _read_query(request: web.Request, issues: Issues) -> _Query:
-    """Raises BadRequest with `issues`, and one for every parameter out of its bounds."""
+    """The query. Raises BadRequest with `issues`, and with an issue for every parameter out of its bounds."""
     query = _Query(
         ending=browser.read_format(request, issues),
         code=bounded_text(request.query, "code", 1, MAX_CODE, issues),

@@ -1,8 +1,8 @@
-"""Where a login leads back to: a path of our own origin, as browsers resolve it (URL Standard, url.spec.whatwg.org).
+"""The address at the end of a login: a path of this origin, as browsers resolve it (URL Standard, url.spec.whatwg.org).
 
-The text that was sent is not the address that the browser goes to: a browser removes tabs and line feeds, reads a
-backslash as a slash, and drops dot segments, `%2e` included. `/.//evil.example` becomes `//evil.example`, and a page
-that navigates to this path leaves for another host.
+A browser may go to another address than the text says. It removes tabs and line feeds, reads a backslash as a slash,
+and drops dot segments, including `%2e`. For example, `/.//evil.example` becomes `//evil.example`, and a page that
+navigates to this path leaves for another host.
 """
 
 import re
@@ -14,15 +14,15 @@ _C0_CONTROL_OR_SPACE: Final = "".join(map(chr, range(0x21)))
 _REMOVED: Final = str.maketrans("", "", "\t\n\r")
 _SLASH: Final = re.compile(r"[/\\]")
 _PRINTABLE: Final = frozenset(string.ascii_letters + string.digits + string.punctuation)
-# What is not percent-encoded (URL Standard, 1.3). A percent sign never is.
+# Characters that are not percent-encoded (URL Standard, 1.3). A percent sign is never encoded.
 _IN_FRAGMENT: Final = "".join(_PRINTABLE - set('"<>`'))
 _IN_QUERY: Final = "".join(_PRINTABLE - set("\"#<>'"))
 _IN_PATH: Final = "".join(_PRINTABLE - set('"#<>`?^{}'))
 
 
 def resolve(text: str) -> str | None:
-    """Path, query and fragment that a browser goes to, percent-encoded; None unless they are of the origin that the
-    text is resolved against, and begin with one slash. Texts with a host of their own are refused, whichever it is.
+    """Path, query and fragment that a browser goes to, percent-encoded. None unless they are of the same origin, and
+    begin with one slash. A text with a host is refused, even if it is the host of Sluice.
     """
     if not text.startswith("/"):
         return None
@@ -52,7 +52,7 @@ def _resolve_segments(segments: list[str]) -> str:
             del kept[-1:]
         elif dots != ".":
             kept.append(quote(segment, _IN_PATH, errors="replace"))
-    if _decode_dots(segments[-1]) in (".", ".."):  # it stands for a folder
+    if _decode_dots(segments[-1]) in (".", ".."):  # the last segment stands for a folder
         kept.append("")
     return "/" + "/".join(kept)
 

@@ -1,5 +1,5 @@
-"""Logins that begin: `GET /sso/{saml|oidc}/{orgSlug}/start`; `POST /auth/sso/links`, after which the next login links
-an account; and the metadata that a SAML provider knows Sluice by.
+"""The start of logins: `GET /sso/{saml|oidc}/{orgSlug}/start`. Also `POST /auth/sso/links`, after which the next login
+links an account, and the metadata of Sluice for a SAML provider.
 """
 
 from dataclasses import dataclass
@@ -36,19 +36,19 @@ from proto.identity import PrincipalKind, Role
 
 
 class AccountLink(msgspec.Struct, frozen=True, rename="camel"):
-    """Where to begin the login that links the account, in the browser that has the cookie of this response."""
+    """The addresses where the login that links the account begins, in the browser with the cookie of this response."""
 
-    start_urls: Annotated[dict[str, str], Meta(description="By protocol, of the connections that are enabled.")]
+    start_urls: Annotated[dict[str, str], Meta(description="Addresses to begin at, by protocol.")]
     expires_at: Timestamp
 
 
 _METADATA: Final = "application/samlmetadata+xml"
-LINKED: Final = ResponseSpec("Where to begin.", json_content(AccountLink), 201)
+LINKED: Final = ResponseSpec("The addresses at which the login begins.", json_content(AccountLink), 201)
 RELAY_STATE: Final = Parameter(
     "relayState",
     "query",
     Annotated[str, Meta(max_length=MAX_RELAY_STATE_LENGTH)],
-    "A path of this origin, returned at the end of the login as browsers resolve it (URL Standard).",
+    "A path of this origin, returned at the end of the login in the form that browsers resolve it to (URL Standard).",
     example="/orgs/acme/explore",
 )
 LINK: Final = Parameter(
@@ -64,7 +64,9 @@ _begins: Final = partial(
     "GET",
     access=anonymous(),
     parameters=(browser.ORG_SLUG, RELAY_STATE, LINK),
-    responses=(ResponseSpec("To the identity provider.", status=303, headers={"Location": "The provider's address."}),),
+    responses=(
+        ResponseSpec("Redirect to the identity provider.", status=303, headers={"Location": "The provider's address."}),
+    ),
     only_errors=browser.ERROR_STATUSES,
     answers_head=False,
 )
@@ -72,7 +74,7 @@ _begins: Final = partial(
 
 @dataclass(frozen=True, slots=True)
 class Start(Handlers):
-    """Handlers of logins that begin, of links and metadata, and their dependencies."""
+    """Handlers of beginning logins, of links and metadata, and their dependencies."""
 
     urls: browser.SsoUrls
     providers: Providers
@@ -99,9 +101,9 @@ class Start(Handlers):
     async def link_sso_account(self, transaction: SessionTransaction) -> web.StreamResponse:
         """Link the account of this session to a user of the organization's identity provider.
 
-        The browser gets a cookie; the next login that it begins at one of `startUrls` within ten minutes links
-        whoever the provider vouches for to this account. 403 in a session of single sign-on, if the account is an owner
-        or has a password: it has to log in with that. 409 without an enabled connection.
+        The browser gets a cookie. The next login that it begins at one of `startUrls` within ten minutes links the
+        user whom the provider identifies to this account. 403 in a single sign-on session, if the account is an owner
+        or has a password: log in with the password instead. 409 without an enabled connection.
         """
         connection, caller = transaction.connection, transaction.caller
         await _require_own_credential(connection, caller)
@@ -226,8 +228,8 @@ class Start(Handlers):
 
 
 async def _require_own_credential(connection: AsyncConnection, caller: AuthenticatedCredential) -> None:
-    """Raises Forbidden in a session that a provider has vouched for: its word for an account is no proof of the
-    account. Accounts that only a provider has ever vouched for have no other; they pass, unless they are owners.
+    """Raises Forbidden in a single sign-on session, because the provider's assertion does not prove the account.
+    Accounts that have no other way to log in pass, unless they are owners.
     """
     if not caller.is_federated:
         return
@@ -237,21 +239,22 @@ async def _require_own_credential(connection: AsyncConnection, caller: Authentic
 
 
 async def _use_link_request(connection: AsyncConnection, request: web.Request, org_id: str, now: datetime) -> str:
-    """The account that has asked, in this browser, to be linked. The secret is in a cookie and not in the address:
-    otherwise a stranger could send his own address to a member, whose login would then be linked to the stranger's
-    account. Raises BadRequest.
+    """The account that has asked, in this browser, to be linked. The secret is in a cookie and not in the address.
+    Otherwise a stranger could send the address to a member, whose login would then be linked to the stranger's account.
+    Raises BadRequest.
     """
     secret = browser.link_secret(request)
     found = None if secret is None else await login_store.use_link_request(connection, secret, org_id, now)
     if found is None:
         raise BadRequest(
-            "This browser has not asked to link an account, or too long ago: repeat POST /auth/sso/links in it."
+            "This browser has not asked to link an account, or the request has expired. Repeat POST /auth/sso/links in "
+            "it."
         )
     return found
 
 
 def _required(value: str | None) -> str:
-    """A field without which no connection is enabled."""
+    """The value of a field without which no connection is enabled."""
     if value is None:
         raise ValueError("an enabled connection lacks a field")
     return value

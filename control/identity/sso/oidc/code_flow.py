@@ -27,7 +27,7 @@ def authorization_url(
     nonce: str,
     code_challenge: str,
 ) -> str:
-    """Where the browser is sent. `openid` is always among the scopes; the challenge is that of S256."""
+    """The address that the browser is sent to. `openid` is always among the scopes. The challenge method is S256."""
     parameters = {
         "response_type": "code",
         "client_id": client_id,
@@ -49,8 +49,8 @@ def code_challenge(verifier: str) -> str:
 
 
 def check_response_issuer(metadata: ProviderMetadata, iss: str | None) -> None:
-    """Raises LoginRefused unless `iss`, the parameter of the authorization response, is the provider's issuer; a
-    provider that does not announce the parameter may leave it out (RFC 9207, section 2.4: mix-up attacks).
+    """Raises LoginRefused unless `iss`, the parameter of the authorization response, is the provider's issuer. The
+    parameter may be missing if the provider does not announce it (RFC 9207, section 2.4: mix-up attacks).
     """
     if iss is None:
         if metadata.authorization_response_iss_parameter_supported:
@@ -65,7 +65,7 @@ _ACCESS_TOKEN: Final = re.compile(r"[\x21-\x7e]+")  # what a header can carry; R
 
 @dataclass(frozen=True, slots=True)
 class TokenResponse:
-    """The tokens as received. The ID token is not verified yet; the access token is fit for a header."""
+    """The tokens as received. The ID token is not verified yet. The access token can be sent in a header."""
 
     id_token: str
     access_token: str | None
@@ -95,8 +95,8 @@ async def exchange_code(
     redirect_uri: str,
     account: str,
 ) -> TokenResponse:
-    """Exchange the code of an authorization response, once: a provider revokes what a repeated code issued. The
-    response has at most MAX_BODY_BYTES. `account`: the organization. Raises LoginRefused.
+    """Exchange the code of an authorization response, once, because a provider revokes the tokens of a repeated code.
+    The response has at most MAX_BODY_BYTES. `account`: the organization. Raises LoginRefused.
     """
     form = {
         "grant_type": "authorization_code",
@@ -119,8 +119,8 @@ async def exchange_code(
 
 
 def decode_token_response(reply: HttpReply) -> TokenResponse:
-    """The tokens in a response of the token endpoint. Raises LoginRefused, of an error with its code alone: its
-    description may repeat what was sent.
+    """The tokens in a response of the token endpoint. Raises LoginRefused. For an error of the provider, the detail has
+    only the error code, because the description may repeat secrets of the request.
     """
     if reply.status != 200:
         raise LoginRefused("token_endpoint_error", _error_code(reply))
@@ -133,8 +133,8 @@ def decode_token_response(reply: HttpReply) -> TokenResponse:
 
 
 def _chooses_basic(metadata: ProviderMetadata) -> bool:
-    """Whether the secret goes into the header, else into the form. Raises LoginRefused if the provider takes no
-    secret.
+    """Whether the secret goes into the header. If not, it goes into the form. Raises LoginRefused if the provider
+    accepts no secret.
     """
     methods = metadata.token_endpoint_auth_methods_supported or ()
     if "client_secret_basic" not in methods and "client_secret_post" not in methods:
@@ -143,7 +143,9 @@ def _chooses_basic(metadata: ProviderMetadata) -> bool:
 
 
 def _basic(client_id: str, client_secret: str) -> str:
-    """RFC 6749, section 2.3.1: both are form-encoded before they are joined."""
+    """The header of client authentication. Both parts are form-encoded before they are joined (RFC 6749, section
+    2.3.1).
+    """
     credentials = f"{quote_plus(client_id)}:{quote_plus(client_secret)}"
     return "Basic " + base64.b64encode(credentials.encode("ascii")).decode("ascii")
 
@@ -162,8 +164,8 @@ _JSON: Final = "application/json"
 async def fetch_userinfo(
     egress: Egress, metadata: ProviderMetadata, access_token: str, *, account: str
 ) -> dict[str, Any]:
-    """The claims, at most MAX_BODY_BYTES of JSON. They are not signed, and of the token's user only if their `sub` is
-    that of the ID token (section 5.3.2): the caller compares. Raises LoginRefused.
+    """The claims, at most MAX_BODY_BYTES of JSON. They are not signed. The caller must check that `sub` is the `sub` of
+    the ID token, or the claims are about another user (section 5.3.2). Raises LoginRefused.
     """
     if metadata.userinfo_endpoint is None:
         raise LoginRefused("userinfo_unavailable", "The provider has no userinfo endpoint.")
@@ -176,7 +178,7 @@ async def fetch_userinfo(
 
 
 def decode_userinfo(reply: HttpReply) -> dict[str, Any]:
-    """The claims in a response. A signed or encrypted one (application/jwt) is not read. Raises LoginRefused."""
+    """The claims in a response. Signed or encrypted claims (application/jwt) are not read. Raises LoginRefused."""
     if reply.status != 200:
         raise LoginRefused("userinfo_unavailable", f"HTTP {reply.status}")
     media_type = reply.headers.get("Content-Type", "").partition(";")[0].strip().lower()

@@ -1,11 +1,11 @@
 """The ID token (OpenID Connect Core 1.0, sections 2 and 3.1.3.7): a JWT that the provider signs for one login, with a
 key of its key set (RFC 7517, 7518, 8037).
 
-Nothing of a token is believed before its signature is verified, and the key never comes from the token: `jwk`, `jku`,
-`x5u` and `x5c` in its header are ignored. `joserfc` reads the serialization and verifies; which key, which algorithm
-and what the claims must say is decided here. Only public members of keys of known types are read: a provider that
-publishes private keys by mistake is used like any other. A key that is not understood or not acceptable is ignored, as
-RFC 7517, section 5 demands, and does not spoil the set.
+A token is not trusted before its signature is verified, and the key never comes from the token: `jwk`, `jku`, `x5u` and
+`x5c` in its header are ignored. `joserfc` parses and verifies. This module decides about the key, the algorithm and the
+claims. Only public members of keys of known types are read, so a provider that publishes private keys by mistake works
+like any other. A key that is unknown or not acceptable is ignored, as RFC 7517, section 5 requires, and the other keys
+of the set stay usable.
 """
 
 import base64
@@ -27,8 +27,8 @@ from joserfc.jws import JWSRegistry
 
 from control.identity.sso.refusal import LoginRefused, decode_document
 
-# The algorithms that an ID token may be signed with, and the library's name of each. Neither `none` nor HMAC: with the
-# latter a public key or a secret that the browser's user may know would sign. RFC 9864 renames EdDSA with this curve.
+# The algorithms that an ID token may be signed with, and their names in the library. `none` and HMAC are excluded: with
+# HMAC, a public key or a secret that the browser's user may know could sign. RFC 9864 renames EdDSA with this curve.
 ALGORITHMS: Final[Mapping[str, str]] = MappingProxyType(
     {
         **{name: name for family in ("RS", "PS", "ES") for name in (f"{family}256", f"{family}384", f"{family}512")},
@@ -36,10 +36,10 @@ ALGORITHMS: Final[Mapping[str, str]] = MappingProxyType(
         "Ed25519": "Ed25519",
     }
 )
-MAX_KEYS: Final = 50  # in a key set; the largest known ones have a dozen
+MAX_KEYS: Final = 50  # per key set; the largest known sets have a dozen
 MIN_RSA_BITS: Final = 2_048  # RFC 7518, section 3.3
-MAX_RSA_BITS: Final = 8_192  # verification with a larger one is slow
-_MAX_NUMBER_LENGTH: Final = 1_366  # characters of base64url: MAX_RSA_BITS
+MAX_RSA_BITS: Final = 8_192  # verification with a larger key is slow
+_MAX_NUMBER_LENGTH: Final = 1_366  # characters of base64url for MAX_RSA_BITS
 _MAX_EXPONENT_LENGTH: Final = 11  # 64 bits; 65 537 is usual
 _MAX_KEY_ID_LENGTH: Final = 1_000  # characters
 
@@ -77,7 +77,7 @@ class _Document(msgspec.Struct):
 
 
 class UnknownKey(LoginRefused):
-    """The key set does not have the key of this id: the provider may have added it since."""
+    """The key set does not have a key with this id. The provider may have added the key since."""
 
     def __init__(self, kid: str) -> None:
         super().__init__("unknown_key", f"The provider's key set has no key with the id {kid}")
@@ -99,7 +99,7 @@ def has_key(keys: KeySet, kid: str) -> bool:
 
 
 def select_key(keys: KeySet, algorithm: str, kid: str | None) -> Key:
-    """The one key that a signature is verified with: the one of that id; without an id the only one that fits the
+    """The one key that a signature is verified with: the key with this id. Without an id, the only key that fits the
     algorithm (OpenID Connect Core 1.0, section 10.1). Raises LoginRefused, UnknownKey.
     """
     if kid is not None and not has_key(keys, kid):
@@ -113,7 +113,7 @@ def select_key(keys: KeySet, algorithm: str, kid: str | None) -> Key:
 
 
 def _fits(key: Key, algorithm: str) -> bool:
-    """Whether type, curve, `use`, `alg` and `key_ops` of the key permit to verify with the algorithm."""
+    """Whether type, curve, `use`, `alg` and `key_ops` of the key permit verification with the algorithm."""
     try:
         JWSRegistry.algorithms[ALGORITHMS[algorithm]].check_key(key)
         key.check_key_op("verify")
@@ -123,18 +123,18 @@ def _fits(key: Key, algorithm: str) -> bool:
 
 
 def _import_key(raw: msgspec.Raw) -> Key | None:
-    """The key, or None if it is not acceptable."""
+    """The key, None if it is not acceptable."""
     try:
         public = msgspec.json.decode(raw, type=_RsaKey | _EcKey | _EdwardsKey)
         if public.use not in (None, "sig"):
             return None
         if isinstance(public, _RsaKey) and not MIN_RSA_BITS <= _bits(public.n) <= MAX_RSA_BITS:
-            return None  # checked first: the library warns of small keys on stderr
+            return None  # checked first, because the library warns of small keys on stderr
         members: dict[str, Any] = msgspec.to_builtins(public)
         if "alg" in members:
             members["alg"] = ALGORITHMS.get(members["alg"], members["alg"])
         return JWKRegistry.import_key(members)
-    except (msgspec.MsgspecError, JoseError, ValueError, RecursionError):  # ValueError: no point on the curve, base64
+    except (msgspec.MsgspecError, JoseError, ValueError, RecursionError):  # ValueError: not on the curve, base64
         return None
 
 
@@ -143,8 +143,8 @@ def _bits(number: str) -> int:
 
 
 MAX_LENGTH: Final = 16 * 1024  # characters of a token
-SKEW: Final = timedelta(seconds=60)  # between the provider's clock and ours
-MAX_AGE: Final = timedelta(minutes=10)  # since `iat`: a token is of this login, not of an earlier one
+SKEW: Final = timedelta(seconds=60)  # between the provider's clock and the clock of Sluice
+MAX_AGE: Final = timedelta(minutes=10)  # since `iat`, so that a token of an earlier login is not accepted
 _SUBJECT: Final = re.compile(r"[\x20-\x7e]{1,255}")  # OpenID Connect Core 1.0, section 2: at most 255 ASCII characters
 _LATEST_S: Final = 253_402_300_799  # the end of the year 9999, in epoch seconds
 _HASHES: Final = {"256": hashlib.sha256, "384": hashlib.sha384, "512": hashlib.sha512}
@@ -152,7 +152,7 @@ _HASHES: Final = {"256": hashlib.sha256, "384": hashlib.sha384, "512": hashlib.s
 
 @dataclass(frozen=True, slots=True)
 class IdToken:
-    """What the provider says of the user. `claims` are all claims, of any JSON type but for those that are checked."""
+    """The provider's data about the user. `claims` are all claims, of any JSON type except for checked claims."""
 
     subject: str
     claims: dict[str, Any]
@@ -165,7 +165,7 @@ _NumericDate = Annotated[float, msgspec.Meta(ge=0, le=_LATEST_S)]  # RFC 7519, s
 
 
 class _Claims(msgspec.Struct):
-    """The claims that are checked; null is as good as absent."""
+    """The claims that are checked. Null counts as absent."""
 
     iss: str
     sub: str
@@ -201,8 +201,9 @@ def verify_id_token(
     now: datetime,
     access_token: str | None = None,
 ) -> IdToken:
-    """The token, if the provider signed it for this client and this login. `access_token`: the one that came with it,
-    which `at_hash` is checked against. Raises LoginRefused; UnknownKey if the keys may have to be fetched again.
+    """The token, if the provider signed it for this client and this login. `access_token`: the access token of the same
+    response, which is compared with `at_hash`. Raises LoginRefused. Raises UnknownKey if the keys may have to be
+    fetched again.
     """
     algorithm, claims = _verify_signature(token, keys)
     checked = _check_types(claims)
@@ -240,7 +241,7 @@ def _verify_signature(token: str, keys: KeySet) -> tuple[str, dict[str, Any]]:
     key = select_key(keys, algorithm, kid)
     try:
         is_valid = jws.validate_compact(signed, key, registry=_REGISTRY)
-    except (JoseError, ValueError, TypeError) as error:  # members of the header that have the wrong type
+    except (JoseError, ValueError, TypeError) as error:  # members of the header have the wrong type
         raise LoginRefused("id_token_malformed", str(error)) from error
     if not is_valid:
         raise LoginRefused("signature_invalid", f"{algorithm}, key id {kid}")
@@ -263,7 +264,7 @@ def _check_types(claims: dict[str, Any]) -> _Claims:
 
 
 def _check_parties(claims: _Claims, issuer: str, client_id: str) -> None:
-    """Who issued the token and for whom."""
+    """Check the issuer and the audience of the token."""
     if claims.iss != issuer:
         raise LoginRefused("issuer_mismatch", f"Expected {issuer}, got {claims.iss}")
     audiences = [claims.aud] if isinstance(claims.aud, str) else claims.aud
@@ -288,7 +289,7 @@ def _check_times(claims: _Claims, now: datetime) -> None:
 
 
 def _check_nonce(claims: _Claims, nonce: str) -> None:
-    """The token answers the request of this browser, and no other (replay)."""
+    """Check that the token answers the request of this browser (replay)."""
     if claims.nonce is None:
         raise LoginRefused("nonce_missing")
     if not hmac.compare_digest(claims.nonce.encode(), nonce.encode()):
@@ -301,7 +302,7 @@ def _check_subject(claims: _Claims) -> None:
 
 
 def _check_access_token(at_hash: Any, access_token: str, algorithm: str) -> None:
-    """OpenID Connect Core 1.0, section 3.1.3.6: the left half of the hash. EdDSA with Ed25519 hashes with SHA-512."""
+    """Check `at_hash`, the left half of the hash (OpenID Connect Core 1.0, section 3.1.3.6). Ed25519 uses SHA-512."""
     digest = _HASHES.get(algorithm[-3:], hashlib.sha512)(access_token.encode()).digest()
     expected = base64.urlsafe_b64encode(digest[: len(digest) // 2]).rstrip(b"=")
     if not isinstance(at_hash, str) or not hmac.compare_digest(at_hash.encode(), expected):

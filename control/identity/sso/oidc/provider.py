@@ -1,8 +1,8 @@
 """The documents that providers publish, cached: metadata (OpenID Connect Discovery 1.0, section 3) and key sets.
 
-A document is cached per issuer, for all organizations that use it: it comes from the issuer's own address. What goes
-wrong stays with the organization for which it was fetched, because slow names of one must not fail the logins of
-another: each waits for a fetch of its own, and has its own pause after a failure.
+A document is cached per issuer, for all organizations that use it, because it comes from the issuer's own address.
+Failures are kept per organization, because slow names of one organization must not fail the logins of another. Each
+organization waits for a fetch of its own, and has its own pause after a failure.
 """
 
 import asyncio
@@ -33,8 +33,8 @@ _AuthMethods = Annotated[tuple[_Word, ...], msgspec.Meta(max_length=_MAX_AUTH_ME
 
 
 class ProviderMetadata(msgspec.Struct, frozen=True):
-    """What a login needs of the metadata; other members are ignored. Every endpoint is an https URL without user name,
-    password or fragment.
+    """The part of the metadata that a login needs. Other members are ignored. Every endpoint is an https URL without
+    user name, password or fragment.
     """
 
     issuer: str
@@ -47,7 +47,7 @@ class ProviderMetadata(msgspec.Struct, frozen=True):
 
 
 def parse_issuer(text: str) -> str:
-    """An issuer identifier, as it is: an https URL without query and fragment (OpenID Connect Core 1.0, section 2).
+    """An issuer identifier, unchanged: an https URL without query and fragment (OpenID Connect Core 1.0, section 2).
     Raises ValueError with a sentence for the user.
     """
     parse_url(text, allow_http=False)
@@ -57,7 +57,7 @@ def parse_issuer(text: str) -> str:
 
 
 def metadata_url(issuer: str) -> str:
-    """Where the metadata of the issuer is (OpenID Connect Discovery 1.0, section 4.1). Raises LoginRefused."""
+    """The address of the issuer's metadata (OpenID Connect Discovery 1.0, section 4.1). Raises LoginRefused."""
     try:
         return parse_issuer(issuer).removesuffix("/") + WELL_KNOWN
     except ValueError as error:
@@ -65,7 +65,7 @@ def metadata_url(issuer: str) -> str:
 
 
 def decode_metadata(body: bytes, issuer: str) -> ProviderMetadata:
-    """The metadata in a response, which must be that of `issuer`. Raises LoginRefused."""
+    """The metadata in a response. Raises LoginRefused, also for the metadata of another issuer."""
     document = decode_document(body, ProviderMetadata, "provider_metadata_invalid")
     if document.issuer != issuer:
         raise LoginRefused("provider_issuer_mismatch", f"Expected {issuer}, got {document.issuer}")
@@ -80,7 +80,7 @@ def decode_metadata(body: bytes, issuer: str) -> ProviderMetadata:
 
 
 def _endpoint(name: str, text: str) -> str:
-    """The URL in its normal form: with an ASCII host and what must be escaped escaped. Raises LoginRefused."""
+    """The URL in its normal form: with an ASCII host and with escaped characters. Raises LoginRefused."""
     try:
         if "#" in text:
             raise ValueError("Must not contain a fragment.")
@@ -90,9 +90,9 @@ def _endpoint(name: str, text: str) -> str:
 
 
 FRESH_S: Final = 600.0  # how long a document is cached
-FAILURE_S: Final = 5.0  # how long a failure is, per organization
-REFETCH_S: Final = 60.0  # at least between two fetches for an unknown key, per organization
-MAX_ISSUERS: Final = 1_000  # cached; the least recently used is dropped
+FAILURE_S: Final = 5.0  # how long a failure is cached, per organization
+REFETCH_S: Final = 60.0  # minimum between two fetches for an unknown key, per organization
+MAX_ISSUERS: Final = 1_000  # cached; the least recently used one is dropped
 
 _Key = tuple[str, str]  # issuer and URL of a document
 K = TypeVar("K")
@@ -117,8 +117,8 @@ class Providers:
         return await self._metadata.get((issuer, url), account, fetch)
 
     async def key_set(self, metadata: ProviderMetadata, *, account: str, unknown_kid: str | None = None) -> KeySet:
-        """The keys of the provider, at most FRESH_S old. With `unknown_kid`, the id of a key that was not among them,
-        they are fetched again, at most once in REFETCH_S; what is returned may still not have it. Raises LoginRefused.
+        """The keys of the provider, at most FRESH_S old. `unknown_kid` is the id of a key that was not among them: the
+        keys are then fetched again, at most once in REFETCH_S, and may still lack the key. Raises LoginRefused.
         """
         key = (metadata.issuer, metadata.jwks_uri)
 
@@ -130,8 +130,8 @@ class Providers:
         return await self._key_sets.refetch(key, account, fetch, partial(has_key, kid=unknown_kid))
 
     async def _fetch(self, name: str, url: str, account: str) -> bytes:
-        """The body of a response with status 200; redirects are not followed. Its media type does not matter: key sets
-        are served as anything. Raises LoginRefused.
+        """The body of a response with status 200. Redirects are not followed. The media type does not matter, because
+        key sets are served with many types. Raises LoginRefused.
         """
         try:
             reply = await self._egress.get(url, {"Accept": "application/json"}, account=account)
@@ -150,10 +150,10 @@ class _Cached(Generic[V]):
 
 @dataclass(slots=True)
 class _Fetches:
-    """The fetches of one document for one organization, one at a time. Times are those of the clock."""
+    """The fetches of one document for one organization, one at a time. Times are readings of the clock."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    failure: tuple[str, str] = ("", "")  # reason and detail of the last one
+    failure: tuple[str, str] = ("", "")  # reason and detail of the last failure
     failed_until: float = float("-inf")
     next_refetch: float = float("-inf")
 
@@ -165,7 +165,7 @@ class _DocumentCache(Generic[V]):
         self._fetches: OrderedDict[tuple[_Key, str], _Fetches] = OrderedDict()
 
     async def get(self, key: _Key, account: str, fetch: Callable[[], Awaitable[V]]) -> V:
-        """The cached document, or the fetched one: concurrent callers share the fetch of the first."""
+        """The cached document, or a fetched one. Concurrent callers share one fetch."""
         found = self._fresh(key)
         if found is not None:
             return found
@@ -177,7 +177,7 @@ class _DocumentCache(Generic[V]):
     async def refetch(
         self, key: _Key, account: str, fetch: Callable[[], Awaitable[V]], suffices: Callable[[V], bool]
     ) -> V:
-        """The cached document if it suffices or if it is too early for another fetch, else the fetched one."""
+        """The cached document if it suffices, or if it is too early for another fetch. Otherwise the fetched one."""
         fetches = self._fetches_of(key, account)
         async with fetches.lock:
             found = self._fresh(key)
@@ -187,7 +187,7 @@ class _DocumentCache(Generic[V]):
             return await self._fetch(key, fetches, fetch)
 
     async def _fetch(self, key: _Key, fetches: _Fetches, fetch: Callable[[], Awaitable[V]]) -> V:
-        started = self._clock()  # a response is as old as its request
+        started = self._clock()  # the age of a response is counted from its request
         if started < fetches.failed_until:
             raise LoginRefused(*fetches.failure)
         try:
@@ -214,7 +214,7 @@ class _DocumentCache(Generic[V]):
 
 
 def _limit(entries: "OrderedDict[K, Any]", used: K) -> None:
-    """Note the use of an entry, and drop the least recently used one beyond MAX_ISSUERS."""
+    """Mark an entry as used, and drop the least recently used entry beyond MAX_ISSUERS."""
     entries.move_to_end(used)
     while len(entries) > MAX_ISSUERS:
         entries.popitem(last=False)

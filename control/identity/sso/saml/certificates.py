@@ -1,8 +1,8 @@
 """Certificates of identity providers, as an administrator configures them.
 
-A certificate is pinned by its key: Sluice trusts the key because an administrator of the organization has set it, not
-because an authority has signed it, so dates, key usage and issuer decide nothing (SAML V2.0 Metadata Interoperability
-Profile, section 2.6.1). An expired certificate is worth a warning to the administrator.
+A certificate is pinned by its key. Sluice trusts the key because an administrator of the organization has set it, not
+because an authority has signed it. So dates, key usage and issuer are not checked (SAML V2.0 Metadata Interoperability
+Profile, section 2.6.1). An expired certificate only causes a warning to the administrator.
 """
 
 import binascii
@@ -17,11 +17,11 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 
-MAX_CERTIFICATES: Final = 4  # of a connection: the primary one and three alternates, for rotations
+MAX_CERTIFICATES: Final = 4  # per connection: the primary certificate and three alternates, for rotations
 MAX_CERTIFICATE_LENGTH: Final = 16 * 1024  # characters
 MIN_RSA_BITS: Final = 2_048  # NIST SP 800-131A
 MAX_RSA_BITS: Final = 8_192  # a signature by a longer key takes milliseconds to verify
-_MAX_RSA_EXPONENT_BITS: Final = 32  # likewise; 65537 has 17
+_MAX_RSA_EXPONENT_BITS: Final = 32  # a larger exponent is slow, too; 65537 has 17 bits
 _CURVES: Final = (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
 _WEAK_HASHES: Final = ("md5", "sha1", "sha224")
 
@@ -62,12 +62,12 @@ def parse_certificate(text: str) -> IdpCertificate:
 
 
 def _load(text: str) -> x509.Certificate:
-    """Raises ValueError."""
+    """Load one certificate. Raises ValueError."""
     if "PRIVATE KEY" in text:
         raise ValueError("Must be a certificate alone, without its private key.")
     if text.count("-----BEGIN ") > 1:
         raise ValueError("Must be one certificate, without the chain that issued it.")
-    pem = _PEM.search(text)  # text around it is explanatory (RFC 7468, section 2)
+    pem = _PEM.search(text)  # text around the certificate is explanatory (RFC 7468, section 2)
     encoded = "".join((text if pem is None else pem[1]).split())
     try:
         der = binascii.a2b_base64(encoded.encode("ascii"), strict_mode=True)
@@ -77,7 +77,7 @@ def _load(text: str) -> x509.Certificate:
 
 
 def _require_strong_signature(certificate: x509.Certificate) -> None:
-    """Raises ValueError."""
+    """Raises ValueError for a certificate with a weak signature."""
     try:
         algorithm = certificate.signature_hash_algorithm
     except (ValueError, UnsupportedAlgorithm) as error:
@@ -87,7 +87,7 @@ def _require_strong_signature(certificate: x509.Certificate) -> None:
 
 
 def _strong_key(certificate: x509.Certificate) -> IdpKey:
-    """Raises ValueError."""
+    """The key of the certificate. Raises ValueError for a weak or unsupported key."""
     try:
         key = certificate.public_key()
     except (ValueError, UnsupportedAlgorithm) as error:

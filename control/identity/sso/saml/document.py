@@ -1,11 +1,11 @@
-"""From the form field `SAMLResponse` to a tree of bounded size in which every ID and every name is unambiguous, and its
-elements have one reading: exactly one child, the whole text, times in UTC.
+"""Parses the form field `SAMLResponse` into a tree of bounded size, in which every ID and every name is unambiguous.
+Its elements have one reading: exactly one child, the whole text, times in UTC.
 
-The size is checked before decoding, and everything that XML can do besides elements, attributes and text is refused
-before parsing: document types and so entities, processing instructions, comments, encodings other than UTF-8. No
-identity provider sends them; they are what makes one parser read something else than another one, or than what was
-signed. The limits of the tree bound the time of canonicalization, which libxml2 does in time that is quadratic in the
-attributes and namespace declarations of an element.
+The size is checked before decoding. XML features other than elements, attributes and text are refused before parsing:
+document types and so entities, processing instructions, comments, encodings other than UTF-8. No identity provider
+sends them, and they make one parser read something other than another parser, or than what was signed. The limits of
+the tree bound the time of canonicalization in libxml2, which is quadratic in the attributes and namespace declarations
+of an element.
 """
 
 import binascii
@@ -40,15 +40,15 @@ FORMAT_TRANSIENT: Final = "urn:oasis:names:tc:SAML:2.0:nameid-format:transient"
 FORMAT_ENTITY: Final = "urn:oasis:names:tc:SAML:2.0:nameid-format:entity"
 
 
-# UTC alone (saml-core 1.3.3). Providers send up to nine digits of a second.
+# Only UTC (saml-core 1.3.3). Providers send up to nine digits of a second.
 _INSTANT: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,9}))?Z")
 _WORD: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _WHITE_SPACE: Final = " \t\r\n"  # of XML
-_QUOTED_LENGTH: Final = 80  # characters of what came, in a message
+_QUOTED_LENGTH: Final = 80  # characters of received text in a message
 
 
 def instant_of(element: etree._Element, name: str) -> datetime | None:
-    """An attribute in UTC, None if it is absent. Digits beyond microseconds are cut. Raises LoginRefused."""
+    """An attribute as a time in UTC, None if it is absent. Digits beyond microseconds are cut. Raises LoginRefused."""
     text = element.get(name)
     if text is None:
         return None
@@ -62,7 +62,7 @@ def instant_of(element: etree._Element, name: str) -> datetime | None:
 
 
 def only_child(parent: etree._Element, name: str, namespace: str = SAML) -> etree._Element:
-    """The one child of the name. Raises LoginRefused for none or several."""
+    """The only child with this name. Raises LoginRefused for none or several."""
     children = parent.findall(f"{{{namespace}}}{name}")
     if len(children) != 1:
         reason = _WORD.sub("_", name).lower() + "_count"
@@ -71,31 +71,31 @@ def only_child(parent: etree._Element, name: str, namespace: str = SAML) -> etre
 
 
 def text_of(element: etree._Element) -> str:
-    """The whole text. Raises LoginRefused for an element with child elements: readers differ in what its text is."""
+    """The whole text. Raises LoginRefused for an element with child elements, whose text parsers read differently."""
     if len(element):
         raise LoginRefused("text_with_elements", f"{etree.QName(element).localname} has child elements.")
     return element.text or ""
 
 
 def trimmed_text_of(element: etree._Element) -> str:
-    """The whole text without the white space around it, which providers that indent their documents add. Raises
-    LoginRefused as `text_of`.
+    """The whole text without the white space around it, which providers that indent their documents add. Raises the
+    errors of `text_of`.
     """
     return text_of(element).strip(_WHITE_SPACE)
 
 
 def quote(text: str) -> str:
-    """For messages: what came, without control characters, cut."""
+    """Received text in the form of messages: without control characters, and cut."""
     return repr(text[:_QUOTED_LENGTH])
 
 
-MAX_BYTES: Final = 256 * 1024  # of the decoded response
+MAX_BYTES: Final = 256 * 1024  # size of the decoded response
 _MAX_ENCODED: Final = 4 * -(-MAX_BYTES // 3)  # characters of base64
-_MAX_LINE_BREAKS: Final = _MAX_ENCODED // 16  # characters; MIME has two after 76
+_MAX_LINE_BREAKS: Final = _MAX_ENCODED // 16  # characters; MIME has two after every 76
 
-MAX_ELEMENTS: Final = 4_096  # as many groups of a user fit into 256 KiB
+MAX_ELEMENTS: Final = 4_096  # 256 KiB have room for about as many groups of a user
 MAX_DEPTH: Final = 32  # a signature's PrefixList is at 8, an identifier within an attribute's value at 6
-MAX_ATTRIBUTES: Final = 32  # of an element
+MAX_ATTRIBUTES: Final = 32  # per element
 MAX_NAMESPACES: Final = 32  # declarations in scope at one element, hidden ones included
 
 _XML_DECLARATION: Final = re.compile(rb"<\?xml[ \t\r\n][^<>]*\?>")
@@ -103,8 +103,8 @@ _FORBIDDEN: Final = re.compile(rb"<!DOCTYPE|<\?|<!--")
 _FORBIDDEN_REASONS: Final[Mapping[bytes, str]] = MappingProxyType(
     {b"<!DOCTYPE": "doctype", b"<?": "processing_instruction", b"<!--": "comment"}
 )
-# The only namespace that an element of the name may be in, wherever it is: a reader that looks for a local name, and
-# another one that looks for a qualified name, find the same.
+# The only permitted namespace of elements with these names. So a reader that searches for a local name finds the same
+# elements as a reader that searches for a qualified name.
 _NAMESPACES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "Response": SAMLP,
@@ -122,7 +122,7 @@ _EVENTS: Final = ("start", "end", "start-ns", "end-ns")
 
 
 def decode(encoded: str) -> bytes:
-    """The bytes of a form field: strict base64, with line breaks at most. Raises LoginRefused."""
+    """The bytes of a form field: strict base64, in which only line breaks are permitted. Raises LoginRefused."""
     _require_size(len(encoded), _MAX_ENCODED + _MAX_LINE_BREAKS)
     joined = encoded.replace("\r", "").replace("\n", "")
     _require_size(len(joined), _MAX_ENCODED)
@@ -143,7 +143,7 @@ def parse(xml: bytes) -> etree._Element:
     """The root of a document of at most MAX_BYTES. Raises LoginRefused."""
     parser = etree.XMLPullParser(
         _EVENTS,
-        encoding="utf-8",  # whatever the document declares: what was scanned is what is parsed
+        encoding="utf-8",  # also if the document declares another one, so that the scanned text is parsed
         # `resolve_entities` stays at "internal": nothing declares any, and with False lxml accepts undeclared ones.
         load_dtd=False,
         no_network=True,
@@ -159,7 +159,7 @@ def parse(xml: bytes) -> etree._Element:
 
 
 def _scan(xml: bytes) -> bytes:
-    """The document without byte order mark and XML declaration. Raises LoginRefused for what it may not contain."""
+    """The document without byte order mark and XML declaration. Raises LoginRefused for forbidden content."""
     try:
         xml.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -168,7 +168,7 @@ def _scan(xml: bytes) -> bytes:
     declaration = _XML_DECLARATION.match(body)
     if declaration is not None:
         body = body[declaration.end() :]
-    _require_at_most(body.count(b"<"), 2 * MAX_ELEMENTS, "too_many_elements")  # before the parser makes all of them
+    _require_at_most(body.count(b"<"), 2 * MAX_ELEMENTS, "too_many_elements")  # before the parser builds all of them
     found = _FORBIDDEN.search(body)
     if found is not None:
         raise LoginRefused(_FORBIDDEN_REASONS[found[0]], f"The response contains {found[0].decode()}.")
@@ -176,7 +176,7 @@ def _scan(xml: bytes) -> bytes:
 
 
 def _check_tree(events: Iterable[tuple[str, Any]]) -> None:
-    """Raises LoginRefused for a document that is too large in some direction, or ambiguous."""
+    """Raises LoginRefused for a document that exceeds a limit, or is ambiguous."""
     elements = depth = namespaces = 0
     ids: set[str] = set()
     for event, subject in events:
@@ -203,7 +203,7 @@ def _require_at_most(count: int, limit: int, reason: str) -> None:
 
 def _check_namespace(uri: str, in_scope: int) -> None:
     _require_at_most(in_scope, MAX_NAMESPACES, "too_many_namespaces")
-    if uri and ":" not in uri:  # canonicalization fails on a relative URI, for some implementations with empty output
+    if uri and ":" not in uri:  # canonicalization fails on a relative URI, in some implementations with empty output
         raise LoginRefused("relative_namespace", f"The response declares the namespace {uri!r}.")
 
 
@@ -212,11 +212,11 @@ def _check_name(tag: str) -> None:
     if _NAMESPACES.get(name, namespace) != namespace:
         raise LoginRefused("foreign_namespace", f"The response contains {name} in the namespace {namespace!r}.")
     if tag in _ENCRYPTED:
-        raise LoginRefused("encrypted_assertion", f"The response contains {name}; encryption is not supported.")
+        raise LoginRefused("encrypted_assertion", f"The response contains {name}. Encryption is not supported.")
 
 
 def _check_attributes(attributes: Mapping[str, str], ids: set[str]) -> None:
-    """`ids`: those of the elements before."""
+    """Check the attributes of an element. `ids`: the IDs of the elements before."""
     _require_at_most(len(attributes), MAX_ATTRIBUTES, "too_many_attributes")
     names = [name for name in attributes if name.rpartition("}")[2].lower() == "id"]
     if not names:

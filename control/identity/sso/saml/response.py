@@ -1,7 +1,7 @@
-"""Whether a response may be believed: the checks of the Web Browser SSO profile (saml-profiles 4.1.4.3).
+"""Decides whether a response is trusted: the checks of the Web Browser SSO profile (saml-profiles 4.1.4.3).
 
-`verify_response` is the list of them, in the order of trust. Until a signature is verified, what the response says can
-only refuse the login; afterwards the assertion is read from what the signature covers, and from nothing else.
+`verify_response` lists the checks in the order of trust. Before a signature is verified, the content of the response
+can only refuse the login. Afterwards the assertion is read only from the signed element.
 """
 
 from collections.abc import Sequence
@@ -33,8 +33,8 @@ from control.identity.sso.saml.document import (
 )
 from control.identity.sso.saml.signature import SIGNATURE, find_signature, is_id, verify_signature
 
-CLOCK_SKEW: Final = timedelta(seconds=60)  # between the provider's clock and ours, either way
-MAX_LIFETIME: Final = timedelta(hours=24)  # of an assertion: for as long its ID is remembered
+CLOCK_SKEW: Final = timedelta(seconds=60)  # between the provider's clock and the clock of Sluice, in both directions
+MAX_LIFETIME: Final = timedelta(hours=24)  # of an assertion, because its ID is stored for this time
 MAX_SUBJECT_LENGTH: Final = 256  # characters (saml-core 8.3.7)
 MAX_URI_LENGTH: Final = 1_024  # characters (saml-core 1.3.2, 8.3.6)
 
@@ -46,8 +46,8 @@ _KNOWN_CONDITIONS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ExpectedResponse:
-    """What a response must match. `certificates`: 1 to MAX_CERTIFICATES. `request_id`: of the request that this browser
-    has outstanding. `now`: with a time zone. Raises ValueError otherwise.
+    """The values that a response must match. `certificates`: 1 to MAX_CERTIFICATES. `request_id`: id of this browser's
+    open request. `now`: with a time zone. Raises ValueError otherwise.
     """
 
     certificates: tuple[IdpCertificate, ...]
@@ -66,11 +66,11 @@ class ExpectedResponse:
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """What the provider has signed.
+    """The data that the provider has signed.
 
     `subject`: the NameID, 1 to MAX_SUBJECT_LENGTH printable characters, in `subject_format`, a URI. `attributes`:
-    values by name, in order; a nil value is absent, an empty one is an empty text. `authn_context`: the class, a URI.
-    `session_not_on_or_after`: when the provider ends its session, UTC. `id` must be remembered until `not_on_or_after`
+    values by name, in order. A nil value is absent, an empty value is an empty text. `authn_context`: the class, a URI.
+    `session_not_on_or_after`: the end of the provider's session, UTC. `id` must be stored until `not_on_or_after`
     (UTC, the clock skew included), so that the assertion is accepted once.
     """
 
@@ -84,8 +84,8 @@ class Assertion:
 
 
 def verify_response(encoded: str, expected: ExpectedResponse) -> Assertion:
-    """The assertion of a response, from the form field `SAMLResponse`. Raises LoginRefused for anything but a response
-    of the expected provider to the expected request, signed with one of the keys, and valid now.
+    """The assertion of a response, from the form field `SAMLResponse`. Raises LoginRefused unless the response is from
+    the expected provider, answers the expected request, is signed with one of the keys, and is valid now.
     """
     root = parse(decode(encoded))
     _check_status(root)
@@ -123,7 +123,7 @@ def _check_status(root: etree._Element) -> None:
 
 
 def _find_assertion(root: etree._Element) -> etree._Element:
-    """The one assertion, unverified. Raises LoginRefused if there is another one anywhere."""
+    """The one assertion, not verified yet. Raises LoginRefused if the document has another assertion."""
     assertions = list(root.iter(_ASSERTION))
     if len(assertions) != 1:
         raise LoginRefused("assertion_count", f"The response has {len(assertions)} assertions.")
@@ -136,9 +136,9 @@ def _find_assertion(root: etree._Element) -> etree._Element:
 def _verify_signatures(
     root: etree._Element, assertion: etree._Element, certificates: Sequence[IdpCertificate]
 ) -> tuple[etree._Element, etree._Element]:
-    """Response and assertion, the assertion as it was signed; the response as well if it is signed itself. One of the
-    two must be signed. The signature of the response covers the whole assertion, so of two signatures it is the one
-    that is verified. Raises LoginRefused.
+    """Response and assertion, the latter as it was signed. If the response is signed, it is returned as it was signed,
+    too. One of the two must be signed. A signature of the response covers the whole assertion, so if both are signed,
+    the signature of the response is verified. Raises LoginRefused.
     """
     found = [(element, find_signature(element)) for element in (root, assertion)]
     signed = [(element, signature) for element, signature in found if signature is not None]
@@ -154,7 +154,9 @@ def _verify_signatures(
 
 
 def _check_issuers(response: etree._Element, assertion: etree._Element, entity_id: str) -> None:
-    """The issuer of the response is optional (saml-core 3.2.2), that of the assertion is not. Raises LoginRefused."""
+    """The issuer of the response is optional (saml-core 3.2.2), the issuer of the assertion is not. Raises
+    LoginRefused.
+    """
     issuers = [only_child(assertion, "Issuer")]
     if response.find(f"{{{SAML}}}Issuer") is not None:
         issuers.append(only_child(response, "Issuer"))
@@ -171,9 +173,10 @@ def _check_destination(response: etree._Element, acs_url: str) -> None:
 
 
 def _check_confirmations(subject: etree._Element, response: etree._Element, expected: ExpectedResponse) -> datetime:
-    """Until when the subject is confirmed. One bearer confirmation of this login suffices (saml-core 2.4.1.1); of
-    several the latest end counts, also of one that holds only later: until then the assertion might be accepted again.
-    Raises LoginRefused, for the reason why one for this service does not hold, if there is one.
+    """The time until which the subject is confirmed. One bearer confirmation of this login suffices (saml-core
+    2.4.1.1). Of several, the latest end counts, also of a confirmation that becomes valid later, because the assertion
+    might be accepted again until then. Raises LoginRefused, with the reason of an invalid confirmation for this
+    service, if there is one.
     """
     ends: list[datetime] = []
     refusals: list[LoginRefused] = []
@@ -193,7 +196,7 @@ def _check_confirmations(subject: etree._Element, response: etree._Element, expe
 def _check_confirmation(
     bearer: etree._Element, response: etree._Element, expected: ExpectedResponse, ends: list[datetime]
 ) -> None:
-    """Adds the end of a confirmation of this login. Raises LoginRefused unless it holds now."""
+    """Add the end of a confirmation of this login. Raises LoginRefused unless the confirmation is valid now."""
     data = only_child(bearer, "SubjectConfirmationData")
     recipient, acs_url = data.get("Recipient", ""), expected.acs_url
     if recipient != acs_url:
@@ -204,20 +207,20 @@ def _check_confirmation(
     _require_not_expired(not_on_or_after, expected.now, "confirmation_expired")
     _check_in_response_to(response, data, expected.request_id)
     ends.append(not_on_or_after)
-    if not_before is not None and expected.now + CLOCK_SKEW < not_before:  # some send it, despite saml-profiles 4.1.4.2
+    if not_before is not None and expected.now + CLOCK_SKEW < not_before:  # some send it against saml-profiles 4.1.4.2
         detail = f"The confirmation is valid from {not_before}; it is {expected.now}."
         raise LoginRefused("confirmation_not_yet_valid", detail)
 
 
 def _check_conditions(conditions: etree._Element, expected: ExpectedResponse) -> datetime | None:
-    """Until when the conditions hold, None for no such limit. Raises LoginRefused."""
+    """The time until which the conditions are valid, None without a limit. Raises LoginRefused."""
     not_before, not_on_or_after = instant_of(conditions, "NotBefore"), instant_of(conditions, "NotOnOrAfter")
     if not_before is not None and expected.now + CLOCK_SKEW < not_before:
         raise LoginRefused("not_yet_valid", f"The assertion is valid from {not_before}; it is {expected.now}.")
     if not_on_or_after is not None:
         _require_not_expired(not_on_or_after, expected.now, "conditions_expired")
     for condition in conditions:
-        if condition.tag not in _KNOWN_CONDITIONS:  # saml-core 2.5.1: then its validity is not known
+        if condition.tag not in _KNOWN_CONDITIONS:  # its validity is then unknown (saml-core 2.5.1)
             raise LoginRefused("unknown_condition", f"The condition is {quote(condition.tag)}.")
     _check_audience(conditions, expected.sp_entity_id)
     return not_on_or_after
@@ -236,7 +239,7 @@ def _check_audience(conditions: etree._Element, entity_id: str) -> None:
 
 
 def _check_in_response_to(response: etree._Element, confirmation: etree._Element, request_id: str) -> None:
-    """Both name the request; that of the confirmation is always signed. Raises LoginRefused."""
+    """Both must name the request. The confirmation's name is always signed. Raises LoginRefused."""
     named = [element.get("InResponseTo") for element in (response, confirmation)]
     if named == [None, None]:
         raise LoginRefused("idp_initiated", "The response answers no request: the login began at the provider.")
@@ -248,7 +251,7 @@ def _check_in_response_to(response: etree._Element, confirmation: etree._Element
 
 
 def _read_id(assertion: etree._Element) -> str:
-    """Raises LoginRefused."""
+    """The ID of the assertion. Raises LoginRefused for an invalid ID."""
     found = assertion.get("ID")
     if found is None or not is_id(found):
         raise LoginRefused("assertion_id", f"The ID of the assertion is {quote(found or '')}.")
@@ -256,20 +259,22 @@ def _read_id(assertion: etree._Element) -> str:
 
 
 def _read_name_id(subject: etree._Element) -> tuple[str, str]:
-    """The subject and its format. Raises LoginRefused for what does not identify a user at the next login."""
+    """The subject and its format. Raises LoginRefused for a subject that does not identify the user at later logins."""
     name_id = only_child(subject, "NameID")
     text, name_format = text_of(name_id), name_id.get("Format", FORMAT_UNSPECIFIED)
     if name_format == FORMAT_TRANSIENT:
-        raise LoginRefused("name_id_transient", "A transient NameID is another one at each login.")
+        raise LoginRefused("name_id_transient", "A transient NameID changes at each login.")
     if len(name_format) > MAX_URI_LENGTH or not 0 < len(text) <= MAX_SUBJECT_LENGTH:
-        raise LoginRefused("name_id_length", f"The NameID has {len(text)} characters: 1 to {MAX_SUBJECT_LENGTH}.")
+        raise LoginRefused(
+            "name_id_length", f"The NameID has {len(text)} characters. It must have 1 to {MAX_SUBJECT_LENGTH}."
+        )
     if text != text.strip() or not text.isprintable():
         raise LoginRefused("name_id_characters", f"The NameID is {quote(text)}.")
     return text, name_format
 
 
 def _read_attributes(assertion: etree._Element) -> dict[str, list[str]]:
-    """Values by name; several attributes of one name are one. Values that are elements are left out. Raises
+    """Values by name. Attributes with the same name are combined. Values that are elements are left out. Raises
     LoginRefused.
     """
     attributes: dict[str, list[str]] = {}
@@ -285,7 +290,7 @@ def _read_attributes(assertion: etree._Element) -> dict[str, list[str]]:
 
 
 def _read_authn_context(statement: etree._Element) -> str | None:
-    """Raises LoginRefused."""
+    """The authentication context class, None without one. Raises LoginRefused."""
     references = statement.findall(f"{{{SAML}}}AuthnContext/{{{SAML}}}AuthnContextClassRef")
     if not references:
         return None
@@ -296,7 +301,7 @@ def _read_authn_context(statement: etree._Element) -> str | None:
 
 
 def _read_session_end(statement: etree._Element, now: datetime) -> datetime | None:
-    """Raises LoginRefused."""
+    """The end of the provider's session, None without one. Raises LoginRefused."""
     session_end = instant_of(statement, "SessionNotOnOrAfter")
     if session_end is not None:
         _require_not_expired(session_end, now, "session_expired")
@@ -304,7 +309,7 @@ def _read_session_end(statement: etree._Element, now: datetime) -> datetime | No
 
 
 def _replay_window(valid_until: datetime, now: datetime) -> datetime:
-    """Until when the assertion could be accepted again. Raises LoginRefused."""
+    """The time until which the assertion could be accepted again. Raises LoginRefused."""
     if valid_until - now > MAX_LIFETIME:
         raise LoginRefused(
             "lifetime_too_long", f"The assertion is valid until {valid_until}: more than {MAX_LIFETIME}."
@@ -313,13 +318,13 @@ def _replay_window(valid_until: datetime, now: datetime) -> datetime:
 
 
 def _check_version(element: etree._Element) -> None:
-    """Raises LoginRefused."""
+    """Raises LoginRefused for another version of SAML."""
     version = element.get("Version", "")
     if version != VERSION:
         raise LoginRefused("version", f"The version is {quote(version)}, not {VERSION}.")
 
 
 def _require_not_expired(not_on_or_after: datetime, now: datetime, reason: str) -> None:
-    """Raises LoginRefused."""
+    """Raises LoginRefused if the time is over."""
     if now - CLOCK_SKEW >= not_on_or_after:
         raise LoginRefused(reason, f"It ended at {not_on_or_after}; it is {now}.")

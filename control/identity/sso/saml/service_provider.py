@@ -1,4 +1,4 @@
-"""What Sluice says as a service provider: the request that starts a login, AuthnRequest (saml-core 3.4.1) in the
+"""The messages of Sluice as a service provider: the request that starts a login, AuthnRequest (saml-core 3.4.1) in the
 HTTP-Redirect binding (saml-bindings 3.4), and its metadata (saml-metadata 2.4.4), which administrators import into
 their identity provider.
 """
@@ -27,18 +27,18 @@ _ID_BYTES: Final = 20  # saml-core 1.3.4: 128 to 160 random bits
 
 
 def new_request_id() -> str:
-    """An identifier that nobody can guess: 160 random bits, as an XML name."""
+    """An identifier that cannot be guessed: 160 random bits, as an XML name."""
     return "_" + secrets.token_hex(_ID_BYTES)
 
 
 def redirect_url(
     idp_sso_url: str, *, request_id: str, issue_instant: datetime, issuer: str, acs_url: str, relay_state: str
 ) -> str:
-    """Where the browser is sent: the provider's URL, with the request and RelayState added to its query.
+    """The address that the browser is sent to: the provider's URL, with the request and RelayState added to its query.
 
     `issuer`: entity ID of Sluice for the organization. The request asks for no NameID format, because a provider that
-    cannot give what is asked for answers with an error. It is not signed: it names no user, and the response is bound
-    to its ID. Raises ValueError for an instant without a time zone and a RelayState of more than 80 bytes.
+    does not support the format answers with an error. The request is not signed: it names no user, and the response is
+    bound to its ID. Raises ValueError for an instant without a time zone and a RelayState of more than 80 bytes.
     """
     if issue_instant.tzinfo is None:
         raise ValueError("The issue instant has no time zone.")
@@ -57,7 +57,7 @@ def redirect_url(
         nsmap={"samlp": SAMLP, "saml": SAML},
     )
     etree.SubElement(request, f"{{{SAML}}}Issuer").text = issuer
-    # Otherwise a provider may not create an identifier for a user who logs in for the first time.
+    # Without this, a provider may not create an identifier for a user who logs in for the first time.
     etree.SubElement(request, f"{{{SAMLP}}}NameIDPolicy", {"AllowCreate": "true"})
     parameters = {"SAMLRequest": _deflate(etree.tostring(request)), "RelayState": relay_state}
     return _add_query(idp_sso_url, urlencode(parameters, quote_via=quote))
@@ -70,7 +70,7 @@ def _deflate(xml: bytes) -> str:
 
 
 def _add_query(url: str, query: str) -> str:
-    """`url` with more query parameters; its own stay as they are. A fragment is removed: browsers do not send it."""
+    """`url` with additional query parameters. Its fragment is removed, because browsers do not send it."""
     base = url.partition("#")[0]
     if "?" not in base:
         return f"{base}?{query}"
@@ -80,8 +80,8 @@ def _add_query(url: str, query: str) -> str:
 def build_metadata(entity_id: str, acs_url: str) -> bytes:
     """An EntityDescriptor in UTF-8, with an XML declaration.
 
-    It has no key: requests are not signed, and encrypted assertions are refused. Its NameID formats are those that
-    identify a user at the next login, too; `transient` does not.
+    It has no key: requests are not signed, and encrypted assertions are refused. Its NameID formats are formats that
+    identify a user also at later logins, which `transient` does not.
     """
     entity = etree.Element(f"{{{METADATA}}}EntityDescriptor", {"entityID": entity_id}, nsmap={"md": METADATA})
     provider = etree.SubElement(

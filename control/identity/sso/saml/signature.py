@@ -1,10 +1,10 @@
 """XML Signature as SAML uses it (saml-core 5.4): one enveloped signature over the element that contains it.
 
-The form is checked before anything is computed, because XML Signature can do far more than that: several references,
-transforms that run programs, keys that the message brings along. The pinned key that verifies is then found over
-`ds:SignedInfo`, which is small, so that the number of certificates hardly costs anything. signxml decides, once per
-signature. It sees the signed element alone, without `ds:KeyInfo`, so that nothing outside of the element can be taken
-for it, and returns what was digested, parsed again; nothing else is to be read.
+The form is checked before anything is computed, because XML Signature permits far more than SAML needs: several
+references, transforms that run programs, keys in the message. Then the pinned key that verifies the signature is found
+over `ds:SignedInfo`, which is small, so the number of certificates hardly matters. signxml makes the decision, once per
+signature. It gets only the signed element, without `ds:KeyInfo`, so that it cannot use anything outside of the element.
+It returns the digested bytes, parsed again. Callers must read only this result.
 """
 
 import binascii
@@ -29,14 +29,14 @@ from control.identity.sso.saml.document import DS, EXCLUSIVE_C14N, quote
 
 SIGNATURE: Final = f"{{{DS}}}Signature"
 MAX_ID_LENGTH: Final = 256
-_ID: Final = re.compile(rf"[A-Za-z0-9_.:-]{{1,{MAX_ID_LENGTH}}}")  # xs:ID, and those that begin with a digit
-_MAX_PREFIXES: Final = 16  # of a PrefixList; each is searched for at every element
+_ID: Final = re.compile(rf"[A-Za-z0-9_.:-]{{1,{MAX_ID_LENGTH}}}")  # xs:ID, and ids that begin with a digit
+_MAX_PREFIXES: Final = 16  # per PrefixList; each prefix is searched for at every element
 _MAX_TRANSFORMS: Final = 2  # the enveloped signature, then canonicalization
-_MAX_VALUE_LENGTH: Final = 2_048  # characters of a signature or digest; one by RSA with 8192 bits has 1368
+_MAX_VALUE_LENGTH: Final = 2_048  # characters of a signature or digest; RSA with 8192 bits has 1368
 
 _ENVELOPED: Final = f"{DS}enveloped-signature"
 _EXCLUSIVE: Final = frozenset({EXCLUSIVE_C14N, f"{EXCLUSIVE_C14N}WithComments"})
-# There are no comments (`document`), so the methods that keep them give the same result.
+# There are no comments (`document`), so the methods that keep comments give the same result.
 _CANONICALIZATIONS: Final = _EXCLUSIVE | {
     f"http://www.w3.org/{version}{suffix}"
     for version in ("TR/2001/REC-xml-c14n-20010315", "2006/12/xml-c14n11")
@@ -53,14 +53,14 @@ _DIGESTS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Method:
-    """A signature algorithm. `padding`: of RSA; None for ECDSA."""
+    """A signature algorithm. `padding`: the padding of RSA, None for ECDSA."""
 
     digest: hashes.HashAlgorithm
     padding: padding.AsymmetricPadding | None
 
 
 def _methods() -> Mapping[str, _Method]:
-    """By identifier: RFC 9231, sections 2.3.2, 2.3.6 and 2.3.10."""
+    """The methods by identifier: RFC 9231, sections 2.3.2, 2.3.6 and 2.3.10."""
     methods = {}
     for name, digest in (("sha256", hashes.SHA256()), ("sha384", hashes.SHA384()), ("sha512", hashes.SHA512())):
         methods[f"http://www.w3.org/2001/04/xmldsig-more#rsa-{name}"] = _Method(digest, padding.PKCS1v15())
@@ -96,19 +96,19 @@ def find_signature(element: etree._Element) -> etree._Element | None:
 def verify_signature(
     element: etree._Element, signature: etree._Element, certificates: Sequence[IdpCertificate]
 ) -> etree._Element:
-    """What `signature`, a child of `element`, covers: the element, parsed again from the bytes that were digested,
+    """The element that `signature`, a child of `element`, covers. It is parsed again from the bytes that were digested,
     without that signature. Removes the `ds:KeyInfo` of the signature. Raises LoginRefused.
     """
     key_info = signature.find(_ds("KeyInfo"))
     if key_info is not None:
-        signature.remove(key_info)  # keys come from the configuration alone
+        signature.remove(key_info)  # only configured keys are used
     signed = _check_form(element, signature)
     return _verify(element, _find_certificate(signed, certificates))
 
 
 @dataclass(frozen=True, slots=True)
 class _SignedInfo:
-    """What the value of a signature is made from: canonical bytes, and how."""
+    """The input of a signature value: canonical bytes, and the algorithm."""
 
     canonical: bytes
     method: _Method
@@ -116,7 +116,7 @@ class _SignedInfo:
 
 
 def _check_form(element: etree._Element, signature: etree._Element) -> _SignedInfo:
-    """Raises LoginRefused for a signature of any other than the one form."""
+    """Check the form. Raises LoginRefused for a signature in any form but the one that SAML needs."""
     signed_info, value = _children(signature, "SignedInfo", "SignatureValue")
     references = len(signed_info.findall(_ds("Reference")))
     if references != 1:
@@ -133,7 +133,7 @@ def _check_form(element: etree._Element, signature: etree._Element) -> _SignedIn
 
 
 def _check_reference(element: etree._Element, reference: etree._Element) -> None:
-    """Raises LoginRefused."""
+    """Raises LoginRefused unless the reference is to the element, with the permitted transforms."""
     if not is_id(element.get("ID")) or reference.get("URI") != f"#{element.get('ID')}":
         raise LoginRefused("reference_mismatch", f"The signature of {_name(element)} refers to something else.")
     transforms, digest_method, digest_value = _children(reference, "Transforms", "DigestMethod", "DigestValue")
@@ -151,7 +151,7 @@ def _check_reference(element: etree._Element, reference: etree._Element) -> None
 
 
 def _canonicalize(signed_info: etree._Element, canonicalization: etree._Element) -> bytes:
-    """Raises LoginRefused."""
+    """The canonical bytes of `ds:SignedInfo`. Raises LoginRefused."""
     algorithm = _algorithm(canonicalization, _CANONICALIZATIONS, "canonicalization_algorithm", parameters=True)
     prefixes = _prefixes(canonicalization)
     try:
@@ -208,7 +208,7 @@ def _value(element: etree._Element) -> bytes:
 
 
 def _find_certificate(signed: _SignedInfo, certificates: Sequence[IdpCertificate]) -> IdpCertificate:
-    """The first certificate whose key verifies. Raises LoginRefused."""
+    """The first certificate whose key verifies the signature. Raises LoginRefused."""
     for certificate in certificates:
         if _verifies(certificate.public_key, signed):
             return certificate
@@ -234,13 +234,13 @@ def _verifies(key: IdpKey, signed: _SignedInfo) -> bool:
 
 
 def _verify(element: etree._Element, certificate: IdpCertificate) -> etree._Element:
-    """Raises LoginRefused."""
+    """The signed element, verified by signxml. Raises LoginRefused."""
     try:
         result = XMLVerifier().verify(
             etree.tostring(element, with_tail=False),
             x509_cert=certificate.pem,
             id_attribute="ID",
-            # A pinned key is good whatever the dates of its certificate (`certificates`).
+            # A pinned key is valid regardless of the dates of its certificate (`certificates`).
             expect_config=replace(_EXPECTED, verification_time=certificate.not_after),
             validate_schema=False,  # `_check_form` is stricter
         )
@@ -250,7 +250,7 @@ def _verify(element: etree._Element, certificate: IdpCertificate) -> etree._Elem
         raise LoginRefused("canonicalization_failed", str(error)) from error
     except (SignXMLException, etree.LxmlError) as error:
         raise LoginRefused("signature_invalid", str(error)) from error
-    signed = result.signed_xml if isinstance(result, VerifyResult) else None  # a list for several references
+    signed = result.signed_xml if isinstance(result, VerifyResult) else None  # several references give a list
     if signed is None or signed.tag != element.tag or signed.get("ID") != element.get("ID"):
         raise LoginRefused("signature_invalid", f"The signature does not cover {_name(element)}.")
     return signed
@@ -261,5 +261,5 @@ def _ds(name: str) -> str:
 
 
 def _name(element: etree._Element) -> str:
-    """For messages: the name without its namespace."""
+    """The name without its namespace, for messages."""
     return etree.QName(element).localname

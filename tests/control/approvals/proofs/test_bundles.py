@@ -197,7 +197,7 @@ async def test_a_bundle_is_found_with_its_approval_requests_and_traces(control: 
         "approvalRequestIds": sorted([asked, other, missing]),
         "traceIds": [TRACE],
     }
-    assert f"{missing} is no approval request of the organization." in {each["message"] for each in one["warnings"]}
+    assert f"{missing} is not an approval request of the organization." in {each["message"] for each in one["warnings"]}
     await stored(control, bundle())
     for query in (
         {"approvalRequestId": asked},

@@ -204,7 +204,7 @@ async def test_verified_account_makes_no_passwords_be_hashed(
     monkeypatch.setattr(PasswordHasher, "hash", None)
     for _ in range(6):
         status, answer = await confirmed(ada, "emv_unknown")
-        assert (status, answer["error"]["message"]) == (409, "The e-mail address is verified already.")
+        assert (status, answer["error"]["message"]) == (409, "The e-mail address is already verified.")
 
 
 async def test_second_account_joins_as_the_verified_one_after_its_removal(

@@ -122,7 +122,7 @@ async def test_withdrawn_key_refreshes_no_session_and_consumes_no_token(
     status, answer, _ = await control.call("POST", "/auth/refresh", {"refreshToken": ada.refresh})
     assert (status, answer["error"]["message"]) == (
         503,
-        "No session can be issued: the signing key was withdrawn; the operator must replace it.",
+        "No session can be issued: the signing key was withdrawn. The operator must replace the key.",
     )
     assert (await ada.login())[0] == 503
     assert (await control.call("GET", "/auth/keys"))[:2] == (200, {"keys": []})

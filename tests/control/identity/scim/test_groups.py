@@ -248,7 +248,7 @@ async def test_the_last_administrator_stays_one(control: Control, directory: Dir
         (await directory.call("DELETE", f"/Users/{user['id']}"))[:2],
     ):
         assert status == 409
-        assert body["detail"].startswith("The user is the last administrator of the organization: ")
+        assert body["detail"].startswith("The user is the last administrator of the organization. ")
     status, page, _ = await control.call("GET", "/orgs/acme/members", token=grace.access)
     assert [each["role"] for each in page["data"] if each["email"]] == ["ADMIN"]
     status, page, _ = await control.call("GET", "/orgs/acme/audit?limit=100", token=grace.access)

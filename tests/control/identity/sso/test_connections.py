@@ -194,7 +194,7 @@ async def test_what_could_not_work_or_would_lock_everybody_out_is_a_conflict(con
     )
     await put_ok(control, "OIDC", **OIDC)
     assert "not enabled" in await conflict("OIDC", enforced=True)
-    assert "Nobody has logged in" in await conflict("OIDC", enabled=True, enforced=True)
+    assert "No user has logged in" in await conflict("OIDC", enabled=True, enforced=True)
     await put_ok(control, "OIDC", enabled=True)
     assert "needs oidcClientId" in await conflict("OIDC", oidcClientId=None)
     await control.execute(sso_connections.update().values(tested_at=datetime.now(UTC)))
@@ -324,6 +324,6 @@ async def test_the_detail_says_why_an_address_does_not_suffice(
     assert (await control.call("PUT", "/orgs/acme/sso/connections/OIDC", oidc))[0] == 200
     body = {"attributes": {"email": "bob@example.com"}}
     _, refused, _ = await control.call("POST", DRY_RUN.replace("SAML", "OIDC"), body)
-    assert "does not say that it has verified it" in refused["detail"]
+    assert "does not confirm that it has verified the address" in refused["detail"]
     verified = {"attributes": {"email": "bob@example.com", "email_verified": True}}
     assert (await control.call("POST", DRY_RUN.replace("SAML", "OIDC"), verified))[1]["account"] == "LINKED"
