@@ -190,8 +190,8 @@ async def link_to_issues(
 async def put_on_default_branch(
     connection: AsyncConnection, known: Mapping[str, NewCommit], arrived_by: DefaultBranchPush
 ) -> list[str]:
-    """Store how commits, by id, reached the default branch. The first push counts, in whatever order pushes are
-    reported. Returns the ids of the changed commits.
+    """Store how commits, by id, reached the default branch. The first push counts, even if it is reported after later
+    pushes. Returns the ids of the changed commits.
     """
     select = sa.select(commits.c.id, commits.c.default_branch_at, commits.c.default_branch_head)
     changed = [

@@ -150,8 +150,8 @@ class SyncedLinks(NamedTuple):
 async def change_links(
     connection: AsyncConnection, author: Author, links: Sequence[StoredLink], ticket: TicketState, *, sync: bool
 ) -> SyncedLinks:
-    """Give the links to a ticket its title and state, unless they already have those of a later time. `sync`: also
-    resolve the issues of a closed ticket, in the release that their project's settings name, and reopen the issues of a
+    """Give the links to a ticket its title and state, unless a later report of the ticket has set them. `sync`: also
+    resolve the issues of a closed ticket, according to the settings of their project, and reopen the issues of a
     reopened ticket.
     """
     current = [one for one in links if one.changed_at is None or one.changed_at <= ticket.changed_at]

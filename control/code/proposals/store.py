@@ -30,7 +30,7 @@ _limit: Final = RowLimit(proposals)
 
 @dataclass(frozen=True, slots=True)
 class ProposalReport:
-    """What a platform reports of a proposal, as of `changed_at` by its clock. `text`: the description, None if not
+    """A platform's report of a proposal, as of `changed_at` by its clock. `text`: the description, None if not
     reported. `opened_at`, `merged_at`: by the same clock. `targets_default_branch`: False if the proposal is to be
     merged into a branch other than the default branch.
     """

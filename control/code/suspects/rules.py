@@ -4,7 +4,8 @@ functions.
 A frame and a file match by the end of their paths. For example, deployed code is at `/app/src/shop/cart.py`, and the
 repository has `src/shop/cart.py`. A class is `com/shop/Cart.java`, and the repository has
 `src/main/java/com/shop/Cart.java`. The score of a commit is the weight of its best match plus a part of the weights of
-its other matches, multiplied by factors below 1 for what makes the whole commit less likely.
+its other matches, multiplied by factors for the whole commit, such as a low one for a commit that changes very many
+files.
 
 The work is bounded by MAX_FRAMES frames, MAX_COMMITS commits and MAX_SUSPECTS results.
 """
