@@ -9,7 +9,7 @@ sends it from the chat (`/sluice link CODE`). A press of an Approve button in ch
     ChatActor.press             one transaction:
         find_answer             a repeated press gets the first answer, and nothing changes
         commands.find_access    finds the link and the current rights of its principal
-        commands.approve        casts the vote as in the API; a refused vote changes nothing, and the person gets the reason
+        commands.approve        casts the vote as in the API; a refused vote changes nothing, and the reply says why
         update_queue.enqueue    stores the message with the result, which replaces the message with the button
         store_answer            stores the answer to the press
     200                         the answer

@@ -184,8 +184,8 @@ class ChatActor:
         return link, Caller(access, self.link_builder.for_org(access.org_slug), markup, request_id(request), now)
 
     async def _refuse_code(self, request: web.Request, call: CommandCall, source: EventSource) -> str | None:
-        """Count codes of a chat user, and refuse further ones after too many wrong codes: returns the reason. Raises
-        ServiceUnavailable.
+        """Return the reason to refuse a code before it is tried, None to try it. Wrong codes of a chat user are
+        counted. Raises ServiceUnavailable.
         """
         limits, whose = request.app[RATE_LIMITS], f"chat-link:{_holder(call.user)}"
         try:

@@ -62,7 +62,7 @@ async def find_access(
 async def load_access(connection: AsyncConnection, link: StoredChatLink, org_slug: str) -> AuthorizationContext:
     """Load the current rights of the link's principal. `token_id` is the id of the link. If the organization enforces
     single sign-on, it accepts the same links as sessions: those created in a session that the identity provider
-    authenticated, and those of the break-glass owner. Raises AccessLost.
+    authenticated, and the links of the break-glass owner. Raises AccessLost.
     """
     found = await load_membership_statuses(connection, link.org_id, [link.principal_id])
     scopes, status = common_scopes(found, None), found[link.principal_id]

@@ -4,7 +4,7 @@ Failures are limited by address. All customers of a platform send from the platf
 is not one sender, and each customer decides what it sends and where. Failures are therefore also counted by the
 integration that was named. Failures of an integration refuse only events of this integration, before their bodies are
 read. Failures that name no integration refuse nothing else. For a platform that serves the whole deployment, every
-request is verified, and only failures are refused.
+request is verified, so failures of one sender never refuse a valid request of another sender.
 
 The bodies that are being read at once are bounded. A sender of slow large bodies can use up this bound, but does not
 block others: each address has its own limit, and the first bytes of each body, which are all that most bodies have, do

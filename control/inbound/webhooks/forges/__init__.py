@@ -6,7 +6,7 @@
                             one platform each; Gitea sends most events as GitHub does
     effects                 applies an event, in one transaction with its result
 
-Headers are not signed, except for the id and the time in those of GitLab. The body therefore decides what an event is,
+Headers are not signed, except for the id and the time that GitLab sends. The body therefore decides what an event is,
 and a request whose header names another event is refused. Otherwise a repeated body with a changed header could have
 another effect, or none.
 """

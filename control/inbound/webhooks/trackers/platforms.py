@@ -263,8 +263,8 @@ class PagerDuty(Platform[TrackerEvent]):
 
 
 def _detail(incident: _Incident) -> str | None:
-    """The description, which names PagerDuty's service. It is not stored as the service of the change, because that is
-    a service of telemetry, by which changes are filtered.
+    """The detail of the change, which names PagerDuty's service. The service of the change itself is a service of
+    telemetry, by which changes are filtered.
     """
     service = None if incident.service is None else incident.service.summary
     named = (("Service", service), ("Urgency", incident.urgency))
