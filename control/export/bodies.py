@@ -76,7 +76,7 @@ class WarehouseSink(msgspec.Struct, frozen=True, rename="camel"):
     configured: bool
     not_configured_reason: Annotated[
         str | None,
-        Meta(description="What you have to do before the sink can export. `null` if the sink is configured."),
+        Meta(description="The steps that are missing before the sink can export. `null` if the sink is configured."),
     ]
     scrub_tier: _ScrubTier
     created_by_principal_id: str | None
@@ -134,7 +134,7 @@ class ExportRun(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SinkCheckpoint(msgspec.Struct, frozen=True, rename="camel"):
-    """How far a stream is exported. The values are null if nothing is exported."""
+    """How far a stream is exported. Cursor and times are null if nothing is exported."""
 
     stream: Stream
     cursor_at: Timestamp | None

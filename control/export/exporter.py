@@ -144,7 +144,7 @@ class Exporter:
         return sink, ended
 
     def not_configured_reason(self, sink: Sink) -> str | None:
-        """What a person has to do before the sink can export. None if the sink is configured."""
+        """The step that a person has to take before the sink can export. None if the sink is configured."""
         missing = find_missing(sink.config)
         if missing:
             return f"The config lacks {', '.join(missing)}. Send the whole config to PUT .../config."

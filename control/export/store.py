@@ -51,7 +51,7 @@ async def create(
     """Create a sink, which is due at once. Raises Conflict if the organization has MAX_SINKS sinks."""
     of_org = sa.select(sa.func.count()).select_from(warehouse_sinks).where(warehouse_sinks.c.org_id == org_id)
     if (await connection.scalar(of_org) or 0) >= MAX_SINKS:
-        raise Conflict(f"The organization already has the maximum of {MAX_SINKS} sinks. Delete one first.")
+        raise Conflict(f"The organization has {MAX_SINKS} sinks, the maximum. Delete one first.")
     sink = Sink(new_id("snk"), org_id, name, kind, True, tuple(streams), config, created_by, now, now)
     row = {
         "id": sink.id,

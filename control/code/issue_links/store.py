@@ -52,7 +52,7 @@ async def create_link(
         return known, False
     of_issue = sa.select(sa.func.count()).select_from(issue_links).where(issue_links.c.issue_id == place.issue_id)
     if (await connection.scalar(of_issue) or 0) >= MAX_LINKS:
-        raise Conflict(f"The issue already has the maximum of {MAX_LINKS} links. Delete one first.")
+        raise Conflict(f"The issue has {MAX_LINKS} links, the maximum. Delete one first.")
     link_id = new_id("lnk")
     row = {"url": url, "title": title, "state": state, "changed_at": changed_at, "created_by": created_by}
     row |= {"id": link_id, **place._asdict(), **item._asdict(), "created_at": now, "updated_at": now}

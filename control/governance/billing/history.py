@@ -1,5 +1,5 @@
-"""Computes the current subscription from all events of a customer's subscriptions, in whatever order they arrive. Pure
-functions.
+"""Computes the current subscription from all events of a customer's subscriptions. The order in which they arrive makes
+no difference. Pure functions.
 
 The processor delivers events out of order and more than once, with times in whole seconds. The newest events of each
 subscription are therefore kept, and the current subscription is computed from all of them. The result depends on the

@@ -105,7 +105,7 @@ class Erasure(msgspec.Struct, frozen=True, rename="camel"):
     rows: Annotated[
         dict[str, int], Meta(description="Rows by table: the rows erased so far, or in a dry run the rows found.")
     ]
-    message: Annotated[str | None, Meta(description="What the erasure waits for, or why it failed.")]
+    message: Annotated[str | None, Meta(description="The reason why the erasure waits or has failed.")]
     requested_by_principal_id: Annotated[str | None, Meta(description="`null` if the operator requested the erasure.")]
     requested_at: Timestamp
     completed_at: Timestamp | None
@@ -208,9 +208,7 @@ async def create_filter_erasure(
     if wanted.kind is not ErasureKind.FILTER:
         raise ValueError(wanted.kind)
     if await repository.count_open_filters(connection, by.org_id) >= MAX_OPEN:
-        raise Conflict(
-            f"The organization already has the maximum of {MAX_OPEN} open erasures. Retry when one is completed."
-        )
+        raise Conflict(f"The organization has {MAX_OPEN} open erasures, the maximum. Retry when one is completed.")
     erasure = await repository.create(connection, wanted, now)
     data = {
         "projectId": str(wanted.project_id),

@@ -152,8 +152,8 @@ RetentionDays = Annotated[
 _ResolveOnMerge = Annotated[
     organization_store.ResolveOnMerge,
     Meta(
-        description="What the merge of a fix does to the issues of the project: they are resolved in the next "
-        "release (`next_release`), or at once (`now`)."
+        description="The effect of merging a fix on the issues of the project: they are resolved in the next release "
+        "(`next_release`), or at once (`now`)."
     ),
 ]
 _EXEMPT_KEYS: Final = (

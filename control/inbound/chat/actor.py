@@ -44,7 +44,7 @@ NO_CODE: Final = "Send the code that Sluice shows you: link CODE."
 UNLINKED: Final = "Your chat user is no longer linked with Sluice."
 NOT_LINKED: Final = "Your chat user is not linked with Sluice."
 TOO_MANY_LINKS: Final = (
-    f"You already have the maximum of {link_repository.MAX_LINKS} linked chat users. Remove one in Sluice (Chat links)."
+    f"You have {link_repository.MAX_LINKS} linked chat users, the maximum. Remove one in Sluice (Chat links)."
 )
 _READS: Final = {"errors": commands.errors, "status": commands.status}
 _ACTS: Final = frozenset({"approve", "reject", "resolve", "link", "unlink"})

@@ -60,9 +60,7 @@ async def create_integration(
     """Create an integration. Raises Conflict if the organization has MAX_INTEGRATIONS integrations."""
     count = sa.select(sa.func.count()).select_from(integrations).where(integrations.c.org_id == org_id)
     if (await connection.scalar(count) or 0) >= MAX_INTEGRATIONS:
-        raise Conflict(
-            f"The organization already has the maximum of {MAX_INTEGRATIONS} integrations. Delete one first."
-        )
+        raise Conflict(f"The organization has {MAX_INTEGRATIONS} integrations, the maximum. Delete one first.")
     integration_id = new_id("int")
     row = {
         "id": integration_id,

@@ -101,19 +101,19 @@ def _crowded(kept: int) -> sa.Select[Any]:
 
 
 def _newest(where: sa.ColumnElement[bool], kept: int) -> sa.Select[Any]:
-    """The oldest of this number of newest events. No row if there are fewer."""
+    """The last of the newest `kept` events. No row if there are fewer."""
     return sa.select(_EVENTS.id).where(where).order_by(_EVENTS.id.desc()).offset(kept - 1).limit(1)
 
 
 def _heavy(max_bytes: int) -> sa.Select[Any]:
-    """The organizations whose stored bodies have more bytes than the limit."""
+    """The organizations whose stored bodies have more than `max_bytes` bytes."""
     size = sa.func.sum(sa.func.length(_EVENTS.body))
     return sa.select(_EVENTS.org_id).group_by(_EVENTS.org_id).having(size > max_bytes).order_by(_EVENTS.org_id)
 
 
 def _surplus(where: sa.ColumnElement[bool], max_bytes: int) -> sa.Select[Any]:
-    """The newest event whose body exceeds the limit of bytes, together with the bodies of all newer events. No row if
-    there is none.
+    """The newest event that exceeds `max_bytes`, when the bodies are summed from the newest event on. No row if there
+    is none.
     """
     size = sa.func.sum(sa.func.length(_EVENTS.body)).over(order_by=_EVENTS.id.desc())
     sized = sa.select(_EVENTS.id, size.label("size")).where(where).subquery()

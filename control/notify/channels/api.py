@@ -238,8 +238,8 @@ class Channels(Handlers):
     ) -> ChannelSubscriptions:
         """Show the events that a channel is notified of.
 
-        A new channel subscribes to no events. It gets only messages that are addressed to it, for example by an
-        approval policy.
+        A new channel subscribes to no events. It is then only notified of approval requests, which need no
+        subscription.
         """
         channel = await _load_channel(connection, caller, channel_id)
         return ChannelSubscriptions(await store.list_subscriptions(connection, channel.id))

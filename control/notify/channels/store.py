@@ -70,7 +70,7 @@ async def create(
     """A new channel with an encrypted config. Raises Conflict when the organization has MAX_CHANNELS."""
     live = (notification_channels.c.org_id == org_id) & notification_channels.c.deleted_at.is_(None)
     if (await connection.scalar(sa.select(sa.func.count()).where(live)) or 0) >= MAX_CHANNELS:
-        raise Conflict(f"The organization already has the maximum of {MAX_CHANNELS} channels. Delete one first.")
+        raise Conflict(f"The organization has {MAX_CHANNELS} channels, the maximum. Delete one first.")
     now = _now()
     channel = Channel(new_id("chn"), org_id, project_id, name, kind, enabled, now, now)
     row = {

@@ -56,7 +56,7 @@ notification_channels: Final = sa.Table(
     sa.Index(None, "deleted_at", sqlite_where=_DELETED, postgresql_where=_DELETED),
 )
 
-# The events of which a channel is notified although no message names the channel.
+# The events that a channel subscribes to.
 channel_subscriptions: Final = sa.Table(
     "channel_subscriptions",
     metadata,

@@ -108,13 +108,12 @@ async def insert_single(
     running_tests = sa.select(sa.func.count()).where(tests, deliveries.c.state == State.SENDING.value)
     if (await connection.scalar(running_tests) or 0) >= MAX_CONCURRENT_TESTS:
         raise RateLimited(
-            f"The organization already runs the maximum of {MAX_CONCURRENT_TESTS} tests. Retry when one has ended.",
+            f"The organization is running {MAX_CONCURRENT_TESTS} tests, the maximum. Retry when one has ended.",
             TEST_RETRY_AFTER_S,
         )
     if not await ensure_capacity(connection, channel.org_id, 1):
         raise RateLimited(
-            f"The organization already has the maximum of {MAX_DELIVERIES} waiting deliveries. Retry when one has "
-            "ended.",
+            f"The organization has {MAX_DELIVERIES} waiting deliveries, the maximum. Retry when one has ended.",
             TEST_RETRY_AFTER_S,
         )
     claimed = {"state": State.SENDING.value, "lease_until": now + LEASE, "claims": 1, "max_attempts": 1}
