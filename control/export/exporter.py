@@ -65,9 +65,8 @@ class WarehouseMetrics:
 
 
 RENEW_S: Final = 15.0
-MAX_ATTEMPTS: Final = (
-    2_000  # attempts that an intent remembers: enough for twenty days of runs, in each of which an issue has changed
-)
+# Attempts that an intent remembers: enough for twenty days of runs, in each of which an issue has changed.
+MAX_ATTEMPTS: Final = 2_000
 MAX_REMEMBERED: Final = 10_000  # configs
 TAKEN_OVER: Final = "Another process has continued this export."
 

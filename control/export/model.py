@@ -60,9 +60,7 @@ class BlobstoreConfig(_Config, frozen=True):
     secret_access_key: SecretText | UnsetType = UNSET
     session_token: SecretText | UnsetType = UNSET
     path_style: bool = False  # whether the bucket is in the path and not in the host name
-    conditional_puts: bool = (
-        True  # False for an S3-compatible store that does not support them; objects are then read back
-    )
+    conditional_puts: bool = True  # False if the S3-compatible store does not support them; objects are then read back
     account: Label | UnsetType = UNSET
     container: Label | UnsetType = UNSET
     account_key: SecretText | UnsetType = UNSET

@@ -104,9 +104,8 @@ issue_links: Final = sa.Table(
     sa.Column("project_id", sa.BigInteger, sa.ForeignKey("projects.id"), nullable=False),
     sa.Column("issue_id", text(32), sa.ForeignKey("issues.id"), nullable=False),
     sa.Column("system", text(MAX_SYSTEM_LENGTH), nullable=False),  # `github`, `linear`, `jira`, `other`
-    sa.Column(
-        "external_id", text(MAX_EXTERNAL_ID_LENGTH), nullable=False
-    ),  # id in that system, otherwise a digest of the URL
+    # The id in that system, otherwise a digest of the URL.
+    sa.Column("external_id", text(MAX_EXTERNAL_ID_LENGTH), nullable=False),
     sa.Column("url", text(MAX_URL_LENGTH), nullable=False),
     sa.Column("title", text(MAX_LINK_TITLE_LENGTH)),
     sa.Column("state", text(16)),

@@ -50,9 +50,8 @@ from control.routing.arguments import Handlers, begin
 from control.routing.resource import PageReader, shown_as
 from proto.identity import MAX_NAME_LENGTH, Scope
 
-MAX_AHEAD: Final = timedelta(
-    hours=1
-)  # of the platform's clock: after a report with a time far ahead, all later reports would count as older
+# Of the platform's clock. After a report with a time far ahead, all later reports would count as older.
+MAX_AHEAD: Final = timedelta(hours=1)
 PATH: Final = "/orgs/{orgSlug}/proposals"
 _Number = Annotated[str, line(MAX_PROPOSAL_NUMBER_LENGTH)]
 _Title = Annotated[str, line(MAX_TITLE_LENGTH)]

@@ -139,9 +139,8 @@ async def supersede_others(
     wanted = list(issue_ids)
     merged_into = sa.select(issues.c.merged_into).where(issues.c.id.in_(wanted), issues.c.merged_into.is_not(None))
     targets = sa.or_(issues.c.id.in_(wanted), issues.c.id.in_(merged_into))
-    same = sa.select(
-        issues.c.id
-    ).where(  # these issues, the issues that they were merged into, and all issues merged into either
+    # These issues, the issues that they were merged into, and all issues merged into either.
+    same = sa.select(issues.c.id).where(
         sa.or_(targets, issues.c.merged_into.in_(wanted), issues.c.merged_into.in_(merged_into))
     )
     of_issues = sa.exists().where(proposal_issues.c.proposal_id == proposals.c.id, proposal_issues.c.issue_id.in_(same))

@@ -147,9 +147,8 @@ class Payments(Handlers):
             changed = _with_current(changed, current)
         await store.save(connection, changed, now)
         await _set_quota(connection, stored, changed, event, request)
-        kept = histories.get(
-            event.subscription_id
-        )  # None if the customer has too many subscriptions and this is the oldest
+        # None if the customer has too many subscriptions and this is the oldest.
+        kept = histories.get(event.subscription_id)
         if kept is not None and has_unknown_price(kept, self.plans):
             raise NotHandled("unknown_price")
         return stored.org_id

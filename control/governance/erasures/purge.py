@@ -290,9 +290,8 @@ class Purger:
     def _table_step(self, step: _TableStep, where: sa.ColumnElement[bool]) -> Batch:
         key = tuple(step.table.primary_key.columns)
         whole_key = sa.tuple_(*key)
-        last: tuple[Any, ...] | None = (
-            None  # in the order of the key, because some tables have no index by organization
-        )
+        # In the order of the key, because some tables have no index by organization.
+        last: tuple[Any, ...] | None = None
 
         async def delete(connection: AsyncConnection) -> int:
             nonlocal last

@@ -152,9 +152,7 @@ class ChatActor:
         self, connection: AsyncConnection, request: web.Request, press: Press, markup: Markup, now: datetime
     ) -> tuple[PressResult, str | None]:
         linked = await self._find_linked(connection, request, press.user, markup, now)
-        if isinstance(
-            linked, Reply
-        ):  # a user without a link gets the reply on behalf of the organization that the request belongs to
+        if isinstance(linked, Reply):  # a user without a link is answered on behalf of the request's organization
             return PressResult(linked), await _org_of_request(connection, press.request_id)
         link, caller = linked
         try:

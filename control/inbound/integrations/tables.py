@@ -121,9 +121,7 @@ integrations: Final = sa.Table(
     sa.Column("secret", sa.LargeBinary, info={"sealed": True}, nullable=False),
     sa.Column("previous_secret", sa.LargeBinary, info={"sealed": True}),  # accepted until the time below
     sa.Column("previous_secret_until", UtcTime),
-    sa.Column(
-        "version", sa.Integer, nullable=False
-    ),  # counts changes; a process that has read an older version reads again
+    sa.Column("version", sa.Integer, nullable=False),  # counts changes; a process with an older version reads again
     sa.Column("created_by", text(32), sa.ForeignKey("principals.id")),
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("updated_at", UtcTime, nullable=False),
@@ -139,9 +137,7 @@ inbound_deliveries: Final = sa.Table(
     sa.Column("id", text(32), primary_key=True),
     sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
     sa.Column("integration_id", text(32), sa.ForeignKey("integrations.id", ondelete="CASCADE"), nullable=False),
-    sa.Column(
-        "delivery_key", text(MAX_DELIVERY_KEY_LENGTH), nullable=False
-    ),  # identifies the event: a repetition has the same key
+    sa.Column("delivery_key", text(MAX_DELIVERY_KEY_LENGTH), nullable=False),  # a repeated event has the same key
     sa.Column("event", text(MAX_EVENT_LENGTH), nullable=False),  # the platform's name of the event
     sa.Column("status", text(16), nullable=False),
     sa.Column("result", sa.JSON(none_as_null=True)),  # the answer; a repetition gets it again

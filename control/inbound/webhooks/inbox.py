@@ -100,9 +100,8 @@ class EventQueue(Generic[T]):
         self._limit = limit
         self._limit_of_one = limit_of_one
         self._size = 0
-        self._waiting: OrderedDict[str, deque[T]] = (
-            OrderedDict()
-        )  # the organization whose turn is next comes first; no queue is empty
+        # The organization whose turn is next comes first. No queue is empty.
+        self._waiting: OrderedDict[str, deque[T]] = OrderedDict()
         self._filled = asyncio.Event()
 
     def put(self, org_id: str, event: T) -> None:

@@ -98,7 +98,7 @@ def decode(type_: type[T], body: bytes, event: str) -> T:
     try:
         return msgspec.json.decode(body, type=type_)
     except msgspec.ValidationError as error:
-        raise PayloadError(f"The body is not a valid event {event}: {_place(error)}.") from None
+        raise PayloadError(f"The body is not a valid {event} event: {_place(error)}.") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise PayloadError("The body is not valid JSON.") from None
 
@@ -108,7 +108,7 @@ def convert(type_: type[T], value: Any, event: str) -> T:
     try:
         return msgspec.convert(value, type_)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise PayloadError(f"The body is not a valid event {event}: {_place(error)}.") from None
+        raise PayloadError(f"The body is not a valid {event} event: {_place(error)}.") from None
 
 
 def clean_line(text: str | None, max_length: int) -> str | None:

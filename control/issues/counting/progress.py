@@ -33,9 +33,7 @@ follower_progress: Final = sa.Table(
     sa.Column("row", sa.BigInteger, nullable=False),
     sa.Column("rows", sa.BigInteger, nullable=False),  # read so far
     sa.Column("quiet_until_us", sa.BigInteger, nullable=False),  # rows stored before notify no channel
-    sa.Column(
-        "version", sa.BigInteger, nullable=False
-    ),  # of the row; a process that read another version stores nothing
+    sa.Column("version", sa.BigInteger, nullable=False),  # a process that has read another version stores nothing
     sa.Column("lease_owner", text(MAX_OWNER_LENGTH), nullable=False),  # the process that read last
     sa.Column("lease_until", UtcTime, nullable=False),  # until then other processes do not read
     sa.Column("created_at", UtcTime, nullable=False),

@@ -21,13 +21,11 @@ from control.issues.releases.tables import release_projects, releases
 from control.issues.store import insert_rows
 from proto.identity import NAME_PATTERN
 
-MAX_SEEN_RELEASES: Final = (
-    1_000  # per project, of the releases that only telemetry names: a service may name another one in each request
-)
+# Per project, of the releases that only telemetry names: a service may name another one in each request.
+MAX_SEEN_RELEASES: Final = 1_000
 MAX_EVICTED: Final = 100  # per page
-MAX_OPEN_VERSIONS: Final = (
-    1_000  # distinct releases after which issues of a project are resolved; as many are settled in one call
-)
+# Distinct releases after which issues of a project are resolved. As many are settled in one call.
+MAX_OPEN_VERSIONS: Final = 1_000
 _VERSION: Final = re.compile(NAME_PATTERN)
 
 

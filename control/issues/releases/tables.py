@@ -84,9 +84,7 @@ commits: Final = sa.Table(
     sa.Column("default_branch_at", UtcTime),
     sa.Column("default_branch_head", text(MAX_SHA_LENGTH)),  # the last commit of that push
     sa.Column("released_at", UtcTime),  # when a release was first reported with it
-    sa.Column(
-        "proposal_number", text(MAX_PROPOSAL_NUMBER_LENGTH)
-    ),  # named in its message, or in the message of the head
+    sa.Column("proposal_number", text(MAX_PROPOSAL_NUMBER_LENGTH)),  # named in its message, or in the head's message
     sa.Column("created_at", UtcTime, nullable=False),
     sa.UniqueConstraint("org_id", "repository", "sha"),
     sa.Index(None, "org_id", "id"),
@@ -165,9 +163,8 @@ code_reverts: Final = sa.Table(
     sa.Column("source_id", text(32), primary_key=True),  # id of the reverting commit or proposal
     sa.Column("target", text(MAX_SHA_LENGTH), primary_key=True),  # the beginning of a hash, or `#` and a number
     sa.Column("reverts_merge", sa.Boolean, nullable=False),  # whether it reverts a merge, with all merged commits
-    sa.Column(
-        "target_key", text(MAX_PROPOSAL_NUMBER_LENGTH + 1), nullable=False
-    ),  # the first 7 digits of the hash, or the number
+    # The first 7 digits of the hash, or the number.
+    sa.Column("target_key", text(MAX_PROPOSAL_NUMBER_LENGTH + 1), nullable=False),
     sa.Column("repository", text(MAX_REPOSITORY_LENGTH), nullable=False),
     sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
     sa.Index(None, "org_id", "target_key"),

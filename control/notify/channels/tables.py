@@ -112,9 +112,8 @@ deliveries: Final = sa.Table(
     sa.Column("next_at", UtcTime),
     sa.Column("lease_until", UtcTime),
     sa.Column("attempted_at", UtcTime),  # start of the last attempt
-    sa.Column(
-        "detail", text(MAX_DETAIL_LENGTH)
-    ),  # the result of the last attempt; the next three columns describe a failure
+    # The result of the last attempt. The next three columns describe a failure.
+    sa.Column("detail", text(MAX_DETAIL_LENGTH)),
     sa.Column("failed", sa.Boolean, nullable=False),
     sa.Column("permanent", sa.Boolean, nullable=False),
     sa.Column("retry_after_s", sa.Integer),

@@ -124,9 +124,8 @@ async def _queue(
 ) -> list[EnqueueResult]:
     capacity = await store.ensure_capacity(connection, found[0].org_id, len(found)) if found else 0
     if message.resolved:
-        capacity = len(
-            found
-        )  # at most one per earlier message: a channel that got the opening message must get the closing one
+        # At most one per earlier message: a channel that got the opening message must get the closing one.
+        capacity = len(found)
     ids = await store.insert(connection, found[:capacity], message, now, until)
     queued = [EnqueueResult(one.id, one.kind, id_) for one, id_ in zip(found[:capacity], ids, strict=True)]
     return queued + [EnqueueResult(one.id, one.kind, error=TOO_MANY) for one in found[capacity:]]

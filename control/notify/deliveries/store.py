@@ -67,9 +67,7 @@ def _oldest_ended(org_id: str, limit: int) -> sa.Select[str]:
 
 
 PURGE_BATCH: Final = 1_000
-WORKER_DELAY: Final = timedelta(
-    seconds=2
-)  # the time during which only the process that inserted deliveries claims them
+WORKER_DELAY: Final = timedelta(seconds=2)  # during which only the process that inserted deliveries claims them
 MAX_CONCURRENT_TESTS: Final = 4  # per organization
 TEST_RETRY_AFTER_S: Final = 15
 

@@ -246,9 +246,7 @@ def _push(body: _Push, received_at: datetime, *, newest_first: bool) -> tuple[Co
     listed = (body.commits or [])[::-1] if newest_first else body.commits or []
     given = listed[-MAX_COMMITS:]
     not_listed: int | None = count_not_listed(body.total_commits, listed, given)
-    if (
-        body.total_commits is None and len(listed) >= MAX_COMMITS
-    ):  # GitHub lists no more, and does not say how many there are
+    if body.total_commits is None and len(listed) >= MAX_COMMITS:  # GitHub lists no more, and gives no total
         not_listed = None
     if not (given or not_listed) or not body.ref.startswith(BRANCH):
         return ()
@@ -287,9 +285,8 @@ def _proposal(body: _PullRequestEvent) -> tuple[ProposalReport, ...]:
             text=clean_text(one.body or "", MAX_TEXT),
             head_ref=clean_line(head.ref, MAX_REF_LENGTH),
             head_sha=parse_sha(head.sha),
-            merge_sha=parse_sha(one.merge_commit_sha)
-            if is_merged
-            else None,  # an open pull request has the hash of a trial merge
+            # An open pull request has the hash of a trial merge.
+            merge_sha=parse_sha(one.merge_commit_sha) if is_merged else None,
             author_name=clean_line(None if one.user is None else one.user.login, MAX_NAME_LENGTH),
             url=clean_url(one.html_url),
             opened_at=parse_time(one.created_at),

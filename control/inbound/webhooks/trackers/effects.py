@@ -34,9 +34,8 @@ from control.inbound.webhooks.platform import PayloadError
 from control.issues.references import NamedIssue, References
 from control.issues.tables import ActivityKind, LinkState
 
-MAX_AHEAD: Final = timedelta(
-    hours=1
-)  # of a platform's clock: after a time far ahead, all later reports would count as older
+# Of a platform's clock. After a report with a time far ahead, all later reports would count as older.
+MAX_AHEAD: Final = timedelta(hours=1)
 MAX_MILLISECONDS: Final = 253_402_300_799_000  # the year 9999
 _MAX_TIME_LENGTH: Final = 40
 
