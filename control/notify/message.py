@@ -34,7 +34,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     text: Annotated[str, Meta(description="Details; may be empty.")] = ""
     facts: tuple[Fact, ...] = ()
     severity: Severity = Severity.INFO
-    resolved: Annotated[bool, Meta(description="Whether it resolves earlier messages of the subject.")] = False
+    resolved: Annotated[bool, Meta(description="Whether the message resolves earlier messages of the subject.")] = False
     passing: Annotated[
         bool, Meta(description="Whether pager channels resolve the incident of this message at once.")
     ] = False

@@ -291,7 +291,7 @@ async def test_what_bigquery_refuses() -> None:
             fake.statuses = [status]
             await _fails(loader, words, permanent)
         fake.jobs = _EveryJob()
-        await _fails(loader, "does not take it again", permanent=True)
+        await _fails(loader, "accepts no further load job", permanent=True)
         with pytest.raises(DestinationError, match="credentialsJson"):
             BigQuery(bigquery_config(url, "no key"), egress, "org")
 
