@@ -138,7 +138,7 @@ class NewChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     at: Annotated[
         TimeInput | None,
         Meta(
-            description="When the change happened. Must be an RFC 3339 time, at most 400 days ago. The default is "
+            description="Must be an RFC 3339 time, at most 400 days ago. It is the time of the change, by default "
             "the current time."
         ),
     ] = None

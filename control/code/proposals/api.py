@@ -88,15 +88,18 @@ class NewProposalReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     head_sha: Sha | None = None
     merge_sha: Annotated[
         Sha | None,
-        Meta(description="The commit that merged the proposal. Must be a complete hash, in hexadecimal digits."),
+        Meta(
+            description="Must be a complete hash, in hexadecimal digits. It names the commit that merged the proposal."
+        ),
     ] = None
     author_name: Annotated[str, line(MAX_NAME_LENGTH)] | None = None
     url: Url | None = None
     changed_at: Annotated[
         TimeInput | None,
         Meta(
-            description="When the platform last changed the proposal. Must be an RFC 3339 time, 1970 or later, not "
-            "in the future. The default is the current time. An older report changes nothing."
+            description="Must be an RFC 3339 time, 1970 or later, not in the future. It is the time at which the "
+            "platform last changed the proposal, by default the current time. An older report changes "
+            "nothing."
         ),
     ] = None
     issues: (

@@ -94,8 +94,8 @@ class NewReleaseReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     ref: Annotated[
         Ref | None,
         Meta(
-            description="The commit, tag or branch from which the release was built. Must consist of printable "
-            "characters."
+            description="Must consist of printable characters. It names the commit, tag or branch from which the "
+            "release was built."
         ),
     ] = None
     url: Url | None = None
@@ -105,8 +105,8 @@ class NewReleaseReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     environment: Annotated[
         Annotated[str, line(MAX_ENVIRONMENT_LENGTH)] | None,
         Meta(
-            description="The environment of the release, which the change event names. Must consist of printable "
-            "characters."
+            description="Must consist of printable characters. It names the environment of the release, which the "
+            "change event contains."
         ),
     ] = None
     commits: Annotated[

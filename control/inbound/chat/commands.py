@@ -76,7 +76,7 @@ async def load_access(connection: AsyncConnection, link: StoredChatLink, org_slu
 def require_scope(access: AuthorizationContext, *wanted: Scope) -> None:
     """Require one of the scopes. Raises Forbidden."""
     if access.scopes.isdisjoint(wanted):
-        raise Forbidden(f"Your role in {access.org_slug} lacks the scope {' or '.join(sorted(wanted))}.")
+        raise Forbidden(f"Your role in {access.org_slug} lacks {' or '.join(sorted(wanted))}.")
 
 
 async def _permits(connection: AsyncConnection, link: StoredChatLink) -> bool:

@@ -255,7 +255,7 @@ async def test_bigquery_loads_each_file_once() -> None:
         loader = BigQuery(bigquery_config(url), egress, "org")
         assert await loader.load(file(1)) == "snk_1_batch_1"
         fake.lost = 1
-        await _fails(loader, "not reached", permanent=False, number=2)
+        await _fails(loader, "not be reached", permanent=False, number=2)
         for number in (2, 2, 1):
             await loader.load(file(number))
         fake.failing = 2

@@ -141,7 +141,7 @@ async def test_what_a_read_back_does_not_find_is_no_success(server: Server) -> N
         return web.Response()
 
     failure = await server.failure(PLAIN, handler)
-    assert "had no such object" in failure.detail
+    assert "does not exist afterwards" in failure.detail
     assert not failure.permanent
     assert await server.store(PLAIN).put_new("k", b"body", "d") == StoredObject("other", 0)
 
@@ -237,7 +237,7 @@ async def test_what_is_named_of_an_answer_is_a_code_and_a_region(server: Server)
     for region, named in ((REGION, ""), ("eu-west-1/x", ""), ("<b>", ""), ("a" * 41, ""), ("auto", "auto")):
         text = f"<Code> PermanentRedirect </Code><Region>{region}</Region>"
         failure = await server.failure(S3, saying(301, text, {"x-amz-bucket-region": region}))
-        expected = f"region {named}:" if named else "correct region and endpoint"
+        expected = f"region {named}." if named else "Correct region and endpoint"
         assert expected in failure.detail, region
     for code in ("<x>", "a" * 61, "a b", "ü"):
         failure = await server.failure(S3, saying(418, f"<Code>{code}</Code>"))
@@ -328,7 +328,7 @@ async def test_another_put_that_goes_on_is_waited_for(server: Server, monkeypatc
 async def test_names_of_hosts() -> None:
     async with opened() as egress:
         named = structs.replace(S3, path_style=False)
-        with pytest.raises(DestinationError, match="not reached"):  # no notation of the guard is passed
+        with pytest.raises(DestinationError, match="not be reached"):  # no notation of the guard is passed
             await open_store(structs.replace(named, endpoint="https://10.0.0.1"), egress, "org").put_new("k", b"", "d")
         for address in ("[::ffff:10.0.0.1]", "[fe80::1]:9000"):
             at = structs.replace(S3, endpoint=f"https://{address}")
