@@ -1,9 +1,9 @@
-"""Change events of an organization, `/orgs/{orgSlug}/changes`: recorded through the API, by reports of releases, and by
-other systems.
+"""Change events of an organization, `/orgs/{orgSlug}/changes`. They are recorded through the API, by reports of
+releases, and by other systems.
 
-`Changes.create_change` reads a body and records it in one transaction (`create_change`), unless an event with its
-deduplication key is there: then it answers with that one. Events older than 400 days are deleted when further ones are
-recorded, and so are the oldest ones of an organization that has the maximum number. Explore shows the events of a time
+`Changes.create_change` reads a body and records it in one transaction (`create_change`). If an event with the same
+deduplication key exists, the answer is that event. Events older than 400 days are deleted when further events are
+recorded. So are the oldest events of an organization that has the maximum number. Explore shows the events of a time
 range (`chassis.changes`).
 """
 
@@ -46,7 +46,7 @@ from control.routing.arguments import Handlers, Transaction, begin
 from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
 from proto.identity import Scope
 
-MAX_CHANGES: Final = 50_000  # of an organization; beyond it the oldest are deleted
+MAX_CHANGES: Final = 50_000  # per organization; beyond it the oldest are deleted
 MAX_AGE: Final = timedelta(days=400)
 MAX_AHEAD: Final = timedelta(days=1)  # a change may be planned, and clocks differ
 _PRUNED_AT_ONCE: Final = 1_000
@@ -54,12 +54,12 @@ _PRUNED_AT_ONCE: Final = 1_000
 _limit: Final = RowLimit(change_events)
 
 
-RELEASE_KEYS: Final = "release:"  # how dedupe keys of releases begin; callers may not use them
+RELEASE_KEYS: Final = "release:"  # prefix of the dedupe keys of releases; callers may not use it
 
 
 @dataclass(frozen=True, slots=True)
 class NewChangeEvent:
-    """A change event to record. `source`: the platform that reports it."""
+    """A change event to record. `source`: the platform that reports the event."""
 
     kind: ChangeKind
     title: str
@@ -83,7 +83,7 @@ class RecordedChange(NamedTuple):
 
 
 async def create_change(connection: AsyncConnection, org_id: str, new: NewChangeEvent, now: datetime) -> RecordedChange:
-    """Record an event; or find the one with its deduplication key, which stays as it is."""
+    """Record an event, or find the event with its deduplication key, which is not changed."""
     if new.dedupe_key is not None:
         same = (change_events.c.org_id == org_id) & (change_events.c.dedupe_key == new.dedupe_key)
         known = await connection.scalar(sa.select(change_events.c.id).where(same))
@@ -98,7 +98,7 @@ async def create_change(connection: AsyncConnection, org_id: str, new: NewChange
 
 
 async def _prune(connection: AsyncConnection, org_id: str, now: datetime) -> None:
-    """Make room for one event: delete those that are too old, then the oldest."""
+    """Make room for one event: delete the events that are too old, then the oldest events."""
     of_org = change_events.c.org_id == org_id
     oldest_first = sa.select(change_events.c.id).where(of_org).order_by(change_events.c.at, change_events.c.id)
     outdated = oldest_first.where(change_events.c.at < now - MAX_AGE).limit(_PRUNED_AT_ONCE)
@@ -113,11 +113,11 @@ PATH: Final = "/orgs/{orgSlug}/changes"
 _READ: Final = bearer(Scope.RELEASES_READ)
 _WRITE: Final = bearer(Scope.RELEASES_WRITE)
 _Name = Annotated[str, line(MAX_NAME_LENGTH)]
-_Kind = Annotated[ChangeKind, Meta(description="What changed: `flag` is a feature flag.")]
+_Kind = Annotated[ChangeKind, Meta(description="The kind of change. `flag` is a feature flag.")]
 
 
 class ChangeQuery(Query, frozen=True, rename="camel"):
-    """Which change events a list has."""
+    """The filters of a list of change events."""
 
     project: ProjectFilter = None
     kind: Annotated[ChangeKind | None, Meta(description="Only changes of this kind.")] = None
@@ -132,12 +132,15 @@ class NewChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     kind: _Kind
     title: Annotated[str, line(MAX_TITLE_LENGTH)]
     project: Annotated[
-        Slug | None, Meta(description="Must be the slug of its project. Null: it concerns all projects.")
+        Slug | None, Meta(description="Must be the slug of the project. `null`: the change concerns all projects.")
     ] = None
     detail: Annotated[str, lines(MAX_DETAIL_LENGTH)] | None = None
     at: Annotated[
         TimeInput | None,
-        Meta(description="Must be an RFC 3339 time, at most 400 days ago: when it happened, by default now."),
+        Meta(
+            description="Must be an RFC 3339 time, at most 400 days ago. It is the time of the change, by default "
+            "the current time."
+        ),
     ] = None
     environment: _Name | None = None
     release: _Name | None = None
@@ -145,7 +148,7 @@ class NewChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     url: Url | None = None
     dedupe_key: Annotated[
         Annotated[str, line(MAX_DEDUPE_KEY_LENGTH)] | None,
-        Meta(description="Must be one line: a change that is recorded again with the same key is the same event."),
+        Meta(description="Must be one line. Recording a change again with the same key changes nothing."),
     ] = None
 
 
@@ -159,7 +162,7 @@ EXAMPLE: Final = {
 
 
 class Change(msgspec.Struct, frozen=True, rename="camel"):
-    """A change event. `project` is null for one that concerns all projects; `source`: who reported it."""
+    """A change event. `project` is null if the change concerns all projects. `source`: the system that reported it."""
 
     id: Annotated[str, Meta(pattern="^chg_[0-9a-z]{26}$")]
     kind: _Kind
@@ -171,7 +174,7 @@ class Change(msgspec.Struct, frozen=True, rename="camel"):
     release: str | None
     service: str | None
     url: str | None
-    source: Annotated[str, Meta(description="`api`, `release`, or the platform that reported it.")]
+    source: Annotated[str, Meta(description="`api`, `release`, or the name of the platform that reported the change.")]
     dedupe_key: str | None
     created_by: str | None
     created_at: Timestamp
@@ -205,7 +208,7 @@ class Changes(Handlers):
     ) -> PageOf[Change]:
         """List change events, newest first.
 
-        With `project`, those that concern all projects are listed, too.
+        With `project`, the list also contains the changes that concern all projects.
         """
 
         async def fetch(connection: AsyncConnection, after: str | None, limit: int) -> list[StoredChange]:
@@ -219,14 +222,16 @@ class Changes(Handlers):
     async def create_change(self, request: web.Request) -> Created[Change] | Change:
         """Record a change event.
 
-        200 with the recorded event if there is one with this `dedupeKey`: it stays as it is.
+        200 with the existing event if one with this `dedupeKey` was recorded before. The existing event is not changed.
         """
         issues, now = Issues(), to_milliseconds(self.now())
         body = await self.context.read_body(request, NewChange, issues)
         at = _parse_at(body.at, now, issues)
         check_url(body.url, "body.url", issues)
         if body.dedupe_key is not None and body.dedupe_key.startswith(RELEASE_KEYS):
-            issues.add("body.dedupeKey", f"Must not begin with {RELEASE_KEYS}, as those of releases do.", "not_allowed")
+            issues.add(
+                "body.dedupeKey", f"Must not begin with {RELEASE_KEYS}, which is reserved for releases.", "not_allowed"
+            )
         issues.raise_if_any("The request body is not valid.")
         async with begin(self.context, request) as transaction:
             connection, caller = transaction.connection, transaction.caller
@@ -253,10 +258,12 @@ class Changes(Handlers):
 
 
 def _parse_at(text: str | None, now: datetime, issues: Issues) -> datetime:
-    """When the change happened; faults are recorded."""
+    """Parse the time of the change, and record faults."""
     at = now if text is None else parse_time(text, "body.at", issues)
     if at is not None and not now - MAX_AGE <= at <= now + MAX_AHEAD:
-        issues.add("body.at", f"Must be at most {MAX_AGE.days} days ago and {MAX_AHEAD.days} day ahead.", "range")
+        issues.add(
+            "body.at", f"Must be at most {MAX_AGE.days} days ago and at most {MAX_AHEAD.days} day ahead.", "range"
+        )
     return now if at is None else at
 
 

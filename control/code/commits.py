@@ -15,16 +15,16 @@ from control.issues.references import IssueIndex, References
 from control.issues.releases.tables import MAX_MESSAGE_LENGTH, code_reverts, commit_issues, commits, release_commits
 from control.issues.store import in_chunks, insert_rows, read_in_chunks
 
-MAX_COMMITS: Final = 200_000  # of an organization; beyond it those reported first are deleted
+MAX_COMMITS: Final = 200_000  # per organization; beyond it the commits reported first are deleted
 MAX_RELEASE_COMMITS: Final = 5_000
-MAX_FILES: Final = 1_000  # of a commit
+MAX_FILES: Final = 1_000  # per commit
 _PRUNED_AT_ONCE: Final = 1_000
 
 _limit: Final = RowLimit(commits)
 
 
 class CommitKey(NamedTuple):
-    """What identifies a commit in an organization."""
+    """Identifies a commit in an organization."""
 
     repository: str
     sha: str
@@ -32,7 +32,9 @@ class CommitKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NewCommit:
-    """A commit as it is reported. `files` None: not reported. `message` may be longer than what is stored of it."""
+    """A commit as it is reported. `files`: None if not reported. `message` may be longer than the part that is
+    stored.
+    """
 
     repository: str
     sha: str
@@ -50,7 +52,9 @@ class NewCommit:
 
 
 class DefaultBranchPush(NamedTuple):
-    """A push to the default branch: when, by the platform's clock; its last commit; the proposal that this merges."""
+    """A push to the default branch: its time by the platform's clock, its last commit, and the proposal that this
+    commit merges.
+    """
 
     at: datetime
     head: str
@@ -58,14 +62,14 @@ class DefaultBranchPush(NamedTuple):
 
     @classmethod
     def of(cls, pushed: Sequence[NewCommit], at: datetime) -> "DefaultBranchPush":
-        """The push of these commits, oldest first."""
+        """The push that consists of these commits, oldest first."""
         merge = merge_of(pushed[-1].message)
         return cls(at, pushed[-1].sha, merge.number if merge.is_merge else None)
 
 
 class UpsertedCommits(NamedTuple):
-    """Ids of all reported commits, in their order; those that are new; the number of those that are new or had no files
-    before.
+    """The ids of all reported commits in their order, the ids of the new commits, and the number of commits that are
+    new or had no files before.
     """
 
     ids: dict[CommitKey, str]
@@ -74,7 +78,9 @@ class UpsertedCommits(NamedTuple):
 
 
 async def make_room(connection: AsyncConnection, org_id: str, new: int) -> None:
-    """Delete the commits that were reported first, so that there is room for so many. Before any is looked up."""
+    """Delete the commits that were reported first, so that there is room for `new` commits. Call it before any commit
+    is looked up.
+    """
     surplus = await _limit.find_surplus(connection, org_id, new, MAX_COMMITS, _PRUNED_AT_ONCE)
     if surplus:
         oldest = sa.select(commits.c.id).where(commits.c.org_id == org_id).order_by(commits.c.id).limit(surplus)
@@ -89,8 +95,8 @@ async def upsert_commits(
     now: datetime,
     arrived_by: DefaultBranchPush | None = None,
 ) -> UpsertedCommits:
-    """Store commits that are new, and the files of those that were reported without. Nothing else changes.
-    `arrived_by`: how those that are new reached the default branch.
+    """Store commits that are new, and the files of commits that were reported without files. Nothing else changes.
+    `arrived_by`: how the new commits reached the default branch.
     """
     wanted = {one.key: one for one in reported}
     await make_room(connection, org_id, len(wanted))
@@ -118,7 +124,7 @@ async def insert_commits(
     new: Mapping[CommitKey, tuple[NewCommit, DefaultBranchPush | None]],
     now: datetime,
 ) -> None:
-    """Store commits that are not stored yet, each with how it reached the default branch."""
+    """Store commits that are not stored yet, each with the push that brought it to the default branch."""
     await insert_rows(
         connection,
         commits,
@@ -129,12 +135,12 @@ async def insert_commits(
 async def find_known(
     connection: AsyncConnection, org_id: str, keys: Iterable[CommitKey]
 ) -> dict[CommitKey, sa.Row[Any]]:
-    """Those of the commits that are stored: `id`, `lacks_files`."""
+    """Find the commits that are stored: `id`, `lacks_files`."""
     found: dict[CommitKey, sa.Row[Any]] = {}
     pair, lacks_files = sa.tuple_(commits.c.repository, commits.c.sha), commits.c.files.is_(sa.null())
     columns = (commits.c.repository, commits.c.sha, commits.c.id, lacks_files.label("lacks_files"))
     for chunk in in_chunks(sorted(set(keys))):
-        by_sha = commits.c.sha.in_(sorted({key.sha for key in chunk}))  # SQLite finds no pairs by an index
+        by_sha = commits.c.sha.in_(sorted({key.sha for key in chunk}))  # SQLite uses no index for pairs of columns
         where = (commits.c.org_id == org_id) & by_sha & pair.in_([tuple(key) for key in chunk])
         for row in await connection.execute(sa.select(*columns).where(where)):
             found[CommitKey(row.repository, row.sha)] = row
@@ -144,7 +150,9 @@ async def find_known(
 async def link_to_release(
     connection: AsyncConnection, org_id: str, release_id: str, commit_ids: Sequence[str]
 ) -> list[str]:
-    """Add commits to a release, newest first, behind those that it has; returns those that are new in it."""
+    """Add commits to a release, newest first, behind the commits that it has. Returns the commits that are new in
+    it.
+    """
     position = release_commits.c.position
     of_release = release_commits.c.release_id == release_id
     last = await connection.scalar(sa.select(sa.func.max(position)).where(of_release))
@@ -162,7 +170,7 @@ async def link_to_release(
 async def link_to_issues(
     connection: AsyncConnection, org_id: str, references: Mapping[str, References], index: IssueIndex
 ) -> list[tuple[str, str]]:
-    """Note which issues commits name, by id of the commit; returns the new pairs of commit and issue."""
+    """Store which issues commits name, by id of the commit. Returns the new pairs of commit and issue."""
     named = {
         (commit_id, issue.id): issue.project_id for commit_id, one in references.items() for issue in index.resolve(one)
     }
@@ -182,8 +190,8 @@ async def link_to_issues(
 async def put_on_default_branch(
     connection: AsyncConnection, known: Mapping[str, NewCommit], arrived_by: DefaultBranchPush
 ) -> list[str]:
-    """Note how commits, by id, reached the default branch: the first push counts, whichever is reported first. Returns
-    those that changed.
+    """Store how commits, by id, reached the default branch. The first push counts, even if it is reported after later
+    pushes. Returns the ids of the changed commits.
     """
     select = sa.select(commits.c.id, commits.c.default_branch_at, commits.c.default_branch_head)
     changed = [
@@ -201,7 +209,7 @@ async def put_on_default_branch(
 
 
 async def mark_released(connection: AsyncConnection, commit_ids: Sequence[str], now: datetime) -> None:
-    """Note when a release was first reported with the commits."""
+    """Store when a release was first reported with the commits."""
     for chunk in in_chunks(commit_ids):
         where = commits.c.id.in_(chunk) & commits.c.released_at.is_(None)
         await connection.execute(commits.update().where(where).values(released_at=now))
@@ -224,7 +232,7 @@ async def list_release_commits(
 
 
 async def count_release_commits(connection: AsyncConnection, release_ids: Iterable[str]) -> dict[str, int]:
-    """The number of commits by release; releases without any are missing."""
+    """The number of commits by release. Releases without commits are missing."""
     counts = (
         sa.select(release_commits.c.release_id, sa.func.count().label("commits"))
         .where(release_commits.c.release_id.in_(list(release_ids)))

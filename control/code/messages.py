@@ -1,4 +1,5 @@
-"""What messages of commits and texts of proposals say: issues that they fix, and changes that they revert. Pure.
+"""Reads messages of commits and texts of proposals: which issues they fix, and which changes they revert. Pure
+functions.
 
 How forges and git say that a change is reverted:
 
@@ -9,15 +10,15 @@ How forges and git say that a change is reverted:
     This reverts pull request #N.                       Bitbucket
     revert HASH                                         Gitea and Forgejo, the first line; the old message follows
 
-A revert quotes the title of what it reverts: `Revert "Fixes WEB-1"`. What is quoted fixes nothing. What a message says
-beside it does, so that a squashed message may fix one thing and revert another. If a squashed message joins a change
-and its revert (items with `* `), both are left out.
+A revert quotes the title of the reverted change: `Revert "Fixes WEB-1"`. Quoted text fixes nothing. The rest of the
+message counts, so a squashed message may fix one issue and revert another change. If a squashed message contains a
+change and its revert (items with `* `), both are left out.
 
-What a text says itself is without code, quotes and HTML comments, found in time that is linear in its length.
-Descriptions of proposals are Markdown, so the rules are those of CommonMark (https://spec.commonmark.org/0.31.2/).
-Messages of commits are plain text in which people write Markdown: forges join descriptions into them. There, too, text
-in fences, in backticks, behind `>` and in comments is quoted. But indented lines count: `git merge --squash` indents
-the messages that it joins.
+Code, quotes and HTML comments are removed from a text before it is read, in time that is linear in its length.
+Descriptions of proposals are Markdown, so the rules are those that CommonMark defines
+(https://spec.commonmark.org/0.31.2/). Messages of commits are plain text in which people write Markdown, because forges
+copy descriptions into them. In messages, too, text in fences, in backticks, behind `>` and in comments is quoted.
+Indented lines of messages are read, however, because `git merge --squash` indents the messages that it joins.
 """
 
 import re
@@ -28,7 +29,7 @@ from typing import Final, NamedTuple
 
 from control.issues.references import MAX_REFERENCES, MAX_TEXT, References, fixed_by
 
-PLACEHOLDER: Final = "\ufffc"  # in place of what was taken out: words around it do not come together
+PLACEHOLDER: Final = "\ufffc"  # replaces removed text, so that the words around it are not joined
 
 _FENCE: Final = re.compile(r"(`{3,})[^`]*|(~{3,}).*")
 _ITEM: Final = re.compile(r"(?:[-+*]|[0-9]{1,9}[.)])(?: +|$)")
@@ -37,12 +38,12 @@ _SPAN: Final = re.compile(r"\\[\\`<]|`+|<!--")
 _TICKS: Final = re.compile(r"`+")
 _END: Final = "-->"
 _CODE_INDENT: Final = 4
-MAX_LINES: Final = 4_000  # that count
+MAX_LINES: Final = 4_000  # per text; further lines are not read
 _MAX_NESTED: Final = 8  # markers of list items on one line
 
 
 def strip_code_and_quotes(text: str, *, is_markdown: bool) -> str:
-    """The text without fenced and inline code, quotes and comments; of Markdown also without indented code."""
+    """Remove fenced and inline code, quotes and comments from a text. From Markdown, indented code is removed, too."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n", MAX_LINES)[:MAX_LINES]
     last_end = max((number for number, line in enumerate(lines) if _END in line), default=-1)
     blocks = _Blocks(is_markdown, last_end)
@@ -58,21 +59,21 @@ def strip_code_and_quotes(text: str, *, is_markdown: bool) -> str:
 
 @dataclass(slots=True)
 class _Blocks:
-    """Reads lines one after the other, and knows in which block the next one is. `last_end`: the last line that may end
-    a comment.
+    """Reads lines one after the other, and tracks the block that the next line is in. `last_end`: the last line that
+    may end a comment.
     """
 
     _is_markdown: bool
     _last_end: int
     _fence: str = ""
     _in_comment: bool = False
-    _in_quote: bool = False  # the next line continues it without a marker
+    _in_quote: bool = False  # whether the next line continues a quote without a marker
     _in_code: bool = False
     _after_blank: bool = True
-    _items: list[int] = field(default_factory=list)  # where the contents of the open list items begin
+    _items: list[int] = field(default_factory=list)  # columns at which the contents of the open list items begin
 
     def keep(self, number: int, line: str) -> str:
-        """What of the line counts."""
+        """The part of the line that is read."""
         if self._fence:
             self._end_fence(line.strip())
             return ""
@@ -98,7 +99,9 @@ class _Blocks:
             self._fence, self._after_blank = "", True
 
     def _enter_items(self, column: int, content: str) -> int:
-        """Leave the list items that the line does not belong to; its indent within the one that it does."""
+        """Leave the list items that the line does not belong to. Returns the line's indent within the remaining list
+        items.
+        """
         if self._after_blank or _ITEM.match(content):
             while self._items and column < self._items[-1]:
                 self._items.pop()
@@ -115,7 +118,7 @@ class _Blocks:
         return content
 
     def _is_own_text(self, number: int, content: str) -> bool:
-        """Whether the line is none of a quote, and begins no fence and no comment of several lines."""
+        """Whether the line is not part of a quote, and begins neither a fence nor a comment of several lines."""
         if content.startswith(">"):
             self._in_quote = self._is_markdown and bool(content.strip("> "))
             return False
@@ -132,7 +135,7 @@ class _Blocks:
 
 
 def _without_spans(paragraph: str) -> str:
-    """Without code in backticks and comments."""
+    """Remove code in backticks, and comments."""
     if "`" not in paragraph and "<!--" not in paragraph:
         return paragraph
     closing: dict[int, list[int]] = {}
@@ -187,12 +190,12 @@ _MERGED_LATER: Final = re.compile(
     r"^(?:See merge request [\w./~-]{0,250}!|Reviewed-on: https?://[^\s<>]{1,255}/pulls/)([1-9][0-9]{0,17})[ \t]*$",
     re.MULTILINE,
 )
-_CUT: Final = "\u2026"  # of titles that are too long; the rest begins the next paragraph
+_CUT: Final = "\u2026"  # ends a title that was too long; the rest begins the next paragraph
 
 
 class Revert(NamedTuple):
-    """A change that is reverted: the beginning of a commit's hash in lower case, or `#` and the number of a proposal.
-    `reverts_merge`: the commit is a merge, and is reverted with all that it merged.
+    """A change that is reverted. `target`: the beginning of a commit's hash in lower case, or `#` and the number of a
+    proposal. `reverts_merge`: the commit is a merge, and is reverted with all commits that it merged.
     """
 
     target: str
@@ -204,7 +207,9 @@ class Revert(NamedTuple):
 
 
 class MergeOf(NamedTuple):
-    """The proposal that a commit says it comes from, by number. `is_merge`: as the merge of its commits."""
+    """The number of the proposal that a commit says it comes from. `is_merge`: the commit is the merge of the
+    proposal's commits.
+    """
 
     number: str | None = None
     is_merge: bool = False
@@ -212,7 +217,7 @@ class MergeOf(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ParsedMessage:
-    """What a text says."""
+    """The references in a text."""
 
     fixed: References = field(default_factory=References)
     reverts: tuple[Revert, ...] = ()
@@ -223,7 +228,7 @@ class ParsedMessage:
 
 @dataclass(slots=True)
 class _Section:
-    """A change that a message describes: its title, and what it says beside quoted titles."""
+    """A change that a message describes: its title, and the text without quoted titles."""
 
     title: str
     lines: list[str] = field(default_factory=list)
@@ -231,7 +236,7 @@ class _Section:
 
 
 def read_commit(message: str, org_slug: str, repository: str) -> ParsedMessage:
-    """What the message of a commit says."""
+    """Parse the message of a commit."""
     if _WORTH_READING.search(message[:MAX_TEXT]) is None:
         return ParsedMessage()
     old = _OLD_MESSAGE.match(message)
@@ -241,13 +246,13 @@ def read_commit(message: str, org_slug: str, repository: str) -> ParsedMessage:
 
 
 def read_proposal(title: str, text: str | None, org_slug: str, repository: str) -> ParsedMessage:
-    """What title and description of a proposal say. Only the description is Markdown."""
+    """Parse title and description of a proposal. Only the description is Markdown."""
     description = strip_code_and_quotes((text or "")[:MAX_TEXT], is_markdown=True)
     return _read(f"{strip_code_and_quotes(title, is_markdown=False)}\n\n{description}", org_slug, repository)
 
 
 def merge_of(message: str) -> MergeOf:
-    """Of which proposal a commit is, by what forges write into messages."""
+    """The proposal that a commit comes from, according to the texts that forges write into messages."""
     head = message[:MAX_TEXT]
     title = head.partition("\n")[0].rstrip()
     merged = _MERGED.match(title)
@@ -278,7 +283,7 @@ def _sections(text: str) -> list[_Section]:
 
 
 def _without_number(title: str) -> str:
-    """The title without the number of the proposal that forges add to it."""
+    """The title without the proposal number that forges add."""
     end = title[-_TITLE_END:]
     number = _OF_TITLE.search(end)
     return title if number is None else title[: len(title) - len(end) + number.start()].rstrip(" \t")
@@ -297,7 +302,7 @@ def _unquoted(line: str, section: _Section) -> str:
 
 
 def _kept(sections: list[_Section]) -> list[_Section]:
-    """Those that no later one reverts, by its title."""
+    """The sections that no later section reverts by its title."""
     kept: list[_Section] = []
     reverted: Counter[str] = Counter()
     for section in reversed(sections):
@@ -320,7 +325,7 @@ def _reverts(text: str, repository: str) -> Iterator[Revert]:
 
 
 def _target(reference: str, repository: str) -> str | None:
-    """A hash, or the number of a proposal of this repository; None for one of another repository."""
+    """The hash, or the number of a proposal of this repository. None for a proposal of another repository."""
     if reference.startswith(("http://", "https://")):
         address, _, number = reference.rpartition("/")
         place = address.rpartition("/")[0].removesuffix("/-").replace("/repos/", "/")

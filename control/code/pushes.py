@@ -1,4 +1,4 @@
-"""Records commits that were pushed, in the caller's transaction; other systems report them."""
+"""Records pushed commits that other systems report, in the caller's transaction."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -19,11 +19,11 @@ from control.code.commits import (
 from control.code.fixes.updates import Author, read_all, store_references, update_issues
 from control.issues.references import ShortId
 
-MAX_PLAIN_COMMITS: Final = 500  # of pushes that are recorded together
+MAX_PLAIN_COMMITS: Final = 500  # commits of pushes that are recorded together
 
 
 class ReportedPush(NamedTuple):
-    """What a push did."""
+    """The effects of a push."""
 
     commits_upserted: int
     issues_resolved: list[ShortId]
@@ -31,8 +31,8 @@ class ReportedPush(NamedTuple):
 
 
 class PushReport(NamedTuple):
-    """Commits, oldest first. `default_branch_at`: when they reached the default branch, by the platform's clock; None:
-    they are on another one.
+    """Commits, oldest first. `default_branch_at`: when they reached the default branch, by the platform's clock. None
+    if they are on another branch.
     """
 
     commits: Sequence[NewCommit]
@@ -40,8 +40,9 @@ class PushReport(NamedTuple):
 
 
 async def report_push(connection: AsyncConnection, author: Author, push: PushReport) -> ReportedPush:
-    """Store commits. On the default branch they resolve the issues that they name as fixed, as their project says, and
-    reopen those whose fix they revert. Pushes may be reported in another order than they happened in.
+    """Store commits. Commits on the default branch resolve the issues that they name as fixed, according to the
+    settings of their project, and reopen the issues whose fix they revert. Pushes may be reported in another order than
+    they happened.
     """
     arrived_by = _default_branch_push(push)
     upserted = await upsert_commits(connection, author.org_id, push.commits, author.now, arrived_by)
@@ -58,9 +59,9 @@ async def report_push(connection: AsyncConnection, author: Author, push: PushRep
 async def report_plain_pushes(
     connection: AsyncConnection, author: Author, pushes: Sequence[PushReport]
 ) -> list[ReportedPush | None]:
-    """Store the commits of pushes that change no issue, with a number of statements that does not grow with theirs.
-    None for each other push, which `report_push` records: one that names issues or reverts commits, one with a commit
-    that is known or in an earlier push, and one too many.
+    """Store the commits of pushes that change no issue, with a number of statements that does not depend on the number
+    of pushes. Returns None for each of the other pushes, which `report_push` has to record: pushes that name issues or
+    revert commits, pushes with a commit that is known or in an earlier push, and pushes beyond the limit.
     """
     room = MAX_PLAIN_COMMITS
     plain: dict[int, PushReport] = {}

@@ -1,8 +1,8 @@
-"""Bounds the rows of an organization in a table where the oldest make room for new ones.
+"""Bounds the rows of an organization in a table, by deleting the oldest rows to make room for new ones.
 
-Counting reads an index entry for each row, and every webhook inserts some, inside a write transaction. So a process
-remembers how much room it has found, and counts again when half of that is used (other processes insert, too), or after
-a minute.
+Counting reads an index entry for each row, inside a write transaction, and every webhook inserts rows. A process
+therefore remembers how much room it has found. It counts again after a minute, or when half of that room is used,
+because other processes insert, too.
 """
 
 import time
@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 COUNTED_FOR_S: Final = 60.0
-MIN_ROOM: Final = 50  # with less room rows are counted every time
+MIN_ROOM: Final = 50  # with less room, rows are counted every time
 MAX_REMEMBERED: Final = 10_000  # organizations
 
 
@@ -26,8 +26,8 @@ class RowLimit:
         self._room: dict[tuple[str, int], tuple[float, int]] = {}  # by organization and maximum
 
     async def find_surplus(self, connection: AsyncConnection, org_id: str, new: int, maximum: int, most: int) -> int:
-        """How many of the oldest rows to delete before `new` ones are inserted; at most `most`. Where some must be
-        deleted, a two-hundredth of the maximum goes at once, so that not every insert deletes.
+        """How many of the oldest rows to delete before `new` rows are inserted, at most `most`. If rows must be
+        deleted, at least a two-hundredth of the maximum is deleted at once, so that not every insert has to delete.
         """
         now = self._clock()
         key = org_id, maximum
@@ -52,7 +52,9 @@ class RowLimit:
 async def delete_rows(
     connection: AsyncConnection, ids: sa.Select[Any], key: sa.Column[str], *references: sa.Column[str]
 ) -> None:
-    """Delete the rows of a table by its key, and before them those that refer to them by these columns."""
+    """Delete the selected rows of a table by its key, after deleting the rows that refer to them by the columns
+    `references`.
+    """
     found = list((await connection.execute(ids)).scalars())
     for column in (*references, key):
         await connection.execute(sa.delete(column.table).where(column.in_(found)))

@@ -1,20 +1,21 @@
-"""Warehouse sinks: data that is exported to object stores and warehouses, each row once.
+"""Warehouse sinks: exports data to object stores and warehouses, each row once.
 
-An export, for example `POST /orgs/acme/warehouse/sinks/snk_.../export`:
+An export, for example `POST /orgs/acme/warehouse/sinks/snk_.../export`, passes these functions:
 
-    handlers.WarehouseSinks                 the sink, and who asks                                   -> 404, 409
+    handlers.WarehouseSinks                 finds the sink and checks the caller                     -> 404, 409
     exporter.Exporter.export                takes the lease of the sink: one exporter at a time
-    streams.reading.StreamReader.read       the next rows behind the cursor of the stream
-    store.store_intent                      the batch is committed before anything is put
-    streams.parquet.write_parquet           the Parquet file
-    sink_destination.Destination.export      a key is put once; a warehouse loads a file once
-    store.store_exported                    the cursor and the run, in one transaction
+    streams.reading.StreamReader.read       reads the next rows behind the cursor of the stream
+    store.store_intent                      commits the intended batch before the batch is sent
+    streams.parquet.write_parquet           writes the Parquet file
+    sink_destination.Destination.export      stores the file under a new key, or loads it into a warehouse, once
+    store.store_exported                    moves the cursor and records the run, in one transaction
 
-The 200 says what each run did. A run that failed exported what it lists, and the next one continues behind it.
+The 200 response has the result of each run. A failed run has exported what it lists, and the next run continues behind
+it.
 
     model               sinks with their configs, streams and runs as values
     store               sinks and leases; checkpoints and runs
-    streams             what is exported, in which order
+    streams             the exported rows and their order
     destinations        the clients of object stores and warehouses
-    task                every five seconds: exports, in the same way, the sink that is due longest
+    task                every five seconds, exports the sink that has been due longest, in the same way
 """

@@ -18,12 +18,16 @@ SCRUB_TIER: Final = "stored"
 MAX_BATCHES: Final = 100
 DEFAULT_BATCHES: Final = 10
 
-_Streams = Annotated[list[Stream], Meta(min_length=1, max_length=4, description="What is exported, each once.")]
-_ScrubTier = Annotated[Literal["stored"], Meta(description="Only what is stored after scrubbing is exported.")]
+_Streams = Annotated[
+    list[Stream], Meta(min_length=1, max_length=4, description="The streams to export. Each is named once.")
+]
+_ScrubTier = Annotated[Literal["stored"], Meta(description="Sluice exports only data as stored after scrubbing.")]
 
 
 class NewSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """The sink to create. `streams` defaults to all four; `config` depends on the kind, and may be completed later."""
+    """The sink to create. By default all four streams are exported. The fields of `config` depend on the kind, and
+    missing fields may be sent later.
+    """
 
     name: Name
     kind: SinkKind
@@ -32,7 +36,7 @@ class NewSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
 
 
 class SinkChange(CheckedBody, frozen=True):
-    """Changes to a sink; omitted fields stay as they are."""
+    """Changes to a sink. Omitted fields are not changed."""
 
     name: Name | UnsetType = UNSET
     enabled: bool | UnsetType = UNSET
@@ -44,7 +48,7 @@ class SinkChange(CheckedBody, frozen=True):
 
 
 class ConfigReplacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """The whole config."""
+    """The complete config, which replaces the previous one."""
 
     config: dict[str, Any]
 
@@ -53,7 +57,10 @@ class ExportRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
     """How much to export."""
 
     max_batches_per_stream: Annotated[
-        int, Meta(ge=1, le=MAX_BATCHES, description="Batches of at most 50 000 rows.")
+        int,
+        Meta(
+            ge=1, le=MAX_BATCHES, description="Maximum number of batches per stream. A batch has at most 50 000 rows."
+        ),
     ] = DEFAULT_BATCHES
 
 
@@ -67,7 +74,10 @@ class WarehouseSink(msgspec.Struct, frozen=True, rename="camel"):
     enabled: bool
     streams: list[Stream]
     configured: bool
-    not_configured_reason: Annotated[str | None, Meta(description="What to do before the sink can export.")]
+    not_configured_reason: Annotated[
+        str | None,
+        Meta(description="The steps that are missing before the sink can export. `null` if the sink is configured."),
+    ]
     scrub_tier: _ScrubTier
     created_by_principal_id: str | None
     created_at: Timestamp
@@ -80,13 +90,13 @@ class SinkList(msgspec.Struct, frozen=True):
 
 
 class SinkDeletion(msgspec.Struct, frozen=True):
-    """The sink is gone; what it has exported stays where it is."""
+    """The sink was deleted. Exported files and rows were not deleted."""
 
     deleted: bool
 
 
 class ExportedRun(msgspec.Struct, frozen=True, rename="camel"):
-    """What an export of one stream did. `idle`: there was nothing to export."""
+    """The result of an export of one stream. `idle`: there was nothing to export."""
 
     run_id: str
     stream: Stream
@@ -100,7 +110,7 @@ class ExportedRun(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ExportResult(msgspec.Struct, frozen=True, rename="camel"):
-    """What an export did, by stream."""
+    """The results of an export, by stream."""
 
     sink_id: str
     kind: SinkKind
@@ -109,7 +119,7 @@ class ExportResult(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ExportRun(msgspec.Struct, frozen=True, rename="camel"):
-    """A run of one stream. `finishedAt` null: it goes on."""
+    """A run of one stream. `finishedAt` is null while the run continues."""
 
     id: str
     stream: Stream
@@ -124,7 +134,7 @@ class ExportRun(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SinkCheckpoint(msgspec.Struct, frozen=True, rename="camel"):
-    """How far a stream is exported. Null: not at all."""
+    """How far a stream is exported. Cursor and times are null if nothing is exported."""
 
     stream: Stream
     cursor_at: Timestamp | None
@@ -134,7 +144,7 @@ class SinkCheckpoint(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SinkStatus(msgspec.Struct, frozen=True):
-    """A sink, how far its streams are exported, and its last runs, newest first."""
+    """A sink, the progress of its streams, and its last runs, newest first."""
 
     sink: WarehouseSink
     checkpoints: list[SinkCheckpoint]
@@ -151,11 +161,11 @@ class PublishedColumn(msgspec.Struct, frozen=True):
 
 
 class PublishedStream(msgspec.Struct, frozen=True, rename="camel"):
-    """The schema of a stream. Later versions add columns that may be null, and change nothing else."""
+    """The schema of a stream. Later versions only add columns, which may be null."""
 
     stream: Stream
     version: int
-    table: Annotated[str, Meta(description="Its name in a warehouse.")]
+    table: Annotated[str, Meta(description="Name of the table in a warehouse.")]
     columns: list[PublishedColumn]
 
 
@@ -166,7 +176,7 @@ class PublishedStreams(msgspec.Struct, frozen=True):
 
 
 def read_config(kind: SinkKind, given: dict[str, Any], issues: Issues) -> SinkConfig | None:
-    """A config of the kind; None after adding an issue for every invalid field below `body.config`."""
+    """Decode a config of the kind. Returns None after adding an issue for every invalid field below `body.config`."""
     before = len(issues)
     config: SinkConfig | None = decode_json(CONFIGS[kind], msgspec.json.encode(given), "body.config", issues)
     if config is not None:
@@ -177,13 +187,13 @@ def read_config(kind: SinkKind, given: dict[str, Any], issues: Issues) -> SinkCo
 
 
 def check_streams(streams: list[Stream], issues: Issues) -> None:
-    """Each once."""
+    """Record streams that are named twice."""
     if len(set(streams)) != len(streams):
         issues.add("body.streams", "Must name each stream once.", "invalid")
 
 
 def sink_body(sink: Sink, not_configured_reason: str | None) -> WarehouseSink:
-    """The API representation."""
+    """The API representation of a sink."""
     return shown_as(
         WarehouseSink,
         sink,
@@ -195,13 +205,13 @@ def sink_body(sink: Sink, not_configured_reason: str | None) -> WarehouseSink:
 
 
 def export_body(sink: Sink, ended: list[EndedRun]) -> ExportResult:
-    """What an export did."""
+    """The API representation of an export's results."""
     runs = [shown_as(ExportedRun, one.run, run_id=one.run.id, scrub_tier=SCRUB_TIER, idle=one.is_idle) for one in ended]
     return ExportResult(sink.id, sink.kind, sum(one.run.rows for one in ended), runs)
 
 
 def checkpoint_body(stream: Stream, checkpoint: Checkpoint | None) -> SinkCheckpoint:
-    """A checkpoint; None: nothing is exported."""
+    """The API representation of a checkpoint. None: nothing is exported."""
     if checkpoint is None:
         return SinkCheckpoint(stream, None, None, 0, None)
     return shown_as(SinkCheckpoint, checkpoint, stream=stream)

@@ -1,11 +1,12 @@
 """Exports the streams of a sink, each row once.
 
-    export          takes the lease of the sink, runs its streams, gives the lease back
-    _export_batch   one batch: intent -> Parquet -> object store -> warehouse -> checkpoint and run
+    export          takes the lease of the sink, runs its streams, and releases the lease
+    _export_batch   exports one batch: intent -> Parquet -> object store -> warehouse -> checkpoint and run
 
-The batch (the pair of cursors, the key, the digest of its rows) is committed as intent before anything is put. Whoever
-continues after a crash exports the same batch under the same key, and the object store takes a key once. The cursor
-moves in the transaction that notes the run, if nobody else has moved it.
+The batch (the pair of cursors, the key, the digest of its rows) is committed as an intent before anything is stored at
+the destination. The exporter that continues after a crash exports the same batch under the same key, and the object
+store accepts a key only once. The cursor moves in the transaction that records the run, unless another exporter has
+moved it.
 """
 
 import asyncio
@@ -37,12 +38,12 @@ from control.secrets.secret_box import SecretBox
 
 
 class WarehouseMetrics:
-    """Without `registry` nothing is exposed."""
+    """Metrics of exports. Without `registry` they are not exposed."""
 
     def __init__(self, registry: CollectorRegistry | None) -> None:
         self._runs = Counter(
             "sluice_warehouse_runs",
-            "Runs of sinks, one for each stream, by kind, stream and status.",
+            "Runs of sinks, one per stream, by kind, stream and status.",
             ["kind", "stream", "status"],
             registry=registry,
         )
@@ -57,14 +58,15 @@ class WarehouseMetrics:
         )
 
     def record(self, kind: SinkKind, run: Run) -> None:
-        """Count a run that has ended."""
+        """Count a finished run."""
         self._runs.labels(kind.value, run.stream.value, run.status.value).inc()
         self._rows.labels(run.stream.value).inc(run.rows)
         self._bytes.labels(run.stream.value).inc(run.bytes)
 
 
 RENEW_S: Final = 15.0
-MAX_ATTEMPTS: Final = 2_000  # that an intent remembers: twenty days of runs, in each of which an issue has changed
+# Attempts that an intent remembers: enough for twenty days of runs, in each of which an issue has changed.
+MAX_ATTEMPTS: Final = 2_000
 MAX_REMEMBERED: Final = 10_000  # configs
 TAKEN_OVER: Final = "Another process has continued this export."
 
@@ -72,12 +74,14 @@ log = structlog.get_logger(__name__)
 
 
 class SinkDisabled(Exception):
-    """A disabled sink exports nothing."""
+    """The sink is disabled and exports nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndedRun:
-    """A run. `is_idle`: there was nothing to export. `has_more`: it ended at the maximum number of batches."""
+    """A finished run. `is_idle`: there was nothing to export. `has_more`: the run ended at the maximum number of
+    batches.
+    """
 
     run: Run
     is_idle: bool
@@ -85,7 +89,7 @@ class EndedRun:
 
 
 class Exporter:
-    """`readers` is empty without ClickHouse: then nothing is exported."""
+    """Exports sinks. `readers` is empty without ClickHouse. Then nothing is exported."""
 
     def __init__(
         self,
@@ -103,15 +107,16 @@ class Exporter:
         self._open_destination = open_destination
         self._metrics = metrics
         self._now = now
-        self._making = asyncio.Semaphore(1)  # files at a time, of which each takes most of the memory of an export
-        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()  # of organizations
+        self._making = asyncio.Semaphore(1)  # one file at a time, because a file takes most of the memory of an export
+        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()  # by organization
         self._wrong: dict[tuple[str, int], str | None] = {}
 
     async def export(
         self, org_id: str, sink_id: str, max_batches: int, interval: timedelta | None = None
     ) -> tuple[Sink, list[EndedRun]]:
-        """Run every stream of a sink, each up to so many batches. `interval`: until it is due again; None: as before.
-        Raises LeaseHeld, also for a sink that is gone, SinkDisabled and DatabaseUnavailable.
+        """Run every stream of a sink, each for at most `max_batches` batches. `interval`: the time until the sink is
+        due again. None: the due time is not changed. Raises LeaseHeld (also if the sink was deleted), SinkDisabled and
+        DatabaseUnavailable.
         """
         owner = f"{socket.gethostname()[:100]}:{os.getpid()}:{secrets.token_hex(4)}"
         async with self._database.write() as connection:
@@ -132,27 +137,29 @@ class Exporter:
         finally:
             has_more = any(one.has_more for one in ended)
             due = None if interval is None else self._milliseconds() + (timedelta() if has_more else interval)
-            with suppress(DatabaseUnavailable):  # the lease ends by itself
+            with suppress(DatabaseUnavailable):  # the lease expires anyway
                 async with self._database.write() as connection:
                     await store.release_lease(connection, sink_id, owner, due)
         return sink, ended
 
     def not_configured_reason(self, sink: Sink) -> str | None:
-        """What a person has to do before the sink can export; None: nothing."""
+        """The step that a person has to take before the sink can export. None if the sink is configured."""
         missing = find_missing(sink.config)
         if missing:
-            return f"The config lacks {', '.join(missing)}: send the whole config to PUT .../config."
+            return f"The config lacks {', '.join(missing)}. Send the whole config to PUT .../config."
         wrong = self._find_wrong(sink)
         if wrong is not None:
             return wrong
         if not self._readers:
-            return "This control service has no ClickHouse URL (SLUICE_CLICKHOUSE_URL): ask the operator."
+            return "This control service has no ClickHouse URL (SLUICE_CLICKHOUSE_URL). Ask the operator to set it."
         if not has_arrow():
-            return "This control service was installed without the extra `warehouse`: ask the operator."
+            return "This control service was installed without the extra `warehouse`. Ask the operator to install it."
         return None
 
     def _find_wrong(self, sink: Sink) -> str | None:
-        """What of a complete config cannot be used. Remembered, because reading a private key takes up to a second."""
+        """The part of a complete config that cannot be used. The result is remembered, because reading a private key
+        takes up to a second.
+        """
         known = sink.id, hash(sink.config)
         if known not in self._wrong:
             if len(self._wrong) >= MAX_REMEMBERED:
@@ -186,12 +193,12 @@ class Exporter:
             run = replace(run, status=RunStatus.FAILED, error=TAKEN_OVER)
         except StoreError as error:
             log.warning("export failed", stream=stream.value, reason=str(error))
-            run = replace(run, status=RunStatus.FAILED, error="The telemetry store is not available, or too busy.")
+            run = replace(run, status=RunStatus.FAILED, error="The telemetry store is unavailable or too busy.")
         except DatabaseUnavailable:
             raise
         except Exception:
             log.exception("export failed", stream=stream.value)
-            run = replace(run, status=RunStatus.FAILED, error="The export failed; the operator's log has the reason.")
+            run = replace(run, status=RunStatus.FAILED, error="The export failed. The operator's log has the reason.")
         return await self._end(sink, run, batches, has_more=has_more and run.status is RunStatus.SUCCEEDED)
 
     async def _end(self, sink: Sink, run: Run, batches: int, *, has_more: bool) -> EndedRun:
@@ -203,14 +210,16 @@ class Exporter:
                     known = await store.load_checkpoint(connection, sink.id, sink.org_id, run.stream)
                     await store.note_run(connection, known, run.started_at)
         except (sa.exc.IntegrityError, store.CheckpointChanged):  # the sink was deleted meanwhile
-            log.info("a sink was deleted while it exported", sink_id=sink.id)
+            log.info("a sink was deleted during its export", sink_id=sink.id)
         self._metrics.record(sink.kind, run)
         return EndedRun(run, not batches and run.status is RunStatus.SUCCEEDED, has_more)
 
     async def _export_batch(
         self, sink: Sink, stream: Stream, run: Run, destination: Destination
     ) -> tuple[Run, bool] | None:
-        """Export one batch; returns the run with it, and whether there may be more. None: there was none."""
+        """Export one batch. Returns the run including this batch, and whether there may be more batches. Returns None
+        if there was no batch.
+        """
         reader = self._readers[stream]
         async with self._database.read() as connection:
             checkpoint = await store.load_checkpoint(connection, sink.id, sink.org_id, stream)
@@ -251,7 +260,7 @@ class Exporter:
 
     @asynccontextmanager
     async def _holding(self, sink_id: str, owner: str) -> AsyncIterator[None]:
-        """Renew the lease meanwhile; the block is cancelled if another exporter has taken it."""
+        """Renew the lease during the block. The block is cancelled if another exporter has taken the lease."""
         task = asyncio.current_task()
         is_lost = False
 
@@ -288,7 +297,7 @@ class Exporter:
 
 
 def _intent(sink: Sink, stream: Stream, checkpoint: Checkpoint, batch: Batch, attempt: BatchDigest) -> Intent:
-    """Two batches never have the same key: one begins where the other ends."""
+    """The intent to export a batch. Two batches never have the same key, because one begins where the other ends."""
     day = "unknown" if batch.until_at is None else batch.until_at.strftime("%Y-%m-%d")
     pair = f"{checkpoint.cursor_id or 'start'}__{batch.until_id}"
     key = f"{sink.id}/{stream.value.lower()}/dt={day}/{pair}.parquet"

@@ -62,7 +62,7 @@ from control.secrets.secret_box import SecretBox
 from proto.identity import Scope
 
 SHOWN_RUNS: Final = 100
-MAX_WAIT_S: Final = 5.0  # for another export of a sink: one by schedule mostly takes a moment
+MAX_WAIT_S: Final = 5.0  # wait for another export of the sink: a scheduled one mostly takes a moment
 _RETRY_S: Final = 0.2
 PATH: Final = "/orgs/{orgSlug}/warehouse/sinks"
 ONE: Final = PATH + "/{sinkId}"
@@ -93,8 +93,8 @@ class WarehouseSinks(Handlers):
     async def create_warehouse_sink(self, request: web.Request) -> WarehouseSink:
         """Create a sink.
 
-        `config` is stored encrypted and never shown. A wrong type in it is refused; what it lacks makes the sink not
-        configured. 409 at the maximum number of sinks.
+        Sluice stores `config` encrypted and never shows it. A field of a wrong type is refused. If fields are missing,
+        the sink is created, but it is not configured. 409 at the maximum number of sinks.
         """
         issues = Issues()
         body = await self.context.read_body(request, NewSink, issues)
@@ -120,9 +120,9 @@ class WarehouseSinks(Handlers):
 
     @route("PATCH", ONE, _WRITE, example={"enabled": False})
     async def change_warehouse_sink(self, known: Sink, body: SinkChange, transaction: Transaction) -> WarehouseSink:
-        """Change a sink: its name, whether it is enabled, its streams.
+        """Change the name or the streams of a sink, or enable or disable it.
 
-        A disabled sink exports nothing; enabled again, it continues where it was.
+        A disabled sink exports nothing. When you enable it again, it continues where it stopped.
         """
         known = await self._load(transaction.connection, known.org_id, known.id)
         await store.change(
@@ -139,7 +139,7 @@ class WarehouseSinks(Handlers):
 
     @route("DELETE", ONE, _WRITE)
     async def delete_warehouse_sink(self, sink_id: str, transaction: Transaction) -> SinkDeletion:
-        """Delete a sink, its config, its checkpoints and its runs. What it has exported stays where it is."""
+        """Delete a sink, its config, its checkpoints and its runs. Exported files and rows are not deleted."""
         known = await self._load(transaction.connection, transaction.caller.org_id, sink_id)
         await store.delete(transaction.connection, known.id)
         await _record(transaction, "sink.delete", known)
@@ -147,9 +147,9 @@ class WarehouseSinks(Handlers):
 
     @route("PUT", ONE + "/config", _WRITE, body=CONFIG)
     async def replace_warehouse_sink_config(self, known: Sink, request: web.Request) -> WarehouseSink:
-        """Replace the config of a sink as a whole, for example to rotate credentials.
+        """Replace the complete config of a sink, for example to rotate credentials.
 
-        What is exported so far stays exported: the sink continues where it was.
+        The sink continues where it stopped. Rows that were already exported are not exported again.
         """
         issues = Issues()
         body = await self.context.read_body(request, ConfigReplacement, issues)
@@ -166,16 +166,16 @@ class WarehouseSinks(Handlers):
 
     @route("POST", ONE + "/export", bearer(Scope.SINKS_EXPORT), errors=(409, 503), example={"maxBatchesPerStream": 10})
     async def export_warehouse_sink(self, known: Sink, body: ExportRequest, request: web.Request) -> ExportResult:
-        """Export now, each stream up to so many batches.
+        """Export now, with a maximum number of batches per stream.
 
-        The answer comes when it is done; a run that fails is reported, and the next one continues where it was. 409
-        if the sink is disabled, or another export of it still runs after some seconds.
+        The answer comes when the export has ended. It also reports failed runs, after which the next run continues. 409
+        if the sink is disabled, or if another export of the sink still runs after some seconds.
         """
         async with begin(self.context, request) as transaction:
             await _record(transaction, "sink.export", await self._load(transaction.connection, known.org_id, known.id))
         exporting = asyncio.create_task(_export(self.exporter, known, body.max_batches_per_stream))
         try:
-            sink, ended = await asyncio.shield(exporting)  # it goes on if the client leaves
+            sink, ended = await asyncio.shield(exporting)  # the export continues if the client disconnects
         except SinkDisabled as error:
             raise Conflict("The sink is disabled.") from error
         except store.LeaseHeld as error:
@@ -186,7 +186,7 @@ class WarehouseSinks(Handlers):
     async def show_warehouse_sink_status(
         self, sink_id: str, caller: AuthorizationContext, connection: AsyncConnection
     ) -> SinkStatus:
-        """Show a sink, how far its streams are exported, and its last runs."""
+        """Show a sink, the progress of its streams, and its last runs."""
         sink = await self._load(connection, caller.org_id, sink_id)
         known = await store.list_checkpoints(connection, sink.id)
         runs = await store.list_runs(connection, sink.id, SHOWN_RUNS)
@@ -201,12 +201,12 @@ class WarehouseSinks(Handlers):
         return PublishedStreams([stream_body(schema) for schema in SCHEMAS.values()])
 
     async def _find(self, request: web.Request, _stack: AsyncExitStack) -> Sink:
-        """The sink in the path: 404 comes before 415. Raises NotFound."""
+        """Find the sink in the path. It is loaded before the body is read, so 404 precedes 415. Raises NotFound."""
         async with self.context.database.read() as connection:
             return await self._load(connection, authorization_context(request).org_id, path_id(request, "sinkId"))
 
     async def _load(self, connection: AsyncConnection, org_id: str, sink_id: str) -> Sink:
-        """Raises NotFound."""
+        """Load the sink. Raises NotFound."""
         found = await store.find(connection, self.secret_box, org_id, sink_id)
         if found is None:
             raise NotFound
@@ -231,7 +231,7 @@ def _now() -> datetime:
 
 
 async def _export(exporter: Exporter, sink: Sink, max_batches: int) -> tuple[Sink, list[EndedRun]]:
-    """As soon as no other export of the sink runs. Raises LeaseHeld, SinkDisabled."""
+    """Export as soon as no other export of the sink runs. Raises LeaseHeld, SinkDisabled."""
     deadline = time.monotonic() + MAX_WAIT_S
     while True:
         try:
@@ -242,7 +242,7 @@ async def _export(exporter: Exporter, sink: Sink, max_batches: int) -> tuple[Sin
         await asyncio.sleep(_RETRY_S)
 
 
-UPLOAD_S: Final = 120.0  # of one file, at most some ten megabytes
+UPLOAD_S: Final = 120.0  # per file, which has at most some ten megabytes
 
 
 def build_warehouse_routes(
@@ -253,8 +253,9 @@ def build_warehouse_routes(
     clickhouse: ClickHouse | None,
     registry: CollectorRegistry | None,
 ) -> tuple[list[Route], list[CleanupContext]]:
-    """Routes and background tasks. `policy`: where sinks may be. `interval_s`: between two runs of a sink; 0: sinks
-    export on request only. Without `clickhouse` no sink is configured.
+    """Build the routes and background tasks of sinks. `policy`: the addresses that sinks may have. `interval_s`: the
+    time between two runs of a sink, in seconds. 0: sinks export only on request. Without `clickhouse`, no sink is
+    configured.
     """
     egress = Egress(policy, total_s=UPLOAD_S)
     exporter = Exporter(

@@ -1,7 +1,7 @@
 """Sinks with their configs, streams and runs as values.
 
-A wrong type in a config is refused; what is missing makes the sink not configured. Configs contain secrets: they are
-stored encrypted and never shown.
+A field of a wrong type in a config is refused. If fields are missing, the sink is not configured. Configs contain
+secrets, so they are stored encrypted and never shown.
 """
 
 from collections.abc import Mapping
@@ -19,20 +19,20 @@ Name = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[ -~]+(?!\n)
 Address = Annotated[str, Meta(min_length=1, max_length=2_048, pattern=r"^[!-~]+(?!\n)$")]
 SecretText = Annotated[str, Meta(min_length=1, max_length=2_048, pattern=r"^[!-~]+(?!\n)$")]
 KeyText = Annotated[str, Meta(min_length=1, max_length=MAX_KEY_LENGTH)]
-# Of buckets, containers, regions and accounts: they become part of URLs and host names.
+# Names of buckets, containers, regions and accounts, which become part of URLs and host names.
 Label = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(?!\n)$")]
-# Without empty segments, and . and .. as segments: clients and proxies take these out of a path.
+# Empty segments and the segments . and .. are not permitted, because clients and proxies remove these from a path.
 Prefix = Annotated[
     str, Meta(max_length=512, pattern=r"^(?!(?:.*/)?\.{1,2}(?:/|$))(?!.*//)[A-Za-z0-9!_.*'()/-]*(?!\n)$")
 ]
-# Names of databases, schemas, tables and stages become part of statements: nothing but plain identifiers.
+# Names of databases, schemas, tables and stages, which become part of statements. Only plain identifiers are permitted.
 Identifier = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[A-Za-z_][A-Za-z0-9_]*(?!\n)$")]
 
 
 class BlobProvider(StrEnum):
     """The interface of an object store."""
 
-    S3 = "s3"  # and compatible
+    S3 = "s3"  # and compatible stores
     GCS = "gcs"
     AZURE = "azure"
 
@@ -54,13 +54,13 @@ class BlobstoreConfig(_Config, frozen=True):
     provider: BlobProvider = BlobProvider.S3
     endpoint: Address | UnsetType = UNSET  # https://HOST[:PORT] of a compatible store
     bucket: Label | UnsetType = UNSET
-    prefix: Prefix = ""  # of all keys, with a slash at its end or without
+    prefix: Prefix = ""  # of all keys, with or without a slash at the end
     region: Label | UnsetType = UNSET
     access_key_id: SecretText | UnsetType = UNSET
     secret_access_key: SecretText | UnsetType = UNSET
     session_token: SecretText | UnsetType = UNSET
-    path_style: bool = False  # the bucket in the path, not in the host name
-    conditional_puts: bool = True  # false: for an S3-compatible store that does not support them; read back instead
+    path_style: bool = False  # whether the bucket is in the path and not in the host name
+    conditional_puts: bool = True  # False if the S3-compatible store does not support them; objects are then read back
     account: Label | UnsetType = UNSET
     container: Label | UnsetType = UNSET
     account_key: SecretText | UnsetType = UNSET
@@ -68,8 +68,8 @@ class BlobstoreConfig(_Config, frozen=True):
 
 
 class SnowflakeConfig(_Config, frozen=True):
-    """Snowflake by its SQL API, with a key pair. `store` is the object store that `stage`, an external stage of the
-    account, points to.
+    """Snowflake by its SQL API, with a key pair. `store` is the object store to which `stage` points, an external stage
+    of the account.
     """
 
     account: Label | UnsetType = UNSET  # ORGANIZATION-ACCOUNT
@@ -81,7 +81,7 @@ class SnowflakeConfig(_Config, frozen=True):
     stage: Identifier | UnsetType = UNSET
     store: BlobstoreConfig | UnsetType = UNSET
     role: Identifier | UnsetType = UNSET
-    endpoint: Address | UnsetType = UNSET  # https://HOST, by default that of the account
+    endpoint: Address | UnsetType = UNSET  # https://HOST, by default the host of the account
 
 
 class BigQueryConfig(_Config, frozen=True):
@@ -101,7 +101,7 @@ _OF_SNOWFLAKE: Final = ("account", "user", "private_key", "warehouse", "database
 
 
 def find_missing(config: SinkConfig) -> list[str]:
-    """The fields that the config lacks, by their names in JSON; empty: it is complete."""
+    """The fields that the config lacks, by their names in JSON. Empty if the config is complete."""
     match config:
         case BlobstoreConfig():
             return _missing_of_blobstore(config)
@@ -147,7 +147,7 @@ CONFIGS: Final[Mapping[SinkKind, type[SinkConfig]]] = MappingProxyType(
 
 
 class Stream(StrEnum):
-    """What is exported; each has a schema of its own (`control.export.streams.schemas`)."""
+    """The streams to export. Each has its own schema (`control.export.streams.schemas`)."""
 
     ERROR_ESSENCES = "ERROR_ESSENCES"
     ISSUE_ROLLUPS = "ISSUE_ROLLUPS"
@@ -156,7 +156,9 @@ class Stream(StrEnum):
 
 
 class RunStatus(StrEnum):
-    """How a run of one stream ended. A run that goes on is SUCCEEDED without an end: what it lists is exported."""
+    """The status of a run of one stream. A run that has not ended is SUCCEEDED without an end, because the batches that
+    it lists are exported.
+    """
 
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
@@ -165,7 +167,7 @@ class RunStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """A sink with its config, which no representation shows."""
+    """A sink with its config, which is never shown."""
 
     id: str
     org_id: str
@@ -181,7 +183,7 @@ class Sink:
 
 @dataclass(frozen=True, slots=True)
 class BatchDigest:
-    """The rows of a batch when it was read: their digest and number."""
+    """The digest and the number of the rows of a batch when it was read."""
 
     digest: str
     rows: int
@@ -189,9 +191,9 @@ class BatchDigest:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """A batch that is being exported: written before anything is put, and used as written if it is repeated. `until`:
-    the cursor behind it. `attempts`: those that differ, because rows were erased or issues changed in between; one of
-    them is what is exported.
+    """A batch that is being exported. It is stored before the batch is sent, and is used unchanged if the batch is
+    repeated. `until`: the cursor behind the batch. `attempts`: the different contents of the batch, because rows may be
+    erased or issues changed between attempts. One of them is the exported one.
     """
 
     key: str
@@ -203,7 +205,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """How far a stream of a sink is exported. `cursor`: as the stream encodes it; None: nothing is exported."""
+    """How far a stream of a sink is exported. `cursor`: encoded by the stream. None: nothing is exported."""
 
     sink_id: str
     org_id: str
@@ -219,7 +221,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What an export of one stream did."""
+    """The result of an export of one stream."""
 
     id: str
     sink_id: str

@@ -1,4 +1,4 @@
-"""Where a sink exports to, by its config: an object store, a warehouse, or both."""
+"""The destination of a sink, by its config: an object store, a warehouse, or both."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -29,16 +29,20 @@ from control.export.model import (
 from control.export.streams.schemas import StreamSchema
 from control.outbound.egress import Egress
 
-_KEY_TAKEN: Final = "The object store has another object under the key of this batch; remove it, or change the prefix."
+_KEY_TAKEN: Final = (
+    "The object store has another object under the key of this batch. Remove the object, or change the prefix."
+)
 _GOOGLE: Final = "https://storage.googleapis.com"
 _SNOWFLAKE_NEEDS_CONDITIONS: Final = (
-    "config.store.conditionalPuts must be true: Snowflake loads a file again if its bytes have changed."
+    "config.store.conditionalPuts must be true, because Snowflake loads a file again if its bytes have changed."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """`store` None: the warehouse takes files itself; `loader` None: there is no warehouse. `prefix`: of all keys."""
+    """A destination. `store`: None if the warehouse receives files directly. `loader`: None if there is no warehouse.
+    `prefix`: of all keys.
+    """
 
     prefix: str
     store: ObjectStore | None
@@ -47,8 +51,8 @@ class Destination:
     async def export(
         self, intent: Intent, attempt: BatchDigest, schema: StreamSchema, body: bytes
     ) -> tuple[BatchDigest, str]:
-        """Export a file once, however often it is repeated. Returns the attempt whose rows are there, which may be an
-        earlier one, and the key of the object, or what names the load. Raises DestinationError.
+        """Export a file once, however often the call is repeated. Returns the attempt whose rows are exported, which
+        may be an earlier one, and the key of the object or the name of the load. Raises DestinationError.
         """
         key = self.prefix + intent.key
         if self.store is not None:
@@ -66,9 +70,9 @@ class Destination:
 
 
 def open_store(config: BlobstoreConfig, egress: Egress, account: str) -> ObjectStore:
-    """The store of a complete config. `account`: who sends, for the bounds of the client. Raises DestinationError."""
+    """The store of a complete config. `account`: the sender, for the limits of the client. Raises DestinationError."""
     if not config.conditional_puts and config.provider is not BlobProvider.S3:
-        raise DestinationError("config.conditionalPuts may be false for S3-compatible stores only.", permanent=True)
+        raise DestinationError("config.conditionalPuts may be false only for S3-compatible stores.", permanent=True)
     if config.provider is BlobProvider.AZURE:
         name, container = given(config.account), given(config.container)
         base = _endpoint(config.endpoint, f"https://{name}.blob.core.windows.net")
@@ -122,6 +126,6 @@ def open_destination(egress: Egress, sink: Sink) -> Destination:
 
 
 def _prefix(config: BlobstoreConfig) -> str:
-    """As the beginning of keys: with one slash at its end, without one at its beginning."""
+    """The prefix as the beginning of keys: with one slash at the end, and none at the beginning."""
     prefix = config.prefix.strip("/")
     return f"{prefix}/" if prefix else ""

@@ -1,4 +1,4 @@
-"""Sinks in the database, the lease with which one exporter at a time works on a sink, its checkpoints and its runs.
+"""Sinks in the database, their checkpoints and runs, and the leases, which let one exporter at a time work on a sink.
 Every function runs in the caller's transaction.
 """
 
@@ -27,13 +27,13 @@ from control.export.model import (
 from control.export.tables import MAX_ERROR_LENGTH, warehouse_checkpoints, warehouse_runs, warehouse_sinks
 from control.secrets.secret_box import SecretBox
 
-MAX_SINKS: Final = 50  # of an organization
+MAX_SINKS: Final = 50  # per organization
 LEASE: Final = timedelta(seconds=60)
-MAX_CLOCK_DIFFERENCE: Final = timedelta(minutes=1)  # of two control services
+MAX_CLOCK_DIFFERENCE: Final = timedelta(minutes=1)  # between two control services
 
 
 class LeaseHeld(Exception):
-    """Another exporter works on the sink."""
+    """Another exporter holds the lease of the sink."""
 
 
 async def create(
@@ -48,7 +48,7 @@ async def create(
     created_by: str,
     now: datetime,
 ) -> Sink:
-    """A new sink, which is due. Raises Conflict when the organization has MAX_SINKS."""
+    """Create a sink, which is due at once. Raises Conflict if the organization has MAX_SINKS sinks."""
     of_org = sa.select(sa.func.count()).select_from(warehouse_sinks).where(warehouse_sinks.c.org_id == org_id)
     if (await connection.scalar(of_org) or 0) >= MAX_SINKS:
         raise Conflict(f"The organization has {MAX_SINKS} sinks, the maximum. Delete one first.")
@@ -92,7 +92,7 @@ async def change(
     streams: Sequence[Stream] | None,
     now: datetime,
 ) -> None:
-    """Change what is not None."""
+    """Change the values that are not None."""
     changed = {"name": name, "enabled": enabled, "streams": None if streams is None else [one.value for one in streams]}
     values = {column: value for column, value in changed.items() if value is not None} | {"updated_at": now}
     await connection.execute(warehouse_sinks.update().where(warehouse_sinks.c.id == sink.id).values(values))
@@ -101,7 +101,7 @@ async def change(
 async def replace_config(
     connection: AsyncConnection, secret_box: SecretBox, sink: Sink, config: SinkConfig, now: datetime
 ) -> None:
-    """Replace the config as a whole; the sink is due."""
+    """Replace the complete config. The sink is due at once."""
     values = {"config": _sealed(secret_box, sink.id, sink.org_id, config), "updated_at": now, "next_run_at": now}
     await connection.execute(warehouse_sinks.update().where(warehouse_sinks.c.id == sink.id).values(values))
 
@@ -116,8 +116,8 @@ async def delete(connection: AsyncConnection, sink_id: str) -> None:
 async def find_due(
     connection: AsyncConnection, now: datetime, interval: timedelta, busy: Collection[str] = ()
 ) -> tuple[str, str] | None:
-    """The sink that is due for the longest time, and its organization, which is none of `busy`; None if none is, or
-    other exporters have all.
+    """Find the sink that has been due longest, and its organization, which is not one of `busy`. Returns None if no
+    sink is due, or other exporters have all due sinks.
     """
     next_run_at = warehouse_sinks.c.next_run_at
     is_due = (next_run_at <= now) | (next_run_at > now + interval + MAX_CLOCK_DIFFERENCE)
@@ -134,13 +134,13 @@ async def find_due(
 
 
 async def postpone(connection: AsyncConnection, sink_id: str, until: datetime) -> None:
-    """Say when a sink is due again."""
+    """Set when a sink is due again."""
     of_sink = warehouse_sinks.c.id == sink_id
     await connection.execute(warehouse_sinks.update().where(of_sink).values(next_run_at=until))
 
 
 async def take_lease(connection: AsyncConnection, sink_id: str, owner: str, now: datetime) -> None:
-    """Raises LeaseHeld, also for a sink that is gone."""
+    """Take or renew the lease of a sink. Raises LeaseHeld, also if the sink was deleted."""
     columns = warehouse_sinks.c
     is_free = _has_no_exporter(now) | (columns.lease_owner == owner)
     values = {"lease_owner": owner, "lease_until": now + LEASE}
@@ -150,7 +150,9 @@ async def take_lease(connection: AsyncConnection, sink_id: str, owner: str, now:
 
 
 async def release_lease(connection: AsyncConnection, sink_id: str, owner: str, next_run_at: datetime | None) -> None:
-    """Give the lease back if it is still held. `next_run_at`: when the sink is due again; None: as before."""
+    """Release the lease if it is still held. `next_run_at`: when the sink is due again. None: the due time is not
+    changed.
+    """
     values: dict[str, Any] = {"lease_owner": None, "lease_until": None}
     if next_run_at is not None:
         values["next_run_at"] = next_run_at
@@ -159,8 +161,8 @@ async def release_lease(connection: AsyncConnection, sink_id: str, owner: str, n
 
 
 def _has_no_exporter(now: datetime) -> sa.ColumnElement[bool]:
-    """Whether no lease holds. One that is too far in the future is from before the clock was set back: it holds up
-    nobody, and checkpoints have versions whatever leases do.
+    """The condition that no lease is held. A lease that ends too far in the future is from before the clock was set
+    back, and is ignored. Checkpoints are safe without leases, because they have versions.
     """
     until = warehouse_sinks.c.lease_until
     return until.is_(None) | (until <= now) | (until > now + LEASE + MAX_CLOCK_DIFFERENCE)
@@ -190,16 +192,16 @@ def _sink(row: Mapping[Any, Any], secret_box: SecretBox) -> Sink:
     )
 
 
-KEPT_RUNS: Final = 500  # of a sink
-INTERRUPTED: Final = "The export was interrupted; the next run continues it."
+KEPT_RUNS: Final = 500  # per sink
+INTERRUPTED: Final = "The export was interrupted. The next run continues it."
 
 
 class CheckpointChanged(Exception):
-    """Another exporter has exported the batch, or the sink is gone: nothing may be stored."""
+    """Another exporter has exported the batch, or the sink was deleted. Nothing may be stored."""
 
 
 async def load_checkpoint(connection: AsyncConnection, sink_id: str, org_id: str, stream: Stream) -> Checkpoint:
-    """The checkpoint of a stream; version 0 if there is none."""
+    """Load the checkpoint of a stream. Its version is 0 if there is none."""
     where = (warehouse_checkpoints.c.sink_id == sink_id) & (warehouse_checkpoints.c.stream == stream.value)
     row = (await connection.execute(sa.select(warehouse_checkpoints).where(where))).mappings().one_or_none()
     if row is None:
@@ -208,20 +210,22 @@ async def load_checkpoint(connection: AsyncConnection, sink_id: str, org_id: str
 
 
 async def list_checkpoints(connection: AsyncConnection, sink_id: str) -> dict[Stream, Checkpoint]:
-    """The checkpoints of a sink by stream, as far as there are some."""
+    """The stored checkpoints of a sink, by stream."""
     found = sa.select(warehouse_checkpoints).where(warehouse_checkpoints.c.sink_id == sink_id)
     return {Stream(row["stream"]): _checkpoint(row) for row in (await connection.execute(found)).mappings()}
 
 
 async def store_intent(connection: AsyncConnection, old: Checkpoint, intent: Intent) -> Checkpoint:
-    """Note the batch that will be exported. Raises CheckpointChanged, which has to roll back the transaction."""
+    """Store the batch that will be exported. Raises CheckpointChanged, after which the caller has to roll back the
+    transaction.
+    """
     return await _store(connection, old, replace(old, intent=intent))
 
 
 async def store_exported(
     connection: AsyncConnection, old: Checkpoint, intent: Intent, rows: int, started_at: datetime
 ) -> Checkpoint:
-    """Note that a batch of so many rows is exported: the cursor is behind it. Raises CheckpointChanged as
+    """Record that a batch of `rows` rows is exported, and move the cursor behind it. Raises CheckpointChanged like
     `store_intent`.
     """
     new = replace(
@@ -237,12 +241,12 @@ async def store_exported(
 
 
 async def note_run(connection: AsyncConnection, old: Checkpoint, started_at: datetime) -> Checkpoint:
-    """Note that a run has ended without a batch. Raises CheckpointChanged as `store_intent`."""
+    """Record that a run has ended without a batch. Raises CheckpointChanged like `store_intent`."""
     return await _store(connection, old, replace(old, last_run_at=started_at))
 
 
 async def store_run(connection: AsyncConnection, run: Run) -> None:
-    """Insert a run, or replace what is known of it."""
+    """Insert a run, or replace the stored one."""
     row = {**asdict(run), "stream": run.stream.value, "status": run.status.value, "object_keys": list(run.object_keys)}
     row["error"] = None if run.error is None else run.error[:MAX_ERROR_LENGTH]
     changed = await connection.execute(warehouse_runs.update().where(warehouse_runs.c.id == run.id).values(row))
@@ -251,7 +255,7 @@ async def store_run(connection: AsyncConnection, run: Run) -> None:
 
 
 async def end_interrupted(connection: AsyncConnection, sink_id: str, now: datetime) -> None:
-    """Runs of the sink without an end have failed: whoever calls this has the lease."""
+    """Mark the runs of the sink without an end as failed. The caller has the lease, so no other exporter is running."""
     open_ones = (warehouse_runs.c.sink_id == sink_id) & warehouse_runs.c.finished_at.is_(None)
     values = {"status": RunStatus.FAILED.value, "error": INTERRUPTED, "finished_at": now}
     await connection.execute(warehouse_runs.update().where(open_ones).values(values))
@@ -308,7 +312,7 @@ def _checkpoint(row: Mapping[Any, Any]) -> Checkpoint:
 
 
 async def list_exported(connection: AsyncConnection, org_id: str, before: datetime | None) -> Sequence[Any]:
-    """What the sinks of an organization have exported that were created before a time (None: all): `sink_id`,
+    """The exports of an organization by sinks that were created before a time (None: all sinks): `sink_id`,
     `sink_name`, `sink_kind`, `stream`, and `exported_until`, which may be None.
     """
     sinks, checkpoints = warehouse_sinks.c, warehouse_checkpoints.c

@@ -1,4 +1,4 @@
-"""The tables of sinks: what they are, how far each stream is exported, and their runs."""
+"""The tables of sinks, of the progress of each stream, and of runs."""
 
 from typing import Final
 
@@ -27,7 +27,7 @@ warehouse_sinks: Final = sa.Table(
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("updated_at", UtcTime, nullable=False),
     sa.Column("next_run_at", UtcTime, nullable=False),
-    # One exporter at a time, over all processes.
+    # Lets one exporter at a time work on a sink, over all processes.
     sa.Column("lease_owner", text(MAX_OWNER_LENGTH)),
     sa.Column("lease_until", UtcTime),
     enum_check("kind", SinkKind),
@@ -41,8 +41,8 @@ warehouse_checkpoints: Final = sa.Table(
     sa.Column("sink_id", text(32), sa.ForeignKey("warehouse_sinks.id"), primary_key=True),
     sa.Column("stream", text(32), primary_key=True),
     sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
-    sa.Column("version", sa.BigInteger, nullable=False),  # who has read another one stores nothing
-    sa.Column("cursor", sa.LargeBinary),  # as the stream encodes it; NULL: nothing is exported
+    sa.Column("version", sa.BigInteger, nullable=False),  # an exporter that read another version stores nothing
+    sa.Column("cursor", sa.LargeBinary),  # encoded by the stream; NULL: nothing is exported
     sa.Column("cursor_at", UtcTime),
     sa.Column("cursor_id", text(MAX_CURSOR_ID_LENGTH)),
     sa.Column("intent", sa.LargeBinary),  # the batch that is being exported; NULL: none
@@ -65,14 +65,14 @@ warehouse_runs: Final = sa.Table(
     sa.Column("object_keys", sa.JSON, nullable=False),
     sa.Column("error", text(MAX_ERROR_LENGTH)),
     sa.Column("started_at", UtcTime, nullable=False),
-    sa.Column("finished_at", UtcTime),  # NULL: it goes on
+    sa.Column("finished_at", UtcTime),  # NULL: the run has not ended
     enum_check("stream", Stream),
     enum_check("status", RunStatus),
     sa.Index(None, "sink_id", "id"),
     sa.Index(None, "org_id"),
 )
 
-# The last number that a change of an issue of the organization has got (`control.export.streams.rollups`).
+# The last number that was given to a change of an issue of the organization (`control.export.streams.rollups`).
 issue_change_numbers: Final = sa.Table(
     "issue_change_numbers",
     metadata,

@@ -1,5 +1,5 @@
-"""Exports sinks that are due. A few tasks per process, each for another organization, so that a store which is slow
-delays its own organization; the leases decide which process exports a sink.
+"""Exports sinks that are due. Each process runs a few tasks, each for a different organization, so that a slow store
+delays only its own organization. Leases decide which process exports a sink.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ from control.export.exporter import Exporter, SinkDisabled
 
 POLL_S: Final = 5.0
 TASKS: Final = 4
-MAX_BATCHES: Final = 20  # of a stream, before another sink has its turn
-MAX_SINKS: Final = 100  # in one poll
+MAX_BATCHES: Final = 20  # per stream, before another sink has its turn
+MAX_SINKS: Final = 100  # per poll
 
 log = structlog.get_logger(__name__)
 
 
 class WarehouseScheduler:
-    """`interval_s`: between two runs of a sink that has nothing more to export."""
+    """The background task. `interval_s`: the time between two runs of a sink that has nothing more to export."""
 
     def __init__(
         self,
@@ -42,17 +42,17 @@ class WarehouseScheduler:
             PeriodicTask(self.run_due, POLL_S, log, "exports failed", run_immediately=False) for _ in range(TASKS)
         ]
         self._choosing = asyncio.Lock()
-        self._busy: set[str] = set()  # organizations
+        self._busy: set[str] = set()  # organizations with an export in progress
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
-        """Run until shutdown; a batch that is interrupted is repeated by the next run."""
+        """Run until shutdown. The next run repeats an interrupted batch."""
         for task in self._tasks:
             task.start()
         yield
         await asyncio.gather(*(task.close() for task in self._tasks))
 
     async def run_due(self) -> None:
-        """Export every sink that is due, but for organizations of which one is being exported. Raises
+        """Export every sink that is due, except sinks of organizations with an export in progress. Raises
         DatabaseUnavailable.
         """
         for _ in range(MAX_SINKS):
@@ -75,7 +75,7 @@ class WarehouseScheduler:
             log.info("a sink is exported by another process, or was changed", sink_id=sink_id)
         except DatabaseUnavailable:
             raise
-        except Exception:  # of a config that cannot be opened any more, for example: other sinks have their turn
+        except Exception:  # for example, the config cannot be decrypted any more; other sinks must still be exported
             log.exception("a sink cannot be exported", sink_id=sink_id)
             async with self._database.write() as connection:
                 await store.postpone(connection, sink_id, self._milliseconds() + self._interval)

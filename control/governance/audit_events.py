@@ -31,7 +31,10 @@ class ExportStart(Query, frozen=True, rename="camel"):
     after_seq: Annotated[
         int,
         Meta(ge=0, le=MAX_SEQ),
-        Meta(description="Only events with a higher `seq`, such as that of the last event of an earlier export."),
+        Meta(
+            description="Only events with a higher `seq`. To continue an earlier export, use the `seq` of its last "
+            "event."
+        ),
     ] = 0
 
 
@@ -61,7 +64,7 @@ class Audit(Handlers):
         `jq -cjS 'del(.hash)' | sha256sum` verifies a line, `sluice audit verify --file` the complete export.
         """
         chunks = iter_chunks(self.context.database, caller.org_id, start.after_seq, window)
-        # Read the first chunk before the response starts, so that an unavailable database is still a 503.
+        # Read the first chunk before the response starts, so that an unavailable database is still answered with 503.
         first: Sequence[Event] = await anext(chunks, [])
         headers = {"Content-Type": NDJSON, "Content-Disposition": 'attachment; filename="audit.ndjson"'}
         return web.Response(body=_stream_ndjson(first, chunks), headers=headers)

@@ -1,4 +1,4 @@
-"""Builds the routes of webhooks and chats, of what they need to be set up, and their background tasks."""
+"""Builds the routes of webhooks and chats, their dependencies and their background tasks."""
 
 from prometheus_client import CollectorRegistry
 from yarl import URL
@@ -31,7 +31,9 @@ def build_chat_routes(
     link_builder: LinkBuilder,
     registry: CollectorRegistry | None,
 ) -> tuple[list[Route], list[CleanupContext]]:
-    """Routes and background tasks, which run in this order; no tasks without a configured platform."""
+    """Build the routes and background tasks of chats. The tasks run in this order. There are none if no platform is
+    configured.
+    """
     egress = Egress(settings.egress_policy)
     updater = ChatUpdater(context.database, secret_box, egress, ChatMetrics(registry))
     actor = ChatActor(context.database, secret_box, link_builder, updater)
@@ -62,7 +64,7 @@ def build_webhook_routes(
     base_url: str,
     registry: CollectorRegistry | None,
 ) -> tuple[list[Route], list[CleanupContext]]:
-    """Routes and background tasks. `base_url`: where platforms reach this service."""
+    """Build the routes and background tasks of webhooks. `base_url`: the URL at which platforms reach this service."""
     hooks, inbox = Hooks(context.database, secret_box), Inbox(context.database)
     chat_routes, chat_contexts = build_chat_routes(context, settings, secret_box, receiver, links, registry)
     routes = [

@@ -43,7 +43,7 @@ Fingerprint = Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]
 
 
 class IssueSort(StrEnum):
-    """Orders of a list, each descending."""
+    """Sort orders of the list, all descending."""
 
     LAST_SEEN = "lastSeen"
     FIRST_SEEN = "firstSeen"
@@ -51,21 +51,24 @@ class IssueSort(StrEnum):
 
     @property
     def column(self) -> str:
-        """What is compared."""
+        """The column that is compared."""
         return {IssueSort.LAST_SEEN: "last_seen", IssueSort.FIRST_SEEN: "first_seen", IssueSort.COUNT: "count"}[self]
 
 
 class IssueQuery(Query, frozen=True, rename="camel"):
-    """Which issues a list has, and in which order."""
+    """The filters and the sort order of a list of issues."""
 
     status: Annotated[IssueStatus | None, Meta(description="Only issues with this status.")] = None
     assignee: Annotated[
         str | None,
         line(MAX_ID),
-        Meta(description="Only issues of this principal; `me`: the caller's; `none`: those without an assignee."),
+        Meta(
+            description="Only issues assigned to this principal. `me`: issues assigned to the caller. `none`: "
+            "issues without an assignee."
+        ),
     ] = None
     query: Annotated[
-        str | None, line(MAX_TEXT), Meta(description="Only issues with this text in title or culprit.")
+        str | None, line(MAX_TEXT), Meta(description="Only issues whose title or culprit contains this text.")
     ] = None
     release: Annotated[
         str | None,
@@ -73,14 +76,14 @@ class IssueQuery(Query, frozen=True, rename="camel"):
         Meta(description="Only issues whose first or last occurrence is of this release."),
     ] = None
     short_id: Annotated[str | None, line(MAX_TEXT), Meta(description="Only the issue with this short id.")] = None
-    sort: Annotated[IssueSort, Meta(description="Order, descending.")] = IssueSort.LAST_SEEN
+    sort: Annotated[IssueSort, Meta(description="The sort order, descending.")] = IssueSort.LAST_SEEN
 
     def key(self, issue: "TrackedIssue") -> str:
-        """The place of an issue in the list: what the order compares, and the id."""
+        """The position of an issue in the list: the value that is compared, and the id."""
         return f"{getattr(issue, self.sort.column)} {issue.id}"
 
     def position(self, key: str | None) -> tuple[datetime | int, str] | None:
-        """What `key` has made of an issue."""
+        """The position in a text that `key` returned."""
         if key is None:
             return None
         value, _, issue_id = key.partition(" ")
@@ -88,47 +91,63 @@ class IssueQuery(Query, frozen=True, rename="camel"):
 
 
 class TrackedIssue(msgspec.Struct, frozen=True, rename="camel"):
-    """An error group with its state and history. Counts and times are of all occurrences that were stored since it
-    exists, however old they are.
+    """An error group with its state and history. Counts and times include all occurrences that were stored since the
+    issue was created, however old the occurrences are.
     """
 
     id: IssueId
-    short_id: Annotated[str, Meta(description="Names the issue in commit messages.", examples=["CHECKOUT-12"])]
+    short_id: Annotated[str, Meta(description="The name of the issue in commit messages.", examples=["CHECKOUT-12"])]
     project_id: Annotated[str, Meta(pattern="^[0-9]+$")]
-    fingerprint: Annotated[Fingerprint, Meta(description="Names the error in explore.")]
+    fingerprint: Annotated[Fingerprint, Meta(description="Identifies the error in explore.")]
     fingerprints: Annotated[
         list[Fingerprint],
         Meta(
-            description="All that lead to the issue, at most 50: an upgrade of the rules of grouping, or a merge, adds "
-            "others. Explore lists occurrences by fingerprint."
+            description="All fingerprints that lead to the issue, at most 50. A merge, or an upgrade of the grouping "
+            "rules, adds fingerprints. Explore lists occurrences by fingerprint."
         ),
     ]
     title: str
     type: Annotated[str | None, Meta(description="`exception.type`.")]
-    culprit: Annotated[str | None, Meta(description="Innermost frame of the application's own code.")]
+    culprit: Annotated[str | None, Meta(description="The innermost stack frame of the application's own code.")]
     status: IssueStatus
     resolved_at: Timestamp | None
-    resolved_in_release: Annotated[str | None, Meta(description="An occurrence in it or a later release reopens.")]
+    resolved_in_release: Annotated[
+        str | None,
+        Meta(
+            description="The release in which the issue was fixed. An occurrence in this "
+            "release or a later one reopens the issue."
+        ),
+    ]
     resolved_after_release: Annotated[
         str | None,
-        Meta(description="Resolved in the next release: an occurrence in a release later than this reopens."),
+        Meta(
+            description="The issue is resolved in the release after this one. An occurrence in a release later than "
+            "this one reopens the issue."
+        ),
     ]
     ignored_until: Timestamp | None
-    ignored_until_count: Annotated[int | None, Meta(description="`count` at which it is unresolved again.")]
+    ignored_until_count: Annotated[
+        int | None, Meta(description="The issue is unresolved again when `count` reaches this number.")
+    ]
     assignee_principal_id: str | None
-    regressed_at: Annotated[Timestamp | None, Meta(description="When it was last reopened by an occurrence.")]
+    regressed_at: Annotated[Timestamp | None, Meta(description="When an occurrence last reopened the issue.")]
     count: int
     first_seen: Timestamp
     last_seen: Timestamp
-    first_release: Annotated[str | None, Meta(description="Release of the first occurrence.")]
-    last_release: Annotated[str | None, Meta(description="Release of the last occurrence.")]
-    merged_into: Annotated[IssueId | None, Meta(description="The issue that counts its occurrences since.")]
+    first_release: Annotated[str | None, Meta(description="The release of the first occurrence.")]
+    last_release: Annotated[str | None, Meta(description="The release of the last occurrence.")]
+    merged_into: Annotated[
+        IssueId | None,
+        Meta(description="The issue into which this issue was merged. It counts all further occurrences."),
+    ]
     created_at: Timestamp
     updated_at: Timestamp
 
 
 class UntrackedErrors(msgspec.Struct, frozen=True, rename="camel"):
-    """Occurrences of errors that got no issue, because the project had too many new ones. Explore shows them."""
+    """Occurrences of errors that got no issue because the project had too many new issues. Explore shows these
+    occurrences.
+    """
 
     occurrences: int
     since: Timestamp
@@ -141,59 +160,84 @@ class IssuePage(msgspec.Struct, rename="camel"):
     data: list[TrackedIssue]
     next_cursor: NextCursor
     has_more: bool
-    untracked: Annotated[UntrackedErrors | None, Meta(description="Null: every error has an issue.")]
+    untracked: Annotated[UntrackedErrors | None, Meta(description="`null` if every error has an issue.")]
 
 
 class IssueChange(CheckedBody, frozen=True):
-    """Changes to an issue; omitted fields stay as they are."""
+    """Changes to an issue. Omitted fields are not changed."""
 
     status: IssueStatus | UnsetType = UNSET
     resolved_in_release: Version | UnsetType = UNSET
     resolved_in_next_release: Annotated[
-        bool, Meta(description="With `resolved`: fixed in the release after the project's latest.")
+        bool,
+        Meta(description="With the status `resolved`: fixed in the release that follows the project's latest release."),
     ] = False
     ignored_until: (
-        Annotated[str, Meta(description="With `ignored`: an RFC 3339 time in the future.", max_length=64)] | UnsetType
+        Annotated[
+            str,
+            Meta(
+                description="With the status `ignored`: an RFC 3339 time in the future at which the "
+                "issue is unresolved again.",
+                max_length=64,
+            ),
+        ]
+        | UnsetType
     ) = UNSET
     ignored_occurrences: (
-        Annotated[int, Meta(ge=1, le=MAX_IGNORED_OCCURRENCES, description="With `ignored`: until so many more occur.")]
+        Annotated[
+            int,
+            Meta(
+                ge=1,
+                le=MAX_IGNORED_OCCURRENCES,
+                description="With the status `ignored`: the number of further occurrences "
+                "after which the issue is unresolved again.",
+            ),
+        ]
         | UnsetType
     ) = UNSET
     assignee_principal_id: (
-        Annotated[str, Meta(max_length=64, description="A member of the organization.")] | UnsetType | None
+        Annotated[
+            str,
+            Meta(
+                max_length=64,
+                description="The principal id of a member of the organization. `null` removes the assignee.",
+            ),
+        ]
+        | UnsetType
+        | None
     ) = UNSET
 
     def check(self, issues: Issues) -> None:
-        """Record every field that contradicts another one, and a time that is not within the next ten years."""
+        """Record every field that contradicts another field, and a time that is not within the next ten years."""
         resolved = self.status is IssueStatus.RESOLVED
         if self.resolved_in_release is not UNSET and not resolved:
-            issues.add("body.resolvedInRelease", "Needs the status resolved.", "not_allowed")
+            issues.add("body.resolvedInRelease", "Requires the status resolved.", "not_allowed")
         if self.resolved_in_next_release and not resolved:
-            issues.add("body.resolvedInNextRelease", "Needs the status resolved.", "not_allowed")
+            issues.add("body.resolvedInNextRelease", "Requires the status resolved.", "not_allowed")
         if self.resolved_in_release is not UNSET and self.resolved_in_next_release:
-            issues.add("body.resolvedInNextRelease", "Excludes resolvedInRelease.", "not_allowed")
+            issues.add("body.resolvedInNextRelease", "Cannot be combined with resolvedInRelease.", "not_allowed")
         ignored = self.status is IssueStatus.IGNORED
         if self.ignored_occurrences is not UNSET and not ignored:
-            issues.add("body.ignoredOccurrences", "Needs the status ignored.", "not_allowed")
+            issues.add("body.ignoredOccurrences", "Requires the status ignored.", "not_allowed")
         if self.ignored_until is not UNSET and not ignored:
-            issues.add("body.ignoredUntil", "Needs the status ignored.", "not_allowed")
+            issues.add("body.ignoredUntil", "Requires the status ignored.", "not_allowed")
         until, now = self.parse_ignored_until(issues), datetime.now(UTC)
         if until is not None and not now < until <= now + MAX_IGNORED:
-            issues.add("body.ignoredUntil", "Must be in the future, at most ten years.", "out_of_range")
+            issues.add("body.ignoredUntil", "Must be a time in the future, at most ten years from now.", "out_of_range")
 
     def parse_ignored_until(self, issues: Issues) -> datetime | None:
-        """The time of `ignoredUntil`; None after recording an issue for one that is none."""
+        """Parse `ignoredUntil`. Returns None if it is absent, or if it is not a time, which is recorded as an issue."""
         return None if self.ignored_until is UNSET else parse_time(self.ignored_until, "body.ignoredUntil", issues)
 
 
 class IssueMerge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """The issues to merge into the one in the path."""
+    """The issues to merge into the issue in the path."""
 
     issue_ids: Annotated[list[IssueId], Meta(min_length=1, max_length=MAX_MERGED)]
 
 
 class IssueActivity(msgspec.Struct, frozen=True, rename="camel"):
-    """What happened to an issue. `principalId` null: the service itself."""
+    """An event in the history of an issue. `principalId` is null if the service itself changed the issue."""
 
     id: str
     at: Timestamp
@@ -203,7 +247,7 @@ class IssueActivity(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def issue_body(issue: IssueRecord, project_slug: str, now: datetime, fingerprints: Sequence[bytes]) -> TrackedIssue:
-    """The API representation. `fingerprints`: those that lead to the issue."""
+    """The API representation of an issue. `fingerprints`: the fingerprints that lead to the issue."""
     status = issue.status_at(now)
     is_ignored = status is IssueStatus.IGNORED
     return shown_as(

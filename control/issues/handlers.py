@@ -42,10 +42,10 @@ from proto.identity import Scope
 PATH: Final = "/orgs/{orgSlug}/projects/{projectSlug}/issues"
 _READ: Final = bearer(Scope.ISSUES_READ)
 _WRITE: Final = bearer(Scope.ISSUES_WRITE)
-MAX_SEARCHES: Final = 2  # of an organization at once in this process: a filter may read all issues of a project
-TOO_MANY_SEARCHES: Final = "Too many lists of issues wait. Try again."
+MAX_SEARCHES: Final = 2  # per organization at once in this process: a filter may read all issues of a project
+TOO_MANY_SEARCHES: Final = "Too many requests for lists of issues are waiting. Try again."
 _NUMBER: Final = re.compile(r"(.+)-([1-9][0-9]{0,17})", re.ASCII)
-_NO_NUMBER: Final = 0  # no issue has it
+_NO_NUMBER: Final = 0  # no issue has this number
 _AUDITED: Final = {
     "status": "status",
     "resolvedInRelease": "resolved_in_release",
@@ -71,7 +71,7 @@ ACTIVITY: Final = Resource(
 class IssueHandlers(Handlers):
     """Handlers of issues, and their dependencies."""
 
-    TAG: ClassVar = Tag("issues", "Errors with a life: open, resolved, ignored, regressed.")
+    TAG: ClassVar = Tag("issues", "Errors grouped into issues with a state: unresolved, resolved or ignored.")
     searches: RequestSlots = field(default_factory=lambda: RequestSlots(TOO_MANY_SEARCHES, MAX_SEARCHES))
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
@@ -80,7 +80,7 @@ class IssueHandlers(Handlers):
         """List the issues of a project.
 
         An error gets its issue within seconds after it is stored. Issues that were merged into others are not listed.
-        The order may change while pages are read: an issue that occurs again moves to the front of `lastSeen`.
+        The order may change while you read pages: an issue that occurs again moves to the front of `lastSeen`.
         """
         now = self.now()
 
@@ -120,8 +120,8 @@ class IssueHandlers(Handlers):
     async def change_issue(self, issue_id: str, body: IssueChange, transaction: Transaction) -> TrackedIssue:
         """Resolve, reopen, ignore or assign an issue.
 
-        A change that makes no difference leaves no activity. 409 for an issue that was merged into another one, and for
-        `resolvedInNextRelease` while no release of the project is known.
+        A change that makes no difference adds no activity entry. 409 for an issue that was merged into another issue,
+        and for `resolvedInNextRelease` while no release of the project is known.
         """
         connection, caller, now = transaction.connection, transaction.caller, self.now()
         before = await _load(connection, caller, issue_id)
@@ -146,8 +146,9 @@ class IssueHandlers(Handlers):
     async def merge_issues(self, issue_id: str, body: IssueMerge, transaction: Transaction) -> TrackedIssue:
         """Merge issues into this one, which counts their occurrences from now on.
 
-        For errors with one cause and several fingerprints. It cannot be undone. The result is unresolved if one of them
-        was. 400 for the issue itself, 409 for issues that were merged already, 404 for one that does not exist.
+        Merge issues when one cause has led to several fingerprints. A merge cannot be undone. The result is unresolved
+        if one of the issues was unresolved. 400 if the list contains the issue itself, 409 for issues that were already
+        merged, 404 for an issue that does not exist.
         """
         connection, caller = transaction.connection, transaction.caller
         target = await _load(connection, caller, issue_id)
@@ -161,7 +162,7 @@ class IssueHandlers(Handlers):
     async def list_issue_activity(
         self, issue_id: str, caller: AuthorizationContext, page: PageReader
     ) -> PageOf[IssueActivity]:
-        """List what happened to an issue, newest first: it is only ever added to."""
+        """List the history of an issue, newest entry first. Entries are never changed or removed."""
         async with self.context.database.read() as connection:
             await _load(connection, caller, issue_id)
         return await page.of(ACTIVITY, caller)
@@ -181,7 +182,7 @@ class IssueHandlers(Handlers):
 
 
 def _conditions(query: IssueQuery, caller: AuthorizationContext, now: datetime) -> list[sa.ColumnElement[bool]]:
-    """What the filters of a list mean. Short ids begin with the project's slug."""
+    """The conditions for the filters of a list. Short ids begin with the project's slug."""
     columns, conditions = issues.c, list[sa.ColumnElement[bool]]()
     if query.status is not None:
         conditions.append(store.has_status(query.status, now))
@@ -201,7 +202,7 @@ def _conditions(query: IssueQuery, caller: AuthorizationContext, now: datetime) 
 
 
 async def _load(connection: AsyncConnection, caller: AuthorizationContext, issue_id: str) -> IssueRecord:
-    """The issue in the path. Raises NotFound."""
+    """Load the issue in the path. Raises NotFound."""
     found = await store.find(connection, caller.path_project_id, issue_id)
     if found is None:
         raise NotFound
@@ -232,12 +233,14 @@ async def _resolution(connection: AsyncConnection, issue: IssueRecord, body: Iss
         return Resolution()
     latest = await find_latest_version(connection, issue.project_id) or issue.last_release
     if latest is None:
-        raise Conflict("No release of the project is known, so none is the next. Resolve the issue without a release.")
+        raise Conflict(
+            "The project has no known release, so there is no next release. Resolve the issue without a release."
+        )
     return Resolution(after_release=latest)
 
 
 async def _require_assignable(connection: AsyncConnection, org_id: str, assignee_id: str | None) -> None:
-    """Raises BadRequest."""
+    """Require that the assignee is a member. Raises BadRequest."""
     if assignee_id is not None and not await store.is_assignable(connection, org_id, assignee_id):
         faults = Issues()
         faults.add("body.assigneePrincipalId", "Must be a member of the organization.", "not_found")
@@ -245,11 +248,11 @@ async def _require_assignable(connection: AsyncConnection, org_id: str, assignee
 
 
 async def _load_sources(connection: AsyncConnection, target: IssueRecord, body: IssueMerge) -> Sequence[IssueRecord]:
-    """The issues to merge. Raises BadRequest, NotFound, Conflict."""
+    """Load the issues to merge. Raises BadRequest, NotFound, Conflict."""
     faults = Issues()
     for number, issue_id in enumerate(body.issue_ids):
         if issue_id == target.id:
-            faults.add(f"body.issueIds[{number}]", f"{issue_id} is the issue itself.", "not_allowed")
+            faults.add(f"body.issueIds[{number}]", f"{issue_id} is the issue in the path.", "not_allowed")
     faults.raise_if_any("The request body is not valid.")
     wanted = list(dict.fromkeys(body.issue_ids))
     found = await store.find_by_ids(connection, wanted)
@@ -263,11 +266,11 @@ async def _load_sources(connection: AsyncConnection, target: IssueRecord, body: 
 
 def _require_not_merged(issue: IssueRecord) -> None:
     if issue.merged_into is not None:
-        raise Conflict(f"The issue was merged into {issue.merged_into}. Change that one.")
+        raise Conflict(f"The issue was merged into {issue.merged_into}. Change {issue.merged_into} instead.")
 
 
 def _audit_data(before: IssueRecord, after: IssueRecord) -> dict[str, object]:
-    """What changed: the name of each field with its new value."""
+    """The changed fields with their new values."""
     changed: dict[str, Any] = {key: getattr(after, name) for key, name in _AUDITED.items()}
     return {
         key: format_time(value) if isinstance(value, datetime) else value

@@ -1,8 +1,8 @@
-"""What people and machines do to an issue: resolve, reopen, ignore, assign, merge. Every change that makes a difference
-is an entry of its activity; one that makes none changes nothing.
+"""The changes that people and machines make to an issue: resolve, reopen, ignore, assign, merge. Every change adds an
+entry to the issue's activity. A call that makes no difference writes nothing.
 
-Every function runs in the caller's write transaction. `by`: id of the principal, None for the system. Functions that
-take an id find the issue into which the one with that id was merged.
+Every function runs in the caller's write transaction. `by`: the id of the principal, None for the system. A function
+that takes an id of a merged issue changes the issue into which it was merged.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,9 @@ OPEN_STATE: Final[Mapping[str, Any]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """In which release an issue is fixed: `in_release`, or the next one after `after_release`; neither: from now on."""
+    """In which release an issue is fixed: `in_release`, or the release that follows `after_release`. If neither is
+    given, the issue is fixed from now on.
+    """
 
     in_release: str | None = None
     after_release: str | None = None
@@ -44,7 +46,9 @@ class Resolution:
 
 @dataclass(frozen=True, slots=True)
 class Ignoring:
-    """Until when an issue is ignored: a time, a number of further occurrences; neither: for ever."""
+    """How long an issue is ignored: until a time, or for a number of further occurrences. If neither is given, for
+    ever.
+    """
 
     until: datetime | None = None
     occurrences: int | None = None
@@ -82,7 +86,7 @@ async def set_resolved(
     by: str | None,
     data: Mapping[str, object] = _NO_DATA,
 ) -> IssueRecord:
-    """The resolved issue. Resolving it again in the same release makes no difference."""
+    """Resolve an issue and return it. Resolving it again in the same release makes no difference."""
     same = (issue.resolved_in_release, issue.resolved_after_release) == (
         resolution.in_release,
         resolution.after_release,
@@ -108,7 +112,7 @@ async def set_unresolved(
     by: str | None,
     data: Mapping[str, object] = _NO_DATA,
 ) -> IssueRecord:
-    """The open issue."""
+    """Reopen an issue and return it."""
     if issue.status is IssueStatus.UNRESOLVED:
         return issue
     kind = ActivityKind.UNRESOLVED if issue.status_at(now) is not IssueStatus.UNRESOLVED else ActivityKind.IGNORE_ENDED
@@ -118,7 +122,7 @@ async def set_unresolved(
 async def set_ignored(
     connection: AsyncConnection, issue: IssueRecord, ignoring: Ignoring, *, now: datetime, by: str | None
 ) -> IssueRecord:
-    """The ignored issue."""
+    """Ignore an issue and return it."""
     until_count = None if ignoring.occurrences is None else issue.count + ignoring.occurrences
     until = None if ignoring.until is None else to_milliseconds(ignoring.until)
     same = (issue.ignored_until, issue.ignored_until_count) == (until, until_count)
@@ -138,7 +142,7 @@ async def set_ignored(
 async def set_assignee(
     connection: AsyncConnection, issue: IssueRecord, assignee_id: str | None, *, now: datetime, by: str | None
 ) -> IssueRecord:
-    """The issue with this assignee; None takes it from the one it has."""
+    """Assign an issue and return it. None removes the assignee."""
     if issue.assignee_id == assignee_id:
         return issue
     kind = ActivityKind.UNASSIGNED if assignee_id is None else ActivityKind.ASSIGNED
@@ -147,8 +151,8 @@ async def set_assignee(
 
 
 async def unassign_everything(connection: AsyncConnection, org_id: str, principal_id: str, *, now: datetime) -> None:
-    """Take a person who leaves the organization from the issues that they were assigned to. The activity of the
-    MAX_NOTED issues seen last says so: the removal of a member is one transaction.
+    """Unassign all issues of a person who leaves the organization. Only the MAX_NOTED issues seen last get an activity
+    entry, because the removal of a member is one transaction.
     """
     where = (issues.c.org_id == org_id) & (issues.c.assignee_id == principal_id)
     latest = sa.select(issues).where(where).order_by(issues.c.last_seen.desc(), issues.c.id.desc()).limit(MAX_NOTED)
@@ -170,7 +174,9 @@ async def merge(
     by: str | None,
     data: Mapping[str, object] = _NO_DATA,
 ) -> IssueRecord:
-    """The target with the occurrences of the sources, which count for it from now on. It is open if one of them was."""
+    """Merge the sources into the target and return it. From now on the target counts the occurrences of the sources.
+    The target is open if one of the issues was open.
+    """
     if not sources:
         return target
     together = (target, *sources)
@@ -187,7 +193,7 @@ async def merge(
     is_open = any(one.status_at(now) is IssueStatus.UNRESOLVED for one in together)
     if is_open and target.status is not IssueStatus.UNRESOLVED:
         values |= OPEN_STATE
-    elif target.ignored_until_count is not None:  # it counts what occurs from now on
+    elif target.ignored_until_count is not None:  # it counts further occurrences
         values["ignored_until_count"] = target.ignored_until_count + added
     ids = [source.id for source in sources]
     await connection.execute(

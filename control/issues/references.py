@@ -1,7 +1,7 @@
-"""Issues that texts name: `fixes CHECKOUT-12`, in messages of commits and in texts of proposals.
+"""Finds the issues that texts name: `fixes CHECKOUT-12`, in messages of commits and in texts of proposals.
 
-A short id is the slug of a project in capitals and the number of an issue in it. The cost of a text is bounded: its
-first MAX_TEXT characters and MAX_REFERENCES references count.
+A short id is the slug of a project in capitals and the number of an issue in the project. The cost of a text is
+bounded: only its first MAX_TEXT characters and its first MAX_REFERENCES references are read.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from proto.identity import MAX_SLUG_LENGTH
 
 MAX_TEXT: Final = 65_536
-MAX_REFERENCES: Final = 50  # of one text
+MAX_REFERENCES: Final = 50  # per text
 MAX_SHORT_ID_LENGTH: Final = MAX_SLUG_LENGTH + 1 + 18
 SHORT_ID_PATTERN: Final = r"^[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}[A-Za-z0-9])?-[1-9][0-9]{0,17}(?!\n)$"
 
@@ -36,7 +36,7 @@ _MARKDOWN_LINK: Final = re.compile(r"\[([^\[\]\n]{1,500})\]\([^()\s]{1,2048}\)")
 
 
 class ShortId(NamedTuple):
-    """An issue by its project and number."""
+    """The name of an issue: the slug of its project, and its number."""
 
     project_slug: str
     number: int
@@ -55,7 +55,7 @@ class NamedIssue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """What one text names as fixed."""
+    """The issues that one text names as fixed."""
 
     short_ids: tuple[ShortId, ...] = ()
     issue_ids: tuple[str, ...] = ()
@@ -68,14 +68,14 @@ class IssueIndex(NamedTuple):
     by_id: Mapping[str, NamedIssue]
 
     def resolve(self, references: References) -> list[NamedIssue]:
-        """Those that exist, each once, in order of their ids."""
+        """The issues that exist, each once, in the order of their ids."""
         found = [self.by_name.get(name) for name in references.short_ids]
         found += [self.by_id.get(issue_id) for issue_id in references.issue_ids]
         return sorted({one for one in found if one is not None})
 
 
 def parse_short_id(text: str) -> ShortId | None:
-    """`CHECKOUT-12` in either case; None for another text."""
+    """Parse a text such as `CHECKOUT-12`, in upper or lower case. Returns None for other texts."""
     if re.match(SHORT_ID_PATTERN, text) is None:
         return None
     slug, _, number = text.rpartition("-")
@@ -83,12 +83,12 @@ def parse_short_id(text: str) -> ShortId | None:
 
 
 def fixed_by(text: str, org_slug: str) -> References:
-    """The issues that the text names as fixed. Addresses count if they are of this organization."""
+    """The issues that the text names as fixed. Addresses count if they belong to this organization."""
     plain = _MARKDOWN_LINK.sub(r"\1", text[:MAX_TEXT])
     names: dict[ShortId, None] = {}
     ids: dict[str, None] = {}
     each = (match for listed in _FIXES.finditer(plain) for match in _EACH.finditer(listed["list"]))
-    for match in islice(each, MAX_REFERENCES):  # the same again counts, too: it costs as much
+    for match in islice(each, MAX_REFERENCES):  # repetitions count, too: they cost as much
         if match["org"] is not None and match["org"].lower() != org_slug:
             continue
         name = parse_short_id(match["linked"] or match["short"] or "")

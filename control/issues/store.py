@@ -12,8 +12,8 @@ from chassis.auth.tables import memberships, principals
 from chassis.issues import IssueStatus, issue_fingerprints, issues
 from control.issues.tables import IssueRecord, issue_projects
 
-_CHUNK: Final = 500  # values in one statement
-MAX_FINGERPRINTS: Final = 50  # of one issue
+_CHUNK: Final = 500  # values per statement
+MAX_FINGERPRINTS: Final = 50  # per issue
 _PRINCIPAL_ID: Final = re.compile("prn_[0-9a-z]{26}")
 
 
@@ -21,20 +21,20 @@ T = TypeVar("T")
 
 
 def in_chunks(values: Sequence[T], size: int = _CHUNK) -> list[Sequence[T]]:
-    """The values in parts for one statement each."""
+    """Split the values into chunks, one for each statement."""
     return [values[start : start + size] for start in range(0, len(values), size)]
 
 
 def without_none(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that are given."""
+    """The values that are not None."""
     return {name: value for name, value in values.items() if value is not None}
 
 
 async def read_in_chunks(
     connection: AsyncConnection, select: sa.Select[Any], column: sa.ColumnElement[Any], values: Iterable[Any]
 ) -> list[sa.Row[Any]]:
-    """The rows that have one of the values in the column, a statement for each part of the values, which has its own
-    order and limit.
+    """Read the rows whose column has one of the values. Each chunk of the values is read by its own statement, with its
+    own order and limit.
     """
     found: list[sa.Row[Any]] = []
     for some in in_chunks(list(values)):
@@ -54,13 +54,13 @@ async def find(connection: AsyncConnection, project_id: int, issue_id: str) -> I
 
 
 async def find_anywhere(connection: AsyncConnection, issue_id: str) -> IssueRecord | None:
-    """The issue with this id, of any project: for callers that know it from the database."""
+    """The issue with this id in any project, for callers that got the id from the database."""
     return await _one(connection, issues.c.id == issue_id)
 
 
 async def find_fingerprints(connection: AsyncConnection, issue_ids: Sequence[str]) -> dict[str, list[bytes]]:
-    """The fingerprints that lead to each issue, at most MAX_FINGERPRINTS, also those of issues merged into it. Those of
-    the current version come first.
+    """The fingerprints that lead to each issue, at most MAX_FINGERPRINTS per issue, including fingerprints of merged
+    issues. Fingerprints of the current version come first.
     """
     columns = issue_fingerprints.c
     target = sa.func.coalesce(issues.c.merged_into, issues.c.id).label("target")
@@ -95,8 +95,8 @@ async def list_issues(
     after: tuple[datetime | int, str] | None,
     limit: int,
 ) -> list[IssueRecord]:
-    """At most `limit` issues, without those that were merged, by the column `order`, descending, starting with the
-    first one behind `after`: the value of that column, and the id.
+    """List at most `limit` issues, without merged ones, in descending order of the column `order`. The list starts
+    behind `after`, which is a value of that column and an id.
     """
     column = issues.c[order]
     page = (
@@ -112,7 +112,7 @@ async def list_issues(
 
 
 def has_status(status: IssueStatus, now: datetime) -> sa.ColumnElement[bool]:
-    """The status at a time: what is ignored until then is unresolved."""
+    """The condition that an issue has the status at a time. An issue that was ignored until then is unresolved."""
     ignored = issues.c.status == IssueStatus.IGNORED.value
     is_over = ignored & issues.c.ignored_until.is_not(None) & (issues.c.ignored_until <= now)
     if status is IssueStatus.IGNORED:
@@ -123,7 +123,7 @@ def has_status(status: IssueStatus, now: datetime) -> sa.ColumnElement[bool]:
 
 
 async def find_untracked(connection: AsyncConnection, project_id: int) -> sa.Row[Any, Any, Any] | None:
-    """`occurrences`, `since`, `last` of errors of the project without an issue; None if every one got its issue."""
+    """`occurrences`, `since` and `last` of errors of the project without an issue. None if every error got an issue."""
     columns = issue_projects.c
     found = sa.select(
         columns.untracked_occurrences.label("occurrences"),
@@ -135,7 +135,7 @@ async def find_untracked(connection: AsyncConnection, project_id: int) -> sa.Row
 
 async def is_assignable(connection: AsyncConnection, org_id: str, principal_id: str) -> bool:
     """Whether the principal is a member of the organization and not disabled."""
-    if _PRINCIPAL_ID.fullmatch(principal_id) is None:  # a body may hold characters that no column accepts
+    if _PRINCIPAL_ID.fullmatch(principal_id) is None:  # a body may contain characters that no column accepts
         return False
     found = (
         sa.select(principals.c.id)

@@ -1,5 +1,5 @@
-"""The tables beside `issues`: the state of projects, the activity of issues, and their links to other systems. An
-issue as the database has it.
+"""The tables that complete `issues`: the state of projects, the activity of issues, and their links to other systems.
+`IssueRecord` is a row of `issues`.
 """
 
 import re
@@ -23,7 +23,7 @@ MAX_EXTERNAL_ID_LENGTH: Final = 200
 
 
 class ActivityKind(StrEnum):
-    """What happened to an issue."""
+    """The kind of an event in the history of an issue."""
 
     CREATED = "created"
     RESOLVED = "resolved"
@@ -43,13 +43,13 @@ class ActivityKind(StrEnum):
 
 
 class LinkState(StrEnum):
-    """The state of what a link points to."""
+    """The state of the item that a link points to."""
 
     OPEN = "open"
     CLOSED = "closed"
 
 
-# Times are those of storage, in microseconds since 1970: reading the same occurrences again gives the same result.
+# Times are storage times, in microseconds since 1970, so that reading the same occurrences again gives the same result.
 issue_projects: Final = sa.Table(
     "issue_projects",
     metadata,
@@ -59,16 +59,16 @@ issue_projects: Final = sa.Table(
     sa.Column("issues", sa.BigInteger, nullable=False),
     sa.Column("new_permits", sa.Float, nullable=False),  # issues that may be created, as of `permits_us`
     sa.Column("notify_permits", sa.Float, nullable=False),  # notifications of new issues that may be sent
-    sa.Column("regression_permits", sa.Float, nullable=False),  # and of regressions
+    sa.Column("regression_permits", sa.Float, nullable=False),  # the same for regressions
     sa.Column("permits_us", sa.BigInteger, nullable=False),
     sa.Column("untracked_occurrences", sa.BigInteger, nullable=False),  # of errors that got no issue
     sa.Column("untracked_since", UtcTime),
     sa.Column("untracked_last", UtcTime),
-    sa.Column("unannounced", sa.BigInteger, nullable=False),  # notifications withheld, and not yet reported in sum
-    sa.Column("summary_at", UtcTime),  # when the last such sum was reported
+    sa.Column("unannounced", sa.BigInteger, nullable=False),  # withheld notifications that were not reported yet
+    sa.Column("summary_at", UtcTime),  # when withheld notifications were last reported
 )
 
-# Erasures by filter whose items are no longer in titles.
+# Erasures by filter whose items have been removed from titles.
 issue_erasures: Final = sa.Table(
     "issue_erasures",
     metadata,
@@ -104,11 +104,12 @@ issue_links: Final = sa.Table(
     sa.Column("project_id", sa.BigInteger, sa.ForeignKey("projects.id"), nullable=False),
     sa.Column("issue_id", text(32), sa.ForeignKey("issues.id"), nullable=False),
     sa.Column("system", text(MAX_SYSTEM_LENGTH), nullable=False),  # `github`, `linear`, `jira`, `other`
-    sa.Column("external_id", text(MAX_EXTERNAL_ID_LENGTH), nullable=False),  # in that system; else a digest of the URL
+    # The id in that system, otherwise a digest of the URL.
+    sa.Column("external_id", text(MAX_EXTERNAL_ID_LENGTH), nullable=False),
     sa.Column("url", text(MAX_URL_LENGTH), nullable=False),
     sa.Column("title", text(MAX_LINK_TITLE_LENGTH)),
     sa.Column("state", text(16)),
-    sa.Column("changed_at", UtcTime),  # of the item, by its system's clock: what is older changes nothing
+    sa.Column("changed_at", UtcTime),  # of the item, by its system's clock; an older report changes nothing
     sa.Column("created_by", text(32), sa.ForeignKey("principals.id")),
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("updated_at", UtcTime, nullable=False),
@@ -125,7 +126,9 @@ _ISSUE_ID: Final = re.compile(ISSUE_ID_PATTERN)
 
 @dataclass(frozen=True, slots=True)
 class IssueRecord:
-    """A row of `issues`. `resolved_in_release`: fixed in it; `resolved_after_release`: fixed in the next one."""
+    """A row of `issues`. `resolved_in_release`: the issue is fixed in this release. `resolved_after_release`: the issue
+    is fixed in the release after this one.
+    """
 
     id: str
     org_id: str

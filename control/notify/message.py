@@ -1,4 +1,4 @@
-"""Notification messages before formatting: the same values for a chat card, an e-mail or a signed webhook body."""
+"""Notification messages before formatting. The same values become a chat card, an e-mail or a signed webhook body."""
 
 from enum import StrEnum
 from typing import Annotated, Any
@@ -8,7 +8,7 @@ from msgspec import Meta
 
 
 class Severity(StrEnum):
-    """How urgent a message is; pager channels pass it on."""
+    """How urgent a message is. Pager channels pass it on."""
 
     INFO = "info"
     WARNING = "warning"
@@ -17,14 +17,16 @@ class Severity(StrEnum):
 
 
 class Fact(msgspec.Struct, frozen=True):
-    """One line of a message: `Requested by`, `deploy-bot (agent of Ada)`."""
+    """One line of a message, such as `Requested by`, `deploy-bot (agent of Ada)`."""
 
     name: str
     value: str
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The notification of one event. Texts may hold anything that people typed; the platform adapters escape them."""
+    """The notification of one event. Texts may contain anything that people typed. The platform adapters escape
+    them.
+    """
 
     type: Annotated[str, Meta(description="Event type, such as `approval.requested` or `channel.test`.")]
     subject: Annotated[str, Meta(description="Id of the resource, such as `apr_...`; groups the messages about it.")]
@@ -32,8 +34,10 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     text: Annotated[str, Meta(description="Details; may be empty.")] = ""
     facts: tuple[Fact, ...] = ()
     severity: Severity = Severity.INFO
-    resolved: Annotated[bool, Meta(description="Whether it resolves earlier messages of the subject.")] = False
-    passing: Annotated[bool, Meta(description="Whether pager channels resolve at once what it triggers.")] = False
+    resolved: Annotated[bool, Meta(description="Whether the message resolves earlier messages of the subject.")] = False
+    passing: Annotated[
+        bool, Meta(description="Whether pager channels resolve the incident of this message at once.")
+    ] = False
     link: Annotated[str | None, Meta(description="URL to open for details.")] = None
     link_label: str = "Open in Sluice"
     approve_in: Annotated[

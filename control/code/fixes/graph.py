@@ -1,15 +1,15 @@
-"""Which changes revert which, as the database knows it. Every function runs in the caller's transaction.
+"""Finds which changes revert which other changes, in the database. Every function runs in the caller's transaction.
 
 A change is a commit or a merged proposal. A revert names its target by the beginning of a hash or by the number of a
-proposal, and either may be reported before the other. So targets are looked up each time:
+proposal, and the revert may be reported before its target. Targets are therefore looked up each time:
 
-    a hash      the commit, and the proposal whose merge is this commit; of a merge that is reverted as a whole, also
+    a hash      means the commit, and the proposal whose merge is this commit; if a merge is reverted as a whole, also
                 the commits of the push that it ended
-    a number    the proposal; the commits whose messages name it; the commit that merged it, and those of the push that
-                this one ended: what it merged, or rebased
+    a number    means the proposal; the commits whose messages name it; the commit that merged it, and the commits of
+                the push that this commit ended, which were merged or rebased
 
-The search is bounded: a revert that is deeper than MAX_DEPTH counts as if it was not itself reverted, and beyond
-MAX_CHANGES, MAX_TARGETS, MAX_PAIRS and MAX_REVERTING no further ones count.
+The search is bounded. A revert that is deeper than MAX_DEPTH counts as not reverted, and changes beyond MAX_CHANGES,
+MAX_TARGETS, MAX_PAIRS and MAX_REVERTING do not count.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -26,20 +26,21 @@ from control.code.messages import SHORTEST_HASH, Revert
 from control.issues.releases.tables import ProposalState, code_reverts, commits, proposals
 from control.issues.store import in_chunks, read_in_chunks
 
-MAX_CHANGES: Final = 5_000  # that one search visits
-MAX_TARGETS: Final = 1_000  # of reverts that one search looks up
-MAX_PAIRS: Final = 20_000  # of a revert and a change, in one step
-MAX_REVERTING: Final = 100  # changes that revert the same one, the newest
-MAX_DEPTH: Final = 50  # reverts of reverts of ...
-_UNION: Final = 50  # look-ups in one statement
-_FOUND: Final = 100  # of one look-up
-_SHORT: Final = 12  # digits of hashes that Bitbucket Cloud reports
+MAX_CHANGES: Final = 5_000  # changes that one search visits
+MAX_TARGETS: Final = 1_000  # targets of reverts that one search looks up
+MAX_PAIRS: Final = 20_000  # pairs of a revert and a change, per step
+MAX_REVERTING: Final = 100  # changes that revert the same change, the newest
+MAX_DEPTH: Final = 50  # depth of reverts of reverts
+_UNION: Final = 50  # look-ups per statement
+_FOUND: Final = 100  # rows per look-up
+_SHORT: Final = 12  # digits of the hashes that Bitbucket Cloud reports
 
 
 @dataclass(frozen=True, slots=True)
 class CodeChange:
-    """A commit (`sha`, `head`: of the push that brought it to the default branch, `number`: of its proposal) or a
-    merged proposal (`number`, `sha`: of its merge). `at`: when it became part of the code; None: it is not.
+    """A commit or a merged proposal. `sha`: the hash of the commit, or of the proposal's merge. `head`: the head of the
+    push that brought the commit to the default branch. `number`: the number of the proposal. `at`: when the change
+    became part of the code, None if it has not.
     """
 
     id: str
@@ -52,7 +53,7 @@ class CodeChange:
 
     @property
     def activity_data(self) -> dict[str, str]:
-        """What an activity says of it."""
+        """The data of an activity entry about the change."""
         name = {"proposal": self.number or ""} if self.is_proposal else {"sha": self.sha or ""}
         return {"repository": self.repository} | name
 
@@ -80,7 +81,7 @@ SELECT_PROPOSALS: Final = sa.select(
 
 
 def to_commit(row: Any) -> CodeChange:
-    """A row of SELECT_COMMITS."""
+    """The commit in a row of SELECT_COMMITS."""
     times = [one for one in (row.default_branch_at, row.released_at) if one is not None]
     return CodeChange(
         row.id, row.repository, min(times, default=None), row.sha, row.proposal_number, row.default_branch_head
@@ -88,7 +89,7 @@ def to_commit(row: Any) -> CodeChange:
 
 
 def to_proposal(row: Any) -> CodeChange:
-    """A row of SELECT_PROPOSALS."""
+    """The proposal in a row of SELECT_PROPOSALS."""
     return CodeChange(row.id, row.repository, row.merged_at, row.merge_sha, row.number, is_proposal=True)
 
 
@@ -109,7 +110,7 @@ class CodeGraph:
         return [self.changes[one] for one in ids if one in self.changes]
 
     async def history(self, fixes: Iterable[CodeChange]) -> CodeHistory:
-        """The changes, with all that revert them, and that revert these."""
+        """The history of the changes, including all changes that revert them, directly or indirectly."""
         reverted_by: dict[str, set[str]] = {}
         found = {one.id: one for one in fixes}
         self.changes.update(found)
@@ -126,7 +127,9 @@ class CodeGraph:
         return CodeHistory({one.id: one.at for one in found.values() if one.at is not None}, reverted_by)
 
     def _newest(self, edges: Iterable[tuple[_Edge, CodeChange]]) -> dict[str, list[CodeChange]]:
-        """The newest changes that revert each of the changes, at most MAX_REVERTING, by its id."""
+        """The newest changes that revert each of the changes, at most MAX_REVERTING each, by id of the reverted
+        change.
+        """
         by_target: dict[str, dict[str, tuple[datetime, CodeChange]]] = {}
         for edge, change in edges:
             source = self.changes.get(edge.source_id)
@@ -139,7 +142,9 @@ class CodeGraph:
         return newest
 
     async def affected_by(self, reported: Sequence[CodeChange]) -> list[str]:
-        """The ids of the changes, and of all whose state may depend on theirs: that they revert, that these revert."""
+        """The ids of the changes and of all changes whose state may depend on them: the changes that they revert, and
+        the changes that these revert in turn.
+        """
         self._add(reported)
         found = {one.id: one for one in reported}
         frontier = list(reported)
@@ -156,7 +161,7 @@ class CodeGraph:
         return list(found)
 
     async def _reverting(self, reverted: Sequence[CodeChange]) -> list[tuple[_Edge, CodeChange]]:
-        """What reverts the changes, each with one of them."""
+        """The reverts of the changes, each with one of the changes that it reverts."""
         numbers = await self._numbers_of([one for one in reverted if not one.is_proposal])
         by_key: dict[str, list[CodeChange]] = {}
         for one in reverted:
@@ -176,7 +181,9 @@ class CodeGraph:
         return found
 
     async def _numbers_of(self, found: Sequence[CodeChange]) -> dict[str, set[str]]:
-        """The proposals that merged the commits, by the commit that ended their push: numbers by id of a commit."""
+        """The numbers of the proposals that merged the commits, by id of the commit. A proposal is found by the commit
+        that ended the commits' push.
+        """
         numbers: dict[str, set[str]] = {}
         hashes = sorted({hashed for one in found for hashed in (one.sha, one.head) if hashed is not None})
         wanted = sorted({*hashes, *(hashed[:_SHORT] for hashed in hashes)})
@@ -198,7 +205,7 @@ class CodeGraph:
         ]
 
     async def _targets(self, edges: Sequence[_Edge]) -> list[CodeChange]:
-        """What the reverts name."""
+        """The changes that the reverts name."""
         hashes = [(edge.repository, edge.revert.target) for edge in edges if not edge.revert.is_number]
         of_merges = [(edge.repository, edge.revert.target) for edge in edges if edge.revert.reverts_merge]
         numbers = [(edge.repository, edge.revert.target[1:]) for edge in edges if edge.revert.is_number]
@@ -210,7 +217,7 @@ class CodeGraph:
         return found + await self._commits_of(merged)
 
     async def _commits_of(self, merged: Sequence[CodeChange]) -> list[CodeChange]:
-        """What the proposals merged."""
+        """The commits that the proposals merged."""
         hashes = [(one.repository, one.sha) for one in merged if one.sha is not None]
         found = await self._by_hash(SELECT_COMMITS, commits, "sha", hashes)
         return found + await self._by_hash(SELECT_COMMITS, commits, "default_branch_head", hashes)
@@ -218,7 +225,7 @@ class CodeGraph:
     async def _by_hash(
         self, select: sa.Select[Any], table: sa.Table, column: str, wanted: Iterable[tuple[str, str]]
     ) -> list[CodeChange]:
-        """The rows of a repository whose hash begins so, or is the beginning."""
+        """The rows of a repository whose hash begins with one of these hashes, or is the beginning of one of them."""
         conditions = []
         for repository, hashed in dict.fromkeys(wanted):
             of_repository = (table.c.org_id == self.org_id) & (table.c.repository == repository)
@@ -240,7 +247,7 @@ class CodeGraph:
     async def _find(
         self, select: sa.Select[Any], table: sa.Table, conditions: Sequence[sa.ColumnElement[bool]]
     ) -> list[CodeChange]:
-        """What fulfils one of the conditions, at most _FOUND for each, by an index."""
+        """The rows that fulfil one of the conditions, at most _FOUND for each condition, found by an index."""
         to_change = to_proposal if table is proposals else to_commit
         found: list[CodeChange] = []
         for some in in_chunks(conditions, _UNION):
@@ -255,7 +262,7 @@ class CodeGraph:
 
 
 def split_by_kind(ids: Iterable[str]) -> tuple[list[str], list[str]]:
-    """The ids of commits, and those of proposals."""
+    """Split ids into ids of commits and ids of proposals."""
     by_kind: tuple[list[str], list[str]] = ([], [])
     for one in ids:
         by_kind[one.startswith("prp_")].append(one)
@@ -267,7 +274,7 @@ def _edge(row: Any) -> _Edge:
 
 
 def _is_target(edge: _Edge, change: CodeChange, numbers: Collection[str]) -> bool:
-    """Whether the change is reverted. `numbers`: of the proposals that merged it."""
+    """Whether the revert names the change. `numbers`: the numbers of the proposals that merged the change."""
     if edge.repository != change.repository:
         return False
     if edge.revert.is_number:
@@ -278,7 +285,9 @@ def _is_target(edge: _Edge, change: CodeChange, numbers: Collection[str]) -> boo
 
 
 def _merged_by(proposal: CodeChange, commit: CodeChange) -> bool:
-    """Whether the commit is the merge of the proposal, or one that came with it. One that names another did not."""
+    """Whether the proposal brought the commit: as its merge, or as one of the merged commits. A commit that names
+    another proposal was not merged by this one.
+    """
     if proposal.repository != commit.repository:
         return False
     came_with = is_same_hash(commit.head, proposal.sha) and commit.number in (None, proposal.number)

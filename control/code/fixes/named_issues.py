@@ -1,5 +1,5 @@
-"""Issues that commits and proposals name, found and changed together: a number of statements that does not grow with
-theirs, beyond one for each chunk of them, because a report holds the write transaction.
+"""Finds and changes the issues that commits and proposals name, all issues together. The number of statements does not
+grow with the number of issues, except for one statement per chunk, because a report holds the write transaction.
 
 Every function runs in the caller's transaction.
 """
@@ -24,7 +24,7 @@ from control.issues.tables import ActivityKind, IssueRecord, issue_activity
 
 
 class NamedChange(NamedTuple):
-    """An issue, and what its activity says of why it changes."""
+    """An issue, and the data of the activity entry that explains its change."""
 
     issue: NamedIssue
     data: Mapping[str, object]
@@ -36,7 +36,7 @@ SELECT_NAMED: Final = sa.select(issues.c.id, issues.c.project_id, projects.c.slu
 
 
 def named_issue(row: Any) -> NamedIssue:
-    """A row of SELECT_NAMED."""
+    """The issue in a row of SELECT_NAMED."""
     return NamedIssue(row.id, row.project_id, ShortId(row.slug, row.number))
 
 
@@ -48,7 +48,7 @@ async def find_named(connection: AsyncConnection, org_id: str, references: Itera
     project_ids = await _find_projects(connection, org_id, sorted({name.project_slug for name in names}))
     found: list[NamedIssue] = []
     conditions: list[sa.ColumnElement[bool]] = [issues.c.id.in_(some) for some in in_chunks(ids)]
-    for slug, of_slug in groupby(names, lambda name: name.project_slug):  # SQLite finds no pairs by an index
+    for slug, of_slug in groupby(names, lambda name: name.project_slug):  # SQLite uses no index for pairs of columns
         if slug in project_ids:
             of_project = issues.c.project_id == project_ids[slug]
             numbers = [name.number for name in of_slug]
@@ -68,8 +68,9 @@ async def resolve_all(
     in_release: str | None = None,
     decided_at: datetime | None,
 ) -> list[ShortId]:
-    """Resolve issues in a release; by default in the one after the latest of their project, or at once, as the project
-    says. Returns those that were not resolved, in their order. `decided_at`: when, if not because of code.
+    """Resolve issues in a release. By default they are resolved in the release after the latest one of their project,
+    or at once, depending on the project's settings. Returns the issues that were not resolved before, in their order.
+    `decided_at`: the time of the decision, if code is not the cause.
     """
     merged = await _load_merged(connection, changes)
     open_ones = _once(changes, {one: each for one, each in merged.items() if each.status is not IssueStatus.RESOLVED})
@@ -105,7 +106,9 @@ async def reopen_all(
     by: str | None,
     decided_at: datetime | None,
 ) -> list[ShortId]:
-    """Open issues again. Returns those that were not open, in their order. `decided_at`: if not because of code."""
+    """Reopen issues. Returns the issues that were not open before, in their order. `decided_at`: the time of the
+    decision, if code is not the cause.
+    """
     merged = await _load_merged(connection, changes)
     closed = {one: each for one, each in merged.items() if each.status_at(now) is not IssueStatus.UNRESOLVED}
     reopened = _once(changes, closed)
@@ -142,13 +145,13 @@ async def _find_projects(connection: AsyncConnection, org_id: str, slugs: Sequen
 
 
 async def _find_waiting(connection: AsyncConnection, project_ids: Iterable[int]) -> list[int]:
-    """Those of the projects in which a merge resolves issues in the next release."""
+    """Find the projects in which a merge resolves issues in the next release."""
     waiting = sa.select(projects.c.id).where(projects.c.resolve_on_merge == ResolveOnMerge.NEXT_RELEASE.value)
     return sorted(row.id for row in await read_in_chunks(connection, waiting, projects.c.id, sorted(project_ids)))
 
 
 async def _load_merged(connection: AsyncConnection, changes: Sequence[NamedChange]) -> dict[str, IssueRecord]:
-    """The issues by id, each as the one into which it was merged."""
+    """Load the issues by id. A merged issue is replaced by the issue into which it was merged."""
     own = await find_by_ids(connection, sorted({change.issue.id for change in changes}))
     targets = await find_by_ids(
         connection, sorted({one.merged_into for one in own.values() if one.merged_into is not None})
@@ -162,7 +165,7 @@ async def _load_merged(connection: AsyncConnection, changes: Sequence[NamedChang
 
 
 def _once(changes: Sequence[NamedChange], merged: Mapping[str, IssueRecord]) -> list[tuple[IssueRecord, NamedChange]]:
-    """The issues among `merged` with the first change of each."""
+    """The issues among `merged`, each with its first change."""
     found: dict[str, tuple[IssueRecord, NamedChange]] = {}
     for change in changes:
         issue = merged.get(change.issue.id)

@@ -1,12 +1,13 @@
-"""Whether code fixes an issue: a function of what is known of the code, whatever the order in which it became known.
+"""Decides whether code fixes an issue, from what is known of the code. The order in which it became known makes no
+difference.
 
 A change is a commit or a merged proposal. A change counts as reverted while at least one change that reverts it is not
 reverted itself. Reverts by number can form a circle. Changes in a circle are not reverted and revert nothing, unless a
 change outside of the circle reverts one of them. An issue is fixed while one of the changes that name it as fixed is
 not reverted.
 
-What people, occurrences of the error and tickets do to an issue is a decision. It stands until something happens to the
-code that is later than the decision, by the clock of the platform. Pure.
+A change of the status by people, by occurrences of the error or by tickets is a decision. A decision stands until the
+code changes later than the decision, by the clock of the platform. All functions are pure.
 """
 
 from collections import Counter
@@ -28,15 +29,15 @@ class StatusDecision(NamedTuple):
 
 @dataclass(frozen=True)
 class CodeHistory:
-    """When each change became part of the code, and by which others it is said to be reverted."""
+    """The time at which each change became part of the code, and the changes that are said to revert it."""
 
     times: Mapping[str, datetime]
     reverted_by: Mapping[str, Collection[str]] = field(default_factory=dict)
     _found: dict[tuple[frozenset[str], datetime], set[str]] = field(default_factory=dict, init=False, repr=False)
 
     def reverted(self, changes: Collection[str], until: datetime | None = None) -> set[str]:
-        """The reverted ones of the changes, at the time `until` or now. Many issues ask the same: each answer is found
-        once.
+        """The reverted changes among `changes`, at the time `until`, by default now. Answers are remembered, because
+        many issues ask the same.
         """
         if until is None or self._latest is None or until >= self._latest:
             return self._reverted_now & set(changes)
@@ -51,11 +52,13 @@ class CodeHistory:
 
     @cached_property
     def _reverted_now(self) -> set[str]:
-        """Of all changes. Whether a change is reverted depends on what reverts it alone, not on the others here."""
+        """The reverted changes among all changes. Whether a change is reverted depends only on the changes that revert
+        it.
+        """
         return self._find_reverted(self.times, None)
 
     def _find_reverted(self, changes: Collection[str], until: datetime | None) -> set[str]:
-        """The reverted ones of the changes, and of the changes that revert them."""
+        """The reverted changes among these changes and the changes that revert them."""
         known = self._with_reverting(changes, until)
         reverts: dict[str, list[str]] = {}
         undecided: Counter[str] = Counter()
@@ -93,14 +96,16 @@ _UNDECIDED: Final = StatusDecision(IssueStatus.UNRESOLVED, datetime.min.replace(
 
 
 class StatusVerdict(NamedTuple):
-    """What an issue should be. `causes`: changes that fix it now; those that fixed it, if none does."""
+    """The status that an issue should have. `causes`: the changes that fix the issue now, or if there are none, the
+    changes that fixed it before.
+    """
 
     status: IssueStatus
     causes: Collection[str]
 
 
 def decide_status(history: CodeHistory, fixes: Collection[str], decision: StatusDecision | None) -> StatusVerdict:
-    """What the status of an issue should be that these changes name as fixed."""
+    """Decide the status of an issue that these changes name as fixed."""
     status, at = decision or _UNDECIDED
     lasting = set(fixes) - history.reverted(fixes)
     then = {one for one in fixes if history.times[one] <= at}

@@ -1,9 +1,10 @@
-"""What commits and proposals do to issues: an issue is resolved while code fixes it, and open again once it does not.
+"""Resolves and reopens issues after reports of commits and proposals. An issue is resolved while code fixes it, and is
+reopened when the code no longer fixes it.
 
-Every report stores what it says (`store_references`), and then updates the issues that may depend on it
-(`update_issues`): the state of each is computed from all that is known (`graph`, `rules`), so the order of
-reports makes no difference. Every function runs in the caller's transaction, in a number of statements that is bounded
-by the limits below.
+Every report first stores its references (`store_references`), and then updates the issues that may depend on the report
+(`update_issues`). The state of each issue is computed from everything that is known (`graph`, `rules`), so the order of
+reports makes no difference. Every function runs in the caller's transaction, with a number of statements that the
+limits below bound.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -50,16 +51,18 @@ from control.issues.releases.tables import (
 from control.issues.store import in_chunks, insert_rows, read_in_chunks
 from control.issues.tables import ActivityKind
 
-MAX_REVERTS: Final = 200  # that a report adds, of its newest commits
-MAX_REPORT_REFERENCES: Final = 1_000  # of all commits of a report, newest first
-MAX_REPORT_TEXT: Final = 2**19  # characters of their messages that are searched, newest first: others wait meanwhile
+MAX_REVERTS: Final = 200  # reverts that a report adds, of its newest commits
+MAX_REPORT_REFERENCES: Final = 1_000  # references of all commits of a report, newest first
+MAX_REPORT_TEXT: Final = 2**19  # characters of messages that are searched, newest first: other writers wait meanwhile
 MAX_CHANGED: Final = 1_000  # issues that a report resolves or reopens
 MAX_FIXES: Final = 5_000  # changes that fix these issues, the newest
 
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Who reports, in which organization, and when. `integration_id`: of a system that reports by webhook."""
+    """The reporter, the organization, and the time of the report. `integration_id`: the integration of a system that
+    reports by webhook.
+    """
 
     org_id: str
     org_slug: str
@@ -68,7 +71,7 @@ class Author:
     integration_id: str | None = None
 
     def activity_data(self, **data: object) -> dict[str, object]:
-        """The data of an activity: why an issue changes, and which integration reported it."""
+        """The data of an activity entry: why an issue changes, and which integration reported it."""
         return data if self.integration_id is None else data | {"integrationId": self.integration_id}
 
 
@@ -80,14 +83,16 @@ class InRelease(NamedTuple):
 
 
 class IssueUpdate(NamedTuple):
-    """Issues whose state a report has changed, in order."""
+    """The issues whose state a report has changed, in order."""
 
     resolved: list[ShortId]
     reopened: list[ShortId]
 
 
 def read_all(newest_first: Iterable[NewCommit], org_slug: str) -> dict[CommitKey, ParsedMessage]:
-    """What the commits say that say something; of the first MAX_REPORT_TEXT characters."""
+    """Parse the messages of the commits, of which the first MAX_REPORT_TEXT characters are read. Commits whose message
+    names nothing are left out.
+    """
     parsed = {one.key: read_commit(one.message, org_slug, one.repository) for one in _searched(newest_first)}
     return {key: one for key, one in parsed.items() if one}
 
@@ -95,7 +100,9 @@ def read_all(newest_first: Iterable[NewCommit], org_slug: str) -> dict[CommitKey
 async def store_references(
     connection: AsyncConnection, author: Author, parsed: Mapping[CommitKey, ParsedMessage], ids: Mapping[CommitKey, str]
 ) -> None:
-    """Store what commits say: which issues they fix, with an activity for each that is new, and what they revert."""
+    """Store the references of commits: the issues that they fix, with an activity entry for each new one, and the
+    changes that they revert.
+    """
     references = _bounded({ids[key]: one.fixed for key, one in parsed.items()})
     if references:
         index = await find_named(connection, author.org_id, references.values())
@@ -116,7 +123,7 @@ async def store_references(
 async def add_reverts(
     connection: AsyncConnection, org_id: str, reverts: Mapping[tuple[str, str], Sequence[Revert]]
 ) -> None:
-    """Store what changes revert, by their id and repository, if it is not stored."""
+    """Store the reverts of changes, by id and repository of the change, unless they are already stored."""
     sources = sorted({source_id for (source_id, _), each in reverts.items() if each})
     pairs = sa.select(code_reverts.c.source_id, code_reverts.c.target)
     rows = await read_in_chunks(connection, pairs, code_reverts.c.source_id, sources)
@@ -138,7 +145,7 @@ async def add_reverts(
 
 
 async def find_affected(connection: AsyncConnection, author: Author, change_ids: Collection[str]) -> list[str]:
-    """The issues whose state may depend on these changes; at most MAX_CHANGED."""
+    """Find the issues whose state may depend on these changes, at most MAX_CHANGED."""
     graph = CodeGraph(connection, author.org_id)
     of_commits, of_proposals = split_by_kind(await graph.affected_by(await graph.load(change_ids)))
     found: dict[str, None] = {}
@@ -157,9 +164,9 @@ async def update_issues(
     issue_ids: Collection[str] = (),
     release: InRelease | None = None,
 ) -> IssueUpdate:
-    """Resolve and reopen `issue_ids` and the issues that depend on `change_ids`, which are new changes or changes whose
-    report differs from an earlier one. Issues are resolved in `release` if it is given, otherwise as their project
-    says.
+    """Resolve and reopen `issue_ids` and the issues that depend on `change_ids`. `change_ids` are new changes, or
+    changes whose report differs from an earlier one. Issues are resolved in `release` if it is given, otherwise
+    according to the settings of their project.
     """
     affected = {*issue_ids, *(await find_affected(connection, author, change_ids) if change_ids else ())}
     status_changes = await _find_status_changes(connection, author, sorted(affected)[:MAX_CHANGED], set(change_ids))
@@ -176,7 +183,7 @@ async def update_issues(
 
 
 def _searched(reported: Iterable[NewCommit]) -> Iterator[NewCommit]:
-    """The first of the commits, with messages of MAX_REPORT_TEXT in all."""
+    """The first commits, whose messages together have at most MAX_REPORT_TEXT characters."""
     room = MAX_REPORT_TEXT
     for one in reported:
         room -= len(one.message)
@@ -186,7 +193,7 @@ def _searched(reported: Iterable[NewCommit]) -> Iterator[NewCommit]:
 
 
 def _bounded(named: Mapping[str, References]) -> dict[str, References]:
-    """What commits name, by id; in all at most MAX_REPORT_REFERENCES."""
+    """The references of commits, by id, together at most MAX_REPORT_REFERENCES."""
     references: dict[str, References] = {}
     room = MAX_REPORT_REFERENCES
     for commit_id, one in named.items():
@@ -201,8 +208,8 @@ def _bounded(named: Mapping[str, References]) -> dict[str, References]:
 async def _find_status_changes(
     connection: AsyncConnection, author: Author, issue_ids: Sequence[str], reported_ids: Collection[str]
 ) -> list[tuple[NamedChange, IssueStatus]]:
-    """The issues that are not as they should be, with what they should be, in order: each as the one into which it was
-    merged.
+    """Find the issues whose status differs from the status that they should have, with that status, in order. A merged
+    issue is replaced by the issue into which it was merged.
     """
     targets = await _find_targets(connection, issue_ids)
     fixes = await _find_fixes(connection, targets)
@@ -224,7 +231,9 @@ async def _find_status_changes(
 def _why(
     graph: CodeGraph, history: CodeHistory, verdict: StatusVerdict, reported_ids: Collection[str]
 ) -> dict[str, object]:
-    """The change that fixes the issue, or that reverts what fixed it or what had reverted it."""
+    """The data of the activity entry: the change that fixes the issue, or the change that reverts the fix or the revert
+    of the fix.
+    """
     changes = sorted((graph.changes[one] for one in verdict.causes), key=_order(reported_ids))
     wanted = verdict.status is IssueStatus.UNRESOLVED
     for one in changes:
@@ -246,12 +255,14 @@ def _reverting(graph: CodeGraph, history: CodeHistory, change: CodeChange) -> li
 
 
 def _order(reported_ids: Collection[str]) -> Any:
-    """What the report has brought comes first, then what is earlier; commits before proposals."""
+    """Sort changes of this report first, then by time, commits before proposals."""
     return lambda change: (change.id not in reported_ids, change.at, change.is_proposal, change.id)
 
 
 async def _find_targets(connection: AsyncConnection, issue_ids: Sequence[str]) -> dict[str, list[str]]:
-    """The issues, or those into which they were merged, each with all that were merged into it, and itself."""
+    """The issues with all issues that were merged into them and themselves. A merged issue is replaced by the issue
+    into which it was merged.
+    """
     target = sa.select(sa.func.coalesce(issues.c.merged_into, issues.c.id))
     targets = {one: [one] for (one,) in await read_in_chunks(connection, target, issues.c.id, issue_ids)}
     merged = sa.select(issues.c.id, issues.c.merged_into).order_by(issues.c.id).limit(MAX_FIXES)
@@ -261,7 +272,7 @@ async def _find_targets(connection: AsyncConnection, issue_ids: Sequence[str]) -
 
 
 async def _find_fixes(connection: AsyncConnection, targets: Mapping[str, Sequence[str]]) -> dict[str, list[CodeChange]]:
-    """The changes that fix the issues. A commit that is on no default branch counts where a release has it."""
+    """The changes that fix the issues. A commit that is on no default branch counts if a release contains it."""
     target_of = {one: target for target, each in targets.items() for one in each}
     is_released = (
         sa.select(sa.literal(1))

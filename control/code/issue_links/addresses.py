@@ -1,4 +1,4 @@
-"""Which system an address is of, and what its id is there; pure."""
+"""Finds the system that an address belongs to, and the id of the item in it. Pure functions."""
 
 import hashlib
 import re
@@ -22,7 +22,7 @@ class _System(NamedTuple):
     name: str
     domain: str
     path: re.Pattern[str]
-    read_id: Callable[[str, re.Match[str]], str]  # of the host and the path
+    read_id: Callable[[str, re.Match[str]], str]  # from the host and the path
 
 
 _SYSTEMS: Final = (
@@ -54,7 +54,8 @@ _SYSTEMS: Final = (
 
 
 def identify(url: str) -> ExternalItem:
-    """By host and path; else `other` with a digest of the address.
+    """Identify an item by host and path of its address. Other addresses belong to the system `other`, and the id is a
+    digest of the address.
 
     github    `shop/checkout#17` in lower case; pull requests and issues share their numbers
     gitlab    `shop/checkout#17` for an issue, `shop/checkout!17` for a merge request
@@ -72,7 +73,7 @@ def identify(url: str) -> ExternalItem:
 
 
 def identify_named(url: str, system: str | None, external_id: str | None) -> ExternalItem:
-    """The item with this address whose system or id in it may be named; else they are taken from the address."""
+    """The item with this address. A system or id that the caller names takes precedence over the address."""
     found = identify(url)
     if system is None:
         return found if external_id is None else found._replace(external_id=external_id)
@@ -80,7 +81,7 @@ def identify_named(url: str, system: str | None, external_id: str | None) -> Ext
 
 
 def identify_again(item: ExternalItem, old_url: str, url: str) -> ExternalItem:
-    """The item of a link whose address changes. What was named besides the address stays: system, and id in it."""
+    """The item of a link whose address changes. A system or id that was named beside the old address is kept."""
     found = identify(url)
     if item == identify(old_url):
         return found
@@ -90,5 +91,5 @@ def identify_again(item: ExternalItem, old_url: str, url: str) -> ExternalItem:
 
 
 def digest(url: str) -> str:
-    """An id for an item that is known by its address alone."""
+    """An id for an item of which only the address is known."""
     return hashlib.sha256(url.encode()).hexdigest()[:_DIGEST_LENGTH]

@@ -50,7 +50,7 @@ _System = Annotated[
 
 
 class NewIssueLink(CheckedBody, frozen=True):
-    """The link to create. `system` and `externalId` are taken from the address if they are left out."""
+    """The link to create. If `system` and `externalId` are left out, they are taken from the address."""
 
     url: Url
     title: _Title | None = None
@@ -59,19 +59,19 @@ class NewIssueLink(CheckedBody, frozen=True):
     state: LinkState | None = None
 
     def check(self, issues: Issues) -> None:
-        """Record an address that is none."""
+        """Record an address that is not valid."""
         check_url(self.url, "body.url", issues)
 
 
 class IssueLinkChange(CheckedBody, frozen=True):
-    """Changes to a link; omitted fields stay as they are."""
+    """Changes to a link. Omitted fields are not changed."""
 
     url: Url | UnsetType = UNSET
     title: _Title | UnsetType | None = UNSET
     state: LinkState | UnsetType | None = UNSET
 
     def check(self, issues: Issues) -> None:
-        """Record an address that is none."""
+        """Record an address that is not valid."""
         check_url(self.url, "body.url", issues)
 
 
@@ -83,7 +83,7 @@ class IssueLink(msgspec.Struct, frozen=True, rename="camel"):
     title: str | None
     system: _System
     external_id: str
-    state: Annotated[LinkState | None, Meta(description="State of the item; null: not known.")]
+    state: Annotated[LinkState | None, Meta(description="State of the item. `null`: not known.")]
     created_by: str | None
     created_at: Timestamp
     updated_at: Timestamp
@@ -122,8 +122,8 @@ class IssueLinks(Handlers):
     ) -> Created[IssueLink] | IssueLink:
         """Link an issue to an item of another system.
 
-        200 with the link that there is if the issue has one to this item: it stays as it is. 409 at the maximum number
-        of links.
+        200 with the existing link if the issue has a link to this item. The existing link is not changed. 409 at the
+        maximum number of links.
         """
         await _require_issue(transaction.connection, transaction.caller, issue_id)
         link, is_new = await store.create_link(
@@ -147,8 +147,8 @@ class IssueLinks(Handlers):
     ) -> IssueLink:
         """Change a link: its address, its title, the state of its item.
 
-        Another address may be that of another item: system and id are taken from it, unless they were named when the
-        link was created. 409 if the issue has a link to that item.
+        A new address may belong to another item. System and id are taken from the new address, unless they were named
+        when the link was created. 409 if the issue has another link to that item.
         """
         values = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not UNSET}
         place = _place(transaction, issue_id)
@@ -179,7 +179,7 @@ class IssueLinks(Handlers):
 
 
 async def _require_issue(connection: AsyncConnection, caller: AuthorizationContext, issue_id: str) -> None:
-    """Raises NotFound."""
+    """Require that the issue exists. Raises NotFound."""
     if await find(connection, caller.path_project_id, issue_id) is None:
         raise NotFound
 

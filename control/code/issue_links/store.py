@@ -1,5 +1,5 @@
-"""Links of issues in the database, and what other systems say of the tickets that they point to. Every function runs in
-the caller's transaction.
+"""Links of issues in the database, and the effect of changes that other systems report of linked tickets. Every
+function runs in the caller's transaction.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,14 +18,14 @@ from control.issues.references import NamedIssue, References, ShortId
 from control.issues.store import without_none
 from control.issues.tables import ActivityKind, LinkState, issue_links
 
-MAX_LINKS: Final = 50  # of an issue
+MAX_LINKS: Final = 50  # per issue
 
 
-StoredLink = sa.Row[Any]  # of `issue_links`
+StoredLink = sa.Row[Any]  # a row of `issue_links`
 
 
 class IssuePlace(NamedTuple):
-    """An issue by organization, project and id."""
+    """The organization, project and id of an issue."""
 
     org_id: str
     project_id: int
@@ -44,8 +44,8 @@ async def create_link(
     now: datetime,
     changed_at: datetime | None = None,
 ) -> tuple[StoredLink, bool]:
-    """Link an issue to an item; or find the link that it has to this item, which stays as it is. Whether it is new is
-    the second value. Raises Conflict when there are MAX_LINKS.
+    """Link an issue to an item, or find the existing link to this item, which is not changed. The second value tells
+    whether the link is new. Raises Conflict at MAX_LINKS links.
     """
     known = await find_link_to(connection, place, item)
     if known is not None:
@@ -77,7 +77,9 @@ async def find_link_to(connection: AsyncConnection, place: IssuePlace, item: Ext
 async def change_link(
     connection: AsyncConnection, place: IssuePlace, link_id: str, values: Mapping[str, Any], now: datetime
 ) -> StoredLink:
-    """Set the given values; returns the changed link. Raises Conflict if another link of the issue is to this item."""
+    """Set the given values and return the changed link. Raises Conflict if another link of the issue leads to this
+    item.
+    """
     if "external_id" in values:
         of_item = (issue_links.c.system == values["system"]) & (issue_links.c.external_id == values["external_id"])
         if await _find(connection, place, of_item & (issue_links.c.id != link_id)) is not None:
@@ -109,7 +111,9 @@ async def set_item_state(
     changed_at: datetime,
     now: datetime | None,
 ) -> None:
-    """Set what the system of an item says of it; `title` and `state` None: nothing. `now` None: the same as before."""
+    """Store what the system of an item reports. `title` and `state`: None if not reported. `now`: None if nothing has
+    changed.
+    """
     values = without_none({"title": title, "state": state, "changed_at": changed_at, "updated_at": now})
     if link_ids:
         await connection.execute(issue_links.update().where(issue_links.c.id.in_(link_ids)).values(values))
@@ -124,8 +128,8 @@ async def _find(connection: AsyncConnection, place: IssuePlace, where: sa.Column
 
 
 class TicketState(NamedTuple):
-    """A ticket as of `changed_at` by its system's clock. `title`, `state` None: not said. `is_reopened`: this is what
-    has just happened to it. `is_fixed` False: it was closed without a fix.
+    """A ticket as of `changed_at`, by its system's clock. `title`, `state`: None if not reported. `is_reopened`: the
+    event is that the ticket was reopened. `is_fixed`: False if the ticket was closed without a fix.
     """
 
     title: str | None
@@ -136,7 +140,7 @@ class TicketState(NamedTuple):
 
 
 class SyncedLinks(NamedTuple):
-    """What a change of a ticket did."""
+    """The number of links and the issues that a change of a ticket has changed."""
 
     links_changed: int
     issues_resolved: list[ShortId]
@@ -146,8 +150,9 @@ class SyncedLinks(NamedTuple):
 async def change_links(
     connection: AsyncConnection, author: Author, links: Sequence[StoredLink], ticket: TicketState, *, sync: bool
 ) -> SyncedLinks:
-    """Give the links to a ticket its title and state, unless they have that of a later time. `sync`: resolve the issues
-    of a ticket that was closed, as their project says of merges, and open those of one that was opened again.
+    """Give the links to a ticket its title and state, unless a later report of the ticket has set them. `sync`: also
+    resolve the issues of a closed ticket, according to the settings of their project, and reopen the issues of a
+    reopened ticket.
     """
     current = [one for one in links if one.changed_at is None or one.changed_at <= ticket.changed_at]
     changed = [one for one in current if _has_moved(one, ticket) or one.title != (ticket.title or one.title)]
@@ -183,7 +188,9 @@ async def change_links(
 async def _sync(
     connection: AsyncConnection, author: Author, named: Sequence[tuple[NamedIssue, StoredLink]], ticket: TicketState
 ) -> tuple[list[ShortId], list[ShortId]]:
-    """A link whose state was not known says nothing of what has changed: only the event does."""
+    """Resolve or reopen the issues of links whose state has changed. If the state of a link was not known, only the
+    event tells what has changed.
+    """
     moved = [(issue, one) for issue, one in named if _has_moved(one, ticket)]
     changes = [
         NamedChange(issue, author.activity_data(linkId=one.id, url=one.url))

@@ -1,3 +1,3 @@
-"""Proposals: pull or merge requests. `api` handles reports and lists, `store.report_proposal` records a report of any
+"""Proposals: pull or merge requests. `api` handles reports and lists. `store.report_proposal` records a report from any
 system.
 """

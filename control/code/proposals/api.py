@@ -50,7 +50,8 @@ from control.routing.arguments import Handlers, begin
 from control.routing.resource import PageReader, shown_as
 from proto.identity import MAX_NAME_LENGTH, Scope
 
-MAX_AHEAD: Final = timedelta(hours=1)  # of the platform's clock: a time far ahead would outdate every later report
+# Of the platform's clock. After a report with a time far ahead, all later reports would count as older.
+MAX_AHEAD: Final = timedelta(hours=1)
 PATH: Final = "/orgs/{orgSlug}/proposals"
 _Number = Annotated[str, line(MAX_PROPOSAL_NUMBER_LENGTH)]
 _Title = Annotated[str, line(MAX_TITLE_LENGTH)]
@@ -66,7 +67,7 @@ PROPOSAL_ID_PATTERN: Final = "^prp_[0-9a-z]{26}$"
 
 
 class ReportedState(StrEnum):
-    """The state of a proposal as its platform has it."""
+    """The state of a proposal on its platform."""
 
     OPEN = "open"
     MERGED = "merged"
@@ -74,12 +75,12 @@ class ReportedState(StrEnum):
 
 
 class NewProposalReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What is known of a proposal now. Fields that are left out stay as they were reported before; so do its issues, if
-    both `body` and `issues` are left out.
+    """The current data of a proposal. Fields that are left out keep the values of earlier reports. The issues of the
+    proposal are kept if both `body` and `issues` are left out.
     """
 
     repository: Repository
-    number: Annotated[_Number, Meta(description="Its number or name in the repository.")]
+    number: Annotated[_Number, Meta(description="The number or name of the proposal in the repository.")]
     title: _Title
     state: ReportedState
     body: Annotated[str, lines(MAX_TEXT)] | None = None
@@ -87,22 +88,26 @@ class NewProposalReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     head_sha: Sha | None = None
     merge_sha: Annotated[
         Sha | None,
-        Meta(description="Must be a complete hash, in hexadecimal digits: that of the commit that merged it."),
+        Meta(
+            description="Must be a complete hash, in hexadecimal digits. It names the commit that merged the proposal."
+        ),
     ] = None
     author_name: Annotated[str, line(MAX_NAME_LENGTH)] | None = None
     url: Url | None = None
     changed_at: Annotated[
         TimeInput | None,
         Meta(
-            description="Must be an RFC 3339 time, 1970 or later, not in the future: when the platform last changed "
-            "it; by default now. An older report changes nothing."
+            description="Must be an RFC 3339 time, 1970 or later, not in the future. It is the time at which the "
+            "platform last changed the proposal, by default the current time. An older report changes "
+            "nothing."
         ),
     ] = None
     issues: (
         Annotated[
             list[ShortIdText],
             Meta(
-                max_length=MAX_REFERENCES, description="Issues that it fixes, besides those that title and body name."
+                max_length=MAX_REFERENCES,
+                description="Issues that the proposal fixes, in addition to the issues that title and body name.",
             ),
         ]
         | None
@@ -116,27 +121,30 @@ class ChangeProposal(msgspec.Struct, frozen=True, rename="camel"):
     repository: str
     number: str
     title: str
-    state: Annotated[ProposalState, Meta(description="`superseded`: another one of the same issue was merged.")]
+    state: Annotated[ProposalState, Meta(description="`superseded`: another proposal for the same issue was merged.")]
     head_ref: str | None
     head_sha: str | None
     merge_sha: str | None
     author_name: str | None
     url: str | None
-    issues: Annotated[list[str], Meta(description="Short ids of the issues that it fixes.")]
+    issues: Annotated[list[str], Meta(description="Short ids of the issues that the proposal fixes.")]
     changed_at: Timestamp
     created_at: Timestamp
 
 
 class ProposalReportResult(ChangeProposal, frozen=True, rename="camel"):
-    """A proposal, and what the report did."""
+    """A proposal, and the effects of the report."""
 
     issues_resolved: Annotated[list[str], Meta(description="Short ids of issues that the merge resolved.")]
     issues_reopened: Annotated[list[str], Meta(description="Short ids of issues whose fix the merge reverted.")]
-    proposals_superseded: Annotated[list[str], Meta(description="`repository#number` of the others of these issues.")]
+    proposals_superseded: Annotated[
+        list[str],
+        Meta(description="`repository#number` of the other open proposals of these issues, which are now superseded."),
+    ]
 
 
 class ProposalQuery(Query, frozen=True, rename="camel"):
-    """Which proposals a list has."""
+    """The filters of a list of proposals."""
 
     state: Annotated[ProposalState | None, Meta(description="Only proposals in this state.")] = None
     repository: Annotated[
@@ -149,7 +157,7 @@ class ProposalQuery(Query, frozen=True, rename="camel"):
     ] = None
 
     def check(self, issues: Issues) -> None:
-        """Record a text that is no short id."""
+        """Record a text that is not a short id."""
         if self.issue is not None and parse_short_id(self.issue) is None:
             issues.add("query.issue", "Must be the short id of an issue, such as WEB-12.", "format")
 
@@ -201,7 +209,8 @@ class Proposals(Handlers):
         """Report a proposal.
 
         A report that is older than the last one changes nothing. A merge resolves the issues of the proposal in the
-        next release, or at once if their project says so, and supersedes the other open proposals of the same issues.
+        next release, or at once if the settings of their project say so. It supersedes the other open proposals of the
+        same issues.
         """
         issues, now = Issues(), to_milliseconds(self.now())
         body = await self.context.read_body(request, NewProposalReport, issues)
@@ -232,7 +241,7 @@ class Proposals(Handlers):
 
 
 def _to_report(body: NewProposalReport, now: datetime, issues: Issues) -> ProposalReport:
-    """Raises BadRequest."""
+    """Convert the body to a report. Raises BadRequest."""
     check_url(body.url, "body.url", issues)
     changed_at = parse_time(body.changed_at, "body.changedAt", issues) or now
     if changed_at > now + MAX_AHEAD:
@@ -254,11 +263,11 @@ def _to_report(body: NewProposalReport, now: datetime, issues: Issues) -> Propos
 
 
 async def _require_issues(connection: AsyncConnection, org_id: str, names: Sequence[str]) -> Sequence[NamedIssue]:
-    """The issues with these short ids. Raises BadRequest for unknown ones."""
+    """Find the issues with these short ids. Raises BadRequest for unknown ids."""
     parsed = [parse_short_id(name) for name in names]
     found = await find_listed(connection, org_id, [one for one in parsed if one is not None])
     unknown = [
-        Issue(f"body.issues[{number}]", "Is not an issue of the organization.", "unknown")
+        Issue(f"body.issues[{number}]", "The organization has no such issue.", "unknown")
         for number, one in enumerate(parsed)
         if one is None or one not in found
     ]

@@ -1,5 +1,5 @@
-"""Proposals (pull or merge requests) in the database, and what a report of one does; the API and other systems report
-through it. Every function runs in the caller's transaction.
+"""Proposals (pull or merge requests) in the database, and the effects of a report. The API and other systems report
+through this module. Every function runs in the caller's transaction.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -21,7 +21,7 @@ from control.issues.releases.tables import ProposalState, code_reverts, proposal
 from control.issues.store import insert_rows, without_none
 from control.issues.tables import ActivityKind
 
-MAX_PROPOSALS: Final = 20_000  # of an organization; beyond it those reported first are deleted
+MAX_PROPOSALS: Final = 20_000  # per organization; beyond it the proposals reported first are deleted
 MAX_SUPERSEDED: Final = 200  # by one merge
 _PRUNED_AT_ONCE: Final = 100
 
@@ -30,9 +30,9 @@ _limit: Final = RowLimit(proposals)
 
 @dataclass(frozen=True, slots=True)
 class ProposalReport:
-    """What a platform says of a proposal, as of `changed_at` by its clock. `text`: its description; None: not said.
-    `opened_at`, `merged_at`: by the same clock. `targets_default_branch` False: it is to be merged into another
-    branch than the default one.
+    """A platform's report of a proposal, as of `changed_at` by its clock. `text`: the description, None if not
+    reported. `opened_at`, `merged_at`: by the same clock. `targets_default_branch`: False if the proposal is to be
+    merged into a branch other than the default branch.
     """
 
     repository: str
@@ -51,7 +51,7 @@ class ProposalReport:
     targets_default_branch: bool = True
 
 
-StoredProposal = sa.Row[Any]  # of `proposals`
+StoredProposal = sa.Row[Any]  # a row of `proposals`
 
 
 async def find_proposal(
@@ -67,7 +67,9 @@ async def find_proposal(
 async def store_proposal(
     connection: AsyncConnection, org_id: str, known: StoredProposal | None, report: ProposalReport, now: datetime
 ) -> str:
-    """Insert or update a proposal, whose state is that of the report; returns its id. What is not reported stays."""
+    """Insert or update a proposal, with the state in the report, and return its id. Values that are not reported are
+    not changed.
+    """
     given = {
         "title": report.title,
         "state": report.state.value,
@@ -84,7 +86,7 @@ async def store_proposal(
         given["merged_at"] = report.merged_at or report.changed_at
     values = without_none(given)
     if known is not None:
-        if known.state == ProposalState.MERGED:  # when it was first said to be
+        if known.state == ProposalState.MERGED:  # the time of the first such report
             del values["merged_at"]
             await note_merge(connection, known, report)
         await connection.execute(proposals.update().where(proposals.c.id == known.id).values(values))
@@ -97,7 +99,7 @@ async def store_proposal(
 
 
 async def note_merge(connection: AsyncConnection, known: StoredProposal, report: ProposalReport) -> bool:
-    """Note when a proposal was merged that is known to be, if it was earlier; whether it was."""
+    """Store an earlier merge time of a merged proposal. Returns whether the time has changed."""
     at = report.merged_at or report.changed_at
     is_later = (proposals.c.id == known.id) & ((proposals.c.merged_at > at) | proposals.c.merged_at.is_(None))
     return (await connection.execute(proposals.update().where(is_later).values(merged_at=at))).rowcount > 0
@@ -106,7 +108,7 @@ async def note_merge(connection: AsyncConnection, known: StoredProposal, report:
 async def link_issues(
     connection: AsyncConnection, org_id: str, proposal_id: str, named: Iterable[NamedIssue]
 ) -> list[NamedIssue]:
-    """Make these the issues of the proposal; returns those that are new to it."""
+    """Make these the issues of the proposal. Returns the issues that are new to it."""
     wanted = {one.id: one for one in named}
     of_proposal = proposal_issues.c.proposal_id == proposal_id
     known = set((await connection.execute(sa.select(proposal_issues.c.issue_id).where(of_proposal))).scalars())
@@ -133,11 +135,12 @@ async def find_linked(connection: AsyncConnection, proposal_id: str) -> list[Nam
 async def supersede_others(
     connection: AsyncConnection, org_id: str, proposal_id: str, issue_ids: Collection[str], now: datetime
 ) -> Sequence[StoredProposal]:
-    """The other open proposals of these issues become superseded, at most MAX_SUPERSEDED; returns them as they were."""
+    """Supersede the other open proposals of these issues, at most MAX_SUPERSEDED. Returns them as they were before."""
     wanted = list(issue_ids)
     merged_into = sa.select(issues.c.merged_into).where(issues.c.id.in_(wanted), issues.c.merged_into.is_not(None))
     targets = sa.or_(issues.c.id.in_(wanted), issues.c.id.in_(merged_into))
-    same = sa.select(issues.c.id).where(  # these, those that they were merged into, and those merged into either
+    # These issues, the issues that they were merged into, and all issues merged into either.
+    same = sa.select(issues.c.id).where(
         sa.or_(targets, issues.c.merged_into.in_(wanted), issues.c.merged_into.in_(merged_into))
     )
     of_issues = sa.exists().where(proposal_issues.c.proposal_id == proposals.c.id, proposal_issues.c.issue_id.in_(same))
@@ -150,13 +153,13 @@ async def supersede_others(
 
 
 async def supersede(connection: AsyncConnection, proposal_ids: Collection[str], now: datetime) -> None:
-    """The proposals are superseded."""
+    """Mark the proposals as superseded."""
     values = {"state": ProposalState.SUPERSEDED.value, "updated_at": now}
     await connection.execute(proposals.update().where(proposals.c.id.in_(proposal_ids)).values(values))
 
 
 async def has_merged_rival(connection: AsyncConnection, proposal_id: str, since: datetime) -> bool:
-    """Whether another proposal of an issue of this one was merged after this time."""
+    """Whether another proposal for one of the same issues was merged after this time."""
     own, other = proposal_issues.alias(), proposal_issues.alias()
     found = (
         sa.select(proposals.c.id)
@@ -169,7 +172,9 @@ async def has_merged_rival(connection: AsyncConnection, proposal_id: str, since:
 
 
 async def has_unresolved_issue(connection: AsyncConnection, proposal_id: str) -> bool:
-    """Whether an issue of the proposal, or the one that it was merged into, is not resolved."""
+    """Whether an issue of the proposal is not resolved. A merged issue is replaced by the issue into which it was
+    merged.
+    """
     target = issues.alias()
     found = (
         sa.select(target.c.id)
@@ -189,7 +194,7 @@ _ISSUES_OF_PROPOSALS: Final = (
 
 
 def of_issue(issue: ShortId) -> sa.ColumnElement[bool]:
-    """Proposals that fix the issue."""
+    """The condition that a proposal fixes the issue."""
     found = _ISSUES_OF_PROPOSALS.where(projects.c.slug == issue.project_slug, issues.c.number == issue.number)
     return proposals.c.id.in_(found.with_only_columns(proposal_issues.c.proposal_id))
 
@@ -212,8 +217,8 @@ async def _prune(connection: AsyncConnection, org_id: str) -> None:
 
 
 class ReportedProposal(NamedTuple):
-    """The proposal as it is stored, and what the report did. `is_changed` False: it was not newer than the last one.
-    `is_merged`: by this report.
+    """The proposal as it is stored, and the effects of the report. `is_changed`: False if the report was not newer than
+    the last one. `is_merged`: the report said that the proposal was merged.
     """
 
     proposal: StoredProposal
@@ -228,10 +233,11 @@ class ReportedProposal(NamedTuple):
 async def report_proposal(
     connection: AsyncConnection, author: Author, report: ProposalReport, listed: Sequence[NamedIssue] | None = None
 ) -> ReportedProposal:
-    """Store what a platform says of a proposal, if that is newer than what is known. Its issues are those that its text
-    names as fixed, and those `listed`; where neither is given, those that it had before stay. A merge resolves them in
-    the next release or at once, as their project says, or reopens what the proposal reverts. It supersedes the other
-    open proposals of these issues. What was merged stays merged.
+    """Store a platform's report of a proposal if it is newer than what is known. The issues of the proposal are the
+    issues that its text names as fixed, and those in `listed`. If neither is given, its earlier issues are kept. A
+    merge resolves the issues in the next release or at once, according to the settings of their project, or reopens the
+    issues whose fix the proposal reverts. A merge also supersedes the other open proposals of these issues. A merged
+    proposal stays merged.
     """
     known = await find_proposal(connection, author.org_id, report.repository, report.number)
     if known is not None and not _is_news(known, report):
@@ -265,8 +271,8 @@ async def find_listed(connection: AsyncConnection, org_id: str, names: Sequence[
 
 
 def _is_news(known: StoredProposal, report: ProposalReport) -> bool:
-    """Platforms deliver out of order. A report of the same time counts if it says something else: their clocks may have
-    whole seconds only.
+    """Whether the report is newer than what is known: platforms deliver out of order. A report of the same time counts
+    if its state differs, because the platform's clock may only have whole seconds.
     """
     if known.state == ProposalState.MERGED and report.state is not ProposalState.MERGED:
         return False
@@ -276,7 +282,9 @@ def _is_news(known: StoredProposal, report: ProposalReport) -> bool:
 
 
 async def _stays_superseded(connection: AsyncConnection, known: StoredProposal, report: ProposalReport) -> bool:
-    """Platforms know only that it is open; it is open again once one of its issues is unresolved again."""
+    """Whether a proposal that its platform reports as open is still superseded. It is open again once one of its issues
+    is unresolved again.
+    """
     if report.state is not ProposalState.OPEN or known.state != ProposalState.SUPERSEDED:
         return False
     return not await has_unresolved_issue(connection, known.id)
@@ -285,8 +293,8 @@ async def _stays_superseded(connection: AsyncConnection, known: StoredProposal, 
 async def _was_superseded(
     connection: AsyncConnection, proposal_id: str, known: StoredProposal | None, report: ProposalReport
 ) -> bool:
-    """Whether another proposal of its issues was merged before the report of this one arrived, and after what it says;
-    or after this one was opened, if nothing else has happened to the issues since.
+    """Whether another proposal for the same issues was merged before this report arrived, but after its time. If the
+    report is the first one, a merge after the proposal was opened counts too, unless an issue is unresolved now.
     """
     if await has_merged_rival(connection, proposal_id, report.changed_at):
         return True
@@ -300,7 +308,7 @@ async def _was_superseded(
 async def _report_again(
     connection: AsyncConnection, author: Author, known: StoredProposal, report: ProposalReport
 ) -> ReportedProposal:
-    """An older report tells nothing but when the proposal was merged."""
+    """Take only the merge time from an older report."""
     update = IssueUpdate([], [])
     if known.state == report.state == ProposalState.MERGED and await note_merge(connection, known, report):
         update = await update_issues(connection, author, [known.id])
@@ -314,8 +322,8 @@ async def _store_references(
     report: ProposalReport,
     listed: Sequence[NamedIssue] | None,
 ) -> dict[str, NamedIssue]:
-    """Store which issues the proposal fixes, with an activity for each that is new, and what it reverts; returns the
-    issues by id.
+    """Store the issues that the proposal fixes, with an activity entry for each new one, and the changes that it
+    reverts. Returns the issues by id.
     """
     parsed = read_proposal(report.title, report.text, author.org_slug, report.repository)
     index = await find_named(connection, author.org_id, [parsed.fixed])

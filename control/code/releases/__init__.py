@@ -1,1 +1,3 @@
-"""Reports of releases with their commits: `api` handles them, `store.report_release` records one of any system."""
+"""Reports of releases with their commits. `api` handles the requests. `store.report_release` records a report from any
+system.
+"""

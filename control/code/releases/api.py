@@ -61,7 +61,7 @@ REPORT: Final = Body(
 
 
 class ReleaseQuery(Query, frozen=True, rename="camel"):
-    """Which releases a list has."""
+    """The filters of a list of releases."""
 
     project: ProjectFilter = None
     query: Annotated[
@@ -73,7 +73,7 @@ class ReleaseQuery(Query, frozen=True, rename="camel"):
 class Releases(Handlers):
     """Handlers of releases, and their dependencies."""
 
-    TAG: ClassVar = Tag("releases", "Releases and the commits that they are made of.")
+    TAG: ClassVar = Tag("releases", "Releases and their commits.")
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     @route("GET", PATH, _READ)
@@ -98,9 +98,9 @@ class Releases(Handlers):
     async def report_release(self, request: web.Request) -> Created[ReleaseReportResult] | ReleaseReportResult:
         """Report a release with its commits.
 
-        Commits are stored once by repository and hash. Issues of these projects that their messages name as fixed
-        (`fixes WEB-12`) are resolved in this release. A repeated report changes nothing; one with further commits adds
-        them. 409 if the release has too many commits.
+        Commits are stored once by repository and hash. Issues of these projects that the commit messages name as fixed
+        (`fixes WEB-12`) are resolved in this release. A repeated report changes nothing. A report with further commits
+        adds these commits. 409 if the release has too many commits.
         """
         now = to_milliseconds(self.now())
         body, report, commits = await self._read_report(request, now)
@@ -151,7 +151,7 @@ class Releases(Handlers):
     async def _read_report(
         self, request: web.Request, now: datetime
     ) -> tuple[NewReleaseReport, ReleaseReport, Sequence[NewCommit]]:
-        """The body and what it says. Raises BadRequest."""
+        """Read and parse the body. Raises BadRequest."""
         issues = Issues()
         body = await self.context.read_body(request, NewReleaseReport, issues)
         check_url(body.url, "body.url", issues)
@@ -164,13 +164,13 @@ class Releases(Handlers):
 
 
 async def _show(connection: AsyncConnection, org_id: str, release_id: str) -> Release:
-    """Raises NotFound."""
+    """The release in the path, as a response. Raises NotFound."""
     (shown,) = await _shown(connection, [await _find(connection, org_id, release_id)])
     return shown
 
 
 async def _find(connection: AsyncConnection, org_id: str, release_id: str) -> Any:
-    """Raises NotFound."""
+    """Find the release in the path. Raises NotFound."""
     of_org = sa.select(releases).where(releases.c.org_id == org_id, releases.c.id == release_id)
     found = (await connection.execute(of_org)).one_or_none()
     if found is None:

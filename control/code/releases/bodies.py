@@ -72,51 +72,61 @@ class ReportedCommit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
     authored_at: TimeInput | None = None
     files: Annotated[
         Annotated[list[_FilePath], Meta(max_length=MAX_FILES)] | None,
-        Meta(description="Paths that it changed; of a renamed file both. Null: not known."),
+        Meta(description="Paths of the changed files. A renamed file has both paths. `null`: not known."),
     ] = None
     files_truncated: _FilesTruncated = False
     url: Url | None = None
     repository: Annotated[
         Repository | None,
         Meta(
-            description="Must be the name of a repository, printable and without spaces; by default that of the report."
+            description="Must be the name of a repository, printable and without spaces. The default is the "
+            "repository of the report."
         ),
     ] = None
 
 
 class NewReleaseReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What is reported of a release. Fields that are left out stay as they were reported before."""
+    """A report of a release. Fields that are left out keep the values of earlier reports."""
 
     version: Version
     projects: Annotated[list[Slug], Meta(min_length=1, max_length=MAX_PROJECTS)]
     repository: Repository | None = None
     ref: Annotated[
         Ref | None,
-        Meta(description="Must consist of printable characters. The commit, tag or branch that it was built from."),
+        Meta(
+            description="Must consist of printable characters. It names the commit, tag or branch from which the "
+            "release was built."
+        ),
     ] = None
     url: Url | None = None
     released_at: Annotated[
-        TimeInput | None, Meta(description=f"{TIME_OF_RELEASE} By default the time of the first report.")
+        TimeInput | None, Meta(description=f"{TIME_OF_RELEASE} The default is the time of the first report.")
     ] = None
     environment: Annotated[
         Annotated[str, line(MAX_ENVIRONMENT_LENGTH)] | None,
-        Meta(description="Must consist of printable characters. Where it is released: the change event has it."),
+        Meta(
+            description="Must consist of printable characters. It names the environment of the release, which the "
+            "change event contains."
+        ),
     ] = None
     commits: Annotated[
         list[ReportedCommit],
-        Meta(max_length=MAX_REPORTED_COMMITS, description="Newest first. Longer lists go in several reports."),
+        Meta(
+            max_length=MAX_REPORTED_COMMITS,
+            description="Commits, newest first. Split longer lists into several reports.",
+        ),
     ] = []
 
 
 class ReleaseInProject(msgspec.Struct, frozen=True, rename="camel"):
-    """A release in one project. `firstSeen`: the first occurrence of an error in it."""
+    """A release in one project. `firstSeen`: the time of the first occurrence of an error in the release."""
 
     slug: Slug
     first_seen: Timestamp | None
 
 
 class Release(msgspec.Struct, frozen=True, rename="camel"):
-    """A release. `reportedAt` null: only telemetry has named it."""
+    """A release. `reportedAt` is null if only telemetry has named the release."""
 
     id: Annotated[str, Meta(pattern=RELEASE_ID_PATTERN)]
     version: Version
@@ -126,14 +136,16 @@ class Release(msgspec.Struct, frozen=True, rename="camel"):
     reported_at: Timestamp | None
     created_at: Timestamp
     projects: list[ReleaseInProject]
-    commits: Annotated[int, Meta(ge=0, description="Number of its commits.")]
+    commits: Annotated[int, Meta(ge=0, description="Number of commits in the release.")]
 
 
 class ReleaseReportResult(Release, frozen=True, rename="camel"):
-    """A release, and what the report did."""
+    """A release, and the effects of the report."""
 
-    commits_upserted: Annotated[int, Meta(ge=0, description="Commits that were not known, or not with their files.")]
-    issues_resolved: Annotated[list[str], Meta(description="Short ids of issues that its commits name as fixed.")]
+    commits_upserted: Annotated[
+        int, Meta(ge=0, description="Number of commits that were not known, or whose files were not known.")
+    ]
+    issues_resolved: Annotated[list[str], Meta(description="Short ids of issues that the commits name as fixed.")]
     issues_reopened: Annotated[list[str], Meta(description="Short ids of issues whose fix a commit reverts.")]
 
 
@@ -152,7 +164,7 @@ class Commit(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def to_commits(report: NewReleaseReport, issues: Issues) -> list[NewCommit]:
-    """The commits of a report, each once; faults are recorded."""
+    """The commits of a report, each once. Faults are recorded."""
     found: dict[tuple[str, str], NewCommit] = {}
     for number, one in enumerate(report.commits):
         path = f"body.commits[{number}]"

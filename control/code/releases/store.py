@@ -1,5 +1,5 @@
-"""Reported releases in the database, and what a report of one does; the API and other systems report through it. Every
-function runs in the caller's transaction.
+"""Reported releases in the database, and the effects of a report. The API and other systems report through this module.
+Every function runs in the caller's transaction.
 """
 
 import hashlib
@@ -30,15 +30,15 @@ from control.issues.releases.store import settle_next_release
 from control.issues.releases.tables import commit_issues, release_commits, release_projects, releases
 from control.issues.store import insert_rows, without_none
 
-MAX_RELEASES: Final = 10_000  # of an organization, reported; beyond it those reported first are deleted
+MAX_RELEASES: Final = 10_000  # reported releases per organization; beyond it the releases reported first are deleted
 MAX_NAMED: Final = 1_000  # issues that the commits of a release name as fixed
 _PRUNED_AT_ONCE: Final = 100
-SOURCE: Final = "release"  # of change events
+SOURCE: Final = "release"  # the source of the change events
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseReport:
-    """What is reported of a release; None: nothing."""
+    """A report of a release. None: not reported."""
 
     version: str
     ref: str | None = None
@@ -49,7 +49,9 @@ class ReleaseReport:
 async def upsert_release(
     connection: AsyncConnection, org_id: str, report: ReleaseReport, principal_id: str | None, now: datetime
 ) -> tuple[str, bool]:
-    """Store what is reported of a release; what is not reported stays. Its id, and whether anything has changed."""
+    """Store the reported values of a release. Values that are not reported are not changed. Returns the release's id,
+    and whether anything has changed.
+    """
     where = (releases.c.org_id == org_id) & (releases.c.version == report.version)
     row = (await connection.execute(sa.select(releases).where(where))).mappings().one_or_none()
     values = without_none({"ref": report.ref, "url": report.url, "released_at": report.released_at})
@@ -73,7 +75,7 @@ async def upsert_release(
 async def add_projects(
     connection: AsyncConnection, org_id: str, release_id: str, project_ids: Collection[int], now: datetime
 ) -> list[int]:
-    """Make the release known in these projects; returns those in which it is new."""
+    """Add the release to these projects. Returns the projects in which it is new."""
     of_release = release_projects.c.release_id == release_id
     known = set((await connection.execute(sa.select(release_projects.c.project_id).where(of_release))).scalars())
     new = [project_id for project_id in project_ids if project_id not in known]
@@ -94,7 +96,7 @@ async def list_releases(
     before_id: str | None,
     limit: int,
 ) -> Sequence[sa.Row[Any]]:
-    """At most `limit` releases, newest first, starting with the first one older than `before_id`."""
+    """List at most `limit` releases, newest first, starting with the first release older than `before_id`."""
     page = sa.select(releases).where(releases.c.org_id == org_id).order_by(releases.c.id.desc()).limit(limit)
     if project_id is not None:
         of_release = release_projects.c.release_id == releases.c.id
@@ -107,7 +109,7 @@ async def list_releases(
 
 
 async def find_projects_of(connection: AsyncConnection, release_ids: Sequence[str]) -> dict[str, list[Any]]:
-    """The projects in which releases are known (`slug`, `first_seen`), by release, in order of slugs."""
+    """The projects of releases (`slug`, `first_seen`), by release, in the order of slugs."""
     found = (
         sa.select(release_projects.c.release_id, projects.c.slug, release_projects.c.first_seen)
         .join_from(release_projects, projects, projects.c.id == release_projects.c.project_id)
@@ -121,7 +123,7 @@ async def find_projects_of(connection: AsyncConnection, release_ids: Sequence[st
 
 
 async def list_project_ids(connection: AsyncConnection, release_id: str) -> list[int]:
-    """The projects in which the release is known."""
+    """The ids of the projects that have the release."""
     found = sa.select(release_projects.c.project_id).where(release_projects.c.release_id == release_id)
     return list((await connection.execute(found.order_by(release_projects.c.project_id))).scalars())
 
@@ -153,7 +155,7 @@ async def _prune(connection: AsyncConnection, org_id: str) -> None:
 
 
 class ReportedRelease(NamedTuple):
-    """What a report did. `is_new`: in one of its projects."""
+    """The effects of a report. `is_new`: the release is new in one of its projects."""
 
     id: str
     is_new: bool
@@ -173,7 +175,7 @@ async def report_release(
     environment: str | None = None,
 ) -> ReportedRelease:
     """Store a release in these projects (ids by slug) with its commits, newest first. A repeated report changes
-    nothing, one with more adds it. Raises Conflict for too many commits.
+    nothing. A report with further data adds them. Raises Conflict for too many commits.
     """
     release_id, is_changed = await upsert_release(connection, author.org_id, report, author.principal_id, author.now)
     new_projects = await add_projects(connection, author.org_id, release_id, list(project_ids.values()), author.now)
@@ -197,8 +199,8 @@ async def _require_room(connection: AsyncConnection, release_id: str) -> None:
     counts = await count_release_commits(connection, [release_id])
     if counts.get(release_id, 0) > MAX_RELEASE_COMMITS:
         raise Conflict(
-            f"A release has at most {MAX_RELEASE_COMMITS} commits: report another version, "
-            "or a shorter range of commits."
+            f"A release has at most {MAX_RELEASE_COMMITS} commits. Report another version, or a shorter range of "
+            "commits."
         )
 
 
@@ -210,8 +212,8 @@ async def _announce(
     project_ids: Mapping[str, int],
     environment: str | None,
 ) -> int:
-    """Put the release on the time line of each project, once for each environment; returns the number of new change
-    events. A release of long ago is left out.
+    """Put the release on the time line of each project, once per environment. Returns the number of new change events.
+    A release of long ago is left out.
     """
     at = report.released_at or author.now
     if not author.now - MAX_AGE <= at <= author.now + MAX_AHEAD:

@@ -1,6 +1,7 @@
-"""Source maps of minified JavaScript: uploaded, listed and deleted here, used by all services (`chassis.source_maps`).
+"""Source maps of minified JavaScript. They are uploaded, listed and deleted here, and used by all services
+(`chassis.source_maps`).
 
-An upload (`api.SourceMapHandlers.upload_source_map`) is received within a budget of bytes, read in a process of its
-own (`parser_process`), and stored with what it replaces and what has to make room for it (`store.store`), in one
-transaction.
+An upload (`api.SourceMapHandlers.upload_source_map`) is received within a byte limit and parsed in a separate process
+(`parser_process`). It is stored in one transaction, which also deletes the map that it replaces and the maps that have
+to make room (`store.store`).
 """

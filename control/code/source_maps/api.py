@@ -1,7 +1,7 @@
 """`/orgs/{orgSlug}/projects/{projectSlug}/source-maps`: upload, list, delete.
 
-Each upload may hold the memory of the largest body, so there are few places for them. A slow client keeps its place
-only while no other client waits for one.
+Each upload may need the memory of the largest body, so only a few uploads run at once: each takes a place. A slow
+client keeps its place only while no other client waits for one.
 """
 
 import asyncio
@@ -38,13 +38,13 @@ from proto.identity import Scope
 from proto.source_maps.frame_rewriting import url_path
 
 # While an upload waits for a place, the bodies that are being received must arrive at this rate, in bytes per second,
-# and may pause for so many seconds.
+# and may pause for at most this many seconds.
 WANTED_RATE: Final = 2**20
 MAX_PAUSE_S: Final = 10.0
 
 
 class UploadPlaces:
-    """`limit` places, taken in the order of arrival."""
+    """`limit` places for uploads, given in the order of arrival."""
 
     def __init__(self, limit: int) -> None:
         self._free = asyncio.Semaphore(limit)
@@ -53,7 +53,7 @@ class UploadPlaces:
 
     @asynccontextmanager
     async def taken(self) -> AsyncIterator[None]:
-        """One of the places, for the time of an upload."""
+        """Hold one of the places for the time of an upload."""
         self._waiting += 1
         try:
             if self._free.locked():
@@ -69,8 +69,9 @@ class UploadPlaces:
 
     @asynccontextmanager
     async def receiving(self, max_s: float) -> AsyncIterator[Callable[[int], None]]:
-        """The time in which the body of an upload with a place is received; to be called with the bytes received so
-        far. Raises TimeoutError after `max_s` seconds, and for a slow body whose place another upload waits for.
+        """Bound the time in which the body of an upload with a place is received. Call the yielded function with the
+        number of bytes received so far. Raises TimeoutError after `max_s` seconds, and for a slow body if another
+        upload waits for its place.
         """
         async with asyncio.timeout(max_s) as limit:
             body = _Body(limit)
@@ -84,21 +85,21 @@ class UploadPlaces:
 
 
 class _Body:
-    """A body that is being received. `limit` has begun."""
+    """A body that is being received. `limit`: a timeout that has been entered."""
 
     def __init__(self, limit: asyncio.Timeout) -> None:
         self._limit = limit
         self._end = limit.when() or 0.0
         self._size = 0
-        self._deadline: float | None = None  # by the clock of the loop; None: no upload has waited yet
+        self._deadline: float | None = None  # by the clock of the event loop; None: no upload has waited yet
 
     def hurry(self) -> None:
-        """Another upload waits for the place."""
+        """Require a minimum rate from now on, because another upload waits for the place."""
         if self._deadline is None:
             self._set_deadline(asyncio.get_running_loop().time() + MAX_PAUSE_S)
 
     def grow(self, size: int) -> None:
-        """So many bytes are received."""
+        """Note the number of bytes received so far."""
         more, self._size = size - self._size, size
         if self._deadline is not None:
             latest = asyncio.get_running_loop().time() + MAX_PAUSE_S
@@ -111,26 +112,28 @@ class _Body:
 
 
 MAX_MAP_BYTES: Final = 48 * 2**20
-MAX_RECEIVING: Final = 2  # at once, of all organizations, one of each: each may hold MAX_MAP_BYTES
-MAX_BODY_S: Final = 300.0  # of a body, however steadily it arrives
-MAX_WAIT_S: Final = 20.0  # for a place, in the order of arrival
+MAX_RECEIVING: Final = 2  # at once, of all organizations, one per organization: each may need MAX_MAP_BYTES
+MAX_BODY_S: Final = 300.0  # per body, however steadily it arrives
+MAX_WAIT_S: Final = 20.0  # wait for a place, in the order of arrival
 RETRY_AFTER_S: Final = 10
 _PATH: Final = re.compile(r"/[!-~]{0,1023}")
 _Release = Annotated[str, Meta(min_length=1, max_length=MAX_VERSION_LENGTH)]
 
 TARGET: Final = (
-    Parameter("release", "query", _Release, "The release: `service.version` of its telemetry.", required=True),
+    Parameter(
+        "release", "query", _Release, "The release: the attribute `service.version` of its telemetry.", required=True
+    ),
     Parameter(
         "url",
         "query",
         Annotated[str, Meta(min_length=1, max_length=MAX_PATH_LENGTH)],
-        "URL or path of the minified file, as stack traces have it. Origin, query and fragment do not count.",
+        "URL or path of the minified file, as it appears in stack traces. Origin, query and fragment are ignored.",
         required=True,
     ),
 )
 MAP: Final = Body(
     {JSON_TYPE: dict},
-    "A source map of version 3 (ECMA-426), also one with sections; at most 48 MiB. `sourcesContent` is not stored.",
+    "A source map of version 3 (ECMA-426), with or without sections, at most 48 MiB. `sourcesContent` is not stored.",
     example={"version": 3, "sources": ["../src/cart.ts"], "names": ["add"], "mappings": "AAAO,SAASA"},
 )
 PATH: Final = "/orgs/{orgSlug}/projects/{projectSlug}/source-maps"
@@ -138,9 +141,11 @@ _WRITE: Final = bearer(Scope.RELEASES_WRITE)
 
 
 class SourceMapQuery(Query, frozen=True, rename="camel"):
-    """Which source maps a list has."""
+    """The filters of a list of source maps."""
 
-    release: Annotated[str | None, line(MAX_VERSION_LENGTH), Meta(description="Only those of this release.")] = None
+    release: Annotated[str | None, line(MAX_VERSION_LENGTH), Meta(description="Only source maps of this release.")] = (
+        None
+    )
 
 
 class SourceMap(msgspec.Struct, frozen=True, rename="camel"):
@@ -149,20 +154,22 @@ class SourceMap(msgspec.Struct, frozen=True, rename="camel"):
     id: str
     release: str
     path: Annotated[
-        str, Meta(max_length=MAX_PATH_LENGTH, description="Of the minified file: its URL without origin and query.")
+        str,
+        Meta(max_length=MAX_PATH_LENGTH, description="Path of the minified file: its URL without origin and query."),
     ]
     debug_id: Annotated[str | None, Meta(description="The UUID that the map and the minified file have in common.")]
     digest: Annotated[str, Meta(pattern="^[0-9a-f]{64}$", description="SHA-256 of the map as uploaded.")]
     bytes: Annotated[int, Meta(ge=0, description="Size as stored.")]
-    created_by: Annotated[str | None, Meta(description="Id of the principal.")]
+    created_by: Annotated[str | None, Meta(description="Id of the principal that uploaded the map.")]
     created_at: Timestamp
 
 
 class UploadedSourceMap(SourceMap, frozen=True, rename="camel"):
-    """A source map, and what had to make room for it."""
+    """A source map, and the releases whose maps were removed to make room for it."""
 
     removed_releases: Annotated[
-        list[str], Meta(description="Releases whose source maps were removed, because the project would have too many.")
+        list[str],
+        Meta(description="Releases whose source maps were removed, because the project would have had too many."),
     ]
 
 
@@ -183,15 +190,17 @@ MAPS: Final = Resource(
 
 @dataclass(frozen=True, slots=True)
 class SourceMapHandlers(Handlers):
-    """Handlers of source maps, and their dependencies. `max_bytes`: of a project; 0: no limit. `body_min_rate`: of
-    bodies that take longer than others, bytes per second.
+    """Handlers of source maps, and their dependencies. `max_bytes`: the limit per project, 0 for no limit.
+    `body_min_rate`: the minimum rate of slow bodies, in bytes per second.
     """
 
-    TAG: ClassVar = Tag("source-maps", "Source maps, by which frames of minified JavaScript are shown and grouped.")
+    TAG: ClassVar = Tag("source-maps", "Source maps, with which frames of minified JavaScript are shown and grouped.")
     max_bytes: int
     body_min_rate: int
     reader: SourceMapReader = field(default_factory=SourceMapReader)
-    slots: RequestSlots = field(default_factory=lambda: RequestSlots("Too many source maps are uploaded at once.", 1))
+    slots: RequestSlots = field(
+        default_factory=lambda: RequestSlots("Too many source maps are being uploaded at once.", 1)
+    )
     places: UploadPlaces = field(default_factory=lambda: UploadPlaces(MAX_RECEIVING))
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
@@ -208,9 +217,9 @@ class SourceMapHandlers(Handlers):
     ) -> Created[UploadedSourceMap] | UploadedSourceMap:
         """Upload the source map of a minified file of a release.
 
-        It replaces the one of the same release and path. It counts for errors that arrive from five seconds later on,
-        and for display. If the project would have too many source maps, the releases whose maps were uploaded first
-        lose theirs; 409 if this release alone has too many.
+        The map replaces the map of the same release and path. It is used for errors that arrive five seconds later or
+        after that, and for display. If the project would have too many source maps, the maps of the releases that were
+        uploaded first are deleted. 409 if this release alone has too many.
         """
         require_media_type(request, (JSON_TYPE,))
         async with self._place(caller.org_id):
@@ -244,7 +253,7 @@ class SourceMapHandlers(Handlers):
 
     @asynccontextmanager
     async def _place(self, org_id: str) -> AsyncIterator[None]:
-        """One of the places for uploads. Organizations have theirs in the order in which they have come. Raises
+        """One of the places for uploads. The uploads of an organization get places in the order of arrival. Raises
         RateLimited and ServiceUnavailable.
         """
         async with AsyncExitStack() as held:
@@ -254,7 +263,7 @@ class SourceMapHandlers(Handlers):
                     await held.enter_async_context(self.places.taken())
             except TimeoutError as error:
                 raise ServiceUnavailable(
-                    "Other source maps are being uploaded; retry later.", RETRY_AFTER_S, close=True
+                    "Other source maps are being uploaded. Retry later.", RETRY_AFTER_S, close=True
                 ) from error
             yield
 
@@ -269,7 +278,7 @@ class SourceMapHandlers(Handlers):
 
     @route("DELETE", PATH + "/{sourceMapId}", _WRITE)
     async def delete_source_map(self, source_map_id: str, transaction: Transaction) -> None:
-        """Delete a source map. Fingerprints that were computed with it stay."""
+        """Delete a source map. Fingerprints that were computed with it do not change."""
         found = await MAPS.show(transaction.connection, transaction.caller, source_map_id)
         await store.delete(transaction.connection, transaction.caller.path_project_id, source_map_id)
         await _record(transaction, "source_map.delete", found, {})
@@ -286,8 +295,8 @@ def _target(request: web.Request) -> tuple[str, str]:
     path = url_path((url or "").removeprefix("~"))
     if url is not None and (_PATH.fullmatch(path) is None or path == "/"):
         issues.add("query.url", "Must be the URL or the path of a file, in visible ASCII.", "format")
-    elif not {".", ".."}.isdisjoint(path.split("/")):  # browsers resolve them, so no frame has them
-        issues.add("query.url", "Must have no segments `.` and `..`.", "format")
+    elif not {".", ".."}.isdisjoint(path.split("/")):  # browsers resolve them, so they do not occur in frames
+        issues.add("query.url", "Must not have segments `.` or `..`.", "format")
     issues.raise_if_any("The query is not valid.")
     if release is None:
         raise BadRequest("The query is not valid.", [Issue("query.release", "Is required.", "missing")])

@@ -1,8 +1,8 @@
-"""Reads uploaded source maps in a process of its own, one at a time: a map may be made to take twenty times its size in
-memory and seconds of the interpreter. The process has limits of memory and time, and ends with the map.
+"""Parses uploaded source maps in a separate process, one at a time: a hostile map may take twenty times its size in
+memory, and seconds of the interpreter. The process has limits of memory and time, and ends after one map.
 
-`python -m control.code.source_maps.parser_process` takes a map on standard input and answers with a `_Result` on
-standard output.
+`python -m control.code.source_maps.parser_process` reads a map on standard input and writes a `_Result` to standard
+output.
 """
 
 import asyncio
@@ -23,18 +23,16 @@ MAX_CPU_S: Final = 60
 MAX_TIME_S: Final = 120.0
 OUT_OF_MEMORY: Final = 66  # exit code of the process
 INVALID: Final = "The source map is not valid."
-_NOT_NOW: Final = "The source map cannot be read now; retry later."
-_TOO_COSTLY: Final = f"It takes more than {MAX_PROCESS_BYTES // 2**20} MiB or {MAX_CPU_S} s to read."
-_TOO_LARGE: Final = (
-    f"It would take more than {MAX_LOADED_BYTES // 2**20} MiB in the memory of each process that uses it."
-)
-_MAX_LOGGED: Final = 1_000  # bytes of what the process printed last
+_NOT_NOW: Final = "The source map cannot be read now. Retry later."
+_TOO_COSTLY: Final = f"Reading it takes more than {MAX_PROCESS_BYTES // 2**20} MiB or {MAX_CPU_S} s."
+_TOO_LARGE: Final = f"It would take more than {MAX_LOADED_BYTES // 2**20} MiB of memory in each process that uses it."
+_MAX_LOGGED: Final = 1_000  # bytes of the process's last output
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 class _Result(msgspec.Struct, array_like=True):
-    """`content`: a StoredMap, compressed; empty if `fault` says what is wrong."""
+    """`content`: a StoredMap, compressed. It is empty if the map has a fault, which `fault` describes."""
 
     content: bytes
     debug_id: str | None
@@ -55,7 +53,9 @@ class SourceMapReader:
         self._slot = asyncio.Semaphore(1)
 
     async def read(self, raw: bytes) -> UploadedMap:
-        """Raises BadRequest with the fault of the map, and ServiceUnavailable if the process cannot start or fails."""
+        """Parse a map. Raises BadRequest with the fault of the map, and ServiceUnavailable if the process cannot start
+        or fails.
+        """
         async with self._slot:
             result = await _run(raw)
         if result.fault:
@@ -64,11 +64,11 @@ class SourceMapReader:
 
 
 async def _run(raw: bytes) -> _Result:
-    """What the process says, or that a limit ended it. Raises ServiceUnavailable."""
+    """The result of the process, or the fault that a limit ended it. Raises ServiceUnavailable."""
     try:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            "-P",  # modules of the working directory are not those of Python
+            "-P",  # the working directory must not provide modules
             "-m",
             "control.code.source_maps.parser_process",
             stdin=asyncio.subprocess.PIPE,
@@ -90,7 +90,9 @@ async def _run(raw: bytes) -> _Result:
 
 
 def _result(returncode: int, output: bytes, errors: bytes) -> _Result:
-    """The answer of a process that has ended. Raises ServiceUnavailable if neither it nor a limit ended it."""
+    """The result of a process that has ended. Raises ServiceUnavailable if the process has written none and no limit
+    ended it.
+    """
     try:
         return msgspec.msgpack.decode(output, type=_Result)
     except msgspec.MsgspecError as error:
@@ -98,7 +100,7 @@ def _result(returncode: int, output: bytes, errors: bytes) -> _Result:
             return _Result(b"", None, _TOO_COSTLY)
         said = errors[-_MAX_LOGGED:].decode(errors="replace")
         log.warning("the process that reads source maps failed", returncode=returncode, stderr=said)
-        if returncode < 0:  # a signal: of the limit of CPU time, or of a library that got no memory
+        if returncode < 0:  # a signal from the limit of CPU time, or from a library that got no memory
             return _Result(b"", None, _TOO_COSTLY)
         raise ServiceUnavailable(_NOT_NOW) from error
 
@@ -115,7 +117,7 @@ def read_upload(raw: bytes) -> bytes:
 
 
 def main() -> None:
-    """Read one map from standard input."""
+    """Parse one map from standard input."""
     resource.setrlimit(resource.RLIMIT_AS, (MAX_PROCESS_BYTES, MAX_PROCESS_BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (MAX_CPU_S, MAX_CPU_S))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

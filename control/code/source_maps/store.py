@@ -12,7 +12,7 @@ from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict
 from chassis.source_maps.store import source_maps
 
-MAX_MAPS: Final = 10_000  # of a project: services have their paths in memory
+MAX_MAPS: Final = 10_000  # per project: services keep the paths in memory
 ID_PREFIX: Final = "smp"
 
 _COLUMNS: Final = source_maps.c
@@ -42,8 +42,8 @@ async def find_by_path(connection: AsyncConnection, project_id: int, release: st
 
 
 async def store(connection: AsyncConnection, new: NewSourceMap, max_bytes: int) -> tuple[str, list[str]]:
-    """Store a map in place of that of the same release and path. If the project then has more than MAX_MAPS maps, or
-    more than `max_bytes` bytes of them (0: no limit), the releases whose last map was uploaded first lose theirs.
+    """Store a map, replacing the map of the same release and path. If the project then has more than MAX_MAPS maps, or
+    more than `max_bytes` bytes of them (0: no limit), the releases whose last map was uploaded first lose their maps.
     Returns the id of the map, and these releases. Raises Conflict if this release alone has too many.
     """
     replaced = (_COLUMNS.project_id == new.project_id) & (_COLUMNS.release == new.release) & (_COLUMNS.path == new.path)
@@ -76,7 +76,9 @@ async def delete(connection: AsyncConnection, project_id: int, source_map_id: st
 
 
 async def _make_room(connection: AsyncConnection, new: NewSourceMap, max_bytes: int) -> list[str]:
-    """The releases whose maps were removed. Raises Conflict."""
+    """Delete maps of the releases that were uploaded first until the new map fits. Returns these releases. Raises
+    Conflict.
+    """
     last = sa.func.max(_COLUMNS.id)  # ids sort by creation
     usage = (
         sa.select(_COLUMNS.release, sa.func.count(), sa.func.sum(_COLUMNS.size))
@@ -97,7 +99,9 @@ async def _make_room(connection: AsyncConnection, new: NewSourceMap, max_bytes: 
     if _is_over(count, size, max_bytes):
         is_many = count > MAX_MAPS
         limit = f"more than {MAX_MAPS}" if is_many else f"larger than {max_bytes} bytes, compressed"
-        remedy = "Delete source maps of this release" + ("." if is_many else ", or ask the operator for more room.")
+        remedy = "Delete source maps of this release" + (
+            "." if is_many else ", or ask the operator to raise the limit."
+        )
         raise Conflict(f"The source maps of this release would be {limit}. {remedy}")
     if removed:
         await connection.execute(

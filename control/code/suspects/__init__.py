@@ -1,7 +1,8 @@
-"""Which commits may have caused an issue.
+"""Finds the commits that may have caused an issue.
 
-`api.Suspects.show_suspects` loads the issue, its candidates and its stack trace, which is in ClickHouse. Candidates are
-the commits of the first release in which the issue occurred that the release before it does not have; without a release
-with commits, those of the two weeks before the first occurrence. `rules.rank` compares the files of the top frames with
-those that each commit changed. It is pure: the same frames and commits give the same suspects.
+`api.Suspects.show_suspects` loads the issue, the candidates, and a stack trace of the issue from ClickHouse. The
+candidates are the commits of the issue's first release that the previous release does not have. If no such release with
+commits is known, the candidates are the commits of the two weeks before the first occurrence. `rules.rank` compares the
+files of the top frames with the files that each commit changed. `rank` is a pure function: the same frames and commits
+give the same suspects.
 """

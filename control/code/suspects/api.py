@@ -1,6 +1,6 @@
 """`/orgs/{orgSlug}/projects/{projectSlug}/issues/{issueId}/suspects`: show.
 
-The commits that may have caused an issue, and its stack trace, which is in ClickHouse.
+Loads the commits that may have caused an issue, and a stack trace of the issue, which is in ClickHouse.
 """
 
 import asyncio
@@ -34,8 +34,8 @@ from control.routing.resource import shown_as
 from proto.identity import Scope
 from proto.stack_traces import SourceFrame, source_frames
 
-MAX_EARLIER_RELEASES: Final = 2_000  # of a project, the latest, among which the one before is found
-MAX_RECENT_RELEASES: Final = 50  # of a project, whose repositories are its own
+MAX_EARLIER_RELEASES: Final = 2_000  # the latest releases of a project, in which the previous one is searched
+MAX_RECENT_RELEASES: Final = 50  # the latest releases of a project, whose repositories are searched
 MAX_REPOSITORIES: Final = 20
 MAX_CHARACTERS: Final = 8_000_000  # of messages and paths that are held in memory at once
 _CHUNK: Final = 100  # commits that are loaded at once
@@ -43,8 +43,8 @@ WINDOW: Final = timedelta(days=14)  # before the first occurrence
 
 
 class Candidates(NamedTuple):
-    """The commits, newest first; `of_release`: those of the release, else those of the time before. `complete`: no
-    commit was left out.
+    """The candidates, newest first. `of_release`: True for commits of the release, False for commits of the time
+    before. `complete`: no commit was left out.
     """
 
     previous_release: str | None
@@ -54,8 +54,9 @@ class Candidates(NamedTuple):
 
 
 async def find_candidates(connection: AsyncConnection, org_id: str, issue: IssueRecord) -> Candidates:
-    """Commits of the issue's first release that the one before does not have; without a release with commits, those
-    authored in WINDOW before the first occurrence, in repositories of the project.
+    """Find the commits of the issue's first release that the previous release does not have. If no such release with
+    commits is known, find the commits of the project's repositories that were authored within WINDOW before the first
+    occurrence.
     """
     previous: str | None = None
     if issue.first_release is not None:
@@ -84,7 +85,9 @@ async def _previous_release(connection: AsyncConnection, project_id: int, versio
 
 
 async def _of_release(connection: AsyncConnection, org_id: str, version: str, previous: str | None) -> list[str]:
-    """Ids of commits, newest first; one more than are considered, if there are more."""
+    """Ids of the commits of the release, newest first. If there are more than are considered, one more id is
+    returned.
+    """
 
     def named(name: str | None) -> sa.ScalarSelect[Any]:
         return sa.select(releases.c.id).where(releases.c.org_id == org_id, releases.c.version == name).scalar_subquery()
@@ -102,7 +105,7 @@ async def _of_release(connection: AsyncConnection, org_id: str, version: str, pr
 
 
 async def _of_time(connection: AsyncConnection, org_id: str, issue: IssueRecord) -> list[str]:
-    """The same of the time before the issue."""
+    """The same for the commits of the time before the issue."""
     recent = (
         sa.select(release_projects.c.release_id)
         .where(release_projects.c.project_id == issue.project_id)
@@ -125,7 +128,7 @@ async def _of_time(connection: AsyncConnection, org_id: str, issue: IssueRecord)
 
 
 async def _load(connection: AsyncConnection, ids: list[str]) -> list[sa.Row[Any]]:
-    """The commits in this order; fewer, if they are too large together."""
+    """Load the commits in this order. Fewer are loaded if they are too large together."""
     found: list[sa.Row[Any]] = []
     room = MAX_CHARACTERS
     for some in in_chunks(ids, _CHUNK):
@@ -141,7 +144,7 @@ async def _load(connection: AsyncConnection, ids: list[str]) -> list[sa.Row[Any]
 
 
 LIMITS: Final = QueryLimits(max_seconds=10.0, max_memory_bytes=512 * 2**20, max_result_rows=1, max_threads=1)
-NEAR: Final = timedelta(hours=1)  # around the times of the issue, which are exact in milliseconds
+NEAR: Final = timedelta(hours=1)  # around the times of the issue, which have milliseconds
 
 _SELECT: Final = (
     "SELECT stacktrace, release FROM error_occurrences WHERE project_id = {project:UInt64}"
@@ -153,7 +156,7 @@ _LAST: Final = f"{_SELECT} ORDER BY time DESC, batch_id DESC, row DESC LIMIT 1"
 
 
 class StackTrace(NamedTuple):
-    """A stack trace as it was sent, and the release that it is of; empty if it was not sent."""
+    """A stack trace as it was sent, and its release. The text is empty if no stack trace was sent."""
 
     text: str
     release: str
@@ -162,8 +165,8 @@ class StackTrace(NamedTuple):
 async def read_stack_trace(
     clickhouse: ClickHouse, project_id: int, fingerprints: Iterable[bytes], first_seen: datetime, last_seen: datetime
 ) -> StackTrace | None:
-    """The stack trace of an issue's first occurrence, with any of its fingerprints, else of its latest one; None if
-    neither is stored with one. Raises StoreError.
+    """Read the stack trace of an issue's first occurrence, or otherwise of its latest occurrence, by any of its
+    fingerprints. Returns None if neither is stored with a stack trace. Raises StoreError.
     """
     hashes = sorted(one.hex().upper() for one in fingerprints)
     begin, end = first_seen, last_seen + timedelta(milliseconds=1)
@@ -181,14 +184,14 @@ async def read_stack_trace(
     return None
 
 
-NO_STORE: Final = "This process has no access to stack traces: it needs a ClickHouse server."
+NO_STORE: Final = "This process cannot read stack traces, because it has no ClickHouse server."
 NO_STACK_TRACE: Final = "No occurrence that is still stored has a stack trace."
-NO_COMMITS: Final = "No commits are known: report releases with their commits."
+NO_COMMITS: Final = "No commits are known. Report releases with their commits."
 NO_MATCH: Final = "No known commit changed a file of the stack trace."
 
 
 class Basis(StrEnum):
-    """Which commits were considered: those of the first release, or those of the time before."""
+    """The commits that were considered: the commits of the first release, or of the time before the issue."""
 
     RELEASE = "release"
     TIME = "time"
@@ -202,7 +205,7 @@ class StackFrame(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SuspectReason(msgspec.Struct, frozen=True, rename="camel"):
-    """The commit changed the file of a frame. `rank` 0 is the innermost frame of the application."""
+    """The commit changed the file of a frame. `rank` 0 is the application's innermost frame."""
 
     frame: StackFrame
     file: str
@@ -212,25 +215,27 @@ class SuspectReason(msgspec.Struct, frozen=True, rename="camel"):
 class SuspectCommit(Commit, frozen=True, rename="camel"):
     """A commit that may have caused the issue."""
 
-    score: Annotated[float, Meta(ge=0, description="Above 0; comparable within one response only.")]
+    score: Annotated[float, Meta(ge=0, description="Above 0. Comparable only within one response.")]
     reasons: list[SuspectReason]
 
 
 class IssueSuspects(msgspec.Struct, frozen=True, rename="camel"):
-    """The commits that may have caused an issue, the likeliest first."""
+    """The commits that may have caused an issue, the most likely first."""
 
     first_bad_release: Annotated[str | None, Meta(description="The release of the first occurrence.")]
-    previous_release: Annotated[str | None, Meta(description="The latest release of the project before that one.")]
+    previous_release: Annotated[str | None, Meta(description="The latest release of the project before `release`.")]
     basis: Basis
     frames: Annotated[list[StackFrame], Meta(description="The application's own frames, innermost first.")]
     commits: list[SuspectCommit]
-    complete: Annotated[bool, Meta(description="False: there are more commits, files or frames than were considered.")]
+    complete: Annotated[
+        bool, Meta(description="False if there are more commits, files or frames than were considered.")
+    ]
     note: Annotated[str | None, Meta(description="Why there are no suspects, in words.")]
 
 
 @dataclass(frozen=True, slots=True)
 class Suspects(Handlers):
-    """The handler of suspects, and its dependencies. `clickhouse` None: there is none to read."""
+    """The handler of suspects, and its dependencies. `clickhouse`: None if this process has no ClickHouse to read."""
 
     TAG: ClassVar = Tag("suspects", "Commits that may have caused an issue.")
     clickhouse: ClickHouse | None = None
@@ -240,9 +245,9 @@ class Suspects(Handlers):
     async def show_suspects(self, issue_id: str, caller: AuthorizationContext) -> IssueSuspects:
         """Show the commits that may have caused an issue.
 
-        Considers the commits of the first release in which the issue occurred that the release before it does not
-        have; if none are known, those of the two weeks before the first occurrence. Ranks them by the files of the
-        top frames of the stack trace.
+        Sluice considers the commits of the issue's first release that the previous release does not have. If no such
+        commits are known, it considers the commits of the two weeks before the first occurrence. It ranks the commits
+        by the files of the top frames of the stack trace.
         """
         async with self.context.database.read() as connection:
             issue = await store.find(connection, caller.path_project_id, issue_id)
@@ -256,7 +261,7 @@ class Suspects(Handlers):
     async def _read_frames(
         self, issue: IssueRecord, fingerprints: Iterable[bytes]
     ) -> tuple[list[SourceFrame], str | None]:
-        """The frames; without any, why. Raises ServiceUnavailable."""
+        """The frames, or the reason why there are none. Raises ServiceUnavailable."""
         if self.clickhouse is None:
             return [], NO_STORE
         try:
@@ -264,7 +269,7 @@ class Suspects(Handlers):
                 self.clickhouse, issue.project_id, fingerprints, issue.first_seen, issue.last_seen
             )
         except StoreError as error:
-            raise ServiceUnavailable("Stack traces are temporarily unavailable; retry later.") from error
+            raise ServiceUnavailable("Stack traces are temporarily unavailable. Retry later.") from error
         if found is None:
             return [], NO_STACK_TRACE
         maps = self.source_maps

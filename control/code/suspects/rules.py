@@ -1,10 +1,13 @@
-"""Ranks commits by how likely they caused an error, from its frames and the files that each commit changed; pure.
+"""Ranks commits by how likely they caused an error, from its frames and the files that each commit changed. Pure
+functions.
 
-A frame and a file match by the end of their paths: deployed code is at `/app/src/shop/cart.py`, where the repository
-has `src/shop/cart.py`; a class is `com/shop/Cart.java`, where it has `src/main/java/com/shop/Cart.java`. The score of a
-commit is the weight of its best match and a part of the others, times what speaks against the commit as a whole.
+A frame and a file match by the end of their paths. For example, deployed code is at `/app/src/shop/cart.py`, and the
+repository has `src/shop/cart.py`. A class is `com/shop/Cart.java`, and the repository has
+`src/main/java/com/shop/Cart.java`. The score of a commit is the weight of its best match plus a part of the weights of
+its other matches, multiplied by factors for the whole commit, such as a low one for a commit that changes very many
+files.
 
-Bounded: MAX_FRAMES frames, MAX_COMMITS commits, MAX_SUSPECTS results.
+The work is bounded by MAX_FRAMES frames, MAX_COMMITS commits and MAX_SUSPECTS results.
 """
 
 import math
@@ -20,18 +23,18 @@ from proto.stack_traces import SourceFrame
 MAX_FRAMES: Final = 50
 MAX_COMMITS: Final = 2_000
 MAX_SUSPECTS: Final = 20
-MAX_PARTS: Final = 64  # of a path that are compared
+MAX_PARTS: Final = 64  # last parts of a path that are compared
 MAX_MESSAGE: Final = 4_096  # characters of a message whose words count
 
-_FURTHER_MATCHES: Final = 0.3  # weight of matches besides the best one
-_PARTIAL: Final = 0.6  # neither path is the end of the other
-_GENERIC: Final = 0.3  # only the name of the file is the same, and every folder has one of that name
+_FURTHER_MATCHES: Final = 0.3  # weight of matches other than the best one
+_PARTIAL: Final = 0.6  # neither path is the end of the other one
+_GENERIC: Final = 0.3  # only the name of the file is the same, and every folder has a file of that name
 _RENAMED: Final = 0.9  # the file had another name when the commit changed it
-_COSMETIC: Final = 0.4  # by its message the commit changes no behaviour
-_PER_WORD: Final = 0.15  # for each word of the function that the message has
+_COSMETIC: Final = 0.4  # the message says that the commit changes no behaviour
+_PER_WORD: Final = 0.15  # for each word of the function's name that is in the message
 _MAX_WORDS: Final = 2
 _FEW_FILES: Final = 5
-_MANY_FILES: Final = 1_000  # counted for a commit with more files than were reported
+_MANY_FILES: Final = 1_000  # assumed for a commit with more files than were reported
 _GENERIC_NAMES: Final = re.compile(
     r"(?:__init__|__main__|index|main|mod|lib|app|utils?|helpers?|types?|models?|views?|base|common|constants?|errors?"
     r"|Program|Startup|package)\.\w+"
@@ -56,7 +59,7 @@ Parts = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A commit as it is ranked. `position`: its place in the order of commits, newest first."""
+    """A commit to rank. `position`: its place in the order of commits, newest first."""
 
     repository: str
     sha: str
@@ -68,7 +71,7 @@ class Candidate:
 
 
 class Reason(NamedTuple):
-    """A file that the commit changed is that of a frame; `rank` 0 is the innermost frame."""
+    """The commit changed the file of a frame. `rank` 0 is the innermost frame."""
 
     frame: SourceFrame
     file: str
@@ -76,7 +79,7 @@ class Reason(NamedTuple):
 
 
 class Suspect(NamedTuple):
-    """A commit with its score, above 0, and why."""
+    """A commit with its score, above 0, and the reasons."""
 
     candidate: Candidate
     score: float
@@ -84,14 +87,14 @@ class Suspect(NamedTuple):
 
 
 class _Match(NamedTuple):
-    """A file of the candidates that is that of a frame, and how well it matches, up to 1."""
+    """A match of a changed file with the file of a frame. `quality`: how well the paths match, up to 1."""
 
     rank: int
     quality: float
 
 
 def rank(frames: Sequence[SourceFrame], commits: Iterable[Candidate]) -> list[Suspect]:
-    """The suspects among the first MAX_COMMITS commits by position, the likeliest first."""
+    """Rank the first MAX_COMMITS commits by position. Returns the suspects, the most likely first."""
     considered = sorted(commits, key=lambda one: (one.position, one.repository, one.sha))[:MAX_COMMITS]
     top = _distinct(frames)
     matches = _match_files(top, considered)
@@ -100,7 +103,7 @@ def rank(frames: Sequence[SourceFrame], commits: Iterable[Candidate]) -> list[Su
 
 
 def _order(suspect: Suspect) -> tuple[float, float, int, str, str]:
-    """The higher score first, the newer one among equals."""
+    """Sort by score, the higher first. Of equal scores the newer commit is first."""
     one = suspect.candidate
     age = -((one.authored_at or _EPOCH) - _EPOCH).total_seconds()
     return -suspect.score, age, one.position, one.repository, one.sha
@@ -117,8 +120,8 @@ def _distinct(frames: Sequence[SourceFrame]) -> list[SourceFrame]:
 
 
 def _match_files(frames: Sequence[SourceFrame], commits: Sequence[Candidate]) -> dict[str, _Match]:
-    """The best match of each file that a commit changed. Of the files that a frame may mean, only those with the
-    longest common end count: the others are other files of that name.
+    """The best match of each file that a commit changed. If several files match a frame, only the files with the
+    longest common end of the path count: the others are different files of the same name.
     """
     by_name: dict[str, set[str]] = defaultdict(set)
     for one in commits:
@@ -137,11 +140,12 @@ def _match_files(frames: Sequence[SourceFrame], commits: Sequence[Candidate]) ->
 
 
 def _with_old_names(best: Mapping[str, _Match], commits: Sequence[Candidate]) -> dict[str, _Match]:
-    """The same with the earlier names of renamed files, which older commits have: a commit that says so and changed
-    exactly two files of one ending, of one name or in one folder, one of which matches, is taken for a renaming.
+    """The matches with the earlier names of renamed files, which older commits have. A commit counts as a renaming if
+    its message says so, and it changed exactly two files with the same extension and either the same name or the same
+    folder, one of which matches.
     """
     found = dict(best)
-    for one in commits:  # newest first: a file may have had several names
+    for one in commits:  # newest first: a file may have been renamed several times
         if len(one.files) != 2 or not _RENAMING.search(one.message[:MAX_MESSAGE]):
             continue
         for new, old in (one.files, one.files[::-1]):
@@ -156,7 +160,7 @@ def _is_renaming(new: str, old: str) -> bool:
 
 
 def _judge(one: Candidate, frames: Sequence[SourceFrame], matches: Mapping[str, _Match]) -> Suspect | None:
-    """None for a commit that changed no file of a frame."""
+    """The suspect for a commit, or None if the commit changed no file of a frame."""
     by_frame: dict[int, tuple[float, str]] = {}
     for file in sorted(set(one.files)):
         if file in matches:
@@ -175,12 +179,12 @@ def _judge(one: Candidate, frames: Sequence[SourceFrame], matches: Mapping[str, 
 
 
 def _weight(match: _Match) -> float:
-    """Upper frames weigh more."""
+    """The weight of a match: frames nearer to the top weigh more."""
     return match.quality / (1 + match.rank)
 
 
 def _quality(frame: Parts, file: Parts, length: int) -> float:
-    """Of a match of so many parts at the end of both paths."""
+    """The quality of a match, from the number of equal parts at the end of both paths."""
     whole = length in (len(frame), len(file))
     quality = (1 - 0.5**length) * (1.0 if whole else _PARTIAL)
     is_generic = length == 1 and _GENERIC_NAMES.fullmatch(file[-1]) is not None
@@ -188,19 +192,19 @@ def _quality(frame: Parts, file: Parts, length: int) -> float:
 
 
 def _breadth(one: Candidate) -> float:
-    """Commits that change very many files weigh less."""
+    """A factor by which commits that change very many files weigh less."""
     count = max(len(one.files), _MANY_FILES if one.files_truncated else 0)
     return 1 / (1 + math.log10(max(1.0, count / _FEW_FILES)))
 
 
 def _shared_words(message: str, frames: Iterable[SourceFrame]) -> int:
-    """How many words of the functions the message has."""
+    """The number of words of the functions' names that are in the message."""
     names = {word for frame in frames for word in _words(frame.function[:200])} - _STOP_WORDS
     return len(names & _words(message[:MAX_MESSAGE])) if names else 0
 
 
 def _words(text: str) -> set[str]:
-    """Words of a name or a text in lower case; names in camel case are split."""
+    """The words of a name or a text, in lower case. Names in camel case are split."""
     return {found.lower() for found in _WORD.findall(text) if len(found) >= _MIN_WORD}
 
 
@@ -214,5 +218,5 @@ def _common_end(one: Parts, other: Parts) -> int:
 
 
 def _parts(path: str) -> Parts:
-    """The last parts of a path; none for one without a name."""
+    """The last parts of a path. Empty for a path without a file name."""
     return tuple(part for part in path.split("/") if part not in ("", ".", ".."))[-MAX_PARTS:]

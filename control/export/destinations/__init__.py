@@ -1,11 +1,11 @@
-"""Object stores and warehouses, each behind one interface: an object is stored under a new key, or not at all. A file
+"""Object stores and warehouses, each behind one interface. An object is stored under a new key, or not at all. A file
 is loaded once.
 
-    interfaces      of both; `control.export.sink_destination` chooses and combines them by the config of a sink
+    interfaces      the interfaces of both; `control.export.sink_destination` combines them by the config of a sink
     object_stores   S3 and compatible stores, the XML interface of Google Cloud Storage, and Azure Blob Storage
-    replies         what the answers of object stores mean
+    replies         interprets the error responses of object stores
     snowflake       COPY from an external stage, by the SQL API
     bigquery        load jobs, by the REST API
 
-Every request goes through the guarded client (`control.outbound.egress`): tenants name the addresses.
+Every request goes through the guarded client (`control.outbound.egress`), because tenants name the addresses.
 """

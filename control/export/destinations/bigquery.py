@@ -1,7 +1,7 @@
-"""BigQuery: load jobs with a name of ours, by the REST API.
+"""BigQuery: load jobs with names that Sluice gives, by the REST API.
 
-A job is named by its file, so the same file is loaded by one job, however often it is sent. A job that has failed has
-loaded nothing, and the next one has another number in its name.
+The name of a job is derived from its file. The same file is therefore loaded by one job, however often the job is sent.
+A failed job has loaded nothing, and the next job for the file has another number in its name.
 
 Source: cloud.google.com/bigquery/docs/reference/rest/v2/jobs, "Upload data"; developers.google.com/identity/protocols,
 "Using OAuth 2.0 for server to server applications".
@@ -32,9 +32,9 @@ from control.outbound.egress import Egress, EgressError, HttpReply
 
 SCOPE: Final = "https://www.googleapis.com/auth/bigquery"
 GRANT: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-JOB_S: Final = 300.0  # of one job
-MAX_JOBS: Final = 2**20  # of one file
-_TRIES: Final = 5  # of one load: the first job, the last one, and those that another exporter makes meanwhile
+JOB_S: Final = 300.0  # per job
+MAX_JOBS: Final = 2**20  # per file
+_TRIES: Final = 5  # jobs to try per load: the first job, the last one, and jobs that another exporter creates meanwhile
 _POLL_S: Final = 1.0
 _TOKEN_TIME: Final = timedelta(minutes=60)
 _RENEWED_S: Final = 300.0  # before a token expires
@@ -99,7 +99,7 @@ class BigQuery:
         self._jobs_path = f"bigquery/v2/projects/{given(config.project_id)}/jobs"
 
     async def load(self, file: ExportedFile) -> str:
-        """As `Loader` has it. Returns the id of the job."""
+        """Load a file, as `Loader` describes. Returns the id of the job."""
         number = 1
         for _ in range(_TRIES):
             job_id = _job_id(file, number)
@@ -108,16 +108,18 @@ class BigQuery:
                 return job_id
             if not failure.is_earlier:
                 raise DestinationError(
-                    f"BigQuery could not load the file ({failure.reason}): check the table and the rights of the "
+                    f"BigQuery could not load the file ({failure.reason}). Check the table and the permissions of the "
                     "service account.",
                     permanent=True,
                 )
             number = max(number + 1, await self._find_last(file) if number == 1 else 0)
-        raise DestinationError("BigQuery could not load the file, and does not take it again.", permanent=True)
+        raise DestinationError(
+            "BigQuery could not load the file, and accepts no further load job for it.", permanent=True
+        )
 
     async def _find_last(self, file: ExportedFile) -> int:
-        """The number of the last job of a file whose first one exists: they are made one after another, so it is
-        found in a few requests, however many have failed.
+        """Find the number of the last job of a file whose first job exists. Jobs are numbered without gaps, so the last
+        one is found in a few requests, however many have failed.
         """
         known, missing = 1, 2
         while missing < MAX_JOBS and await self._exists(_job_id(file, missing)):
@@ -155,7 +157,7 @@ class BigQuery:
         deadline = time.monotonic() + JOB_S
         while status.state != "DONE":
             if time.monotonic() > deadline:
-                raise DestinationError("BigQuery does not finish the load job.")
+                raise DestinationError("BigQuery did not finish the load job in time.")
             found = await self._job(job_id)
             if found.status != 200:
                 raise _refused(found)
@@ -191,7 +193,9 @@ class BigQuery:
             headers["Content-Type"] = content_type
             return await self._egress.post(url, body, headers, account=self._account)
         except EgressError as error:
-            raise DestinationError(f"BigQuery was not reached. {error.detail}", permanent=error.permanent) from error
+            raise DestinationError(
+                f"BigQuery could not be reached. {error.detail}", permanent=error.permanent
+            ) from error
 
     async def _access_token(self) -> str:
         if self._token is not None and time.monotonic() < self._token[0]:
@@ -210,20 +214,20 @@ class BigQuery:
         try:
             reply = await self._egress.post_form(uri, form, {"Accept": "application/json"}, account=self._account)
         except EgressError as error:
-            raise DestinationError(f"Google was not reached. {error.detail}", permanent=error.permanent) from error
+            raise DestinationError(f"Google could not be reached. {error.detail}", permanent=error.permanent) from error
         if reply.status != 200:
             is_refused = 400 <= reply.status < 500 and reply.status not in (408, 429)
-            raise DestinationError("Google gave no access token for the service account.", permanent=is_refused)
+            raise DestinationError("Google issued no access token for the service account.", permanent=is_refused)
         try:
             token = msgspec.json.decode(reply.body, type=_Token)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise DestinationError("Google gave no access token for the service account.") from None
+            raise DestinationError("Google issued no access token for the service account.") from None
         self._token = time.monotonic() + token.expires_in - _RENEWED_S, token.access_token
         return token.access_token
 
 
 class _Failure(msgspec.Struct, frozen=True):
-    """A job that has loaded nothing. `is_earlier`: an earlier attempt made it."""
+    """A job that has loaded nothing. `is_earlier`: an earlier attempt created the job."""
 
     reason: str
     is_earlier: bool
@@ -237,14 +241,14 @@ def _refused(reply: HttpReply) -> DestinationError:
     match reply.status:
         case 401 | 403:
             return DestinationError(
-                "BigQuery refused the service account, or its rights do not suffice.", permanent=True
+                "BigQuery refused the service account, or its permissions do not suffice.", permanent=True
             )
         case 404:
             return DestinationError("The project or the dataset does not exist.", permanent=True)
         case 408 | 429 | 503:
             return DestinationError("BigQuery is busy.")
         case status if status >= 500:
-            return DestinationError("BigQuery has failed.")
+            return DestinationError("BigQuery had an internal error.")
         case status:
             return DestinationError(f"BigQuery refused the load job with status {status}.", permanent=True)
 

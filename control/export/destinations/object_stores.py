@@ -1,8 +1,8 @@
 """Object stores.
 
-S3, compatible stores, and Google Cloud Storage by its XML interface. Requests are signed with AWS Signature Version 4;
-Google Cloud Storage has the same under other names. Sources: docs.aws.amazon.com "Create a signed AWS API request";
-cloud.google.com/storage/docs/authentication/signatures.
+S3, compatible stores, and Google Cloud Storage by its XML interface. Requests are signed with AWS Signature Version 4.
+Google Cloud Storage uses the same method with other names. Sources: docs.aws.amazon.com "Create a signed AWS API
+request"; cloud.google.com/storage/docs/authentication/signatures.
 
 Azure Blob Storage, with the key of a storage account or a shared access signature (SAS). Source: learn.microsoft.com,
 "Put Blob" and "Authorize with Shared Key", version 2021-12-02 of the service.
@@ -32,7 +32,9 @@ UNRESERVED: Final = "-_.~"
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """The names of a signature: its algorithm, the prefix of its headers and of its key, its service and last word."""
+    """The names in a signature: its algorithm, the prefix of its headers, the prefix of its key, its service and its
+    last word.
+    """
 
     algorithm: str
     headers: str
@@ -47,7 +49,7 @@ GOOGLE: Final = Scheme("GOOG4-HMAC-SHA256", "x-goog-", "GOOG4", "storage", "goog
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Of an account; `session_token`: of temporary ones."""
+    """Credentials of an account. `session_token`: only for temporary credentials."""
 
     access_key_id: str
     secret_access_key: str = field(repr=False)
@@ -55,7 +57,9 @@ class Credentials:
 
 
 def encode_path(path: str) -> str:
-    """A path as it is signed and sent: every character but slashes and unreserved ones is encoded, once."""
+    """Encode a path as it is signed and sent: every character except slashes and unreserved characters is encoded
+    once.
+    """
     return quote(path, safe="/" + UNRESERVED)
 
 
@@ -70,8 +74,8 @@ def sign(
     body: bytes,
     now: datetime,
 ) -> dict[str, str]:
-    """The headers to send: those given, lower-case, and the time, the digest of the body and the signature. `path` is
-    encoded; there is no query.
+    """The headers to send: the given headers in lower case, and headers with the time, the digest of the body and the
+    signature. `path` is encoded. There is no query.
     """
     time = now.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
     digest = hashlib.sha256(body).hexdigest()
@@ -96,15 +100,15 @@ def sign(
 
 
 CONTENT_TYPE: Final = "application/vnd.apache.parquet"
-_CONFLICTS: Final = 5  # answers that another request for the same key is going on
+_CONFLICTS: Final = 5  # answers that another request for the same key is in progress
 _PAUSE_S: Final = 0.5
-_EXISTS: Final = (412, 304)  # MinIO answered the second until 2024
+_EXISTS: Final = (412, 304)  # MinIO answered 304 until 2024
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A bucket: the beginning of its URLs, without a slash at the end, and the path of the bucket (empty: the host
-    names it).
+    """A bucket: the beginning of its URLs, without a slash at the end, and the path of the bucket (empty if the host
+    names the bucket).
     """
 
     base_url: str
@@ -114,8 +118,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class S3Store:
-    """One bucket. `account` bounds look-ups of names. Not `conditional`: the store takes no condition, so it is asked
-    before a put whether the key exists, and after it what is there (ADR 029 says what that is worth).
+    """One bucket. `account` bounds look-ups of names. `conditional`: False for a store without conditional puts; the
+    key is then looked up before a put, and the object is read after it (ADR 029 describes what that guarantees).
     """
 
     egress: Egress
@@ -128,7 +132,7 @@ class S3Store:
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC), kw_only=True)
 
     async def put_new(self, key: str, body: bytes, row_digest: str) -> StoredObject | None:
-        """As `ObjectStore` has it."""
+        """Store a new object, as `ObjectStore` describes."""
         headers = {"content-type": CONTENT_TYPE, self._digest_header: row_digest}
         put = self._put_conditionally if self.conditional else self._put_and_read_back
         return await put(key, body, headers)
@@ -143,7 +147,7 @@ class S3Store:
                 break
             if reply.status != 409:
                 raise self._failed(reply)
-            await asyncio.sleep(_PAUSE_S * attempt)  # S3: another conditional put of the key goes on
+            await asyncio.sleep(_PAUSE_S * attempt)  # S3: another conditional put of the key is in progress
         found = await self._find(key)
         if found is None:
             raise DestinationError(replies.CONTRADICTED)
@@ -158,18 +162,18 @@ class S3Store:
             raise self._failed(reply)
         found = await self._find(key)
         if found is None:
-            raise DestinationError("The store took an object, and then had no such object.")
+            raise DestinationError("The store accepted an object, but the object does not exist afterwards.")
         return None if found.row_digest == headers[self._digest_header] else found
 
     async def _find(self, key: str) -> StoredObject | None:
-        """The object under a key, if there is one. Raises DestinationError."""
+        """Find the object under a key. Returns None if there is none. Raises DestinationError."""
         reply = await self._send("HEAD", key, {}, b"")
         if reply.status == 200:
             size = reply.headers.get("Content-Length", "")
             return StoredObject(reply.headers.get(self._digest_header, ""), int(size) if size.isdigit() else 0)
         if reply.status == 404:
             return None
-        with suppress(DestinationError):  # the answer to HEAD has no body, which would name the cause
+        with suppress(DestinationError):  # the answer to HEAD has no body that would name the cause
             explained = await self._send("GET", key, {"range": "bytes=0-0"}, b"")
             reply = explained if explained.status == reply.status else reply
         raise self._failed(reply)
@@ -203,8 +207,8 @@ AZURE_DIGEST_HEADER: Final = "x-ms-meta-row_digest"
 
 
 class AzureStore:
-    """One container. `base_url`: of the container, without a slash at its end. One of `account_key` and `sas_token`.
-    Raises DestinationError for a key that is not base64.
+    """One container. `base_url`: the URL of the container, without a slash at the end. Either `account_key` or
+    `sas_token` is given. Raises DestinationError for a key that is not base64.
     """
 
     def __init__(
@@ -227,12 +231,13 @@ class AzureStore:
         self._now = now
 
     async def put_new(self, key: str, body: bytes, row_digest: str) -> StoredObject | None:
-        """As `ObjectStore` has it: a conditional put."""
+        """Store a new object by a conditional put, as `ObjectStore` describes."""
         headers = {"x-ms-blob-type": "BlockBlob", AZURE_DIGEST_HEADER: row_digest}
         reply = await self._send("PUT", key, headers, body)
         if reply.status == 201:
             return None
-        # An existing blob is 409; so are a container that is being deleted and the like, which have no blob to find.
+        # An existing blob is answered with 409. So are, for example, containers that are being deleted, in which no
+        # blob is found.
         if reply.status not in (409, 412) and replies.error_code(reply) != "UnauthorizedBlobOverwrite":
             raise replies.failed(reply)
         found = await self._send("HEAD", key, {}, b"")
@@ -248,7 +253,7 @@ class AzureStore:
         if self._account_key is None:
             url += f"?{(self._sas_token or '').removeprefix('?')}"
         else:
-            path = URL(url).raw_path  # as the client sends it, and Azure signs it
+            path = URL(url).raw_path  # the path as the client sends it and Azure signs it
             sent["Authorization"] = self._authorization(method, path, sent, body, only_new)
         try:
             if method == "HEAD":
@@ -261,7 +266,7 @@ class AzureStore:
     def _authorization(self, method: str, path: str, headers: dict[str, str], body: bytes, only_new: str) -> str:
         length, content_type = (str(len(body)), CONTENT_TYPE) if body else ("", CONTENT_TYPE if method == "PUT" else "")
         own = "".join(f"{name}:{headers[name]}\n" for name in sorted(headers) if name.startswith("x-ms-"))
-        # Verb, encoding, language, length, MD5, type, date, and five conditions, of which If-None-Match is the third.
+        # Verb, encoding, language, length, MD5, type, date, and five conditions, the third of which is If-None-Match.
         lines = (method, "", "", length, "", content_type, "", "", "", only_new, "", "")
         to_sign = "\n".join(lines) + f"\n{own}/{self._storage_account}{path}"
         signature = base64.b64encode(hmac.digest(self._account_key or b"", to_sign.encode(), "sha256")).decode()

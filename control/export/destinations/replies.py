@@ -1,7 +1,7 @@
-"""What the answers of object stores mean: by the code of the error, else by the status.
+"""Interprets error responses of object stores: by the code of the error, or by the status if there is no code.
 
-S3, compatible stores and Google Cloud Storage name the error in `<Code>` of the body; Azure also in a header, which is
-all that the answer to HEAD has. Sources: docs.aws.amazon.com, "Error responses"; cloud.google.com/storage/docs,
+S3, compatible stores and Google Cloud Storage name the error in `<Code>` of the body. Azure also names it in a header,
+because the answer to HEAD has no body. Sources: docs.aws.amazon.com, "Error responses"; cloud.google.com/storage/docs,
 "HTTP status and error codes for XML"; learn.microsoft.com, "Blob service error codes".
 """
 
@@ -19,37 +19,39 @@ UNCONDITIONAL: Final = (
     "docs/warehouse.md), or use a store that supports them."
 )
 CONTRADICTED: Final = (
-    "The store said that the object exists, but a HEAD request did not find it. If the next run says so again, the "
-    "store does not support conditional puts: set conditionalPuts to false in the config."
+    "The store answered that the object exists, but a HEAD request did not find it. If the next run has the same "
+    "result, the store does not support conditional puts. Set conditionalPuts to false in the config."
 )
-_UNSUPPORTED: Final = "The store does not support what the request asks for."
-_REFUSED: Final = "The store refused the credentials, or they may not write objects there."
+_UNSUPPORTED: Final = "The store does not support a part of the request."
+_REFUSED: Final = (
+    "The store refused the credentials, or the credentials do not permit writing objects in the bucket or container."
+)
 _DENIED: Final = (
-    "The credentials may not do this: allow them to write objects and to read their metadata (s3:PutObject and "
-    "s3:GetObject, also of the key that encrypts the bucket), without a condition that excludes this service."
+    "The credentials lack a permission. Permit writing objects and reading their metadata (s3:PutObject and "
+    "s3:GetObject, also for the key that encrypts the bucket), without a condition that excludes this service."
 )
-_UNKNOWN_KEY: Final = "The store does not know the access key, or it is disabled."
-_SIGNATURE: Final = "The signature does not match: the secret key is not that of the access key id or the account."
-_EXPIRED_SESSION: Final = "The session token or the shared access signature has expired: send new credentials."
+_UNKNOWN_KEY: Final = "The store does not know the access key, or the access key is disabled."
+_SIGNATURE: Final = "The signature does not match. The secret key does not belong to the access key id or the account."
+_EXPIRED_SESSION: Final = "The session token or the shared access signature has expired. Send new credentials."
 _FOREIGN_SESSION: Final = (
-    "The session token is missing, or is not that of the access key: send accessKeyId, secretAccessKey and "
+    "The session token is missing, or does not belong to the access key. Send accessKeyId, secretAccessKey and "
     "sessionToken of one session."
 )
 _CLOCK: Final = (
-    "The clocks of this control service and of the store differ too much: ask the operator to set the clock."
+    "The clocks of this control service and of the store differ too much. Ask the operator to set the clock."
 )
-_REGION: Final = "The bucket is in another region, or has another endpoint: correct region and endpoint in the config."
-_MALFORMED: Final = "The store cannot read the signature: correct region and access key id in the config."
-_ACCOUNT: Final = "The store has disabled the account or its bucket; its provider says why."
-_NAME: Final = "The name of the bucket or container is not one that the store takes."
-_QUOTA: Final = "The store is full, or a quota or spending cap of the account or bucket is reached."
+_REGION: Final = "The bucket is in another region, or has another endpoint. Correct region and endpoint in the config."
+_MALFORMED: Final = "The store cannot parse the signature. Correct region and access key id in the config."
+_ACCOUNT: Final = "The store has disabled the account or its bucket. Ask its provider for the reason."
+_NAME: Final = "The name of the bucket or container is not valid for the store."
+_QUOTA: Final = "The store is full, or a quota or spending limit of the account or bucket is reached."
 _LOCKED: Final = "The bucket encrypts with a key that is disabled, or that the store cannot use."
-_ENDPOINT: Final = "The endpoint is not an object storage API: correct endpoint and pathStyle."
-_TOO_LONG: Final = "The key of the object is too long for the store: shorten prefix in the config."
-_TOO_LARGE: Final = "The object is larger than the store takes."
-_DAMAGED: Final = "The object did not reach the store as it was sent."
+_ENDPOINT: Final = "The endpoint is not an object storage API. Correct endpoint and pathStyle."
+_TOO_LONG: Final = "The key of the object is too long for the store. Shorten prefix in the config."
+_TOO_LARGE: Final = "The object is larger than the store permits."
+_DAMAGED: Final = "The store did not receive the object completely and unchanged."
 _BUSY: Final = "The store is busy."
-_FAILED: Final = "The store has failed."
+_FAILED: Final = "The store had an internal error."
 TRANSIENT: Final = frozenset({_CLOCK, _BUSY, _FAILED, _DAMAGED, CONTRADICTED})
 
 _CODES: Final[Mapping[str, str]] = MappingProxyType(
@@ -102,7 +104,7 @@ _STATUSES: Final[Mapping[int, str]] = MappingProxyType(
         507: _QUOTA,
     }
 )
-# In the body of a code that stands for several causes.
+# Texts in the body, for codes that have several causes.
 _DETAILS: Final = (
     (re.compile(rb"signature not valid in the specified time frame", re.IGNORECASE), _EXPIRED_SESSION),
     (re.compile(rb"request has expired", re.IGNORECASE), _EXPIRED_SESSION),
@@ -118,15 +120,15 @@ _CONDITION: Final = re.compile(rb"if-none-match", re.IGNORECASE)
 
 
 def error_code(reply: HttpReply) -> str:
-    """The code of the error; empty without one."""
+    """The code of the error. Empty if there is none."""
     named = reply.headers.get("x-ms-error-code", "").encode(errors="replace")
     found = _CODE.search(b"<Code>" + named + b"</Code>") or _CODE.search(reply.body)
     return "" if found is None else found[1].decode()
 
 
 def failed(reply: HttpReply, *, region: str = "", has_condition: bool = False) -> DestinationError:
-    """An answer that is neither success nor an existing key. `region`: of the config. `has_condition`: the request has
-    a condition that the config can drop.
+    """The error for an answer that is neither success nor an existing key. `region`: the region in the config.
+    `has_condition`: the request has a condition that the config can switch off.
     """
     code = error_code(reply)
     detail = _CODES.get(code) or _by_status(reply, code)
@@ -138,7 +140,7 @@ def failed(reply: HttpReply, *, region: str = "", has_condition: bool = False) -
         detail = _UNSUPPORTED
     named = _region(reply)
     if named not in ("", region) and detail in (_REGION, _MALFORMED):
-        detail = f"The bucket is in the region {named}: set region to it in the config."
+        detail = f"The bucket is in the region {named}. Set region to {named} in the config."
     return DestinationError(detail, permanent=detail not in TRANSIENT)
 
 
@@ -152,12 +154,12 @@ def _by_status(reply: HttpReply, code: str) -> str:
 
 
 def _region(reply: HttpReply) -> str:
-    """The region that the bucket is in, if the store names it."""
+    """The region of the bucket, if the store names it."""
     element = _REGION_ELEMENT.search(reply.body)
     named = reply.headers.get("x-amz-bucket-region", "") or (element[1].decode() if element else "")
     return named if len(named) <= 40 and _REGION_NAME.fullmatch(named) else ""
 
 
 def not_reached(error: EgressError) -> DestinationError:
-    """No answer: whether the object is stored is not known."""
-    return DestinationError(f"The store was not reached. {error.detail}", permanent=error.permanent)
+    """The error if there was no answer. It is not known whether the object is stored."""
+    return DestinationError(f"The store could not be reached. {error.detail}", permanent=error.permanent)

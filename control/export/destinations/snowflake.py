@@ -1,8 +1,8 @@
 """Snowflake: COPY from an external stage, by the SQL API.
 
 The stage points to the bucket and the prefix of the sink's object store, so the name of a file is its key without the
-prefix. COPY remembers for 64 days which files it has loaded. A statement has a request id of its file, so sent again it
-is not run again.
+prefix. COPY remembers for 64 days which files it has loaded. The request id of a statement is derived from its file, so
+a repeated statement is run only once.
 
 Source: docs.snowflake.com, "Snowflake SQL API reference", "Authenticating to the server: key-pair authentication",
 "COPY INTO <table>".
@@ -33,7 +33,7 @@ from control.export.streams.schemas import ColumnType, StreamSchema
 from control.outbound.egress import Egress, EgressError, HttpReply
 
 TOKEN_TIME: Final = timedelta(minutes=10)
-STATEMENT_S: Final = 300  # of one statement
+STATEMENT_S: Final = 300  # per statement
 _POLL_S: Final = 1.0
 _NAMESPACE: Final = uuid.UUID("6d1a2f52-6f0e-5a55-8f0a-9c1f4d2b7e10")
 _CODE: Final = re.compile(r"[0-9A-Z]{1,12}")
@@ -55,7 +55,7 @@ class _Answer(msgspec.Struct, rename="camel"):
 
 
 class Snowflake:
-    """One account. `prefix`: of the keys of the object store."""
+    """One account. `prefix`: the prefix of the keys in the object store."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Snowflake:
         self._key = _private_key(given(config.private_key))
 
     async def load(self, file: ExportedFile) -> str:
-        """As `Loader` has it."""
+        """Load a file, as `Loader` describes."""
         table = file.schema.table.upper()
         if table not in self._made:
             for number, statement in enumerate(_definitions(table, file.schema)):
@@ -98,7 +98,9 @@ class Snowflake:
         return table
 
     async def _execute(self, name: str, statement: str) -> None:
-        """Run a statement to its end; sent again under the same name it is run once. Raises DestinationError."""
+        """Run a statement to its end. A statement that is sent again under the same name is run once. Raises
+        DestinationError.
+        """
         config = self._config
         body: dict[str, Any] = {
             "statement": statement,
@@ -116,7 +118,7 @@ class Snowflake:
         while reply.status == 202:
             handle = _decode(reply).statement_handle
             if _HANDLE.fullmatch(handle) is None or asyncio.get_running_loop().time() > deadline:
-                raise DestinationError("Snowflake does not finish the statement.")
+                raise DestinationError("Snowflake did not finish the statement in time.")
             await asyncio.sleep(_POLL_S)
             reply = await self._call(f"{self._base_url}/api/v2/statements/{handle}", None)
         if reply.status != 200:
@@ -134,7 +136,9 @@ class Snowflake:
                 return await self._egress.get(url, headers, account=self._account)
             return await self._egress.post(url, body, headers, account=self._account)
         except EgressError as error:
-            raise DestinationError(f"Snowflake was not reached. {error.detail}", permanent=error.permanent) from error
+            raise DestinationError(
+                f"Snowflake could not be reached. {error.detail}", permanent=error.permanent
+            ) from error
 
     def _token(self) -> str:
         """A JWT for the public key that is registered with the user."""
@@ -148,8 +152,8 @@ class Snowflake:
 
 
 def _definitions(table: str, schema: StreamSchema) -> list[str]:
-    """Create the table, or add what it lacks if an earlier version of the schema has made it: a statement a column, for
-    IF NOT EXISTS is about one.
+    """The statements that create the table, or add the columns that a table of an earlier schema version lacks. There
+    is one statement per column, because IF NOT EXISTS applies to one column.
     """
     columns = [(one.since, f"{one.name.upper()} {_TYPES[one.type]}") for one in schema.columns]
     create = f"CREATE TABLE IF NOT EXISTS {table} ({', '.join(column for _, column in columns)})"
@@ -167,11 +171,12 @@ def _refuse(reply: HttpReply) -> NoReturn:
             raise DestinationError("Snowflake is busy.")
         case 422:
             raise DestinationError(
-                f"Snowflake refused the statement{shown}: check the warehouse, the stage, and the rights of the role.",
+                f"Snowflake refused the statement{shown}. Check the warehouse, the stage, and the privileges of the "
+                "role.",
                 permanent=True,
             )
         case status if status >= 500:
-            raise DestinationError(f"Snowflake has failed{shown}.")
+            raise DestinationError(f"Snowflake had an internal error{shown}.")
         case status:
             raise DestinationError(f"Snowflake answered with status {status}{shown}.", permanent=True)
 

@@ -1,8 +1,8 @@
-"""The four streams: what is exported, in which order, and the schema that is published.
+"""The four streams: the rows to export, their order, and their published schemas.
 
-schemas             the columns of each stream, and how a schema may change
-reading             `StreamReader`: the rows of a stream behind a cursor, and the same rows again
-parquet             rows as a table of Arrow, its digest, and its Parquet file
+schemas             the columns of each stream, and the rules for changing a schema
+reading             `StreamReader`: reads the rows of a stream behind a cursor, and reads the same rows again
+parquet             rows as an Arrow table, its digest, and its Parquet file
 ordered             ERROR_ESSENCES and INGEST_OUTCOMES: rows of ClickHouse in storage order
 rollups             ISSUE_ROLLUPS: issues in the order of their changes; RELEASE_HEALTH_ROLLUPS: hours that have changed
 

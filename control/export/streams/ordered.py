@@ -1,8 +1,8 @@
-"""ERROR_ESSENCES and INGEST_OUTCOMES: rows of a table of ClickHouse in storage order, each once.
+"""ERROR_ESSENCES and INGEST_OUTCOMES: rows of a ClickHouse table in storage order, each row once.
 
-The cursor is a checkpoint of `chassis.clickhouse.storage_order`: nothing that arrives late is skipped, nothing moves
-while an insert is open, and second copies of a block are left out. ClickHouse makes the values, in columns; Python
-looks at no row.
+The cursor is a checkpoint of `chassis.clickhouse.storage_order`. Late rows are not skipped, the cursor does not pass an
+open insert, and second copies of a block are left out. ClickHouse computes the values, in columns. Python processes no
+single row.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from control.export.streams.reading import MAX_BYTES, MAX_ROWS, Batch, ExportSou
 from control.export.streams.schemas import ERROR_ESSENCES, INGEST_OUTCOMES, StreamSchema
 
 PAGE_BYTES: Final = 16 * 2**20
-MEMORY_BYTES: Final = 8 * PAGE_BYTES  # of the engine, for a page
+MEMORY_BYTES: Final = 8 * PAGE_BYTES  # of the engine, per page
 
 # Expressions for the columns of the stream. The project's slug is added here.
 _ROW: Final = {
@@ -51,26 +51,26 @@ _OUTCOMES: Final = _ROW | {
 
 @dataclass(slots=True)
 class OrderedStream:
-    """One of the two tables. `columns`: an expression for each column of the schema but `project`."""
+    """One of the two tables. `columns`: an expression for each column of the schema except `project`."""
 
     clickhouse: ClickHouse
     table: str
     schema: StreamSchema
     columns: Mapping[str, str]
-    page_rows: int = MAX_ROWS  # of the next page: large rows make pages of few
+    page_rows: int = MAX_ROWS  # of the next page: large rows need smaller pages
 
     @classmethod
     def errors(cls, clickhouse: ClickHouse) -> "OrderedStream":
-        """ERROR_ESSENCES."""
+        """The stream ERROR_ESSENCES."""
         return cls(clickhouse, "error_occurrences", ERROR_ESSENCES, _ERRORS)
 
     @classmethod
     def outcomes(cls, clickhouse: ClickHouse) -> "OrderedStream":
-        """INGEST_OUTCOMES."""
+        """The stream INGEST_OUTCOMES."""
         return cls(clickhouse, "ingest_outcomes", INGEST_OUTCOMES, _OUTCOMES)
 
     async def read(self, source: ExportSource, cursor: bytes | None) -> Batch | None:
-        """As `StreamReader` has it."""
+        """Read the next rows, as `StreamReader` describes."""
         checkpoint = begun = _checkpoint(cursor)
         reader = self._reader(source)
         tables = [self._new_table(reader.no_rows(), source)]
@@ -90,7 +90,7 @@ class OrderedStream:
         return Batch(_joined(tables), checkpoint.encode(), at, _name(position), page.is_last)
 
     async def read_again(self, source: ExportSource, cursor: bytes | None, until: bytes) -> Any:
-        """As `StreamReader` has it."""
+        """Read the same rows again, as `StreamReader` describes."""
         checkpoint, last = _checkpoint(cursor), Checkpoint.decode(until).position
         reader = self._reader(source)
         tables = [self._new_table(reader.no_rows(), source)]
@@ -132,5 +132,5 @@ def _joined(tables: list[Any]) -> Any:
 
 
 def _name(position: Position) -> str:
-    """Sorts as positions do."""
+    """A name of the position. Names sort like positions."""
     return f"{position.stored_us:016d}-{position.batch_id:016x}-{position.row:010d}"

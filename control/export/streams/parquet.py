@@ -1,4 +1,6 @@
-"""Rows as a table of Arrow, its digest, and its Parquet file. pyarrow is large, and imported with the first export."""
+"""Rows as an Arrow table, its digest, and its Parquet file. pyarrow is large, so it is imported with the first
+export.
+"""
 
 import hashlib
 import importlib.util
@@ -60,8 +62,8 @@ def has_arrow() -> bool:
 
 
 def digest_table(table: Any) -> str:
-    """SHA-256 of the values, column by column, in hexadecimal digits: of their lengths where they are texts, of their
-    bytes in Arrow's layout, which does not change, and of which ones are null.
+    """SHA-256 of the values, column by column, in hexadecimal digits. It covers the lengths of texts, the bytes in
+    Arrow's layout, which is stable, and which values are null.
     """
     import pyarrow as pa  # noqa: PLC0415 (it is large)
     import pyarrow.compute as pc  # type: ignore[import-untyped]  # noqa: PLC0415
@@ -83,7 +85,7 @@ def digest_table(table: Any) -> str:
 
 
 def write_parquet(table: Any) -> bytes:
-    """A table as a Parquet file. Runs for some time: call it in a thread."""
+    """Write a table as a Parquet file. This takes some time, so call it in a thread."""
     import pyarrow.parquet as pq  # type: ignore[import-untyped]  # noqa: PLC0415 (it is large)
 
     file = io.BytesIO()
@@ -92,7 +94,7 @@ def write_parquet(table: Any) -> bytes:
 
 
 def _fixed(values: Any) -> memoryview:
-    """The bytes of an array whose values have one length."""
+    """The bytes of an array whose values all have the same length."""
     width = values.type.bit_width // 8
     data = values.buffers()[1]
     return memoryview(data if data is not None else b"")[values.offset * width : (values.offset + len(values)) * width]

@@ -1,14 +1,14 @@
-"""The two streams of sums.
+"""The two streams of aggregates.
 
-ISSUE_ROLLUPS: the state of issues, a row for each change, in the order of changes. Whatever changes an issue clears its
-`change_number`. Before a batch is read, issues without a number get the next ones, in a write transaction, of which
-there is one at a time: so numbers are in the order of commits, and whoever has read up to a number has missed nothing.
-Changes of an issue between two batches are one row, with its last state.
+ISSUE_ROLLUPS: the state of issues, one row per change, in the order of changes. Every statement that changes an issue
+clears its `change_number`. Before a batch is read, issues without a number get the next numbers in a write transaction.
+Only one write transaction runs at a time, so the numbers are in the order of commits, and a reader who has read up to a
+number has missed no change. Several changes of an issue between two batches become one row, with the last state.
 
-RELEASE_HEALTH_ROLLUPS: requests and new issues of a release, in an environment, in an hour. A batch is what was stored
-between two times of storage, of which the later is settled: the hours in which something was stored are computed anew
-from all that was stored until then. So an hour that changes is exported again, with that time as its higher revision,
-and a block that was stored twice makes no difference.
+RELEASE_HEALTH_ROLLUPS: requests and new issues of a release, in an environment, in an hour. A batch covers the rows
+that were stored between two storage times, the later of which is settled. All hours with such rows are computed again
+from all rows that were stored up to the later time. An hour that has changed is therefore exported again, with the
+later time as its higher revision. A block that was stored twice makes no difference.
 """
 
 import hashlib
@@ -30,8 +30,8 @@ from control.export.streams.schemas import ISSUE_ROLLUPS, RELEASE_HEALTH_ROLLUPS
 from control.export.tables import issue_change_numbers
 from control.issues.references import ShortId
 
-NUMBERED_AT_ONCE: Final = 500  # in one transaction
-MAX_NUMBERED: Final = 100 * NUMBERED_AT_ONCE  # before one batch
+NUMBERED_AT_ONCE: Final = 500  # per transaction
+MAX_NUMBERED: Final = 100 * NUMBERED_AT_ONCE  # per batch
 _PAGE: Final = 10_000
 
 
@@ -42,7 +42,7 @@ class IssueRollups:
     database: Database
 
     async def read(self, source: ExportSource, cursor: bytes | None) -> Batch | None:
-        """As `StreamReader` has it."""
+        """Read the next rows, as `StreamReader` describes."""
         await self._number_changes(source.org_id)
         rows = await self._rows(source, _decode_cursor(cursor), None, MAX_ROWS)
         if not rows:
@@ -52,7 +52,7 @@ class IssueRollups:
         return Batch(table, str(last).encode(), from_micros(updated_us), f"{last:020d}", len(rows) < MAX_ROWS)
 
     async def read_again(self, source: ExportSource, cursor: bytes | None, until: bytes) -> Any:
-        """As `StreamReader` has it."""
+        """Read the same rows again, as `StreamReader` describes."""
         return new_table(
             ISSUE_ROLLUPS, await self._rows(source, _decode_cursor(cursor), _decode_cursor(until), MAX_ROWS)
         )
@@ -141,7 +141,7 @@ def _micros(time: datetime | None) -> int | None:
     return None if time is None else to_micros(time)
 
 
-MAX_HOURS: Final = 10_000  # groups that a batch should have; a second may have more
+MAX_HOURS: Final = 10_000  # groups that a batch should have at most; one second may have more
 _STEP_US: Final = 6 * 3_600 * 1_000_000
 _MIN_STEP_US: Final = 1_000_000
 _LIMITS: Final = QueryLimits(max_seconds=120, max_memory_bytes=2**30, max_result_rows=0, priority=3)
@@ -166,9 +166,9 @@ _IN_HOURS: Final = (
     "{column} >= fromUnixTimestamp({{first:Int64}}) AND {column} < fromUnixTimestamp({{last:Int64}})"
     " AND " + _HOUR + " IN {{hours:Array(UInt32)}}"
 )
-# The ceil(q * n)-th smallest: `quantileExact` counts from 0, so the level is a hair below q.
+# The ceil(q * n)-th smallest value. `quantileExact` counts from 0, so the level is slightly below q.
 _LEVELS: Final = "0.499999999995, 0.949999999995, 0.989999999995"
-# A scrubbed id tells no session from another, and neither does `null`, the text of an attribute without a value.
+# A scrubbed id does not distinguish sessions. Neither does `null`, the text of an attribute without a value.
 _HAS_SESSION: Final = "attributes['session.id'] NOT IN ('', 'null', '[scrubbed]')"
 _REQUESTS: Final = (
     "SELECT project_id, toString(release), toString(environment),"
@@ -195,17 +195,17 @@ class _Group(NamedTuple):
     project_id: int
     release: str
     environment: str
-    hour: int  # its beginning, in seconds since 1970
+    hour: int  # the beginning of the hour, in seconds since 1970
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseHealth:
-    """The stream of one organization at a time. The cursor is a time of storage, in microseconds since 1970."""
+    """The stream of one organization at a time. The cursor is a storage time, in microseconds since 1970."""
 
     clickhouse: ClickHouse
 
     async def read(self, source: ExportSource, cursor: bytes | None) -> Batch | None:
-        """As `StreamReader` has it."""
+        """Read the next rows, as `StreamReader` describes."""
         projects = sorted(source.projects)
         tables = [OrderedTable(self.clickhouse, name, project_ids=projects) for name in ("spans", "error_occurrences")]
         settled = await tables[0].settled_time()
@@ -223,12 +223,14 @@ class ReleaseHealth:
         return None
 
     async def read_again(self, source: ExportSource, cursor: bytes | None, until: bytes) -> Any:
-        """As `StreamReader` has it."""
+        """Read the same rows again, as `StreamReader` describes."""
         groups = await self._groups(sorted(source.projects), _decode_cursor(cursor), int(until), MAX_ROWS)
         return new_table(RELEASE_HEALTH_ROLLUPS, await self._rows(source, groups, int(until)))
 
     async def _changed(self, projects: list[int], after: int, first: int, settled: int) -> tuple[int, list[_Group]]:
-        """What has changed after a time, until another one: as far as it fits a batch."""
+        """The groups that have changed after a time, and the time up to which they were read, so that they fit into a
+        batch.
+        """
         step = _STEP_US
         while True:
             until = min(settled, first + step)

@@ -1,7 +1,8 @@
-"""What all streams have. Their schemas: what is published, and what Parquet files and tables have. Only what is stored
-after scrubbing (the tier `stored`), by this list.
+"""The schemas of all streams: the published columns, which Parquet files and tables have. They contain only data as
+stored after scrubbing (the tier `stored`).
 
-A change adds columns, which may be null, and a version. Nothing is removed or renamed, and no type changes.
+A change adds columns, which may be null, and increases the version. No column is removed or renamed, and no type
+changes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +26,7 @@ class ColumnType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a stream. `since`: the version of the schema that added it."""
+    """A column of a stream. `since`: the schema version that added the column."""
 
     name: str
     type: ColumnType
@@ -36,7 +37,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class StreamSchema:
-    """The columns of a stream, in their order. `table`: its name in a warehouse."""
+    """The columns of a stream, in their order. `table`: the name of the table in a warehouse."""
 
     stream: Stream
     version: int
@@ -51,7 +52,7 @@ class StreamSchema:
         return [column.name for column in self.columns]
 
 
-ROW_ID: Final = Column("row_id", ColumnType.STRING, "Identifies the row: merge by it where a row may arrive twice.")
+ROW_ID: Final = Column("row_id", ColumnType.STRING, "Identifies the row. Merge rows by it if a row may arrive twice.")
 
 
 _S, _I, _N, _T = ColumnType.STRING, ColumnType.INTEGER, ColumnType.NUMBER, ColumnType.TIMESTAMP
@@ -60,8 +61,8 @@ _PROJECT: Final = (
     Column("project", _S, "The slug of the project."),
 )
 _PLACE: Final = (
-    Column("environment", _S, "The deployment environment; `unknown` if the sender named none."),
-    Column("release", _S, "The version of the service; null if the sender named none.", nullable=True),
+    Column("environment", _S, "The deployment environment. `unknown` if the sender named none."),
+    Column("release", _S, "The version of the service. Null if the sender named none.", nullable=True),
 )
 
 ERROR_ESSENCES: Final = StreamSchema(
@@ -71,14 +72,14 @@ ERROR_ESSENCES: Final = StreamSchema(
         ROW_ID,
         *_PROJECT,
         Column("time", _T, "When the error occurred, by the sender's clock."),
-        Column("stored_at", _T, "When it was stored."),
-        Column("fingerprint", _S, "Groups errors to an issue: 32 hexadecimal digits."),
+        Column("stored_at", _T, "When the error was stored."),
+        Column("fingerprint", _S, "The error group: 32 hexadecimal digits."),
         Column("type", _S, "The type of the exception.", nullable=True),
-        Column("message", _S, "The message, scrubbed."),
-        Column("source", _S, "`span` or `log`."),
-        Column("trace_id", _S, "The trace; null if the log has none.", nullable=True),
-        Column("span_id", _S, "The span; null if the log has none.", nullable=True),
-        Column("service_name", _S, "The service; null if the sender named none.", nullable=True),
+        Column("message", _S, "The message of the exception, scrubbed."),
+        Column("source", _S, "Where the error was recorded: `span` or `log`."),
+        Column("trace_id", _S, "The id of the trace. Null if the log record has none.", nullable=True),
+        Column("span_id", _S, "The id of the span. Null if the log record has none.", nullable=True),
+        Column("service_name", _S, "The name of the service. Null if the sender named none.", nullable=True),
         *_PLACE,
     ),
 )
@@ -88,28 +89,36 @@ ISSUE_ROLLUPS: Final = StreamSchema(
     (
         ROW_ID,
         Column(
-            "change_number", _I, "Of all changes of issues of the organization; the greatest of an issue is current."
+            "change_number",
+            _I,
+            "The number of the change among all issue changes of the organization. The row with "
+            "the greatest number of an issue is current.",
         ),
         *_PROJECT,
-        Column("issue_id", _S, "The issue."),
-        Column("short_id", _S, "How people name it: `WEB-17`."),
-        Column("fingerprint", _S, "That of its errors."),
+        Column("issue_id", _S, "The id of the issue."),
+        Column("short_id", _S, "The short id of the issue, such as `WEB-17`."),
+        Column("fingerprint", _S, "The fingerprint of the issue's errors."),
         Column("type", _S, "The type of the exception.", nullable=True),
-        Column("title", _S, "The title."),
-        Column("culprit", _S, "Where it occurs.", nullable=True),
-        Column("status", _S, "`unresolved`, `resolved` or `ignored`."),
-        Column("count", _I, "Occurrences so far."),
-        Column("first_seen", _T, "The first occurrence."),
-        Column("last_seen", _T, "The last occurrence."),
-        Column("first_release", _S, "Of the first occurrence.", nullable=True),
-        Column("last_release", _S, "Of the last occurrence.", nullable=True),
-        Column("resolved_at", _T, "When it was resolved last.", nullable=True),
-        Column("resolved_in_release", _S, "The release that fixes it.", nullable=True),
-        Column("regressed_at", _T, "When it last occurred although it was resolved.", nullable=True),
-        Column("assignee_id", _S, "The principal that it is assigned to.", nullable=True),
-        Column("merged_into", _S, "The issue that counts its occurrences since it was merged.", nullable=True),
+        Column("title", _S, "The title of the issue."),
+        Column("culprit", _S, "The innermost frame of the application's own code.", nullable=True),
+        Column("status", _S, "The status: `unresolved`, `resolved` or `ignored`."),
+        Column("count", _I, "The number of occurrences so far."),
+        Column("first_seen", _T, "When the error first occurred."),
+        Column("last_seen", _T, "When the error last occurred."),
+        Column("first_release", _S, "The release of the first occurrence.", nullable=True),
+        Column("last_release", _S, "The release of the last occurrence.", nullable=True),
+        Column("resolved_at", _T, "When the issue was last resolved.", nullable=True),
+        Column("resolved_in_release", _S, "The release that fixes the issue.", nullable=True),
+        Column("regressed_at", _T, "When the error last occurred although the issue was resolved.", nullable=True),
+        Column("assignee_id", _S, "The id of the principal to whom the issue is assigned.", nullable=True),
+        Column(
+            "merged_into",
+            _S,
+            "The id of the issue into which the issue was merged, and which counts its occurrences.",
+            nullable=True,
+        ),
         Column("created_at", _T, "When the issue was created."),
-        Column("updated_at", _T, "The change."),
+        Column("updated_at", _T, "When the issue was changed."),
     ),
 )
 RELEASE_HEALTH_ROLLUPS: Final = StreamSchema(
@@ -120,19 +129,19 @@ RELEASE_HEALTH_ROLLUPS: Final = StreamSchema(
         *_PROJECT,
         *_PLACE,
         Column("hour", _T, "The beginning of the hour in which requests started."),
-        Column("revision", _I, "The greatest of an hour is current: late data changes it."),
-        Column("requests", _I, "Spans of the kinds SERVER and CONSUMER."),
-        Column("failed", _I, "Those with the status ERROR."),
-        Column("p50_ms", _N, "Of their durations, in milliseconds; null without requests.", nullable=True),
-        Column("p95_ms", _N, "As p50_ms.", nullable=True),
-        Column("p99_ms", _N, "As p50_ms.", nullable=True),
+        Column("revision", _I, "The row with the greatest revision of an hour is current. Late data adds a revision."),
+        Column("requests", _I, "The number of spans of the kinds SERVER and CONSUMER."),
+        Column("failed", _I, "The number of these spans with the status ERROR."),
+        Column("p50_ms", _N, "The median of their durations, in milliseconds. Null without requests.", nullable=True),
+        Column("p95_ms", _N, "The 95th percentile of their durations, in milliseconds.", nullable=True),
+        Column("p99_ms", _N, "The 99th percentile of their durations, in milliseconds.", nullable=True),
         Column(
             "sessions",
             _I,
-            "Different values of `session.id`; null if no request has one, or it is scrubbed.",
+            "The number of different values of `session.id`. Null if no request has one, or all are scrubbed.",
             nullable=True,
         ),
-        Column("new_issues", _I, "Fingerprints of errors whose first stored occurrence is in this hour."),
+        Column("new_issues", _I, "The number of error groups whose first stored occurrence is in this hour."),
     ),
 )
 INGEST_OUTCOMES: Final = StreamSchema(
@@ -143,15 +152,13 @@ INGEST_OUTCOMES: Final = StreamSchema(
         *_PROJECT,
         Column("time", _T, "When the requests arrived."),
         Column("stored_at", _T, "When the row was stored."),
-        Column("signal", _S, "`traces` or `logs`."),
-        Column("outcome", _S, "`accepted`, `rejected` or `refused`."),
-        Column("reason", _S, "Why items were not accepted.", nullable=True),
-        Column("items", _I, "Spans or log records; 0 for refused requests, which are not read."),
+        Column("signal", _S, "The signal: `traces` or `logs`."),
+        Column("outcome", _S, "The outcome: `accepted`, `rejected` or `refused`."),
+        Column("reason", _S, "Why the items were not accepted.", nullable=True),
+        Column("items", _I, "The number of spans or log records. 0 for refused requests, which are not parsed."),
         Column("requests", _I, "Requests."),
-        Column("wire_bytes", _I, "Their bytes as sent."),
-        Column(
-            "modified", _S, "Of the accepted items, how many were changed on the way, by reason: an object in JSON."
-        ),
+        Column("wire_bytes", _I, "The number of their bytes as sent."),
+        Column("modified", _S, "The number of accepted items that were changed, by reason: a JSON object."),
     ),
 )
 SCHEMAS: Final[Mapping[Stream, StreamSchema]] = MappingProxyType(

@@ -1,13 +1,13 @@
 """`POST /webhooks/payments` and `GET /orgs/{orgSlug}/subscription`: plan and quota follow the customer's subscription.
 
-    receiver            limits, the body, the signature over it                             -> 429, 413, 503, 401
-    parse_event         what the event says                                                 -> 400
-    customer            the operator has named it (`sluice billing`); no payload can
-    history             what this event and the others say together
-    one transaction     subscription, quota, audit event and the answer
+    receiver            applies limits, reads the body, verifies the signature over it      -> 429, 413, 503, 401
+    parse_event         parses the event                                                    -> 400
+    customer            is named by the operator (`sluice billing`), never by a payload
+    history             computes the current subscription from this event and the earlier ones
+    one transaction     stores the subscription, the quota, an audit event and the answer
 
-An event that is not handled is not stored: delivered again, it is judged again, so that an operator who has named the
-customer or the plan meanwhile can send it again.
+An event that is not handled is not stored. If it is delivered again, it is processed again. The operator can therefore
+name the customer or the plan, and then have the event sent again.
 """
 
 from collections.abc import Callable, Sequence
@@ -54,8 +54,8 @@ Reason = Literal["unhandled_type", "unknown_customer", "unknown_price", "no_subs
 
 
 class PaymentReceipt(msgspec.Struct, frozen=True, rename="camel"):
-    """What an event did. `duplicate`: it was handled before, and nothing has changed. `reason`: why it was not
-    handled.
+    """The result of an event. `duplicate`: the event was handled before, and nothing was changed now. `reason`: why the
+    event was not handled.
     """
 
     received: bool
@@ -75,9 +75,9 @@ class NotHandled(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Payments(Handlers):
-    """The handler of payment events, and its dependencies. `secrets`: without one there is no such endpoint."""
+    """The handler of payment events, and its dependencies. `secrets`: if there are none, the endpoint answers 404."""
 
-    TAG: ClassVar = Tag("webhooks", "What other systems send; every request is authenticated by its signature.")
+    TAG: ClassVar = Tag("webhooks", "Events that other systems send. Every request is authenticated by its signature.")
     receiver: WebhookReceiver
     secrets: Sequence[bytes]
     plans: Plans
@@ -87,8 +87,8 @@ class Payments(Handlers):
     async def receive_payment_event(self, request: web.Request) -> PaymentReceipt:
         """Receive an event of the payment processor.
 
-        Plan and quota follow the subscription of the customer that the operator has named for an organization. Events
-        may arrive more than once and in any order.
+        The operator names a customer for an organization. The organization's plan and quota follow the subscription of
+        this customer. Events may arrive more than once and in any order.
         """
         if not self.secrets:
             await self.receiver.refuse_unknown(request, SOURCE)
@@ -109,12 +109,12 @@ class Payments(Handlers):
         return receipt
 
     async def _process(self, event: PaymentEvent, request: str) -> PaymentReceipt:
-        """Raises DatabaseUnavailable."""
+        """Process an event. Raises DatabaseUnavailable."""
         now = self.now()
         try:
             if not event.is_handled:
                 raise NotHandled("unhandled_type")
-            # Most accounts have customers of other products: for these nothing is written.
+            # Most processor accounts also have customers of other products, for whom nothing is written.
             async with self.context.database.read() as connection:
                 await _find(connection, event)
         except NotHandled as error:
@@ -127,12 +127,12 @@ class Payments(Handlers):
 
             try:
                 applied = await apply_once(connection, EventSource.PAYMENTS, event.id, now, follow)
-            except NotHandled as error:  # what it has stored nevertheless is committed
+            except NotHandled as error:  # values that were stored nevertheless are committed
                 return _receipt(event, error.reason)
         return msgspec.structs.replace(msgspec.convert(applied.answer, PaymentReceipt), duplicate=applied.duplicate)
 
     async def _follow(self, connection: AsyncConnection, event: PaymentEvent, request: str, now: datetime) -> str:
-        """Returns the id of the organization. Raises NotHandled."""
+        """Update the subscription and the quota. Returns the id of the organization. Raises NotHandled."""
         stored = await _find(connection, event)
         if event.type == CHECKOUT_COMPLETED:
             data = {"eventId": event.id, "subscriptionId": event.subscription_id}
@@ -147,14 +147,15 @@ class Payments(Handlers):
             changed = _with_current(changed, current)
         await store.save(connection, changed, now)
         await _set_quota(connection, stored, changed, event, request)
-        kept = histories.get(event.subscription_id)  # None: a customer has few subscriptions, and this is the oldest
+        # None if the customer has too many subscriptions and this is the oldest.
+        kept = histories.get(event.subscription_id)
         if kept is not None and has_unknown_price(kept, self.plans):
             raise NotHandled("unknown_price")
         return stored.org_id
 
 
 async def _find(connection: AsyncConnection, event: PaymentEvent) -> store.StoredSubscription:
-    """Raises NotHandled."""
+    """Find the organization of the event's customer. Raises NotHandled."""
     found = None
     if event.customer_id is not None:
         found = await store.find_by_customer(connection, event.customer_id)
@@ -164,7 +165,7 @@ async def _find(connection: AsyncConnection, event: PaymentEvent) -> store.Store
 
 
 def _with_event(stored: store.StoredSubscription, event: SubscriptionEvent) -> store.StoredSubscription:
-    """With the event as the last one, if it is."""
+    """The subscription with the event as its last event, unless a later one is known."""
     made_at = datetime.fromtimestamp(event.at, UTC)
     if stored.changed_at is not None and stored.changed_at > made_at:
         return stored
@@ -190,7 +191,9 @@ async def _set_quota(
     event: PaymentEvent,
     request: str,
 ) -> None:
-    """Set the quota when the plan's has changed, so that one the operator has set since stays until then; record it."""
+    """Set the quota if the quota of the plan has changed, so that a quota that the operator sets is kept until then.
+    Record the change in the audit log.
+    """
     if after.monthly_items is not None and after.monthly_items != before.monthly_items:
         await organization_store.set_quota(connection, after.org_id, after.monthly_items)
     if (after.plan, after.status, after.monthly_items) == (before.plan, before.status, before.monthly_items):
@@ -213,10 +216,10 @@ def _receipt(event: PaymentEvent, reason: Reason | None) -> PaymentReceipt:
 class Subscription(msgspec.Struct, frozen=True, rename="camel"):
     """The organization's subscription at the payment processor."""
 
-    plan: Annotated[str | None, Meta(description="Name of the plan; null: none so far.")]
+    plan: Annotated[str | None, Meta(description="Name of the plan. `null` if the organization has had none so far.")]
     status: Annotated[str, Meta(description="The processor's own value, such as `active` or `past_due`.")]
     monthly_items: Annotated[
-        int | None, Meta(description="Monthly quota that the plan gives; 0: unlimited; null: none so far.")
+        int | None, Meta(description="Monthly quota that the plan gives. 0: unlimited. `null`: none so far.")
     ]
     current_period_end: Annotated[Timestamp | None, Meta(description="When the paid period ends.")]
 
@@ -226,7 +229,7 @@ class OrganizationSubscription(Handlers):
 
     TAG: ClassVar = Tag("billing", "The organization's subscription at the payment processor.")
 
-    # Its scope: whoever sees the quota sees where it is from, the role BILLING among them.
+    # This scope, because members who see the quota may also see its source. The role BILLING is one of them.
     @route("GET", "/orgs/{orgSlug}/subscription", bearer(Scope.PROJECTS_READ), errors=(404,))
     async def show_subscription(self, caller: AuthorizationContext, connection: AsyncConnection) -> Subscription:
         """Show the subscription. 404 if the organization has none."""

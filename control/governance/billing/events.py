@@ -1,10 +1,10 @@
-"""The events of the payment processor, as its API documents them, in older and newer versions. Unknown fields are
-ignored.
+"""Parses the events of the payment processor, as its API documents them, in older and newer versions. Unknown fields
+are ignored.
 
-`id` and `type` are read of every event, the rest only of those that are handled: the object of `data` is the
-subscription, invoice or checkout session after the event, and `previous_attributes` has the values before of what an
-`updated` has changed. Since version 2025-03-31 the end of the period is in the items of a subscription, and an invoice
-names its subscription below `parent`.
+`id` and `type` are read from every event, the other fields only from events that are handled. The object of `data` is
+the subscription, invoice or checkout session after the event. `previous_attributes` has the earlier values of the
+fields that an `updated` event has changed. Since version 2025-03-31 the end of the period is in the items of a
+subscription, and an invoice names its subscription below `parent`.
 """
 
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ from control.governance.billing.store import MAX_PROCESSOR_ID_LENGTH
 from control.inbound.webhooks.platform import PayloadError, convert, decode
 from control.plans import MAX_PRICE_LENGTH
 
-MAX_ITEMS: Final = 100  # of a subscription; the processor allows 20
-MAX_PRICES: Final = 40  # kept of a subscription
+MAX_ITEMS: Final = 100  # per subscription; the processor allows 20
+MAX_PRICES: Final = 40  # kept per subscription
 MAX_TIME: Final = 253_402_300_799  # the end of the year 9999
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class _PriceObject(msgspec.Struct, frozen=True):
 
 class _Item(msgspec.Struct, frozen=True):
     price: _PriceObject | None = None
-    plan: _PriceObject | None = None  # before there were prices
+    plan: _PriceObject | None = None  # from the time before prices existed
     current_period_end: _Time | None = None
 
 
@@ -80,7 +80,7 @@ class _CheckoutSession(msgspec.Struct, frozen=True):
     subscription: _Reference = None
 
 
-class _Invoice(_CheckoutSession, frozen=True):  # what a session has, too
+class _Invoice(_CheckoutSession, frozen=True):  # an invoice has the fields of a session, too
     parent: _InvoiceParent | None = None
 
 
@@ -112,8 +112,8 @@ CHECKOUT_COMPLETED: Final = "checkout.session.completed"
 
 @dataclass(frozen=True, slots=True)
 class PaymentEvent:
-    """An event. `is_handled` false: of another type; the rest is empty then. `change`: None of a checkout, and of an
-    invoice without subscription.
+    """An event. `is_handled`: False for an event of another type, whose other fields are empty. `change`: None for a
+    checkout, and for an invoice without a subscription.
     """
 
     id: str
@@ -125,7 +125,7 @@ class PaymentEvent:
 
 
 def parse_event(body: bytes) -> PaymentEvent:
-    """What a verified body says. Raises PayloadError."""
+    """Parse a verified body. Raises PayloadError."""
     head = decode(_Head, body, "of a payment")
     if head.type in _SUBSCRIPTION_EVENTS:
         return _subscription_event(head, decode(_Event[_Subscription], body, head.type))
@@ -148,7 +148,7 @@ def _subscription_event(head: _Head, event: _Event[_Subscription]) -> PaymentEve
 
 
 def _state_before(after: SubscriptionState, previous_attributes: Any) -> SubscriptionState | None:
-    """The state before, None if that cannot be told: versions differ in what they say of it."""
+    """The state before the event. None if it is not known, because versions differ in the fields that they contain."""
     if previous_attributes is None:
         return None
     try:
@@ -176,7 +176,7 @@ def _invoice_event(head: _Head, event: _Event[_Invoice]) -> PaymentEvent:
 
 
 def _id_of(reference: _Reference) -> str | None:
-    """An object is named by its id, or is there as a whole."""
+    """The id of an object, of which the event contains either the id or the whole object."""
     return reference.id if isinstance(reference, _Expanded) else reference
 
 
@@ -189,6 +189,6 @@ def _prices(items: Sequence[_Item]) -> tuple[str, ...]:
 
 
 def _period_end(of_subscription: int | None, items: Sequence[_Item]) -> int | None:
-    """That of the subscription, or the last one of its items."""
+    """The end of the subscription's period, or the last end among its items."""
     ends = [item.current_period_end for item in items if item.current_period_end is not None]
     return max(ends) if ends else of_subscription

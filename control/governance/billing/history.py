@@ -1,18 +1,19 @@
-"""What the events of a customer's subscriptions say together, whatever the order in which they arrive. Pure.
+"""Computes the current subscription from all events of a customer's subscriptions. The order in which they arrive makes
+no difference. Pure functions.
 
-The processor delivers events out of order and more than once, and dates them to the second only. So the newest events
-of each subscription are kept, and what holds is computed from all of them: the result depends on the set of events, not
-on their order.
+The processor delivers events out of order and more than once, with times in whole seconds. The newest events of each
+subscription are therefore kept, and the current subscription is computed from all of them. The result depends on the
+set of events, not on their order.
 
-    seconds     a later second prevails over an earlier one
-    a second    each `updated` leads from a state to a state: `previous_attributes` say from which. Together they are a
-                path, and it ends where more of them arrive than leave; a path that returns to where it began ends
-                there. A subscription that has ended does not begin again.
-    no path     if a second has states that nothing connects, the one that gives most prevails: nothing is lowered by a
-                guess
-    invoices    `paid` and `payment_failed` change the status alone, and only in a second without a state
+    seconds     events of a later second prevail over events of an earlier one
+    a second    each `updated` leads from one state to another; `previous_attributes` name the earlier one. Together the
+                events of a second form a path. It ends at the state at which more events arrive than leave. A path that
+                returns to its beginning ends there. A subscription that has ended does not begin again.
+    no path     if the states of a second are not connected, the state that gives most prevails, so that the plan is
+                never lowered by a guess
+    invoices    `paid` and `payment_failed` change only the status, and only in a second without a state
 
-An organization has the plan of that live subscription which gives most; if all have ended, the free plan.
+An organization has the plan of its live subscription that gives most. If all have ended, it has the free plan.
 """
 
 from collections import Counter
@@ -25,16 +26,16 @@ import msgspec
 
 from control.plans import Plan, Plans
 
-MAX_EVENTS: Final = 16  # kept of a subscription; what older ones said is kept as one state
+MAX_EVENTS: Final = 16  # kept per subscription; the effect of older events is kept as one state
 MAX_EVENTS_OF_A_SECOND: Final = 64
-MAX_SUBSCRIPTIONS: Final = 20  # kept of a customer; those that have ended go first
+MAX_SUBSCRIPTIONS: Final = 20  # kept per customer; subscriptions that have ended are deleted first
 GRANTING: Final = frozenset({"active", "trialing", "past_due"})
 ENDED: Final = frozenset({"canceled", "unpaid", "incomplete_expired", "paused"})
 FINAL: Final = frozenset({"canceled", "incomplete_expired"})
 
 
 class SubscriptionState(msgspec.Struct, frozen=True, array_like=True):
-    """A subscription at some time. `prices`: ids and lookup keys, sorted. `period_end`: seconds since 1970."""
+    """A subscription at a point in time. `prices`: ids and lookup keys, sorted. `period_end`: seconds since 1970."""
 
     status: str
     prices: tuple[str, ...]
@@ -42,17 +43,17 @@ class SubscriptionState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class EventKind(StrEnum):
-    """What an event says of its subscription."""
+    """The kind of an event of a subscription."""
 
     CREATED = "created"
-    UPDATED = "updated"  # with the state before, if it is known
-    SEEN = "seen"  # the state alone
+    UPDATED = "updated"  # with the previous state, if it is known
+    SEEN = "seen"  # only the state
     PAID = "paid"
-    FAILED = "failed"  # a payment
+    FAILED = "failed"  # a failed payment
 
 
 class SubscriptionEvent(msgspec.Struct, frozen=True, array_like=True):
-    """An event of a subscription. `at`: seconds since 1970. `after`: None of an invoice."""
+    """An event of a subscription. `at`: seconds since 1970. `after`: the state after the event, None for an invoice."""
 
     at: int
     id: str
@@ -62,8 +63,8 @@ class SubscriptionEvent(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Settled(msgspec.Struct, frozen=True, array_like=True):
-    """What holds after a second. `granted`: prices of the last state that gave a plan. `is_ours`: a price was one that
-    a plan names.
+    """The state after all events of a second. `granted`: prices of the last state that gave a plan. `is_ours`: a price
+    of the subscription has belonged to a plan.
     """
 
     at: int = -1
@@ -73,15 +74,15 @@ class Settled(msgspec.Struct, frozen=True, array_like=True):
 
 
 class History(msgspec.Struct, frozen=True, array_like=True):
-    """The newest events of a subscription, and what all before them said."""
+    """The newest events of a subscription, and the state after all earlier ones."""
 
     events: tuple[SubscriptionEvent, ...] = ()
     settled: Settled = Settled()
 
 
 class CurrentSubscription(NamedTuple):
-    """What holds for the organization. `id`: None if all have ended. `plan`: None if its price is unknown
-    or nothing was paid so far; then nothing is changed.
+    """The current subscription of the organization. `id`: None if all have ended. `plan`: None if its price is unknown
+    or nothing was paid so far. Then the plan is not changed.
     """
 
     id: str | None
@@ -93,7 +94,7 @@ class CurrentSubscription(NamedTuple):
 def add_event(
     histories: Mapping[str, History], subscription_id: str, event: SubscriptionEvent, plans: Plans
 ) -> dict[str, History]:
-    """The histories with one more event. One that is known, or older than what is kept, changes nothing."""
+    """Add an event to the histories. An event that is known, or older than the kept ones, changes nothing."""
     history = histories.get(subscription_id, History())
     if event.at > history.settled.at and event.id not in {one.id for one in history.events}:
         events = sorted((*history.events, event), key=lambda one: (one.at, one.id))
@@ -102,7 +103,9 @@ def add_event(
 
 
 def find_current(histories: Mapping[str, History], plans: Plans) -> CurrentSubscription | None:
-    """What holds, by subscriptions that have or had a price of a plan; None without one."""
+    """Find the current subscription among the subscriptions that have or had a price of a plan. Returns None if there
+    are none.
+    """
     found = {name: _settle(history, plans) for name, history in histories.items()}
     ours = [(name, one, one.state) for name, one in found.items() if one.state is not None and one.is_ours]
     ended = [(name, one, state) for name, one, state in ours if state.status in ENDED]
@@ -121,7 +124,9 @@ def find_current(histories: Mapping[str, History], plans: Plans) -> CurrentSubsc
 
 
 def has_unknown_price(history: History, plans: Plans) -> bool:
-    """Whether no plan names the price of a subscription: now, or of one that has ended, ever."""
+    """Whether no plan has the price of a subscription. For a subscription that has ended, whether no plan has any price
+    that it ever had.
+    """
     settled = _settle(history, plans)
     if settled.state is None or settled.state.status in ENDED:
         return settled.state is not None and not settled.is_ours
@@ -152,7 +157,7 @@ def _after_second(before: Settled, events: Sequence[SubscriptionEvent], plans: P
 def _last_state(
     start: SubscriptionState | None, events: Sequence[SubscriptionEvent], plans: Plans
 ) -> SubscriptionState | None:
-    """Where the path of a second ends: see the top of this module."""
+    """The state at which the path of a second ends, as the docstring of this module explains."""
     states = {event.after for event in events if event.after is not None}
     final = {state for state in states if state.status in FINAL}
     if final:
@@ -184,7 +189,7 @@ def _rank(state: SubscriptionState, plans: Plans) -> tuple[object, ...]:
 
 
 def _shorten(history: History, plans: Plans) -> History:
-    """With the oldest seconds settled, so that few events remain."""
+    """The history with its oldest seconds settled, so that few events remain."""
     events, settled = history.events, history.settled
     while len(events) > MAX_EVENTS and events[0].at != events[-1].at:
         oldest = [event for event in events if event.at == events[0].at]

@@ -16,34 +16,36 @@ from control.plans import MAX_PLAN_LENGTH
 
 MAX_PROCESSOR_ID_LENGTH: Final = 255
 
-# The operator names the customer; nothing that a payload says can.
+# The operator names the customer. A payload cannot.
 subscriptions: Final = sa.Table(
     "subscriptions",
     metadata,
     sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), primary_key=True),
     sa.Column("customer_id", text(MAX_PROCESSOR_ID_LENGTH), nullable=False, unique=True),
-    sa.Column("subscription_id", text(MAX_PROCESSOR_ID_LENGTH)),  # NULL: none so far, or it has ended
+    sa.Column("subscription_id", text(MAX_PROCESSOR_ID_LENGTH)),  # NULL: there is none so far, or it has ended
     sa.Column("plan", text(MAX_PLAN_LENGTH)),
     sa.Column("status", text(32)),
-    sa.Column("monthly_items", sa.BigInteger),  # the quota that the plan gives; NULL: none given so far
+    sa.Column("monthly_items", sa.BigInteger),  # the quota that the plan gives; NULL: no plan so far
     sa.Column("current_period_end", UtcTime),
-    sa.Column("changed_at", UtcTime),  # when the processor made the last event that was applied
+    sa.Column("changed_at", UtcTime),  # the time of the last applied event, by the processor's clock
     sa.Column("last_event_id", text(MAX_PROCESSOR_ID_LENGTH)),
     sa.Column(
         "histories", sa.JSON(none_as_null=True)
-    ),  # control.governance.billing.history: the newest events by subscription
+    ),  # the newest events by subscription, see control.governance.billing.history
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("updated_at", UtcTime, nullable=False),
 )
 
 
 class CustomerTaken(Exception):
-    """The customer is that of another organization."""
+    """The customer belongs to another organization."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSubscription:
-    """The customer of an organization, and what its events say. Without an event the rest is None."""
+    """The customer of an organization, and its subscription according to the events. Without an event the other fields
+    are None.
+    """
 
     org_id: str
     customer_id: str
@@ -63,12 +65,12 @@ _OF_EVENTS: Final = [name for name in StoredSubscription.__slots__ if name not i
 
 
 async def find_by_customer(connection: AsyncConnection, customer_id: str) -> StoredSubscription | None:
-    """That of the customer, unless its organization is deleted."""
+    """Find the subscription of the customer, unless its organization is deleted."""
     return await _find(connection, subscriptions.c.customer_id == customer_id)
 
 
 async def find_by_organization(connection: AsyncConnection, org_id: str) -> StoredSubscription | None:
-    """That of the organization."""
+    """Find the subscription of the organization."""
     return await _find(connection, subscriptions.c.org_id == org_id)
 
 
@@ -82,7 +84,7 @@ async def _find(connection: AsyncConnection, where: sa.ColumnElement[bool]) -> S
 
 
 async def save(connection: AsyncConnection, subscription: StoredSubscription, now: datetime) -> None:
-    """Store what events say."""
+    """Store the subscription."""
     values: dict[str, Any] = {name: getattr(subscription, name) for name in _OF_EVENTS}
     values |= {"histories": msgspec.to_builtins(subscription.histories), "updated_at": now}
     of_org = subscriptions.c.org_id == subscription.org_id
@@ -90,7 +92,7 @@ async def save(connection: AsyncConnection, subscription: StoredSubscription, no
 
 
 async def link(connection: AsyncConnection, org_id: str, customer_id: str) -> None:
-    """Name the organization's customer, in place of another one and of what its events said. Raises CustomerTaken."""
+    """Set the organization's customer. Another customer and its subscription are replaced. Raises CustomerTaken."""
     taken = sa.select(subscriptions.c.org_id).where(subscriptions.c.customer_id == customer_id)
     holder = await connection.scalar(taken)
     if holder == org_id:
@@ -104,5 +106,5 @@ async def link(connection: AsyncConnection, org_id: str, customer_id: str) -> No
 
 
 async def unlink(connection: AsyncConnection, org_id: str) -> None:
-    """The organization has no customer; it keeps its quota."""
+    """Remove the organization's customer. The organization keeps its quota."""
     await connection.execute(subscriptions.delete().where(subscriptions.c.org_id == org_id))

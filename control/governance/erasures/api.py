@@ -34,7 +34,7 @@ from control.routing.resource import PageReader, Resource, ids, in_organization,
 from proto.identity import Scope
 from proto.rfc3339 import parse_rfc3339
 
-MAX_FILTERS: Final = 20  # as explore accepts; its parser checks them
+MAX_FILTERS: Final = 20  # the same number that explore accepts; the parser of explore checks the filters
 MAX_NANOS: Final = 2**63 - 1
 _NANOS_PER_SECOND: Final = 10**9
 _TIME: Final = re.compile(
@@ -48,7 +48,7 @@ ItemTime = Annotated[
     Meta(
         min_length=1,
         max_length=40,
-        description="A time of spans (start) or log records, RFC 3339 with a time zone.",
+        description="A time of spans (their start) or log records. RFC 3339 with a time zone.",
         examples=["2026-11-20T15:17:03Z"],
     ),
 ]
@@ -62,12 +62,14 @@ StoredItemTime = Annotated[
 
 
 class NewFilterErasure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What to erase: at least one of `filters`, `from` and `to`. To erase everything, delete the project."""
+    """The items to erase: at least one of `filters`, `from` and `to` is required. To erase everything, delete the
+    project.
+    """
 
     filters: Annotated[
         list[dict[str, Any]],
         Meta(
-            description="Filters as in explore: `{key, op, value}`, of which an item must match all.",
+            description="Filters as in explore: `{key, op, value}`. Only items that match all filters are erased.",
             extra_json_schema={"maxItems": MAX_FILTERS},
         ),
     ] = []
@@ -77,8 +79,8 @@ class NewFilterErasure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 
 
 class Erasure(msgspec.Struct, frozen=True, rename="camel"):
-    """The deletion of a project or an organization, or of what matches filters, and how far it is. The filters are not
-    returned: their values may be what has to be erased.
+    """The deletion of a project, an organization, or the items that match filters, and its progress. The filters are
+    not returned, because their values may be the data to be erased.
     """
 
     id: Annotated[str, Meta(pattern="^ers_[0-9a-z]{26}$")]
@@ -86,21 +88,25 @@ class Erasure(msgspec.Struct, frozen=True, rename="camel"):
     state: Annotated[
         ErasureState,
         Meta(
-            description="FAILED: the operator has to act (`message` has the reason). COMPLETED: everything is erased, "
-            "or (dry run) counted."
+            description="FAILED: the operator has to act (`message` has the reason). COMPLETED: everything is "
+            "erased, or in a dry run counted."
         ),
     ]
-    project_id: Annotated[str | None, Meta(description="Null: the whole organization.")]
+    project_id: Annotated[str | None, Meta(description="`null` if the whole organization is erased.")]
     project_slug: Annotated[Slug | None, Meta(description="The slug that the project had.")]
     dry_run: bool
     filter_count: Annotated[
-        Annotated[int, Meta(ge=0)] | None, Meta(description="Null: the filters were deleted since.")
+        Annotated[int, Meta(ge=0)] | None, Meta(description="`null` if the filters were deleted after the erasure.")
     ]
-    from_: Annotated[StoredItemTime | None, Meta(description="Inclusive. Null: open.")] = msgspec.field(name="from")
-    to: Annotated[StoredItemTime | None, Meta(description="Exclusive. Null: open.")]
-    rows: Annotated[dict[str, int], Meta(description="Rows by table: erased so far, or (dry run) found.")]
-    message: Annotated[str | None, Meta(description="What it waits for, or why it failed.")]
-    requested_by_principal_id: Annotated[str | None, Meta(description="Null: the operator.")]
+    from_: Annotated[StoredItemTime | None, Meta(description="Inclusive. `null` if the range is open.")] = (
+        msgspec.field(name="from")
+    )
+    to: Annotated[StoredItemTime | None, Meta(description="Exclusive. `null` if the range is open.")]
+    rows: Annotated[
+        dict[str, int], Meta(description="Rows by table: the rows erased so far, or in a dry run the rows found.")
+    ]
+    message: Annotated[str | None, Meta(description="The reason why the erasure waits or has failed.")]
+    requested_by_principal_id: Annotated[str | None, Meta(description="`null` if the operator requested the erasure.")]
     requested_at: Timestamp
     completed_at: Timestamp | None
 
@@ -118,11 +124,11 @@ class ErasureExport(msgspec.Struct, rename="camel"):
 
 
 class ErasureDetails(Erasure, frozen=True, rename="camel", kw_only=True):
-    """An erasure, and where rows that it erases may have been exported to."""
+    """An erasure, and the destinations to which the erased rows may have been exported."""
 
     exports: Annotated[
         list[ErasureExport],
-        Meta(description="What left by export is not erased: delete it there. Deleted sinks are not listed."),
+        Meta(description="Exported rows are not erased. Delete them at the destination. Deleted sinks are not listed."),
     ]
 
 
@@ -157,7 +163,7 @@ ERASURES: Final = Resource(
 
 
 def parse_item_time(text: str | None, path: str, issues: Issues) -> int | None:
-    """Nanoseconds since 1970; None for None, and after recording an issue."""
+    """Parse a time to nanoseconds since 1970. Returns None for None, and after recording an issue."""
     if text is None:
         return None
     match = _TIME.fullmatch(text)
@@ -175,16 +181,17 @@ def parse_item_time(text: str | None, path: str, issues: Issues) -> int | None:
 
 
 def format_item_time(nanos: int) -> str:
-    """RFC 3339 in UTC with nine digits."""
+    """Format a time as RFC 3339 in UTC with nine digits."""
     seconds, fraction = divmod(nanos, _NANOS_PER_SECOND)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{fraction:09d}Z"
 
 
 _NANOS_PER_MILLISECOND: Final = 10**6
-MAX_OPEN: Final = 20  # erasures by filter of an organization: each reads its tables
+MAX_OPEN: Final = 20  # erasures by filter per organization: each reads the tables of its project
 
-# Checks filters as explore does, and returns them as they are stored; records faults under the path. Times in them may
-# be relative to the time of the request. Explore's package has it; where it is not installed, there is none.
+# Checks filters as explore does, and returns them in the form in which they are stored. Faults are recorded under the
+# path. Times in filters may be relative to the time of the request. The function is in explore's package. It is None if
+# that package is not installed.
 CheckFilters = Callable[[Sequence[Mapping[str, Any]], datetime, str, Issues], list[dict[str, Any]]]
 
 
@@ -195,8 +202,8 @@ async def create_filter_erasure(
     request_id: str,
     now: datetime,
 ) -> StoredErasure:
-    """Store the erasure. Raises Conflict when MAX_OPEN of the organization are open. The audit log gets the number of
-    filters, not their values, which may be the personal data that has to go.
+    """Store the erasure. Raises Conflict if the organization has MAX_OPEN open erasures. The audit log gets the number
+    of filters, not their values, which may be the personal data to erase.
     """
     if wanted.kind is not ErasureKind.FILTER:
         raise ValueError(wanted.kind)
@@ -215,14 +222,16 @@ async def create_filter_erasure(
 
 
 def nanoseconds(time: datetime) -> int:
-    """Since 1970."""
+    """Convert a time to nanoseconds since 1970."""
     return round(time.timestamp() * 1_000) * _NANOS_PER_MILLISECOND
 
 
 def check_time_range(from_ns: int | None, to_ns: int, path: str, issues: Issues) -> None:
     """Record an issue at `path` for an empty range."""
     if from_ns is not None and from_ns >= to_ns:
-        issues.add(path, "Must be before the end of the range; without one, before now.", "range")
+        issues.add(
+            path, "Must be before the end of the range, or before the current time if the range has no end.", "range"
+        )
 
 
 READ_SCOPES: Final = (Scope.AUDIT_READ, Scope.PROJECTS_WRITE)
@@ -238,7 +247,7 @@ ACCEPTED: Final = ResponseSpec(
 
 @dataclass(frozen=True, slots=True)
 class Erasures(Handlers):
-    """Handlers of erasures, and their dependencies. `check_filters` None: explore is not installed here, and erasures
+    """Handlers of erasures, and their dependencies. `check_filters`: None if explore is not installed. Then erasures
     with filters get 501.
     """
 
@@ -270,10 +279,10 @@ class Erasures(Handlers):
     async def create_erasure(self, request: web.Request) -> web.StreamResponse:
         """Erase the spans and log records of a project that match filters and a time range.
 
-        Without `to` it covers items with a time before this request. With `dryRun` a gateway only counts the rows. Only
-        users may erase. 409 while the organization has the maximum number of open erasures.
+        Without `to`, the range ends at the time of this request. With `dryRun`, a gateway only counts the rows. Only
+        users may erase. 409 if the organization has the maximum number of open erasures.
         """
-        require_user(authorization_context(request))  # 403 comes before 400
+        require_user(authorization_context(request))  # 403 precedes 400
         now = to_milliseconds(datetime.now(UTC))
         check = partial(self._check, now)
         body, checked = await self.context.read_checked_body(request, NewFilterErasure, check)
@@ -294,7 +303,7 @@ class Erasures(Handlers):
         return accepted(erasure, caller.org_slug)
 
     def _check(self, now: datetime, body: NewFilterErasure, issues: Issues) -> dict[str, Any]:
-        """What is stored of the body; faults are recorded. Raises Unimplemented."""
+        """The part of the body that is stored. Faults are recorded. Raises Unimplemented."""
         from_ns = parse_item_time(body.from_, "body.from", issues)
         to_ns = nanoseconds(now) if body.to is None else parse_item_time(body.to, "body.to", issues)
         if to_ns is not None:
@@ -305,12 +314,12 @@ class Erasures(Handlers):
                 raise Unimplemented("This process cannot check filters, because the query service is not installed.")
             filters = self.check_filters(body.filters, now, "body.filters", issues)
         if not body.filters and body.from_ is None and body.to is None and not issues.has_issue_under("body"):
-            message = "One of filters, from and to is required. To erase everything, delete the project."
+            message = "At least one of filters, from and to is required. To erase everything, delete the project."
             issues.add("body", message, "missing")
         return {"filters": filters or None, "from_ns": from_ns, "to_ns": to_ns}
 
 
 def accepted(erasure: StoredErasure, org_slug: str) -> web.Response:
-    """The 202 with the erasure."""
+    """The 202 response with the erasure."""
     location = f"/orgs/{org_slug}/erasures/{erasure.id}"
     return json_response(erasure_body(erasure), status=202, headers={"Location": location})

@@ -1,7 +1,7 @@
-"""Deletes a project or an organization in one transaction: the erasure is stored, every credential of it is revoked,
-and it is out of sight. The remaining rows are deleted afterwards (`control.governance.erasures.purge`).
+"""Deletes a project or an organization in one transaction: stores the erasure, revokes every credential, and hides the
+project or organization. The remaining rows are deleted afterwards (`control.governance.erasures.purge`).
 
-Every function runs in the caller's transaction; after the commit the caller notifies the guards.
+Every function runs in the caller's transaction. After the commit the caller notifies the guards.
 """
 
 from collections.abc import Sequence
@@ -39,15 +39,18 @@ CHANNEL_DELETED: Final = "The channel was deleted."
 
 
 def require_user(caller: AuthorizationContext) -> None:
-    """Raises Forbidden unless the caller is a user acting for itself: what an agent deletes by mistake is gone."""
+    """Require a user who acts for themselves, because a deletion by mistake of an agent could not be undone. Raises
+    Forbidden.
+    """
     if caller.kind is not PrincipalKind.USER or caller.on_behalf_of is not None:
         raise Forbidden(
-            "Only users can delete and erase: not agents, services, or tokens that act on behalf of another principal."
+            "Only users can delete and erase. Agents, services, and tokens that act on behalf of another principal "
+            "cannot."
         )
 
 
 def require_owner(caller: AuthorizationContext) -> None:
-    """Raises Forbidden unless the caller is a user acting for itself, and an owner."""
+    """Require a user who acts for themselves and is an owner. Raises Forbidden."""
     require_user(caller)
     if caller.role is not Role.OWNER:
         raise Forbidden("Only owners can delete the organization.")
@@ -61,7 +64,7 @@ async def delete_project(
     request_id: str,
     now: datetime,
 ) -> StoredErasure:
-    """Delete a project that is not deleted; its slug is free again."""
+    """Delete a project that is not deleted yet. Its slug can be used again."""
     now = to_milliseconds(now)
     erasure = await create(
         connection,
@@ -92,7 +95,7 @@ async def delete_project(
 async def delete_organization(
     connection: AsyncConnection, by: AuthorizationContext | Actor, org_slug: str, request_id: str, now: datetime
 ) -> StoredErasure:
-    """Delete an organization that is not deleted, with all its projects; its slug is not given again."""
+    """Delete an organization that is not deleted yet, with all its projects. Its slug cannot be used again."""
     now = to_milliseconds(now)
     erasure = await create(
         connection,
@@ -153,7 +156,7 @@ async def _revoke_keys(connection: AsyncConnection, where: sa.ColumnElement[bool
 
 
 async def _delete_channels(connection: AsyncConnection, where: sa.ColumnElement[bool], now: datetime) -> None:
-    """Erase configs, and cancel waiting deliveries; those in flight end by themselves."""
+    """Erase configs, and cancel waiting deliveries. Attempts in flight are finished."""
     live = where & notification_channels.c.deleted_at.is_(None)
     of_channels = deliveries.c.channel_id.in_(sa.select(notification_channels.c.id).where(live))
     waiting = deliveries.update().where(of_channels, deliveries.c.state == State.READY.value)
@@ -164,8 +167,8 @@ async def _delete_channels(connection: AsyncConnection, where: sa.ColumnElement[
 
 
 async def _revoke_credentials(connection: AsyncConnection, org_id: str, now: datetime) -> None:
-    """Revoke tokens, sessions, open invitations and chat links. The guards refuse them anyway: the organization is
-    deleted.
+    """Revoke tokens, sessions, open invitations and chat links. The guards refuse them anyway, because the organization
+    is deleted.
     """
     await end_access(connection, org_id)
     for table in (access_tokens, sessions, invitations, scim_tokens):

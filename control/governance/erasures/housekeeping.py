@@ -27,17 +27,17 @@ class ErasureHousekeeping:
         filter_days: int = 0,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`filter_days`: how long the filters of completed erasures are kept; 0: for ever."""
+        """`filter_days`: how long the filters of completed erasures are kept, in days. 0: for ever."""
         self._database = database
         self._keep = timedelta(days=filter_days)
         self._now = now
         self._open = Gauge(
-            "sluice_erasures_open", "Erasures that are not completed, by state: open, failed.", ("state",),
+            "sluice_erasures_open", "Erasures that are not completed, by state: open or failed.", ("state",),
             registry=registry,
         )  # fmt: skip
         self._oldest = Gauge(
             "sluice_erasures_oldest_seconds",
-            "Time since the oldest erasure that is not completed was requested; 0 without one.",
+            "Time since the oldest erasure that is not completed was requested. 0 if there is none.",
             registry=registry,
         )
         self.running = PeriodicTask(
@@ -45,7 +45,7 @@ class ErasureHousekeeping:
         ).running
 
     async def run_once(self) -> None:
-        """Raises DatabaseUnavailable."""
+        """Delete old filters and count open erasures. Raises DatabaseUnavailable."""
         async with self._database.read() as connection:
             unfinished = await repository.count_unfinished(connection)
             expired = self._keep and await repository.has_filters_from_before(connection, self._now() - self._keep)

@@ -1,8 +1,8 @@
-"""Deletes the relational rows of deleted projects and organizations, in batches, each a transaction of its own, so that
-other writers wait for one at most. Every batch takes what is still there, so a purge that was interrupted resumes, and
-two processes that purge at once do no harm.
+"""Deletes the relational rows of deleted projects and organizations, in batches. Each batch is a separate transaction,
+so other writers wait for one batch at most. Every batch deletes rows that still exist. An interrupted purge can
+therefore be resumed, and two processes can purge at once.
 
-What each table keeps is listed in `docs/adr/022-erasure.md`.
+`docs/adr/022-erasure.md` lists what is kept of each table.
 """
 
 import asyncio
@@ -86,7 +86,7 @@ from control.notify.deliveries.store import delete_deliveries
 from control.saved_views import saved_views
 
 POLL_S: Final = 5.0
-COMPACTION_SHARE: Final = 0.05  # of the time: a compaction rewrites the file, and deletions may go on all day
+COMPACTION_SHARE: Final = 0.05  # of the time: a compaction rewrites the file, and deletions may be requested all day
 BATCH: Final = 500  # rows per transaction
 PAUSE_S: Final = 0.02  # between two batches, for other writers
 MAX_ERASURES: Final = 100  # read at once
@@ -96,8 +96,8 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _TableStep:
-    """Rows of an organization to delete, and the columns of theirs that name principals. `batch`: the most of them in
-    one transaction, where rows are large.
+    """A table with rows of an organization to delete, and the columns that name principals. `batch`: the maximum number
+    of rows per transaction, for tables with large rows.
     """
 
     table: sa.Table
@@ -105,9 +105,10 @@ class _TableStep:
     batch: int = BATCH
 
 
-_LARGE_BATCH: Final = 16  # rows of megabytes
+_LARGE_BATCH: Final = 16  # for rows of several megabytes
 
-# In the order of foreign keys: what refers to others first. Deliveries precede them, the audit log follows.
+# In the order of foreign keys: rows that refer to other rows first. Deliveries precede these tables, the audit log
+# follows them.
 _ORGANIZATION_STEPS: Final = (
     _TableStep(source_maps, ("created_by",), _LARGE_BATCH),
     _TableStep(proof_links),
@@ -125,7 +126,7 @@ _ORGANIZATION_STEPS: Final = (
     _TableStep(chat_links, ("principal_id",)),
     _TableStep(subscriptions),
     _TableStep(platform_events),
-    _TableStep(notification_channels, ("created_by",)),  # and their subscriptions, by the database
+    _TableStep(notification_channels, ("created_by",)),  # and their subscriptions, which the database deletes
     _TableStep(change_events, ("created_by",)),
     _TableStep(code_reverts),
     _TableStep(proposal_issues),
@@ -194,7 +195,7 @@ class Purger:
     ) -> None:
         self._clock = clock
         self._compact_at = -math.inf
-        self._emptied: set[str] = set()  # erasures without rows, which wait for a compaction
+        self._emptied: set[str] = set()  # ids of erasures whose rows are deleted, and which wait for a compaction
         self._failure_log = FailureLog(log, "deleting the rows of an erasure failed")
         self._database = database
         self._batch = batch
@@ -205,12 +206,12 @@ class Purger:
         ).running
 
     async def poll_once(self) -> None:
-        """Delete the rows of everything that is not purged. Then their remains in a SQLite file, once for all of them;
-        only then the erasures count as purged. Raises DatabaseUnavailable.
+        """Delete all rows that are to be purged. Then remove their remains from a SQLite file, once for all erasures.
+        Only then the erasures count as purged. Raises DatabaseUnavailable.
         """
         async with self._database.read() as connection:
             unpurged = await repository.list_unpurged(connection, MAX_ERASURES)
-        known = {erasure.id for erasure in unpurged}  # the others were purged by another process
+        known = {erasure.id for erasure in unpurged}  # other processes have purged the others
         self._emptied &= known
         done = [erasure for erasure in unpurged if await self._is_emptied(erasure)]
         if len(done) == len(unpurged):
@@ -229,8 +230,8 @@ class Purger:
             log.info("relational rows erased", erasure_id=erasure.id, kind=erasure.kind.value)
 
     async def _is_emptied(self, erasure: StoredErasure) -> bool:
-        """Delete the rows of the erasure, if this process has not done so. False when that fails; it is retried at the
-        next poll, and does not stop the others.
+        """Delete the rows of the erasure, unless this process has done so already. Returns False if that fails. A
+        failed erasure is retried at the next poll, and does not delay the others.
         """
         if erasure.id in self._emptied:
             return True
@@ -254,7 +255,7 @@ class Purger:
             await self._run_batches(erasure, audit_events.name, self._audit_step(erasure.org_id))
 
     def _steps(self, erasure: StoredErasure) -> list[tuple[str, Batch]]:
-        """The batches to repeat until they delete nothing, each with the name of its table."""
+        """The batches to repeat until they delete no more rows, each with the name of its table."""
         if erasure.kind is ErasureKind.ORGANIZATION:
             of_deliveries = deliveries.c.org_id == erasure.org_id
             steps = [(step, step.table.c.org_id == erasure.org_id) for step in _ORGANIZATION_STEPS]
@@ -268,7 +269,9 @@ class Purger:
         return [(deliveries.name, self._delivery_step(of_deliveries)), *tables, *last]
 
     async def _run_batches(self, erasure: StoredErasure, table: str, step: Batch) -> None:
-        """Each batch counts in its own transaction, so that a crash loses no count and repeats none."""
+        """Run the batches. Each batch is counted in its own transaction, so that a crash neither loses nor repeats a
+        count.
+        """
         while True:
             async with self._database.write() as connection:
                 number = await step(connection)
@@ -287,7 +290,8 @@ class Purger:
     def _table_step(self, step: _TableStep, where: sa.ColumnElement[bool]) -> Batch:
         key = tuple(step.table.primary_key.columns)
         whole_key = sa.tuple_(*key)
-        last: tuple[Any, ...] | None = None  # in the order of the key: some tables have no index by organization
+        # In the order of the key, because some tables have no index by organization.
+        last: tuple[Any, ...] | None = None
 
         async def delete(connection: AsyncConnection) -> int:
             nonlocal last

@@ -32,12 +32,12 @@ CONFIRM: Final = Parameter(
     "confirm",
     "query",
     Annotated[str, Meta(min_length=1)],
-    "The slug of the organization again: this cannot be undone.",
+    "Repeat the slug of the organization to confirm. The deletion cannot be undone.",
     required=True,
     example="acme",
 )
 ORGANIZATION_DELETED: Final = ResponseSpec(
-    "The organization is deleted; its telemetry will be.", json_content(Erasure), 202
+    "The organization is deleted. Its telemetry will be deleted.", json_content(Erasure), 202
 )
 _WRITE: Final = bearer(Scope.PROJECTS_WRITE)
 
@@ -57,18 +57,18 @@ class Organization(msgspec.Struct, frozen=True, rename="camel"):
     monthly_items: Annotated[
         int, Meta(description="Monthly quota of spans and log records (calendar month, UTC). 0: unlimited.")
     ]
-    used_items: Annotated[int, Meta(description="Usage of this month, as gateways have reported so far.")]
+    used_items: Annotated[int, Meta(description="Usage of this month that gateways have reported so far.")]
     created_at: Timestamp
 
 
 @dataclass(frozen=True, slots=True)
 class ConfirmedSlug(ChecksQuery):
-    """The slug that the query repeats."""
+    """The query with the slug to confirm."""
 
     request: web.Request
 
     def require(self, slug: str) -> None:
-        """Raises BadRequest for another one."""
+        """Require this slug. Raises BadRequest."""
         issues = Issues()
         confirmed = single_value(self.request.query, CONFIRM.name, issues)
         if confirmed != slug and not issues.has_issue_under("query.confirm"):
@@ -97,7 +97,7 @@ class Organizations(Handlers):
     async def change_organization(self, body: OrganizationChange, transaction: Transaction) -> Organization:
         """Rename the organization.
 
-        Its slug stays, because URLs contain it. The operator sets its quota: `sluice limits`.
+        Its slug cannot be changed, because URLs contain it. Only the operator can set its quota: `sluice limits`.
         """
         connection, caller = transaction.connection, transaction.caller
         await organization_store.rename_organization(connection, caller.org_id, body.name)
@@ -110,10 +110,10 @@ class Organizations(Handlers):
     ) -> Erasure:
         """Delete the organization with all its projects, members and telemetry.
 
-        At once it is out of sight, and every key, token, session, invitation and channel of it stops working. Its rows
-        and the accounts of users who are in no other organization are erased within minutes, its telemetry by a gateway
-        afterwards; the operator sees how far that is (`sluice erasures`). Its slug is not given again. Only owners may
-        delete it. This cannot be undone.
+        The organization is hidden at once, and all its keys, tokens, sessions, invitations and channels stop working.
+        Sluice erases its rows within minutes, including the accounts of users who belong to no other organization. A
+        gateway then erases its telemetry. The operator sees the progress (`sluice erasures`). The slug cannot be used
+        again. Only owners may delete an organization. The deletion cannot be undone.
         """
         deletion.require_owner(caller)
         confirmation.require(caller.org_slug)
@@ -145,20 +145,21 @@ RetentionDays = Annotated[
     Meta(
         ge=1,
         le=MAX_RETENTION_DAYS,
-        description="Age at which spans and log records of the project are deleted, in days; at most that of the "
-        "settings. Null: that of the settings.",
+        description="Age in days after which the project's spans and log records are deleted. It cannot exceed the "
+        "retention in the settings. `null`: the retention in the settings.",
     ),
 ]
 _ResolveOnMerge = Annotated[
     organization_store.ResolveOnMerge,
     Meta(
-        description="What a merge of a fix does to its issues: they are resolved in the next release (`next_release`), "
-        "or at once (`now`)."
+        description="The effect of merging a fix on the issues of the project: they are resolved in the next release "
+        "(`next_release`), or at once (`now`)."
     ),
 ]
 _EXEMPT_KEYS: Final = (
-    "Complete keys of attributes, as stored, whose values are not scrubbed for their key. Card and social security "
-    "numbers in them are scrubbed nevertheless. Keys that always indicate a secret cannot be exempted."
+    "Complete attribute keys, as stored. The values of these attributes are not scrubbed because of their key. Card "
+    "and social security numbers in the values are scrubbed nevertheless. Keys that always indicate a secret cannot "
+    "be exempted."
 )
 
 
@@ -171,7 +172,7 @@ class NewProject(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
 
 
 class ProjectChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Changes to a project; omitted fields stay as they are. `sensitiveWords` and `exemptKeys` replace the complete
+    """Changes to a project. Omitted fields are not changed. `sensitiveWords` and `exemptKeys` replace the complete
     lists.
     """
 
@@ -197,27 +198,35 @@ class Project(msgspec.Struct, frozen=True, rename="camel"):
     sensitive_words: Annotated[
         tuple[SensitiveWord, ...],
         Meta(
-            description="Values of attributes whose keys contain one of these words are scrubbed, as are those of "
+            description="Values of attributes are scrubbed if their key contains one of these words or of the "
             "built-in words."
         ),
     ]
     created_at: Timestamp
     retention_days: Annotated[
         int | None,
-        Meta(description="Age at which spans and log records are deleted, in days. Null: that of the settings."),
+        Meta(
+            description="Age in days after which spans and log records are deleted. `null`: the retention in the "
+            "settings."
+        ),
     ]
     resolve_on_merge: _ResolveOnMerge
     exempt_keys: Annotated[tuple[ExemptKey, ...], Meta(description=_EXEMPT_KEYS)]
 
 
 PROJECT_DELETED: Final = ResponseSpec(
-    "The project is deleted; its telemetry will be.", json_content(Erasure), 202, {"Location": "Path of the erasure."}
+    "The project is deleted. Its telemetry will be deleted.",
+    json_content(Erasure),
+    202,
+    {"Location": "Path of the erasure."},
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Projects(Handlers):
-    """Handlers of projects, and their dependencies. `retention_days`: of the settings, 0: for ever."""
+    """Handlers of projects, and their dependencies. `retention_days`: the retention in the settings, in days. 0: for
+    ever.
+    """
 
     TAG: ClassVar = Tag("projects", "Projects of an organization.")
     retention_days: int = 0
@@ -240,7 +249,7 @@ class Projects(Handlers):
     async def create_project(self, body: NewProject, transaction: Transaction) -> Project:
         """Create a project.
 
-        409 when the organization has a project with this slug.
+        409 if the organization already has a project with this slug.
         """
         org_id = transaction.caller.org_id
         project = await organization_store.create_project(
@@ -248,7 +257,7 @@ class Projects(Handlers):
         )
         data = {"slug": project.slug, "name": project.name, "retentionDays": project.retention_days}
         await transaction.record("project.create", str(project.id), data)
-        # They may have cached that the project does not exist.
+        # Guards may have cached that the project does not exist.
         transaction.after_commit(self.context.guards.invalidate_bearers, org_id)
         return _shown(project)
 
@@ -277,7 +286,7 @@ class Projects(Handlers):
             )
         )
         await transaction.record("project.update", str(changed.id), _audit_data(before, changed))
-        # The cache of its keys includes words and exempt keys.
+        # The cached keys of the project include its words and exempt keys.
         transaction.after_commit(self.context.guards.invalidate_project, changed.id)
         return _shown(changed)
 
@@ -285,9 +294,9 @@ class Projects(Handlers):
     async def delete_project(self, request: web.Request, caller: AuthorizationContext) -> web.StreamResponse:
         """Delete a project with all its telemetry.
 
-        At once it is out of sight, its keys and channels stop working, its policies are gone, and open approval
-        requests about it expire; a new project can have its slug. A gateway erases its telemetry afterwards, which the
-        erasure shows. Only users may delete a project. This cannot be undone.
+        The project is hidden at once. Its keys and channels stop working, its policies are deleted, and open approval
+        requests about it expire. A new project can use its slug. A gateway then erases the telemetry, and the erasure
+        shows the progress. Only users may delete a project. The deletion cannot be undone.
         """
         deletion.require_user(caller)
         async with begin(self.context, request) as transaction:
@@ -305,15 +314,15 @@ class Projects(Handlers):
         return accepted(erasure, caller.org_slug)
 
     async def _read_body(self, request: web.Request, body_type: type[NewProject] | type[ProjectChange]) -> Any:
-        """Raises BadRequest, also for a retention longer than that of the settings, and for keys that cannot be
-        exempted.
+        """Read and check the body. Raises BadRequest, also for a retention longer than in the settings, and for keys
+        that cannot be exempted.
         """
         return (await self.context.read_checked_body(request, body_type, self._check))[0]
 
     def _check(self, body: NewProject | ProjectChange, issues: Issues) -> None:
         days = body.retention_days
         if isinstance(days, int) and 0 < self.retention_days < days:
-            message = f"Must be at most {self.retention_days}, the retention of the settings."
+            message = f"Must be at most {self.retention_days}, the retention in the settings."
             issues.add("body.retentionDays", message, "too_large")
         if isinstance(body, ProjectChange) and body.exempt_keys is not msgspec.UNSET:
             for index, fault, code in find_exempt_key_faults(body.exempt_keys):
@@ -327,7 +336,7 @@ def _shown(project: organization_store.StoredProject) -> Project:
 def _audit_data(
     before: organization_store.StoredProject, changed: organization_store.StoredProject
 ) -> dict[str, object]:
-    """The project after the change, and how its exempt keys differ."""
+    """The project after the change, and the added and removed exempt keys."""
     return {
         "name": changed.name,
         "sensitiveWords": list(changed.sensitive_words),

@@ -31,7 +31,7 @@ ONE: Final = PATH + "/{keyId}"
 _WRITE: Final = bearer(Scope.KEYS_WRITE)
 DAY_MINUTES: Final = 24 * 60
 MAX_GRACE_MINUTES: Final = 30 * DAY_MINUTES
-MAX_KEYS: Final = 100  # active ones per project; rotation may double them, since old keys stay active for a while
+MAX_KEYS: Final = 100  # active keys per project; rotation may double them, because old keys stay active for a while
 Rate = Annotated[
     int,
     Meta(
@@ -47,7 +47,7 @@ class NewKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class KeyChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Changes to a key; omitted fields stay as they are. `rate` null: the configured default."""
+    """Changes to a key. Omitted fields are not changed. `rate` null: the configured default."""
 
     name: Name | UnsetType = UNSET
     enabled: bool | UnsetType = UNSET
@@ -69,7 +69,10 @@ class ProjectKey(msgspec.Struct, frozen=True, rename="camel"):
     enabled: bool
     rate: Annotated[
         int | None,
-        Meta(description="Requests per second. Null: the configured default. 0: unlimited; only the operator sets it."),
+        Meta(
+            description="Requests per second. `null`: the configured default. 0: unlimited, which only the operator "
+            "can set."
+        ),
     ]
     created_at: Timestamp
     revoked_at: Annotated[
@@ -78,7 +81,7 @@ class ProjectKey(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class MadeKey(ProjectKey, frozen=True, rename="camel"):
-    """A new key; the only response that holds its secret, alone and inside a DSN."""
+    """A new key. Only this response contains its secret, alone and inside a DSN."""
 
     key: Annotated[str, Meta(description="The secret. Returned only in this response.")]
     dsn: Annotated[str, Meta(description="The secret in the form `{scheme}://{key}@{host}/{projectId}`.")]
@@ -117,7 +120,7 @@ class Keys(Handlers):
     async def create_key(self, body: NewKey, transaction: Transaction) -> MadeKey:
         """Create a key.
 
-        The secret is returned only in this response. 409 when the project has the maximum number of active keys.
+        The secret is returned only in this response. 409 if the project has the maximum number of active keys.
         """
         connection, caller = transaction.connection, transaction.caller
         await store.check_key_limit(connection, caller.path_project_id, MAX_KEYS)
@@ -131,8 +134,9 @@ class Keys(Handlers):
     async def change_key(self, key_id: str, body: KeyChange, transaction: Transaction) -> ProjectKey:
         """Change a key.
 
-        Disabling it or changing its rate takes effect in this process at once; in others at once with Redis, else
-        within five seconds. Only the operator sets a rate above the configured default.
+        If you disable a key or change its rate, the change takes effect in this process at once. In other processes it
+        takes effect at once with Redis, and within five seconds without Redis. Only the operator can set a rate above
+        the configured default.
         """
         connection, caller = transaction.connection, transaction.caller
         await KEYS.show(connection, caller, key_id)
@@ -145,8 +149,8 @@ class Keys(Handlers):
     async def rotate_key(self, key_id: str, body: Rotation, transaction: Transaction) -> MadeKey:
         """Replace a key by a new one.
 
-        The new key has the same name and rate. The old one works until `graceMinutes` have passed, a day by default,
-        which leaves time to deploy the new one.
+        The new key has the same name and rate. The old key works until `graceMinutes` have passed, by default one day,
+        which leaves time to deploy the new key.
         """
         connection, caller, project_id = transaction.connection, transaction.caller, transaction.caller.path_project_id
         key = await KEYS.show(connection, caller, key_id)
@@ -167,8 +171,8 @@ class Keys(Handlers):
     async def revoke_key(self, key_id: str, transaction: Transaction) -> None:
         """Revoke a key.
 
-        It stops working in this process at once; in others at once with Redis, else within five seconds. Repeating the
-        request gets the same response.
+        The key stops working in this process at once. In other processes it stops at once with Redis, and within five
+        seconds without Redis. If you repeat the request, the response is the same.
         """
         connection, caller = transaction.connection, transaction.caller
         key = await KEYS.show(connection, caller, key_id)
@@ -177,8 +181,9 @@ class Keys(Handlers):
             await transaction.record("key.revoke", key_id, {"name": key.name})
 
     async def _read_body(self, request: web.Request, type_: type[Any]) -> Any:
-        """Looks for the key in the path first: 404 comes before 400, for a caller without the read scope, too. Raises
-        BadRequest, also for a rate that only the operator may set; the key's current rate is always accepted.
+        """Read and check the body. The key in the path is loaded first, so 404 precedes 400, even if the caller lacks
+        the read scope. Raises BadRequest, also for a rate that only the operator may set. The key's current rate is
+        always accepted.
         """
         if type_ is NewKey:
             return await self.context.read_body(request, type_)
@@ -207,7 +212,7 @@ class Keys(Handlers):
 async def _apply_change(
     connection: AsyncConnection, caller: AuthorizationContext, key_id: str, body: KeyChange
 ) -> bytes | None:
-    """Apply the change. Returns the key's hash if guards have to invalidate it."""
+    """Apply the change. Returns the key's hash if guards have to invalidate the key."""
     key_hash, project_id = None, caller.path_project_id
     if body.name is not UNSET:
         await store.rename_project_key(connection, project_id, key_id, body.name)

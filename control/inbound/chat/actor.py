@@ -1,9 +1,9 @@
-"""Lets chat users act: commands and presses of buttons, each in one transaction with what it changes.
+"""Lets chat users act with commands and buttons. Each act is one transaction, together with its changes.
 
 find_answer     a repetition gets the first answer and changes nothing
-find_access     who the chat user is linked with, and what that principal may do now
-commands        the act, under the rules of the API; one that is refused changes nothing
-update_queue    the message with the button is replaced, and the person is told, after the answer
+find_access     finds the principal that the chat user is linked with, and its current rights
+commands        performs the act, under the rules of the API; a refused act changes nothing
+update_queue    replaces the message with the button and informs the person, after the answer
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -38,13 +38,13 @@ from control.secrets.secret_box import SecretBox
 from proto.identity import PrincipalKind
 
 LINK_FIRST: Final = "Your chat user is not linked with Sluice. Create a code in Sluice (Chat links), and send it here:"
-WRONG_CODE: Final = "The code is wrong, expired or used. Create a new one in Sluice."
+WRONG_CODE: Final = "The code is wrong, expired or used. Create a new code in Sluice."
 TOO_MANY_CODES: Final = "Too many wrong codes. Try again in some minutes."
 NO_CODE: Final = "Send the code that Sluice shows you: link CODE."
-UNLINKED: Final = "Your chat user is not linked with Sluice any more."
+UNLINKED: Final = "Your chat user is no longer linked with Sluice."
 NOT_LINKED: Final = "Your chat user is not linked with Sluice."
 TOO_MANY_LINKS: Final = (
-    f"You have {link_repository.MAX_LINKS} chat users, the maximum. Remove one in Sluice (Chat links)."
+    f"You have {link_repository.MAX_LINKS} linked chat users, the maximum. Remove one in Sluice (Chat links)."
 )
 _READS: Final = {"errors": commands.errors, "status": commands.status}
 _ACTS: Final = frozenset({"approve", "reject", "resolve", "link", "unlink"})
@@ -52,7 +52,7 @@ _ACTS: Final = frozenset({"approve", "reject", "resolve", "link", "unlink"})
 
 @dataclass(frozen=True, slots=True)
 class PressResult:
-    """What a press did. `final`: the request is decided or expired, which the message shows from now on."""
+    """The result of a press. `final`: the message to show from now on, if the request is decided or has expired."""
 
     reply: Reply
     final: Message | None = None
@@ -60,7 +60,9 @@ class PressResult:
 
 @dataclass(frozen=True, slots=True)
 class Surface:
-    """How a platform shows replies. `updates`: what follows the answer to a press, for its `update_url`."""
+    """How a platform shows replies. `updates`: the messages that follow the answer to a press, sent to its
+    `update_url`.
+    """
 
     source: EventSource
     markup: Markup
@@ -71,7 +73,7 @@ class Surface:
 
 @dataclass(frozen=True, slots=True)
 class ChatActor:
-    """Answers commands and presses of verified requests."""
+    """Executes commands and presses of verified requests."""
 
     database: Database
     secret_box: SecretBox
@@ -80,7 +82,7 @@ class ChatActor:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     async def command(self, request: web.Request, call: CommandCall, surface: Surface) -> AppliedEvent:
-        """The answer to a command. Raises RateLimited, ServiceUnavailable."""
+        """Execute a command and return the answer. Raises RateLimited, ServiceUnavailable."""
         await _take(request, call.user)
         name = call.command.name
         if name in _READS:
@@ -104,7 +106,7 @@ class ChatActor:
             )
 
     async def press(self, request: web.Request, press: Press, surface: Surface) -> AppliedEvent:
-        """The answer to a press of an Approve button. Raises RateLimited, ServiceUnavailable."""
+        """Execute a press of an Approve button and return the answer. Raises RateLimited, ServiceUnavailable."""
         await _take(request, press.user)
         async with self.database.write() as connection:
             now = self.now()
@@ -124,7 +126,9 @@ class ChatActor:
     async def _act(
         self, connection: AsyncConnection, request: web.Request, call: CommandCall, markup: Markup, now: datetime
     ) -> tuple[Reply, str | None]:
-        """What the command says, or why the chat user may not give it; and the organization that the user is of."""
+        """The reply to the command, or the reason why the chat user may not give it, and the id of the organization of
+        the chat user.
+        """
         command, user = call.command, call.user
         if command.name == "link":
             return await self._link(connection, user, command, markup, request_id(request), now)
@@ -137,7 +141,7 @@ class ChatActor:
         try:
             if command.name in _READS:
                 return await _READS[command.name](connection, caller, command), link.org_id
-            async with connection.begin_nested():  # what is refused changes nothing
+            async with connection.begin_nested():  # a refused command changes nothing
                 reply = await _apply_command(connection, caller, command)
                 await link_repository.set_used(connection, link, now)
         except (Conflict, Forbidden, NotFound) as error:
@@ -148,7 +152,7 @@ class ChatActor:
         self, connection: AsyncConnection, request: web.Request, press: Press, markup: Markup, now: datetime
     ) -> tuple[PressResult, str | None]:
         linked = await self._find_linked(connection, request, press.user, markup, now)
-        if isinstance(linked, Reply):  # who is not linked is told so on behalf of the organization whose request it is
+        if isinstance(linked, Reply):  # a user without a link is answered on behalf of the request's organization
             return PressResult(linked), await _org_of_request(connection, press.request_id)
         link, caller = linked
         try:
@@ -165,7 +169,9 @@ class ChatActor:
     async def _find_linked(
         self, connection: AsyncConnection, request: web.Request, user: ChatUser, markup: Markup, now: datetime
     ) -> tuple[StoredChatLink, Caller] | Reply:
-        """The link of a chat user and what it may do; or why it may do nothing."""
+        """The link of a chat user with its access rights, or a reply with the reason why the chat user may do
+        nothing.
+        """
         try:
             found = await find_access(connection, user)
         except AccessLost as error:
@@ -176,7 +182,9 @@ class ChatActor:
         return link, Caller(access, self.link_builder.for_org(access.org_slug), markup, request_id(request), now)
 
     async def _refuse_code(self, request: web.Request, call: CommandCall, source: EventSource) -> str | None:
-        """Why the code is not even tried: wrong codes of a chat user are counted. Raises ServiceUnavailable."""
+        """Return the reason to refuse a code before it is tried, None to try it. Wrong codes of a chat user are
+        counted. Raises ServiceUnavailable.
+        """
         limits, whose = request.app[RATE_LIMITS], f"chat-link:{_holder(call.user)}"
         try:
             await limits.check_account(request, LimitClass.FAILED_CODE, whose)
@@ -224,7 +232,7 @@ class ChatActor:
 async def record_removal(
     connection: AsyncConnection, by: AuthorizationContext | Actor, link: StoredChatLink, trace_id: str
 ) -> None:
-    """The audit event of a link that was removed."""
+    """The audit event of a removed link."""
     await record(connection, by, "chat_link.delete", link.id, _audit_data(link), trace_id)
 
 
@@ -239,7 +247,7 @@ async def _apply_command(connection: AsyncConnection, caller: Caller, command: C
 async def _unlink(
     connection: AsyncConnection, user: ChatUser, markup: Markup, trace_id: str
 ) -> tuple[Reply, str | None]:
-    """Also a link that does not work: whoever has it may end it."""
+    """Remove the link, even if it does not permit anything any more."""
     found = await link_repository.find_of_user(connection, user)
     if found is None:
         return Reply((markup.text(NOT_LINKED),)), None
@@ -250,7 +258,7 @@ async def _unlink(
 
 
 async def _final_message(connection: AsyncConnection, caller: Caller, text: str) -> Message | None:
-    """What the message of a request says once it is decided or expired; None before."""
+    """The message of a request that is decided or expired. None before that."""
     request: RequestRecord = await commands.find_request(connection, caller, text)
     if request.status_at(caller.now) is Status.PENDING:
         return None
@@ -266,7 +274,9 @@ async def _org_of_request(connection: AsyncConnection, text: str) -> str | None:
 
 
 async def _take(request: web.Request, user: ChatUser) -> None:
-    """A chat user has the rate of a principal: one of them does not use up what the platform may send."""
+    """Apply the rate limit of a principal to the chat user, so that one chat user does not use up the platform's
+    limit.
+    """
     await request.app[RATE_LIMITS].take_secondary(request, LimitClass.API, _holder(user))
 
 

@@ -35,14 +35,14 @@ from control.outbound.egress_policy import parse_url
 
 PATH: Final = "/webhooks/chat-a"
 TAG: Final = Tag("chats", "Commands and buttons of chats, and the links of chat users.")
-# A URL is good for five messages: three attempts to replace the message, two to tell the person.
+# A platform accepts five messages at a URL: up to three attempts to replace the message, and two to inform the person.
 _TELLING: Final = 1
 
 T = TypeVar("T")
 
 
 class CommandAnswer(msgspec.Struct, frozen=True):
-    """What the chat user sees."""
+    """The reply that the chat user sees."""
 
     response_type: str
     text: str
@@ -50,7 +50,7 @@ class CommandAnswer(msgspec.Struct, frozen=True):
 
 
 class EventAnswer(msgspec.Struct, frozen=True):
-    """`challenge`: that of a verification of this URL."""
+    """`challenge`: the challenge of the request that verified this URL."""
 
     ok: bool | UnsetType = UNSET
     challenge: Annotated[str, Meta(max_length=1_000)] | UnsetType = UNSET
@@ -66,8 +66,8 @@ ERRORS: Final = (400, 401, 404, 413, 429)
 
 
 class _Chat(ABC):
-    """What the handlers of all platforms have in common. `key`: what signatures are verified with; without one they
-    answer 404.
+    """The common part of the handlers of all platforms. `key`: the key that signatures are verified with. Without a key
+    the handlers answer 404.
     """
 
     def __init__(self, receiver: WebhookReceiver, actor: ChatActor, surface: Surface, key: Any) -> None:
@@ -81,7 +81,9 @@ class _Chat(ABC):
     def _is_signed(self, headers: Headers, body: bytes) -> bool: ...
 
     async def _read(self, request: web.Request, parse: Callable[[bytes], T]) -> T:
-        """What the body says. Raises NotFound, RateLimited, Unauthorized, BadRequest and what reading a body raises."""
+        """Read, verify and parse the body. Raises NotFound, RateLimited, Unauthorized, BadRequest and the errors of
+        reading a body.
+        """
         if not self._key:
             await self._receiver.refuse_unknown(request, self._source)
         body = await self._receiver.read(request, MAX_EVENT_BYTES)
@@ -99,7 +101,9 @@ class _Chat(ABC):
 
 
 class ChatA(_Chat):
-    """Handlers of chat-a. `response_hosts`: where messages may be replaced, besides the platform's own hosts."""
+    """Handlers of chat-a. `response_hosts`: hosts at which messages may be replaced, in addition to the platform's own
+    hosts.
+    """
 
     def __init__(
         self,
@@ -118,8 +122,8 @@ class ChatA(_Chat):
     async def receive_chat_a_command(self, request: web.Request) -> CommandAnswer:
         """Receive a slash command.
 
-        The answer is for the chat user who gave it, also when the command is refused or unknown. A repetition gets the
-        same answer and changes nothing.
+        Only the chat user who gave the command sees the answer, also if the command is refused or unknown. A repeated
+        command gets the same answer and changes nothing.
         """
         call = await self._read(request, payloads.parse_slash_command)
         if call is None:
@@ -133,7 +137,7 @@ class ChatA(_Chat):
     async def receive_chat_a_event(self, request: web.Request) -> EventAnswer:
         """Receive an event.
 
-        The verification of this URL is answered with its challenge. Nothing follows from other events.
+        Sluice answers the verification of this URL with its challenge. Other events have no effect.
         """
         challenge = await self._read(request, payloads.parse_event)
         self._count(duplicate=False)
@@ -143,7 +147,8 @@ class ChatA(_Chat):
     async def receive_chat_a_interaction(self, request: web.Request) -> InteractivityAnswer:
         """Receive a press of a button.
 
-        Approve casts the vote of the principal that the chat user is linked with. What it did is told in the chat.
+        An Approve button casts the vote of the principal that the chat user is linked with. Sluice sends the result to
+        the chat.
         """
         press = await self._read(request, payloads.parse_interactivity)
         is_known = press is not None and (await self._actor.press(request, press, self._surface)).duplicate
@@ -155,7 +160,7 @@ class ChatA(_Chat):
         return verify_chat_a(self._key, body, timestamp, signature, time.time())
 
     def _updates(self, result: PressResult, url: str) -> list[NewUpdate]:
-        """The message without its button, with the outcome; and what the person is told."""
+        """The message without its button and with the result, and the message to the person."""
         if not self._may_post(url):
             return []
         told = chat_a_reply(result.reply) | {"replace_original": False}
@@ -178,25 +183,25 @@ MESSAGE: Final = 4
 UPDATE_MESSAGE: Final = 7
 EPHEMERAL: Final = 64
 NOT_OURS: Final = "Sluice does not know this button, menu or form. Nothing was changed."
-_UPDATE_DELAY: Final = timedelta(seconds=2)  # the platform has to take the answer first
+_UPDATE_DELAY: Final = timedelta(seconds=2)  # the platform must receive the answer first
 
 
 class InteractionData(msgspec.Struct, frozen=True):
-    """A message. `flags` 64: only the chat user sees it."""
+    """A message. `flags` 64: visible only to the chat user."""
 
     content: str
     flags: int | UnsetType = UNSET
 
 
 class InteractionAnswer(msgspec.Struct, frozen=True):
-    """`type` 1: answer to a ping; 4: a message; 7: replaces the message with the button."""
+    """`type` 1: the answer to a ping. 4: a message. 7: a message that replaces the message with the button."""
 
     type: int
     data: InteractionData | UnsetType = UNSET
 
 
 class ChatB(_Chat):
-    """The handler of chat-b. `public_key`: 64 hexadecimal digits, or empty."""
+    """The handler of chat-b. `public_key`: 64 hexadecimal digits, or empty if chat-b is not configured."""
 
     def __init__(self, receiver: WebhookReceiver, actor: ChatActor, public_key: str, api_url: str) -> None:
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key)) if public_key else None
@@ -208,9 +213,9 @@ class ChatB(_Chat):
     async def receive_chat_b_interaction(self, request: web.Request) -> InteractionAnswer:
         """Receive an interaction: a ping, a command, or a press of an Approve button.
 
-        Answers are for the chat user, but for a press that decides: it replaces the message with the button. A
-        repetition gets the same answer and changes nothing. An interaction that is not for Sluice, such as a press of
-        the button of another program, gets a message that says so.
+        Only the chat user sees the answer, unless a press decides the request: then the answer replaces the message
+        with the button. A repeated interaction gets the same answer and changes nothing. An interaction that is not for
+        Sluice, such as a press of the button of another program, gets a message that says so.
         """
         parsed = await self._read(request, partial(payloads.parse_interaction, api_url=self._api_url))
         if isinstance(parsed, UnhandledInteraction):
@@ -246,7 +251,7 @@ def _press_answer(result: PressResult) -> dict[str, Any]:
 
 
 def _updates(result: PressResult, url: str) -> list[NewUpdate]:
-    """What the answer has no room for: the button goes, and the embed shows the outcome."""
+    """The updates that do not fit into the answer: the button is removed, and the embed shows the result."""
     if result.final is None:
         return []
     shown = {

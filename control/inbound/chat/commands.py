@@ -1,7 +1,7 @@
-"""`/sluice ...`: what chat users can ask and do, the same on every platform, and what they may.
+"""The commands `/sluice ...`: what chat users can ask and do, the same on every platform, and with which rights.
 
-A chat user may do what its principal may at this moment, or nothing. Every function runs in the caller's transaction:
-rights are loaded in the transaction of the change.
+A chat user may do what its principal may do at this moment. Every function runs in the caller's transaction, so rights
+are loaded in the transaction of the change.
 """
 
 import re
@@ -38,18 +38,20 @@ from proto.identity import SLUG_PATTERN, PrincipalKind, Scope
 
 LEFT: Final = "You are no longer a member of the organization that your chat user is linked with."
 SSO_REQUIRED: Final = (
-    "The organization requires single sign-on: log in through the identity provider and link your chat user again."
+    "The organization requires single sign-on. Log in through the identity provider and link your chat user again."
 )
 
 
 class AccessLost(Exception):
-    """The link works no more, or not now. The message is for the chat user."""
+    """The link does not work any more, or not now. The message is for the chat user."""
 
 
 async def find_access(
     connection: AsyncConnection, user: ChatUser
 ) -> tuple[StoredChatLink, AuthorizationContext] | None:
-    """The link of the chat user and what it may do; None if it is not linked. Raises AccessLost."""
+    """Find the link of the chat user and its access rights. Returns None if the user is not linked. Raises
+    AccessLost.
+    """
     found = await link_repository.find_of_user(connection, user)
     if found is None:
         return None
@@ -58,9 +60,9 @@ async def find_access(
 
 
 async def load_access(connection: AsyncConnection, link: StoredChatLink, org_slug: str) -> AuthorizationContext:
-    """The live rights of the link's principal; `token_id` is the id of the link. As for sessions, an organization that
-    enforces single sign-on accepts links of sessions that a provider vouched for, and of the owner who keeps a way in.
-    Raises AccessLost.
+    """Load the current rights of the link's principal. `token_id` is the id of the link. If the organization enforces
+    single sign-on, it accepts the same links as sessions: those created in a session that the identity provider
+    authenticated, and the links of the break-glass owner. Raises AccessLost.
     """
     found = await load_membership_statuses(connection, link.org_id, [link.principal_id])
     scopes, status = common_scopes(found, None), found[link.principal_id]
@@ -72,40 +74,42 @@ async def load_access(connection: AsyncConnection, link: StoredChatLink, org_slu
 
 
 def require_scope(access: AuthorizationContext, *wanted: Scope) -> None:
-    """Raises Forbidden without one of the scopes."""
+    """Require one of the scopes. Raises Forbidden."""
     if access.scopes.isdisjoint(wanted):
         raise Forbidden(f"Your role in {access.org_slug} lacks {' or '.join(sorted(wanted))}.")
 
 
 async def _permits(connection: AsyncConnection, link: StoredChatLink) -> bool:
-    """Whether the link may act although its organization requires SSO, as a session may."""
+    """Whether the link may act although its organization requires single sign-on. The rules are the same as for a
+    session.
+    """
     if link.is_federated or not await session_store.requires_sso(connection, link.org_id):
         return True
     return await session_store.find_break_glass(connection, link.org_id) == link.principal_id
 
 
 MAX_LISTED: Final = 10
-MAX_PROJECTS: Final = 50  # that are looked through for the errors of an organization
+MAX_PROJECTS: Final = 50  # projects of an organization in which errors are searched
 _REQUEST_ID: Final = re.compile(REQUEST_ID_PATTERN[1:-1])
 _SLUG: Final = re.compile(SLUG_PATTERN)
 _PRINTABLE_SPACE: Final = re.compile(r"\s+")
-NO_REQUEST: Final = "There is no such request. Its id looks like apr_01...; `status` lists the open ones."
+NO_REQUEST: Final = "There is no such request. A request id looks like apr_01...; `status` lists the open requests."
 NO_PROJECT: Final = "There is no such project."
-NO_ISSUE: Final = "There is no such issue. Its name looks like CHECKOUT-12."
+NO_ISSUE: Final = "There is no such issue. The name of an issue looks like CHECKOUT-12."
 NO_REASON: Final = f"Give a reason of at most {MAX_REASON_LENGTH} characters: reject ID REASON."
 HELP: Final = (
-    ("errors [PROJECT]", "unresolved errors, those seen last first"),
-    ("status [REQUEST_ID]", "open approval requests, or one request"),
+    ("errors [PROJECT]", "list unresolved errors, the most recently seen first"),
+    ("status [REQUEST_ID]", "list open approval requests, or show one request"),
     ("approve REQUEST_ID", "approve a request"),
     ("reject REQUEST_ID REASON", "reject a request, or withdraw your own"),
-    ("resolve SHORT_ID", "resolve an error, such as CHECKOUT-12"),
-    ("link CODE", "act as yourself, with a code from Sluice"),
-    ("unlink", "end that"),
+    ("resolve SHORT_ID", "resolve an issue, such as CHECKOUT-12"),
+    ("link CODE", "link your chat user with your account, using a code from Sluice"),
+    ("unlink", "remove this link"),
 )
 
 
 class Command(NamedTuple):
-    """A command: its name, and the words after it."""
+    """A command: its name, and the words after its name."""
 
     name: str
     argument: str = ""
@@ -114,8 +118,8 @@ class Command(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A linked chat user who gives a command: what it may do, the links of its organization, and how its platform
-    writes. `trace_id`: id of the HTTP request, for the audit log.
+    """A linked chat user who gives a command: its access rights, links to pages of its organization, and the markup of
+    its platform. `trace_id`: id of the HTTP request, for the audit log.
     """
 
     access: AuthorizationContext
@@ -126,19 +130,19 @@ class Caller:
 
 
 def parse_command(text: str) -> Command:
-    """The command in a text; without words it is `help`."""
+    """Parse the command in a text. An empty text is the command `help`."""
     words = _PRINTABLE_SPACE.split(text.strip(), maxsplit=2)
     return Command(words[0].lower() or "help", *words[1:])
 
 
 def help_reply(markup: Markup) -> Reply:
-    """What can be asked."""
+    """The list of commands."""
     lines = (f"{markup.code(f'/sluice {usage}')} {markup.text(meaning)}" for usage, meaning in HELP)
-    return Reply((markup.bold("What Sluice can do here"), *lines))
+    return Reply((markup.bold("Commands of Sluice"), *lines))
 
 
 async def errors(connection: AsyncConnection, caller: Caller, command: Command) -> Reply:
-    """Unresolved issues. Raises Forbidden, NotFound."""
+    """List unresolved issues. Raises Forbidden, NotFound."""
     require_scope(caller.access, Scope.ISSUES_READ)
     slugs = await _project_slugs(connection, caller.access.org_id, command.argument.lower())
     found = await _unresolved(connection, list(slugs), caller.now) if slugs else []
@@ -148,7 +152,7 @@ async def errors(connection: AsyncConnection, caller: Caller, command: Command) 
 
 
 async def status(connection: AsyncConnection, caller: Caller, command: Command) -> Reply:
-    """Open approval requests, or one. Raises Forbidden, NotFound."""
+    """List open approval requests, or show one. Raises Forbidden, NotFound."""
     require_scope(caller.access, Scope.APPROVALS_READ)
     if command.argument:
         return await _one_request(connection, caller, await find_request(connection, caller, command.argument))
@@ -159,13 +163,15 @@ async def status(connection: AsyncConnection, caller: Caller, command: Command) 
 
 
 async def approve(connection: AsyncConnection, caller: Caller, request_id: str) -> CastVote:
-    """Cast an approval under the rules of the API. Raises as `voting.approve`."""
+    """Cast an approval under the rules of the API. Raises the errors of `voting.approve`."""
     require_scope(caller.access, Scope.APPROVALS_DECIDE)
     return await _vote(connection, caller, voting.approve, request_id, None)
 
 
 async def reject(connection: AsyncConnection, caller: Caller, command: Command) -> CastVote:
-    """Cast a rejection under the rules of the API. Raises as `voting.reject`; Conflict without a reason."""
+    """Cast a rejection under the rules of the API. Raises the errors of `voting.reject`, and Conflict without a
+    reason.
+    """
     require_scope(caller.access, Scope.APPROVALS_DECIDE, Scope.APPROVALS_WRITE)
     faults = Issues()
     reason = check_prose("reason", command.rest, faults)
@@ -175,7 +181,7 @@ async def reject(connection: AsyncConnection, caller: Caller, command: Command) 
 
 
 async def resolve(connection: AsyncConnection, caller: Caller, command: Command) -> Reply:
-    """Resolve an issue from now on; one that is resolved stays as it is. Raises Forbidden, NotFound."""
+    """Resolve an issue from now on. A resolved issue is not changed. Raises Forbidden, NotFound."""
     require_scope(caller.access, Scope.ISSUES_WRITE)
     name = parse_short_id(command.argument)
     slugs = {} if name is None else await _project_slugs(connection, caller.access.org_id, name.project_slug)
@@ -190,7 +196,7 @@ async def resolve(connection: AsyncConnection, caller: Caller, command: Command)
 
 
 def vote_reply(caller: Caller, outcome: CastVote) -> Reply:
-    """What the vote did."""
+    """The reply to a vote."""
     markup, count = caller.markup, outcome.vote_count
     what = markup.bold(describe(outcome.request))
     if outcome.request.status is Status.APPROVED:
@@ -207,7 +213,7 @@ def is_request_id(text: str) -> bool:
 
 
 async def find_request(connection: AsyncConnection, caller: Caller, text: str) -> RequestRecord:
-    """The organization's request with this id. Raises NotFound."""
+    """Find the organization's request with this id. Raises NotFound."""
     request_id = text.lower()
     found = await store.find(connection, caller.access.org_id, request_id) if is_request_id(request_id) else None
     if found is None:
@@ -216,12 +222,12 @@ async def find_request(connection: AsyncConnection, caller: Caller, text: str) -
 
 
 def describe(request: RequestRecord) -> str:
-    """What is to be approved."""
+    """The action that is to be approved, as text."""
     return f"{request.action} on {request.target_type} {request.target_id}"
 
 
 class _Missing(NotFound):
-    """NotFound with a message for the chat user, who may read what is missing."""
+    """NotFound with a message for the chat user, who may learn what is missing."""
 
     def __init__(self, message: str) -> None:
         super().__init__()
@@ -269,7 +275,9 @@ def _issue_line(caller: Caller, slug: str, issue: IssueRecord) -> str:
 
 
 async def _project_slugs(connection: AsyncConnection, org_id: str, slug: str) -> dict[int, str]:
-    """The organization's project with this slug, or ("") its first MAX_PROJECTS. Raises NotFound."""
+    """The slugs, by id, of the organization's project with this slug, or for "" of its first MAX_PROJECTS projects.
+    Raises NotFound.
+    """
     if slug and _SLUG.fullmatch(slug) is None:
         raise _Missing(NO_PROJECT)
     where = (projects.c.org_id == org_id) & projects.c.deleted_at.is_(None)
@@ -283,7 +291,7 @@ async def _project_slugs(connection: AsyncConnection, org_id: str, slug: str) ->
 
 
 async def _unresolved(connection: AsyncConnection, project_ids: list[int], now: datetime) -> list[IssueRecord]:
-    """Those seen last, of all these projects; each project's come from its index."""
+    """The most recently seen issues of all these projects. The issues of each project are read from its index."""
     newest = sa.union_all(*(sa.select(_unresolved_of(one, now).subquery()) for one in project_ids)).subquery()
     page = sa.select(newest).order_by(newest.c.last_seen.desc(), newest.c.id.desc()).limit(MAX_LISTED)
     return [IssueRecord.from_row(row) for row in (await connection.execute(page)).mappings()]

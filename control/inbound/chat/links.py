@@ -25,16 +25,16 @@ from control.routing.arguments import Handlers, Transaction, begin
 from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
 from proto.identity import Scope
 
-SESSION_ONLY: Final = "A chat user is linked in a session (POST /auth/login), not with an access token."
+SESSION_ONLY: Final = "You need a session (POST /auth/login) to link a chat user, not an access token."
 NO_CHATS: Final = "No chat platform is configured."
 
 
 class ChatLinkCode(msgspec.Struct, frozen=True, rename="camel"):
     """A code that links one chat user, once."""
 
-    code: Annotated[str, Meta(description="Shown once. Whoever sends it first acts as you from that chat user.")]
-    expires_at: Annotated[Timestamp, Meta(description="It also ends with the session.")]
-    command: Annotated[str, Meta(description="What to send in the chat.")]
+    code: Annotated[str, Meta(description="Shown once. The first chat user who sends this code acts as you.")]
+    expires_at: Annotated[Timestamp, Meta(description="When the code expires. It also expires with the session.")]
+    command: Annotated[str, Meta(description="The command to send in the chat.")]
 
 
 class ChatLink(msgspec.Struct, frozen=True, rename="camel"):
@@ -43,14 +43,14 @@ class ChatLink(msgspec.Struct, frozen=True, rename="camel"):
     id: str
     principal_id: str
     platform: ChatPlatform
-    team_id: Annotated[str | None, Meta(description="The workspace. Null where users are global.")]
+    team_id: Annotated[str | None, Meta(description="The workspace. `null` on platforms where users are global.")]
     user_id: str
     created_at: Timestamp
-    last_used_at: Annotated[Timestamp | None, Meta(description="When it last changed something.")]
+    last_used_at: Annotated[Timestamp | None, Meta(description="When the chat user last changed something.")]
 
 
 PATH: Final = "/orgs/{orgSlug}/chat-links"
-_MEMBER: Final = bearer(Scope.PROJECTS_READ)  # every role has it; the handlers check whose links they are
+_MEMBER: Final = bearer(Scope.PROJECTS_READ)  # every role has it; the handlers check to whom the links belong
 
 
 def _shown(link: Any, _caller: AuthorizationContext) -> ChatLink:
@@ -70,7 +70,7 @@ LINKS: Final = Resource(
 
 @dataclass(frozen=True, slots=True)
 class ChatLinks(Handlers):
-    """Handlers of chat links. `platforms`: those that are configured."""
+    """Handlers of chat links. `platforms`: the configured platforms."""
 
     TAG: ClassVar = TAG
     platforms: tuple[str, ...]
@@ -78,7 +78,7 @@ class ChatLinks(Handlers):
 
     @route("GET", PATH, _MEMBER)
     async def list_chat_links(self, caller: AuthorizationContext, page: PageReader) -> PageOf[ChatLink]:
-        """List one's own chat links, newest first; with the scope to read members those of everybody."""
+        """List your chat links, newest first. With the scope to read members, list the chat links of all members."""
         own = chat_links.c.principal_id == caller.principal_id
         return await page.of(LINKS, caller, *([] if Scope.MEMBERS_READ in caller.scopes else [own]))
 
@@ -86,8 +86,8 @@ class ChatLinks(Handlers):
     async def create_chat_link_code(self, request: web.Request) -> ChatLinkCode:
         """Create a code that links a chat user with the caller.
 
-        It works once, for ten minutes, while the session lasts; an earlier code of the same user stops working. 403
-        for an access token: only a user in a session may. 409 if no chat platform is configured.
+        The code works once, for ten minutes, while the session lasts. An earlier code of the same user stops working.
+        403 for an access token: only a user in a session may link a chat user. 409 if no chat platform is configured.
         """
         if not self.platforms:
             raise Conflict(NO_CHATS)
@@ -102,13 +102,13 @@ class ChatLinks(Handlers):
 
     @route("DELETE", PATH + "/{chatLinkId}", _MEMBER)
     async def delete_chat_link(self, chat_link_id: str, transaction: Transaction) -> None:
-        """Delete a chat link: one's own, or with the scope to manage members anybody's."""
+        """Delete one of your chat links. With the scope to manage members, delete a chat link of any member."""
         connection, caller = transaction.connection, transaction.caller
         link = await link_repository.find(connection, caller.org_id, chat_link_id)
         if link is None or not _may_see(caller, link):
             raise NotFound
         if link.principal_id != caller.principal_id and Scope.MEMBERS_WRITE not in caller.scopes:
-            raise Forbidden("Deleting the chat link of somebody else requires the scope members:write.")
+            raise Forbidden("Deleting the chat link of another member requires the scope members:write.")
         await link_repository.delete(connection, link.id)
         await record_removal(connection, caller, link, transaction.request_id)
 

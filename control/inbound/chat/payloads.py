@@ -1,6 +1,7 @@
-"""What chat platforms send, as far as it matters here: bytes to values, after the signature holds. Pure.
+"""Parses the parts of chat platforms' requests that Sluice uses, after the signature is verified. Pure functions from
+bytes to values.
 
-Every function raises PayloadError for what the platform does not document. Sources:
+Every function raises PayloadError for a body that differs from the platform's documentation. Sources:
 docs.slack.dev/interactivity/implementing-slash-commands, docs.slack.dev/apis/events-api,
 docs.slack.dev/reference/interaction-payloads/block_actions-payload,
 docs.discord.com/developers/interactions/receiving-and-responding.
@@ -20,8 +21,8 @@ from control.inbound.chat.commands import Command, parse_command
 from control.inbound.webhooks.platform import PayloadError, convert, decode
 from control.notify.deliveries.platforms.chats import APPROVE_ACTION, APPROVE_PREFIX
 
-MAX_BODY: Final = 2**20  # bytes; a message with all its blocks comes with a press
-MAX_FIELDS: Final = 50  # of a form
+MAX_BODY: Final = 2**20  # bytes; a press contains the message with all its blocks
+MAX_FIELDS: Final = 50  # per form
 MAX_COMMAND: Final = 4_000  # characters
 MAX_OPTIONS: Final = 25
 MAX_ACTIONS: Final = 25
@@ -119,7 +120,9 @@ class _Acting(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class CommandCall:
-    """A command that a chat user gives. `event_id` identifies it, however often it is sent."""
+    """A command that a chat user gives. `event_id` identifies the command, and is the same if the platform repeats
+    it.
+    """
 
     user: ChatUser
     command: Command
@@ -128,7 +131,9 @@ class CommandCall:
 
 @dataclass(frozen=True, slots=True)
 class Press:
-    """A press of an Approve button. `update_url`: where the message can be replaced; None if nowhere."""
+    """A press of an Approve button. `update_url`: the URL at which the message can be replaced, None if there is
+    none.
+    """
 
     user: ChatUser
     request_id: str
@@ -137,14 +142,14 @@ class Press:
 
 
 class UnhandledInteraction(Enum):
-    """Interactions of chat-b in which no chat user does something with Sluice."""
+    """Interactions of chat-b that are not for Sluice."""
 
     PING = "ping"
-    OTHER = "other"  # with a button, menu or form that is not one of Sluice, or of a kind that the platform has added
+    OTHER = "other"  # a button, menu or form that is not from Sluice, or a kind that the platform has added
 
 
 def parse_slash_command(body: bytes) -> CommandCall | None:
-    """The form of a slash command of chat-a. None: the platform only checks the certificate."""
+    """Parse the form of a slash command of chat-a. Returns None if the platform only checks the certificate."""
     form = parse_form(body)
     if form.get("ssl_check") == "1":
         return None
@@ -154,17 +159,19 @@ def parse_slash_command(body: bytes) -> CommandCall | None:
 
 
 def parse_event(body: bytes) -> str | None:
-    """An event of chat-a: what its sender wants to have back if it verifies the URL; None for every other event."""
+    """Parse an event of chat-a. Returns the challenge if the platform verifies the URL, and None for every other
+    event.
+    """
     sent = decode(_Event, _bounded(body), "event")
     if sent.type != URL_VERIFICATION:
         return None
     if sent.challenge is None or not sent.challenge.isprintable():
-        raise PayloadError("The body is not that of the event url_verification: challenge is missing.")
+        raise PayloadError("The body is not a valid url_verification event: challenge is missing.")
     return sent.challenge
 
 
 def parse_interactivity(body: bytes) -> Press | None:
-    """The form of an interaction of chat-a; None if it is no press of an Approve button."""
+    """Parse the form of an interaction of chat-a. Returns None if it is not a press of an Approve button."""
     form = parse_form(body)
     if "payload" not in form:
         raise PayloadError("The form has no payload.")
@@ -177,13 +184,13 @@ def parse_interactivity(body: bytes) -> Press | None:
         return None
     team_id = sent.user.team_id or (None if sent.team is None else sent.team.id)
     if team_id is None:
-        raise PayloadError("The body is not that of the event block_actions: the user has no team.")
+        raise PayloadError("The body is not a valid block_actions event: the user has no team.")
     user = ChatUser(ChatPlatform.CHAT_A, team_id, sent.user.id)
     return Press(user, pressed.value, f"press:{sent.trigger_id}", sent.response_url)
 
 
 def parse_interaction(body: bytes, api_url: str) -> CommandCall | Press | UnhandledInteraction:
-    """An interaction of chat-b. `api_url`: base URL of the platform's API."""
+    """Parse an interaction of chat-b. `api_url`: base URL of the platform's API."""
     kind = decode(_Interaction, _bounded(body), "interaction").type
     if kind == PING:
         return UnhandledInteraction.PING
@@ -192,7 +199,7 @@ def parse_interaction(body: bytes, api_url: str) -> CommandCall | Press | Unhand
     sent = decode(_Acting, body, "interaction")
     from_user = sent.user if sent.member is None else sent.member.user
     if from_user is None:
-        raise PayloadError("The body is not that of an interaction: it has no user.")
+        raise PayloadError("The body is not a valid interaction: it has no user.")
     user = ChatUser(ChatPlatform.CHAT_B, "", from_user.id)
     if kind == COMMAND:
         return CommandCall(user, _command(convert(_CommandData, sent.data, "command")), sent.id)
@@ -204,7 +211,7 @@ def parse_interaction(body: bytes, api_url: str) -> CommandCall | Press | Unhand
 
 
 def parse_form(body: bytes) -> dict[str, str]:
-    """The fields of a form; each at most once."""
+    """Parse the fields of a form. Each field may occur only once."""
     try:
         pairs = parse_qsl(
             _bounded(body).decode("ascii"), keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict"
@@ -224,7 +231,7 @@ def _bounded(body: bytes) -> bytes:
 
 
 def _command(data: _CommandData) -> Command:
-    """`/sluice reject id:... reason:...`: a subcommand with options."""
+    """The command in `/sluice reject id:... reason:...`: a subcommand with options."""
     chosen = next((one for one in data.options if one.type == _SUBCOMMAND), None)
     if chosen is None:
         return Command("help")

@@ -1,7 +1,7 @@
-"""Replies to chat users, and how each platform writes them.
+"""Replies to chat users, and the markup of each platform.
 
-Texts from elsewhere (titles, summaries, reasons, names) pass `ChatAMarkup.text` or `ChatBMarkup.text`: they are one
-line, and make no mention, no link and no format.
+Texts from other sources (titles, summaries, reasons, names) pass through `ChatAMarkup.text` or `ChatBMarkup.text`.
+These return one line without mentions, links and formatting.
 """
 
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ from control.notify.deliveries.platforms.chats import (
 )
 from control.notify.deliveries.rules import one_line, truncate
 
-MAX_TEXT: Final = 300  # characters of a text from elsewhere
-MAX_REPLY: Final = {"chat-a": 2_900, "chat-b": 1_900}  # characters; the platforms take 3 000 of a section, and 2 000
+MAX_TEXT: Final = 300  # characters of a text from other sources
+MAX_REPLY: Final = {"chat-a": 2_900, "chat-b": 1_900}  # characters; the platforms accept 3 000 per section, and 2 000
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Reply:
 
 
 class ChatAMarkup:
-    """mrkdwn. Texts and their bold form come from elsewhere; `code` is a word to copy, `link` an address of ours."""
+    """mrkdwn. `text` and `bold` take texts from other sources, `code` a word to copy, `link` an address of Sluice."""
 
     def text(self, text: str) -> str:
         return escape_mrkdwn(neutralize_markdown(_shortened(text)))
@@ -66,7 +66,9 @@ CHAT_B_MARKUP: Final = ChatBMarkup()
 
 
 def chat_a_reply(reply: Reply) -> dict[str, Any]:
-    """Only the chat user sees it. The blocks are verbatim: the platform makes no links of what looks like one."""
+    """The message, which only the chat user sees. Its blocks are verbatim, so the platform makes no links of texts that
+    look like one.
+    """
     text = _joined(reply.lines, MAX_REPLY["chat-a"])
     blocks: list[dict[str, Any]] = [
         {"type": "section", "text": {"type": "mrkdwn", "text": text, "verbatim": True}},
@@ -86,7 +88,7 @@ def _shortened(text: str) -> str:
 
 
 def _joined(lines: Sequence[str], length: int) -> str:
-    """As many of the lines as there is room for: what is escaped is not cut."""
+    """As many whole lines as fit: a line with escaped text must not be cut."""
     kept, size = [], 0
     for line in lines:
         size += len(line) + 1

@@ -1,15 +1,16 @@
 """Messages to replace or add in a chat, through a URL that the platform gave with the request.
 
-    enqueue     in the transaction of the change that they show
-    claim       a due update belongs to the process that has moved its next attempt into the future; should that process
-                die, the update is due again
-    finish      deletes what is done, and plans the next attempt of what failed, unless another process claimed it since
+    enqueue     stores an update in the transaction of the change that it shows
+    claim       claims a due update by moving its next attempt into the future; if the process dies, the update
+                becomes due again
+    finish      deletes finished updates, and plans the next attempt of failed ones, unless another process has
+                claimed them meanwhile
 
-These run in the caller's transaction. A URL is worth as much as a secret: it is stored encrypted.
+These functions run in the caller's transaction. A URL permits posting, as a secret does, and is stored encrypted.
 
-`ChatUpdater` is the task of a process that sends what is due. An update is sent at least once before it expires, or
-MAX_ATTEMPTS times: a platform takes few messages at such a URL. An attempt that does not reach the platform does not
-count. Replacing a message twice makes no difference.
+`ChatUpdater` is the background task of a process that sends due updates. An update is sent at least once before it
+expires, or attempted MAX_ATTEMPTS times, because a platform accepts few messages at such a URL. An attempt that does
+not reach the platform does not count. Replacing a message twice makes no difference.
 """
 
 import asyncio
@@ -34,18 +35,18 @@ from control.notify.deliveries.rules import from_reply
 from control.outbound.egress import Egress, EgressError
 from control.secrets.secret_box import DecryptionError, SecretBox
 
-# Sent after the answer, through a URL that the platform gave with the request.
+# Updates that are sent after the answer, through a URL that the platform gave with the request.
 chat_updates: Final = sa.Table(
     "chat_updates",
     metadata,
     sa.Column("id", text(32), primary_key=True),
     sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
     sa.Column("platform", text(16), nullable=False),
-    sa.Column("url", sa.LargeBinary, info={"sealed": True}, nullable=False),  # who has it may post
+    sa.Column("url", sa.LargeBinary, info={"sealed": True}, nullable=False),  # permits posting to the chat
     sa.Column("body", sa.JSON(none_as_null=True), nullable=False),
     sa.Column("attempts", sa.Integer, nullable=False),
     sa.Column("next_attempt_at", UtcTime, nullable=False),
-    sa.Column("expires_at", UtcTime, nullable=False),  # the platform takes nothing at the URL from then on
+    sa.Column("expires_at", UtcTime, nullable=False),  # from then on, the platform accepts nothing at the URL
     sa.Column("created_at", UtcTime, nullable=False),
     enum_check("platform", ChatPlatform),
     sa.Index(None, "next_attempt_at"),
@@ -54,20 +55,20 @@ chat_updates: Final = sa.Table(
 
 
 class UpdateOutcome(StrEnum):
-    """What became of an update."""
+    """The result of an update."""
 
     SENT = "sent"
     FAILED = "failed"  # the platform refused it, or it failed too often
-    EXPIRED = "expired"  # the platform takes it no longer
+    EXPIRED = "expired"  # the platform does not accept it any more
 
 
 class ChatMetrics:
-    """Counts updates by platform and outcome."""
+    """Counts updates by platform and result."""
 
     def __init__(self, registry: CollectorRegistry | None) -> None:
         self._updates: Final = Counter(
             "sluice_chat_updates",
-            "Updates of messages in chats by platform and outcome: sent, failed (refused, or too many attempts), "
+            "Updates of messages in chats by platform and outcome: sent, failed (refused, or too many attempts), or "
             "expired.",
             ("platform", "outcome"),
             registry=registry,
@@ -88,7 +89,9 @@ LIFETIMES: Final = {ChatPlatform.CHAT_A: timedelta(minutes=30), ChatPlatform.CHA
 
 
 class NewUpdate(NamedTuple):
-    """An update to send. `attempts`: how many of MAX_ATTEMPTS it does not get; `delay`: before the first."""
+    """An update to send. `attempts`: how many of the MAX_ATTEMPTS attempts it is denied. `delay`: the time before the
+    first attempt.
+    """
 
     platform: ChatPlatform
     url: str
@@ -108,7 +111,7 @@ async def enqueue(
 
 
 async def next_due(connection: AsyncConnection) -> datetime | None:
-    """When the next attempt is due; None without one."""
+    """When the next attempt is due. None if there is no update."""
     due: datetime | None = await connection.scalar(
         sa.select(chat_updates.c.next_attempt_at).order_by(chat_updates.c.next_attempt_at).limit(1)
     )
@@ -116,7 +119,9 @@ async def next_due(connection: AsyncConnection) -> datetime | None:
 
 
 async def claim(connection: AsyncConnection, now: datetime) -> tuple[Sequence[Any], datetime]:
-    """Claim up to MAX_CLAIMED due updates: their rows, and the time until then, which identifies the claim."""
+    """Claim up to MAX_CLAIMED due updates. Returns their rows, and the time until which they are claimed, which
+    identifies the claim.
+    """
     claimed_until = to_milliseconds(now) + LEASE
     found = sa.select(chat_updates).where(chat_updates.c.next_attempt_at <= now)
     rows = (await connection.execute(found.order_by(chat_updates.c.next_attempt_at).limit(MAX_CLAIMED))).all()
@@ -131,7 +136,9 @@ async def finish(
     again: Sequence[tuple[str, int, datetime]],
     claimed_until: datetime,
 ) -> None:
-    """Delete what is done. `again`: updates that failed, with the number of attempts and the time of the next one."""
+    """Delete finished updates. `again`: updates that failed, with the number of attempts and the time of the next
+    attempt.
+    """
     if done:
         await connection.execute(chat_updates.delete().where(chat_updates.c.id.in_(done)))
     for update_id, attempts, at in again:
@@ -157,7 +164,7 @@ def _row(secret_box: SecretBox, org_id: str, update: NewUpdate, now: datetime) -
 
 
 POLL_S: Final = 1.0
-RETRY_S: Final = 2.0  # until the next poll after one that failed
+RETRY_S: Final = 2.0  # until the next poll after a failed one
 RETRY_DELAYS: Final = (timedelta(seconds=2), timedelta(seconds=15), timedelta(seconds=60))
 MAX_RETRY_AFTER: Final = timedelta(minutes=5)
 CLEANUP_INTERVAL_S: Final = 3_600.0
@@ -170,7 +177,7 @@ log = structlog.get_logger(__name__)
 class _Attempt(Enum):
     SENT = auto()
     REFUSED = auto()
-    UNREACHED = auto()  # the platform has not seen it
+    UNREACHED = auto()  # the request has not reached the platform
     REPEAT = auto()
 
 
@@ -191,17 +198,17 @@ class ChatUpdater:
         self._metrics = metrics
         self._now = now
         self._wakeup = asyncio.Event()
-        self._failure_log = FailureLog(log, "sending updates of chats failed")
+        self._failure_log = FailureLog(log, "sending updates of chat messages failed")
         self._cleanup_task = PeriodicTask(
-            self.cleanup, CLEANUP_INTERVAL_S, log, "deleting expired codes of chats failed", run_immediately=True
+            self.cleanup, CLEANUP_INTERVAL_S, log, "deleting expired codes of chat links failed", run_immediately=True
         )
 
     def wake(self) -> None:
-        """Something was enqueued and committed: send it at once."""
+        """Send at once, because an update was enqueued and committed."""
         self._wakeup.set()
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
-        """Run until shutdown. An attempt that is interrupted is repeated by another process, or after a restart."""
+        """Run until shutdown. Another process repeats an interrupted attempt, or this one after a restart."""
         task = asyncio.create_task(self._run())
         self._cleanup_task.start()
         yield
@@ -225,7 +232,7 @@ class ChatUpdater:
                 pass
 
     async def poll_once(self) -> float:
-        """Send what is due; returns the seconds until the next poll. Raises DatabaseUnavailable."""
+        """Send due updates. Returns the seconds until the next poll. Raises DatabaseUnavailable."""
         now = self._now()
         async with self._database.read() as connection:
             due = await next_due(connection)
@@ -258,7 +265,7 @@ class ChatUpdater:
             await finish(connection, done, again, claimed_until)
 
     async def _send(self, update: Any) -> tuple[_Attempt, timedelta]:
-        """What became of one attempt, and how long the platform wants to be left alone."""
+        """Make one attempt. Returns its result, and how long the platform asks to wait before the next attempt."""
         place = {"table": chat_updates.name, "row": update.id, "org": update.org_id, "column": "url"}
         try:
             url = self._secret_box.decrypt(bytes(update.url), **place).decode()
@@ -276,13 +283,13 @@ class ChatUpdater:
         wait = min(timedelta(seconds=outcome.retry_after_s or 0), MAX_RETRY_AFTER)
         if outcome.ok:
             return _Attempt.SENT, wait
-        # chat-b does not know a message before it has taken the answer to the interaction.
+        # chat-b does not know a message before it has received the answer to the interaction.
         not_yet = update.platform == ChatPlatform.CHAT_B and reply.status == _NOT_FOUND
         return _Attempt.REFUSED if outcome.permanent and not not_yet else _Attempt.REPEAT, wait
 
 
 def _final_outcome(expires_at: datetime, attempt: _Attempt, attempts: int, next_at: datetime) -> UpdateOutcome | None:
-    """None: it is attempted again."""
+    """The final result of an update. None if another attempt follows."""
     if attempt is _Attempt.SENT:
         return UpdateOutcome.SENT
     if next_at >= expires_at:

@@ -40,14 +40,15 @@ INTEGRATION_ID_PATTERN: Final = "^int_[0-9a-z]{26}$"
 MAX_OVERLAP_HOURS: Final = 168
 DEFAULT_OVERLAP_HOURS: Final = 24
 
-_Kind = Annotated[IntegrationKind, Meta(description="The system that sends.")]
+_Kind = Annotated[IntegrationKind, Meta(description="The system that sends webhooks.")]
 _HookId = Annotated[
     str,
     Meta(
         min_length=1,
         max_length=MAX_HOOK_ID_LENGTH,
         pattern=r"^[!-~]+(?!\n)$",
-        description="How the platform names its webhook in a header, for a URL without `hook`.",
+        description="The id of the webhook that the platform sends in a header. It identifies the integration if the "
+        "URL has no `hook`.",
     ),
 ]
 _Secret = Annotated[
@@ -56,15 +57,15 @@ _Secret = Annotated[
         min_length=8,
         max_length=256,
         pattern=r"^[!-~](?:[ -~]*[!-~])?(?!\n)$",
-        description="Must have 8 to 256 printable ASCII characters; for `generic`, whsec_ and 16 to 64 bytes in "
-        "base64.",
+        description="Must have 8 to 256 printable ASCII characters. For the kind `generic`, it must be whsec_ "
+        "followed by 16 to 64 bytes in base64.",
     ),
 ]
-_ShownSecret = Annotated[str, Meta(description="What the platform signs with. It is shown once.")]
+_ShownSecret = Annotated[str, Meta(description="The secret with which the platform signs. It is shown once.")]
 
 
 class NewIntegration(CheckedBody, frozen=True):
-    """The integration to create. Without `secret` it gets a new one."""
+    """The integration to create. If `secret` is left out, Sluice generates one."""
 
     kind: _Kind
     name: Name
@@ -74,13 +75,13 @@ class NewIntegration(CheckedBody, frozen=True):
     enabled: bool = True
 
     def check(self, issues: Issues) -> None:
-        """Record what its kind does not have."""
+        """Record options that the kind of integration does not have."""
         check_config(self.kind, self.config, issues)
         check_secret(self.kind, self.secret, issues)
 
 
 class IntegrationChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Changes to an integration; omitted fields stay as they are. `config` is replaced as a whole."""
+    """Changes to an integration. Omitted fields are not changed. `config` replaces the complete config."""
 
     name: Name | UnsetType = UNSET
     enabled: bool | UnsetType = UNSET
@@ -89,7 +90,7 @@ class IntegrationChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
 
 
 class SecretRotation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """The new secret; without one it is generated."""
+    """The new secret. If it is left out, Sluice generates one."""
 
     secret: _Secret | None = None
     overlap_hours: Annotated[
@@ -98,7 +99,7 @@ class SecretRotation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
 
 
 class IntegrationBody(msgspec.Struct, frozen=True, rename="camel"):
-    """An integration. Its secret is shown when it is created or rotated, and never again."""
+    """An integration. Its secret is shown only when it is created or rotated."""
 
     id: Annotated[str, Meta(pattern=INTEGRATION_ID_PATTERN)]
     kind: _Kind
@@ -106,7 +107,7 @@ class IntegrationBody(msgspec.Struct, frozen=True, rename="camel"):
     enabled: bool
     config: IntegrationConfig
     hook_id: str | None
-    url: Annotated[str, Meta(description="Where the platform sends its webhook.")]
+    url: Annotated[str, Meta(description="The URL to which the platform sends its webhook.")]
     previous_secret_until: Annotated[
         Timestamp | None, Meta(description="Until when the secret before the last rotation is accepted.")
     ]
@@ -122,9 +123,9 @@ class IntegrationWithSecret(IntegrationBody, frozen=True, kw_only=True, rename="
 
 
 def check_config(kind: IntegrationKind, config: IntegrationConfig | UnsetType, issues: Issues) -> None:
-    """A fault is recorded."""
+    """Record options that the kind does not have."""
     if config is not UNSET and config.allow_plain_token and kind is not IntegrationKind.GITLAB:
-        issues.add("body.config.allowPlainToken", "Is only for kind gitlab.", "not_allowed")
+        issues.add("body.config.allowPlainToken", "Is only permitted for the kind gitlab.", "not_allowed")
 
 
 def with_unique_projects(config: IntegrationConfig) -> IntegrationConfig:
@@ -133,7 +134,7 @@ def with_unique_projects(config: IntegrationConfig) -> IntegrationConfig:
 
 
 def check_secret(kind: IntegrationKind, secret: str | None, issues: Issues) -> None:
-    """A fault is recorded."""
+    """Record a secret that is not valid for the kind."""
     if secret is None or kind is not IntegrationKind.GENERIC:
         return
     try:
@@ -143,15 +144,15 @@ def check_secret(kind: IntegrationKind, secret: str | None, issues: Issues) -> N
 
 
 def webhook_url(base_url: str, integration: Integration) -> str:
-    """Where the platform sends its webhook."""
+    """The URL to which the platform sends its webhook."""
     if integration.kind.is_source_control:
         return f"{base_url}/webhooks/scm/{integration.kind.value}?hook={integration.id}"
     return f"{base_url}/webhooks/integrations/{integration.id}"
 
 
-DELETED_AT_ONCE: Final = 1_000  # webhook events of an integration, in one transaction
+DELETED_AT_ONCE: Final = 1_000  # webhook events of an integration, per transaction
 MAX_DELETIONS: Final = 50
-TAG: Final = Tag("integrations", "Systems that report by webhook, and what they have delivered.")
+TAG: Final = Tag("integrations", "Systems that report by webhook, and their deliveries.")
 PATH: Final = "/orgs/{orgSlug}/integrations"
 ONE: Final = PATH + "/{integrationId}"
 NEW: Final = {"kind": "linear", "name": "Linear", "config": {"projects": ["web"], "syncStatus": True}}
@@ -163,8 +164,8 @@ _WRITE: Final = bearer(Scope.INTEGRATIONS_WRITE)
 
 @dataclass(frozen=True, slots=True)
 class Integrations(Handlers):
-    """Handlers of integrations, and their dependencies. `base_url`: where platforms reach this service; `forget`: what
-    is kept of an integration to verify events with, once it has changed.
+    """Handlers of integrations, and their dependencies. `base_url`: the URL at which platforms reach this service.
+    `forget`: removes an integration from the cache for verifying events, after the integration has changed.
     """
 
     TAG: ClassVar = TAG
@@ -187,8 +188,8 @@ class Integrations(Handlers):
     async def create_integration(self, body: NewIntegration, transaction: Transaction) -> IntegrationWithSecret:
         """Create an integration.
 
-        The answer has the URL and the secret to enter at the platform. The secret is stored encrypted and not shown
-        again. 409 at the maximum number of integrations.
+        The answer has the URL and the secret that you enter at the platform. Sluice stores the secret encrypted and
+        does not show it again. 409 at the maximum number of integrations.
         """
         secret, caller = body.secret or store.generate_secret(body.kind), transaction.caller
         config = with_unique_projects(body.config)
@@ -216,9 +217,9 @@ class Integrations(Handlers):
 
     @route("PATCH", ONE, _WRITE, body=CHANGE)
     async def change_integration(self, known: Integration, request: web.Request) -> IntegrationBody:
-        """Change an integration: its name, whether it is enabled, what it does.
+        """Change the name or the config of an integration, or enable or disable it.
 
-        What is sent to a disabled integration gets 404. Its kind stays.
+        Requests to a disabled integration get 404. The kind cannot be changed.
         """
         issues = Issues()
         body = await self.context.read_body(request, IntegrationChange, issues)
@@ -246,8 +247,8 @@ class Integrations(Handlers):
     async def rotate_integration_secret(self, known: Integration, request: web.Request) -> IntegrationWithSecret:
         """Replace the secret of an integration.
 
-        Both secrets are valid for `overlapHours`: time to enter the new one at the platform. With 0 the previous one
-        is no longer valid at once. A secret before the previous one is never valid.
+        For `overlapHours`, both secrets are valid, so that you have time to enter the new one at the platform. With 0
+        the previous secret is no longer valid at once. Older secrets are never valid.
         """
         issues = Issues()
         body = await self.context.read_body(request, SecretRotation, issues)
@@ -268,8 +269,10 @@ class Integrations(Handlers):
 
     @route("DELETE", ONE, _WRITE)
     async def delete_integration(self, request: web.Request) -> None:
-        """Delete an integration, its secrets and its deliveries. What it has reported stays."""
-        for _ in range(MAX_DELETIONS):  # each in a transaction of its own: others write, too
+        """Delete an integration, its secrets and its deliveries. Data that it has reported, such as commits, are not
+        deleted.
+        """
+        for _ in range(MAX_DELETIONS):  # each in its own transaction, so that other writers need not wait
             async with begin(self.context, request) as transaction:
                 known = await load_integration(transaction.connection, request)
                 deleted = await store.delete_events(transaction.connection, known.id, DELETED_AT_ONCE)
@@ -289,7 +292,9 @@ class Integrations(Handlers):
 
 
 def integration_arguments(context: HandlerContext) -> Arguments:
-    """Those of all handlers, and the integration in the path for those that ask for it: 404 comes before 415."""
+    """The arguments of all handlers, and the integration in the path for handlers that take it. It is loaded before the
+    body is read, so 404 precedes 415.
+    """
 
     async def provide(request: web.Request, _stack: AsyncExitStack) -> Integration:
         async with context.database.read() as connection:
@@ -299,7 +304,7 @@ def integration_arguments(context: HandlerContext) -> Arguments:
 
 
 async def load_integration(connection: AsyncConnection, request: web.Request) -> Integration:
-    """The integration in the path. Raises NotFound."""
+    """Load the integration in the path. Raises NotFound."""
     org_id, integration_id = authorization_context(request).org_id, path_id(request, "integrationId")
     found = await store.find_integration(connection, org_id, integration_id)
     if found is None:

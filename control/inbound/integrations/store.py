@@ -27,8 +27,8 @@ from control.inbound.integrations.tables import (
 )
 from control.secrets.secret_box import SecretBox
 
-MAX_INTEGRATIONS: Final = 200  # of an organization
-MAX_CANDIDATES: Final = 5  # webhooks that a platform may name alike: the signature decides
+MAX_INTEGRATIONS: Final = 200  # per organization
+MAX_CANDIDATES: Final = 5  # webhooks for which a platform may use the same id; the signature decides
 SECRET_BYTES: Final = 32
 
 _SELECT: Final = sa.select(integrations, organizations.c.slug.label("org_slug")).join_from(
@@ -37,8 +37,8 @@ _SELECT: Final = sa.select(integrations, organizations.c.slug.label("org_slug"))
 
 
 def generate_secret(kind: IntegrationKind) -> str:
-    """A new secret, in the form that its platform takes."""
-    if kind in (IntegrationKind.GENERIC, IntegrationKind.GITLAB):  # they sign by Standard Webhooks
+    """A new secret, in the form that the platform accepts."""
+    if kind in (IntegrationKind.GENERIC, IntegrationKind.GITLAB):  # they sign with Standard Webhooks
         return "whsec_" + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode("ascii")
     return secrets.token_urlsafe(SECRET_BYTES)
 
@@ -57,7 +57,7 @@ async def create_integration(
     created_by: str,
     now: datetime,
 ) -> Integration:
-    """A new integration. Raises Conflict when the organization has MAX_INTEGRATIONS."""
+    """Create an integration. Raises Conflict if the organization has MAX_INTEGRATIONS integrations."""
     count = sa.select(sa.func.count()).select_from(integrations).where(integrations.c.org_id == org_id)
     if (await connection.scalar(count) or 0) >= MAX_INTEGRATIONS:
         raise Conflict(f"The organization has {MAX_INTEGRATIONS} integrations, the maximum. Delete one first.")
@@ -88,7 +88,7 @@ async def find_integration(connection: AsyncConnection, org_id: str, integration
 
 
 async def get_integration(connection: AsyncConnection, org_id: str, integration_id: str) -> Integration:
-    """The same. Raises LookupError."""
+    """The organization's integration with this id. Raises LookupError."""
     found = await find_integration(connection, org_id, integration_id)
     if found is None:
         raise LookupError(integration_id)
@@ -98,7 +98,7 @@ async def get_integration(connection: AsyncConnection, org_id: str, integration_
 async def list_integrations(
     connection: AsyncConnection, before_id: str | None, limit: int, *, org_id: str
 ) -> list[Integration]:
-    """At most `limit` integrations, newest first, starting with the first one older than `before_id`."""
+    """List at most `limit` integrations, newest first, starting with the first integration older than `before_id`."""
     page = _SELECT.where(integrations.c.org_id == org_id).order_by(integrations.c.id.desc()).limit(limit)
     if before_id is not None:
         page = page.where(integrations.c.id < before_id)
@@ -115,7 +115,7 @@ async def change_integration(
     config: IntegrationConfig | UnsetType = UNSET,
     hook_id: str | UnsetType | None = UNSET,
 ) -> Integration:
-    """Set the given values; returns the changed integration."""
+    """Set the given values and return the changed integration."""
     given = {"name": name, "enabled": enabled, "config": config, "hook_id": hook_id}
     values = {column: msgspec.to_builtins(value) for column, value in given.items() if value is not UNSET}
     return await _change(connection, integration, values, now)
@@ -130,7 +130,7 @@ async def rotate_secret(
     previous_until: datetime | None,
     now: datetime,
 ) -> Integration:
-    """Replace the secret. The one before is accepted until `previous_until`; None: no longer."""
+    """Replace the secret. The previous secret is accepted until `previous_until`. None: it is no longer accepted."""
     previous: bytes | None = None
     if previous_until is not None:
         encrypted = await connection.scalar(sa.select(integrations.c.secret).where(integrations.c.id == integration.id))
@@ -154,7 +154,7 @@ async def delete_integration(connection: AsyncConnection, integration: Integrati
 async def find_hook(
     connection: AsyncConnection, secret_box: SecretBox, integration_id: str, now: datetime
 ) -> Hook | None:
-    """The enabled integration with this id, and its secrets."""
+    """Find the enabled integration with this id, and its secrets."""
     hooks = await _load_hooks(connection, secret_box, integrations.c.id == integration_id, now)
     return hooks[0] if hooks else None
 
@@ -162,13 +162,15 @@ async def find_hook(
 async def find_hooks_by_header(
     connection: AsyncConnection, secret_box: SecretBox, kind: IntegrationKind, hook_id: str, now: datetime
 ) -> list[Hook]:
-    """The enabled integrations of this kind whose webhook the platform names so; at most MAX_CANDIDATES."""
+    """Find the enabled integrations of this kind whose webhook has this id in the platform's header, at most
+    MAX_CANDIDATES.
+    """
     where = (integrations.c.hook_id == hook_id) & (integrations.c.kind == kind.value)
     return await _load_hooks(connection, secret_box, where, now)
 
 
 async def load_versions(connection: AsyncConnection, ids: Collection[str]) -> dict[str, int]:
-    """The versions of those integrations that are enabled, and whose organization is not deleted."""
+    """Load the versions of the integrations that are enabled and whose organization is not deleted."""
     found = (
         sa.select(integrations.c.id, integrations.c.version)
         .join(organizations, organizations.c.id == integrations.c.org_id)
@@ -214,13 +216,13 @@ def _decrypt(secret_box: SecretBox, org_id: str, integration_id: str, column: st
     return secret_box.decrypt(encrypted, table=integrations.name, row=integration_id, org=org_id, column=column)
 
 
-MAX_STORED_BODY: Final = 256 * 1_024  # compressed; a larger body cannot be processed again
+MAX_STORED_BODY: Final = 256 * 1_024  # compressed; an event with a larger body cannot be processed again
 _PIECE: Final = 64 * 1_024
 
 
 @dataclass(frozen=True, slots=True)
 class EventAttempt:
-    """An attempt to record a webhook event. `body`: as `pack_body` made it. `error`: why there is no `result`."""
+    """An attempt to record a webhook event. `body`: packed by `pack_body`. `error`: why there is no `result`."""
 
     id: str
     is_new: bool
@@ -233,12 +235,12 @@ class EventAttempt:
 
 
 def new_event_id() -> str:
-    """The id of a webhook event that is received."""
+    """A new id for a received webhook event."""
     return new_id("ind")
 
 
 def pack_body(secret_box: SecretBox, org_id: str, event_id: str, body: bytes) -> bytes | None:
-    """A body to store; None if it is too large."""
+    """Pack a body for storing. Returns None if it is too large."""
     packed = _compressed(body)
     if packed is None:
         return None
@@ -252,7 +254,7 @@ def unpack_body(secret_box: SecretBox, event: Any) -> bytes:
 
 
 async def find_events(connection: AsyncConnection, keys: Mapping[str, Collection[str]]) -> dict[tuple[str, str], Any]:
-    """Rows with `id`, `status` and `result` of events by (integration, key); `keys` are given by integration."""
+    """Find the `id`, `status` and `result` of events by (integration, key). `keys`: the keys, by integration."""
     columns = inbound_deliveries.c
     found: dict[tuple[str, str], Any] = {}
     for integration_id, of_integration in keys.items():
@@ -263,7 +265,7 @@ async def find_events(connection: AsyncConnection, keys: Mapping[str, Collection
 
 
 async def record_attempts(connection: AsyncConnection, attempts: Collection[EventAttempt], now: datetime) -> None:
-    """Store what became of events."""
+    """Store the results of events."""
     new = [
         {
             "id": one.id,
@@ -290,13 +292,15 @@ async def record_attempts(connection: AsyncConnection, attempts: Collection[Even
 
 
 async def delete_events(connection: AsyncConnection, integration_id: str, limit: int) -> int:
-    """Delete events of an integration; returns how many."""
+    """Delete events of an integration. Returns their number."""
     some = sa.select(inbound_deliveries.c.id).where(inbound_deliveries.c.integration_id == integration_id).limit(limit)
     return (await connection.execute(inbound_deliveries.delete().where(inbound_deliveries.c.id.in_(some)))).rowcount
 
 
 def _compressed(body: bytes) -> bytes | None:
-    """None as soon as it is too large: a body that cannot be compressed costs the most time."""
+    """The compressed body. Returns None as soon as it is too large, because compressing a body that hardly shrinks
+    takes the most time.
+    """
     compressor, packed, rest = zlib.compressobj(1), bytearray(), memoryview(body)
     while rest:
         packed += compressor.compress(rest[:_PIECE])

@@ -1,4 +1,4 @@
-"""Integrations, the webhook events that they have sent, and their tables."""
+"""Integrations, the webhook events that they have sent, and the tables of both."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,7 +19,7 @@ MAX_HOOK_ID_LENGTH: Final = 128
 
 
 class IntegrationKind(StrEnum):
-    """The system that sends. The values of source control are the providers of `/webhooks/scm/{provider}`."""
+    """The system that sends webhooks. The values for source control are the providers of `/webhooks/scm/{provider}`."""
 
     GITHUB = "github"
     GITLAB = "gitlab"
@@ -33,7 +33,7 @@ class IntegrationKind(StrEnum):
 
     @property
     def is_source_control(self) -> bool:
-        """Whether it sends to `/webhooks/scm/{provider}`; the others send to `/webhooks/integrations/{id}`."""
+        """Whether the system sends to `/webhooks/scm/{provider}`. The others send to `/webhooks/integrations/{id}`."""
         return self in SOURCE_CONTROL
 
 
@@ -49,14 +49,14 @@ SOURCE_CONTROL: Final = frozenset(
 
 
 class IntegrationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What an integration does."""
+    """Options of an integration."""
 
     projects: Annotated[
         list[Slug],
         Meta(
             max_length=MAX_PROJECTS,
-            description="Slugs of the projects that its releases and deployments are of. None: change events concern "
-            "all projects, and releases none.",
+            description="Slugs of the projects to which its releases and deployments belong. None: change events "
+            "concern all projects, and releases concern no project.",
         ),
     ] = []
     allow_plain_token: Annotated[
@@ -64,14 +64,14 @@ class IntegrationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     ] = False
     sync_status: Annotated[
         bool,
-        Meta(description="Whether a ticket that is closed or reopened resolves or reopens the issues linked to it."),
+        Meta(description="Whether closing or reopening a ticket resolves or reopens the issues that are linked to it."),
     ] = True
 
 
 @dataclass(frozen=True, slots=True)
 class Integration:
-    """An integration without its secrets. `hook_id`: how the platform names the webhook in a header. `version` counts
-    its changes. `previous_secret_until`: until when the secret before the last rotation is accepted.
+    """An integration without its secrets. `hook_id`: the id of the webhook in the platform's header. `version` counts
+    changes of the integration. `previous_secret_until`: until when the secret before the last rotation is accepted.
     """
 
     id: str
@@ -91,17 +91,17 @@ class Integration:
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """An enabled integration with the secrets that it may sign with, the current one first."""
+    """An enabled integration with the secrets that are accepted, the current one first."""
 
     integration: Integration
     secrets: tuple[bytes, ...] = field(repr=False)
 
 
 class DeliveryStatus(StrEnum):
-    """What became of a webhook event."""
+    """The status of a webhook event."""
 
     PROCESSED = "processed"
-    FAILED = "failed"  # sent again, or processed again on demand
+    FAILED = "failed"  # processed again if it is sent again, or on demand
 
 
 MAX_DELIVERY_KEY_LENGTH: Final = 128
@@ -117,11 +117,11 @@ integrations: Final = sa.Table(
     sa.Column("name", text(MAX_NAME_LENGTH), nullable=False),
     sa.Column("enabled", sa.Boolean, nullable=False),
     sa.Column("config", sa.JSON(none_as_null=True), nullable=False),
-    sa.Column("hook_id", text(MAX_HOOK_ID_LENGTH)),  # as the platform names the webhook in a header
+    sa.Column("hook_id", text(MAX_HOOK_ID_LENGTH)),  # the id of the webhook in the platform's header
     sa.Column("secret", sa.LargeBinary, info={"sealed": True}, nullable=False),
     sa.Column("previous_secret", sa.LargeBinary, info={"sealed": True}),  # accepted until the time below
     sa.Column("previous_secret_until", UtcTime),
-    sa.Column("version", sa.Integer, nullable=False),  # counts changes: who has read an older one reads again
+    sa.Column("version", sa.Integer, nullable=False),  # counts changes; a process with an older version reads again
     sa.Column("created_by", text(32), sa.ForeignKey("principals.id")),
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("updated_at", UtcTime, nullable=False),
@@ -137,16 +137,16 @@ inbound_deliveries: Final = sa.Table(
     sa.Column("id", text(32), primary_key=True),
     sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
     sa.Column("integration_id", text(32), sa.ForeignKey("integrations.id", ondelete="CASCADE"), nullable=False),
-    sa.Column("delivery_key", text(MAX_DELIVERY_KEY_LENGTH), nullable=False),  # the same: the same event
-    sa.Column("event", text(MAX_EVENT_LENGTH), nullable=False),  # the platform's name
+    sa.Column("delivery_key", text(MAX_DELIVERY_KEY_LENGTH), nullable=False),  # a repeated event has the same key
+    sa.Column("event", text(MAX_EVENT_LENGTH), nullable=False),  # the platform's name of the event
     sa.Column("status", text(16), nullable=False),
     sa.Column("result", sa.JSON(none_as_null=True)),  # the answer; a repetition gets it again
     sa.Column("error", text(MAX_ERROR_LENGTH)),
-    # compressed; NULL: too large, beyond the share of its organization, or removed by housekeeping
+    # compressed; NULL: too large, beyond the organization's limit, or removed by housekeeping
     sa.Column("body", sa.LargeBinary, info={"sealed": True}),
     sa.Column("attempts", sa.Integer, nullable=False),
     sa.Column("received_at", UtcTime, nullable=False),
-    sa.Column("processed_at", UtcTime, nullable=False),  # the last attempt
+    sa.Column("processed_at", UtcTime, nullable=False),  # time of the last attempt
     enum_check("status", DeliveryStatus),
     sa.UniqueConstraint("integration_id", "delivery_key"),
     sa.Index(None, "integration_id", "id"),

@@ -32,11 +32,11 @@ from control.inbound.webhooks.trackers.generic import Generic
 from control.inbound.webhooks.trackers.platforms import Jira, Linear, PagerDuty
 from control.secrets.secret_box import SecretBox
 
-_ATTEMPTS: Final = 2  # the second with an integration that was changed meanwhile
-MAX_WAITING_BYTES: Final = 64 * 2**20  # of large bodies
-_MAX_PARSED_AT_ONCE: Final = 256 * 1_024  # bytes; parsing more would keep other requests waiting
-# Of bodies that an organization may store, as they are stored, until housekeeping (`task`) bounds them. An event beyond
-# is recorded all the same, but without its body it cannot be processed again.
+_ATTEMPTS: Final = 2  # the second one if the integration was changed meanwhile
+MAX_WAITING_BYTES: Final = 64 * 2**20  # of large bodies that wait to be parsed
+_MAX_PARSED_AT_ONCE: Final = 256 * 1_024  # bytes; parsing a larger body in the event loop would delay other requests
+# The limit of bodies that an organization may store, in stored size, between runs of the housekeeping (`task`). An
+# event beyond it is recorded without its body, and cannot be processed again.
 STORED_BURST_BYTES: Final = 64 * 2**20
 STORED_BYTES_PER_S: Final = 256 * 2**10
 MAX_PROVIDER_LENGTH: Final = 32
@@ -61,7 +61,11 @@ TAG: Final = Tag("webhooks", "Inbound webhooks: events of other systems, verifie
 RECEIVE_SCM: Final = Operation(
     "receiveScmWebhook",
     TAG,
-    (ResponseSpec("What the event did; for a repeated delivery, what it had done.", json_content(ScmResult)),),
+    (
+        ResponseSpec(
+            "The effects of the event. A repeated delivery gets the result of the first one.", json_content(ScmResult)
+        ),
+    ),
     (
         Parameter(
             "provider",
@@ -74,40 +78,46 @@ RECEIVE_SCM: Final = Operation(
             "hook",
             "query",
             Annotated[str, Meta(min_length=1)],
-            "Id of the integration. Without it, the header counts in which the platform names the webhook.",
+            "Id of the integration. Without it, the integration is found by the webhook id that the platform sends "
+            "in a header.",
         ),
     ),
-    body=Body(json_content(dict[str, Any]), "The event, as the platform documents it."),
+    body=Body(json_content(dict[str, Any]), "The event, in the format that the platform documents."),
     error_statuses=(400, 401, 404, 429, 503),
 )
 RECEIVE_INTEGRATION: Final = Operation(
     "receiveIntegrationWebhook",
     TAG,
-    (ResponseSpec("What the event did.", json_content(IntegrationResult)),),
+    (ResponseSpec("The effects of the event.", json_content(IntegrationResult)),),
     (
         Parameter(
-            "integrationId", "path", Annotated[str, Meta(min_length=1, max_length=MAX_ID_LENGTH)], "The integration."
+            "integrationId",
+            "path",
+            Annotated[str, Meta(min_length=1, max_length=MAX_ID_LENGTH)],
+            "Id of the integration.",
         ),
     ),
-    body=Body(json_content(dict[str, Any]), "As the platform sends it, with its signature in a header."),
+    body=Body(
+        json_content(dict[str, Any]), "The event as the platform sends it, with the platform's signature in a header."
+    ),
     error_statuses=(400, 401, 404, 413, 429, 503),
 )
 
 
 class IntegrationWebhooks:
-    """Receives what is sent to integrations."""
+    """Receives the webhook events of integrations."""
 
     def __init__(self, receiver: WebhookReceiver, hooks: Hooks, inbox: Inbox, secret_box: SecretBox) -> None:
         self._receiver = receiver
         self._hooks = hooks
         self._inbox = inbox
         self._secret_box = secret_box
-        self._parsing = asyncio.Semaphore(1)  # of large bodies: threads share one interpreter
-        self._waiting_bytes = 0  # of those that are parsed, or wait for it
+        self._parsing = asyncio.Semaphore(1)  # for large bodies: threads share one interpreter
+        self._waiting_bytes = 0  # bytes of the bodies that are being parsed or wait for parsing
         self._storable_bytes = Allowance[str](STORED_BURST_BYTES, STORED_BYTES_PER_S)
 
     def routes(self) -> list[Route]:
-        """Their access is decided by the signature."""
+        """The routes, for which the signature decides about access."""
         scm, integration = "/webhooks/scm/{provider}", "/webhooks/integrations/{integrationId}"
         return [
             Route("POST", scm, self.receive_scm_webhook, public(), operation=RECEIVE_SCM),
@@ -117,8 +127,8 @@ class IntegrationWebhooks:
     async def receive_scm_webhook(self, request: web.Request) -> web.StreamResponse:
         """Receive an event of source control.
 
-        The platform signs the body with the secret of the integration; nothing of it is read before the signature
-        holds. Pushes, pull or merge requests, releases, deployments and tickets have an effect; every other event is
+        The platform signs the body with the secret of the integration. Sluice verifies the signature before it parses
+        the body. Pushes, pull or merge requests, releases, deployments and tickets have effects. Every other event is
         answered with zero counts.
         """
         provider, issues = request.match_info["provider"], Issues()
@@ -131,9 +141,9 @@ class IntegrationWebhooks:
     async def receive_integration_webhook(self, request: web.Request) -> web.StreamResponse:
         """Receive an event of a tracker.
 
-        Signed as the platform of the integration signs; generic ones as Standard Webhooks, or with `X-Signature-256`.
-        A repeated delivery gets the answer that the first one got. 404 for an integration that is disabled, or of
-        source control, which sends to `/webhooks/scm/{provider}`.
+        The event is signed in the way of the integration's platform. Generic events are signed as in Standard Webhooks,
+        or with `X-Signature-256`. A repeated delivery gets the answer of the first one. 404 for a disabled integration,
+        and for an integration of source control, which sends to `/webhooks/scm/{provider}`.
         """
         issues = Issues()
         check_length("path.integrationId", request.match_info["integrationId"], 1, MAX_ID_LENGTH, issues)
@@ -142,7 +152,7 @@ class IntegrationWebhooks:
 
     async def _receive(self, request: web.Request, provider: IntegrationKind | None) -> web.StreamResponse:
         """Find the integration, read the body, verify it, parse it, record the event, answer. Raises NotFound,
-        RateLimited, Unauthorized, BadRequest and what reading a body raises.
+        RateLimited, Unauthorized, BadRequest and the errors of reading a body.
         """
         body: bytes | None = None
         for _ in range(_ATTEMPTS):
@@ -174,7 +184,9 @@ class IntegrationWebhooks:
         raise Unauthorized("The integration has just been changed.")
 
     async def _find(self, request: web.Request, provider: IntegrationKind | None) -> Sequence[Hook]:
-        """The integrations that a request may be for. `provider`: of source control, else the path names one."""
+        """Find the integrations that a request may be for. `provider`: the provider of source control, or None if the
+        path names an integration.
+        """
         names = [request.match_info["integrationId"]] if provider is None else request.query.getall("hook", [])
         if provider is not None and not names:
             hook_id = SOURCES[provider].platform.hook_id(request.headers)
@@ -187,11 +199,13 @@ class IntegrationWebhooks:
         return [hook] if is_wanted else []
 
     async def _parse(self, hook: Hook, headers: Headers, body: bytes) -> VerifiedEvent:
-        """Raises as `_parsed`, and ServiceUnavailable if too much waits to be parsed."""
+        """Parse a body. Raises the errors of `_parsed`, and ServiceUnavailable if too many large bodies wait for
+        parsing.
+        """
         if len(body) <= _MAX_PARSED_AT_ONCE:
             return self._parsed(hook, headers, body)
         if self._waiting_bytes + len(body) > MAX_WAITING_BYTES:
-            raise ServiceUnavailable("Too many large webhooks wait to be processed.")
+            raise ServiceUnavailable("Too many large webhooks are waiting to be processed.")
         self._waiting_bytes += len(body)
         try:
             async with self._parsing:
@@ -200,7 +214,9 @@ class IntegrationWebhooks:
             self._waiting_bytes -= len(body)
 
     def _parsed(self, hook: Hook, headers: Headers, body: bytes) -> VerifiedEvent:
-        """Raises PayloadError for a body without event: there is nothing to store of it."""
+        """Parse the body. Raises PayloadError if the body does not even name an event: there is nothing to store
+        then.
+        """
         org_id, source = hook.integration.org_id, SOURCES[hook.integration.kind]
         name, event_id = source.platform.event_name(headers, body), new_event_id()
         key = source.platform.delivery_id(headers) or hashlib.sha256(body).hexdigest()

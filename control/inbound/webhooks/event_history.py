@@ -1,4 +1,6 @@
-"""`/orgs/{orgSlug}/integrations/{integrationId}/deliveries`: what integrations have sent, and processing it again."""
+"""`/orgs/{orgSlug}/integrations/{integrationId}/deliveries`: lists the events that integrations have sent, and
+processes them again.
+"""
 
 import asyncio
 from dataclasses import dataclass
@@ -35,24 +37,29 @@ _EVENTS: Final = inbound_deliveries.c
 
 
 class WebhookEventQuery(Query, frozen=True, rename="camel"):
-    """Which deliveries a list has."""
+    """The filters of a list of deliveries."""
 
     status: Annotated[DeliveryStatus | None, Meta(description="Only deliveries with this outcome.")] = None
 
 
 class InboundDelivery(msgspec.Struct, frozen=True, rename="camel"):
-    """What an integration has sent, and what became of it."""
+    """A webhook event that an integration has sent, and its result."""
 
     id: Annotated[str, Meta(pattern="^ind_[0-9a-z]{26}$")]
-    event: Annotated[str, Meta(description="The platform's name.")]
-    key: Annotated[str, Meta(description="Identifies the delivery: its signed id, else the SHA-256 of its body.")]
+    event: Annotated[str, Meta(description="The platform's name of the event.")]
+    key: Annotated[
+        str,
+        Meta(
+            description="Identifies the delivery: its signed id, or the SHA-256 of its body if there is no signed id."
+        ),
+    ]
     status: DeliveryStatus
-    result: Annotated[dict[str, Any] | None, Meta(description="What was answered. Null: it failed.")]
-    failure: Annotated[str | None, Meta(description="Why it failed.")]
+    result: Annotated[dict[str, Any] | None, Meta(description="The answer to the delivery. `null` if it failed.")]
+    failure: Annotated[str | None, Meta(description="Why the delivery failed.")]
     attempts: int
     received_at: Timestamp
-    processed_at: Annotated[Timestamp, Meta(description="The last attempt.")]
-    redeliverable: Annotated[bool, Meta(description="Whether its body is kept.")]
+    processed_at: Annotated[Timestamp, Meta(description="The time of the last attempt to process the delivery.")]
+    redeliverable: Annotated[bool, Meta(description="Whether the body of the delivery is kept.")]
 
 
 def _shown(event: Any, _caller: AuthorizationContext) -> InboundDelivery:
@@ -74,7 +81,7 @@ EVENTS: Final = Resource(
 
 @dataclass(frozen=True, slots=True)
 class WebhookEvents(Handlers):
-    """Handlers of what integrations have sent, and their dependencies."""
+    """Handlers of webhook events, and their dependencies."""
 
     TAG: ClassVar = TAG
     secret_box: SecretBox
@@ -92,10 +99,10 @@ class WebhookEvents(Handlers):
         query: WebhookEventQuery,
         page: PageReader,
     ) -> PageOf[InboundDelivery]:
-        """List what an integration has delivered, newest first, with its outcome.
+        """List the deliveries of an integration, newest first, with their outcomes.
 
-        Deliveries are kept for 30 days, the last 10 000 of each integration, the last 1 000 with their bodies, up to
-        256 MiB of an organization.
+        Deliveries are kept for 30 days, at most the last 10 000 of each integration. The bodies of the last 1 000 are
+        kept, up to 256 MiB per organization.
         """
         filters = [] if query.status is None else [_EVENTS.status == query.status.value]
         return await page.of(EVENTS, caller, *filters)
@@ -104,7 +111,7 @@ class WebhookEvents(Handlers):
     async def show_inbound_delivery(
         self, integration_id: str, inbound_delivery_id: str, caller: AuthorizationContext, connection: AsyncConnection
     ) -> InboundDelivery:
-        """Show what an integration has delivered."""
+        """Show a delivery of an integration."""
         return await EVENTS.show(connection, caller, inbound_delivery_id, _sent_by(integration_id))
 
     @route("POST", ONE + "/redeliver", bearer(Scope.INTEGRATIONS_WRITE), errors=(409, 503))
@@ -113,8 +120,9 @@ class WebhookEvents(Handlers):
     ) -> InboundDelivery:
         """Process a delivery again.
 
-        What it does is compared with what has happened since: a ticket's old state changes nothing. A delivery that
-        cannot be processed is shown as failed. 409 if the integration is disabled, or the body is not kept.
+        The event has no effect on anything that has changed since: for example, an old state of a ticket changes
+        nothing. A delivery that cannot be processed is shown as failed. 409 if the integration is disabled, or if the
+        body of the delivery is not kept.
         """
         async with begin(self.context, request) as transaction:
             found = sa.select(inbound_deliveries).where(_sent_by(integration_id), _EVENTS.id == inbound_delivery_id)
@@ -132,7 +140,7 @@ class WebhookEvents(Handlers):
             return await EVENTS.show(connection, caller, inbound_delivery_id, _sent_by(integration_id))
 
     async def _process(self, stored: Any, body: bytes) -> None:
-        """Raises Conflict, and what recording the event raises."""
+        """Process a delivery again. Raises Conflict, and the errors of recording the event."""
         self.hooks.forget(stored.integration_id)
         hook = await self.hooks.by_id(stored.integration_id)
         if hook is None:

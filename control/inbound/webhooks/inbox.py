@@ -1,12 +1,13 @@
-"""Records verified webhook events, each once: what an event does and its result in one transaction.
+"""Records verified webhook events, each once. The effects of an event and its result are stored in one transaction.
 
-    process     waits until the event is recorded, and returns its result; the stored one if it was recorded before
-    _apply      one write transaction for events that wait, an organization's after another's
+    process     waits until the event is recorded, and returns its result, or the stored result of an earlier recording
+    _apply      one write transaction for waiting events, taken from the organizations in turn
 
-A write transaction costs an fsync, so events that arrive together share one. Those that their platform can record
-together (`WebhookSource.apply_together`) share statements, too; each other one has a savepoint. An event that fails
-leaves no effect and is stored as failed; sent again, it is processed again. Without an answer, because the process died
-or its client went away, the platform sends it again, and gets the stored result if there is one.
+A write transaction costs an fsync, so events that arrive together share one. Events that their platform can record
+together (`WebhookSource.apply_together`) share statements, too. Each other event has a savepoint. An event that fails
+leaves no effect and is stored as failed. If the platform sends it again, it is processed again. If a request gets no
+answer, because the process died or the client closed the connection, the platform sends the event again and gets the
+stored result if there is one.
 """
 
 import asyncio
@@ -31,9 +32,9 @@ from control.inbound.webhooks.platform import ApplyTogether, PayloadError, Webho
 from control.inbound.webhooks.platform_events import AppliedEvent
 
 MAX_WAITING: Final = 1_000
-MAX_WAITING_OF_ONE: Final = 500  # organization
+MAX_WAITING_OF_ONE: Final = 500  # of one organization
 MAX_BATCH: Final = 64
-MAX_BATCH_S: Final = 0.1  # of one transaction: others write, too
+MAX_BATCH_S: Final = 0.1  # per transaction, so that other writers need not wait
 PROCESSING_FAILED: Final = "The delivery could not be processed."
 
 T = TypeVar("T")
@@ -42,13 +43,13 @@ log = structlog.get_logger(__name__)
 
 
 class HookChanged(Exception):
-    """The integration was changed, disabled or deleted since its secret was read: the event is verified again."""
+    """The integration was changed, disabled or deleted since its secret was read. The event must be verified again."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerifiedEvent:
-    """An event to record. `body`: sealed, None if it is not kept. `content`: what it says, or why it cannot be read.
-    `is_repetition`: it is stored, and processed again on demand.
+    """An event to record. `body`: encrypted, None if it is not kept. `content`: the parsed contents, or why they cannot
+    be parsed. `is_repetition`: the event is stored already, and is processed again on demand.
     """
 
     id: str
@@ -62,7 +63,7 @@ class VerifiedEvent:
 
 
 class Waiting:
-    """An event that waits in the queue, and what is answered to its sender."""
+    """An event that waits in the queue, and the answer to its sender."""
 
     __slots__ = ("answer", "event", "future")
 
@@ -73,11 +74,11 @@ class Waiting:
 
     @property
     def key(self) -> Key:
-        """What identifies the event."""
+        """Identifies the event."""
         return self.event.hook.integration.id, self.event.key
 
     def fail(self, error: Exception) -> None:
-        """Tell the sender, unless it knows more."""
+        """Answer the sender with an error, unless there is an answer already."""
         self.answer = error
         self.tell()
 
@@ -89,31 +90,34 @@ class Waiting:
             self.future.set_result(self.answer)
         else:
             self.future.set_exception(self.answer)
-            self.future.exception()  # its caller may be gone
+            self.future.exception()  # the caller may have been cancelled
 
 
 class EventQueue(Generic[T]):
-    """Events in memory. Every organization has its turn: no event waits for all that another organization has sent."""
+    """Events in memory. Organizations take turns, so no event waits for all events of another organization."""
 
     def __init__(self, limit: int, limit_of_one: int) -> None:
         self._limit = limit
         self._limit_of_one = limit_of_one
         self._size = 0
-        self._waiting: OrderedDict[str, deque[T]] = OrderedDict()  # whose turn is next comes first; none is empty
+        # The organization whose turn is next comes first. No queue is empty.
+        self._waiting: OrderedDict[str, deque[T]] = OrderedDict()
         self._filled = asyncio.Event()
 
     def put(self, org_id: str, event: T) -> None:
-        """Raises ServiceUnavailable if too many wait."""
+        """Add an event. Raises ServiceUnavailable if too many wait."""
         of_org = self._waiting.get(org_id, deque())
         if self._size >= self._limit or len(of_org) >= self._limit_of_one:
-            raise ServiceUnavailable("Too many webhooks wait to be processed.")
+            raise ServiceUnavailable("Too many webhooks are waiting to be processed.")
         of_org.append(event)
         self._waiting[org_id] = of_org
         self._size += 1
         self._filled.set()
 
     def put_back(self, events: Iterable[tuple[str, T]]) -> None:
-        """Events that were taken, with their organizations: to be taken next, in this order, each in its turn."""
+        """Put back events that were taken, with their organizations. They are taken next, in this order, each
+        organization in its turn.
+        """
         for org_id, event in reversed(list(events)):
             self._waiting.setdefault(org_id, deque()).appendleft(event)
             self._waiting.move_to_end(org_id, last=False)
@@ -121,12 +125,12 @@ class EventQueue(Generic[T]):
             self._filled.set()
 
     async def take(self, most: int) -> list[T]:
-        """Wait for an event; returns at most so many, one of each organization in turn."""
+        """Wait for an event. Returns at most `most` events, taken from the organizations in turn."""
         await self._filled.wait()
         return self.take_now(most)
 
     def take_now(self, most: int) -> list[T]:
-        """The same, without waiting."""
+        """Take events without waiting."""
         taken: list[T] = []
         while self._waiting and len(taken) < most:
             org_id, of_org = self._waiting.popitem(last=False)
@@ -140,7 +144,7 @@ class EventQueue(Generic[T]):
 
 
 class Inbox:
-    """One task per process, which records what waits."""
+    """One task per process, which records waiting events."""
 
     def __init__(self, database: Database, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._database = database
@@ -148,15 +152,15 @@ class Inbox:
         self._queue = EventQueue[Waiting](MAX_WAITING, MAX_WAITING_OF_ONE)
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
-        """Run until shutdown; senders that still wait then are told to try again."""
+        """Run until shutdown. Senders that are still waiting are then told to try again."""
         task = asyncio.create_task(self._run())
         yield
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
     async def process(self, event: VerifiedEvent) -> AppliedEvent:
-        """Record an event; it is recorded although the caller is cancelled. Raises HookChanged, PayloadError, what
-        recording it raises, and DatabaseUnavailable; ServiceUnavailable if too many wait.
+        """Record an event, even if the caller is cancelled. Raises HookChanged, PayloadError, the errors of recording,
+        and DatabaseUnavailable. Raises ServiceUnavailable if too many events wait.
         """
         waiting = Waiting(event)
         self._queue.put(event.hook.integration.org_id, waiting)
@@ -177,7 +181,9 @@ class Inbox:
                 one.fail(ServiceUnavailable("The service is shutting down."))
 
     async def _apply_each(self, batch: list[Waiting], error: Exception) -> None:
-        """After their transaction has failed, record each event by itself: one may be the cause."""
+        """Record each event in a transaction of its own, after a shared transaction has failed: one of the events may
+        be the cause.
+        """
         for one in batch:
             cause = error
             if len(batch) > 1 and not isinstance(error, DatabaseUnavailable):
@@ -189,7 +195,7 @@ class Inbox:
             one.fail(cause)
 
     async def _apply(self, batch: list[Waiting]) -> list[Waiting]:
-        """Record what the time of a transaction allows; returns the rest."""
+        """Record as many events as the time of a transaction allows. Returns the others."""
         deadline = time.monotonic() + MAX_BATCH_S
         for one in batch:
             one.answer = None
@@ -207,8 +213,8 @@ class Inbox:
 
 @dataclass(frozen=True, slots=True)
 class _Transaction:
-    """`versions`: of the integrations as they are now. `known`: what is stored of the events, `attempts`: what will
-    be.
+    """A transaction. `versions`: the current versions of the integrations. `known`: the stored results of the events.
+    `attempts`: the results to store.
     """
 
     connection: AsyncConnection
@@ -218,7 +224,9 @@ class _Transaction:
     attempts: dict[Key, EventAttempt] = field(default_factory=dict)
 
     async def apply_together(self, batch: Sequence[Waiting]) -> None:
-        """Record those that their platform can record together. If one of them fails, all are recorded one by one."""
+        """Record the events that their platform can record together. If one of them fails, all are recorded one by
+        one.
+        """
         groups: dict[ApplyTogether, dict[Key, Waiting]] = {}
         for one in batch:
             event, apply = one.event, one.event.source.apply_together
@@ -243,7 +251,7 @@ class _Transaction:
         if not self._is_current(one):
             one.answer = HookChanged()
         elif before is not None and before.result is None:
-            one.answer = ServiceUnavailable("The same delivery has just failed.")
+            one.answer = ServiceUnavailable("The same delivery has failed in the same transaction.")
         elif before is not None:
             one.answer = AppliedEvent(before.result or {}, duplicate=True)
         elif stored is None and event.is_repetition:
@@ -271,7 +279,7 @@ class _Transaction:
         return self.versions.get(integration.id) == integration.version
 
     def _keep(self, one: Waiting, answer: AppliedEvent | Exception, error: str | None = None) -> None:
-        """`error`: why there is no result."""
+        """Keep the result of an event for storing. `error`: why there is no result."""
         event, stored = one.event, self.known.get(one.key)
         one.answer = answer
         self.attempts[one.key] = EventAttempt(

@@ -27,7 +27,7 @@ platform_events: Final = sa.Table(
     metadata,
     sa.Column("source", text(16), primary_key=True),
     sa.Column("event_id", text(MAX_EVENT_ID_LENGTH), primary_key=True),
-    sa.Column("org_id", text(32), sa.ForeignKey("organizations.id")),  # that it concerns; NULL: none
+    sa.Column("org_id", text(32), sa.ForeignKey("organizations.id")),  # the organization that it concerns; NULL: none
     sa.Column("result", sa.JSON(none_as_null=True), nullable=False),  # the answer; a repetition gets it again
     sa.Column("received_at", UtcTime, nullable=False),
     enum_check("source", EventSource),
@@ -37,14 +37,14 @@ platform_events: Final = sa.Table(
 
 
 class EventResult(NamedTuple):
-    """What an event did: the answer, and the organization that it concerns."""
+    """The result of an event: the answer, and the organization that the event concerns."""
 
     answer: Mapping[str, Any]
     org_id: str | None = None
 
 
 class AppliedEvent(NamedTuple):
-    """The answer. `duplicate`: the event was applied before, and nothing has changed."""
+    """The answer. `duplicate`: the event was applied before, and nothing was changed now."""
 
     answer: Mapping[str, Any]
     duplicate: bool
@@ -57,8 +57,8 @@ async def apply_once(
     now: datetime,
     apply: Callable[[], Awaitable[EventResult]],
 ) -> AppliedEvent:
-    """Apply an event in the caller's write transaction, or answer what it was answered before. Raises ValueError for an
-    id that is too long.
+    """Apply an event in the caller's write transaction, or return the stored answer if it was applied before. Raises
+    ValueError for an id that is too long.
     """
     stored = await find_answer(connection, source, event_id)
     if stored is not None:
@@ -67,7 +67,7 @@ async def apply_once(
 
 
 async def find_answer(connection: AsyncConnection, source: EventSource, event_id: str) -> Mapping[str, Any] | None:
-    """What the event was answered before. Raises ValueError for an id that is too long."""
+    """Find the stored answer to the event. Raises ValueError for an id that is too long."""
     if not 1 <= len(event_id) <= MAX_EVENT_ID_LENGTH:
         raise ValueError("the id of the event has a length that no platform gives it")
     where = (platform_events.c.source == source.value) & (platform_events.c.event_id == event_id)
@@ -78,7 +78,7 @@ async def find_answer(connection: AsyncConnection, source: EventSource, event_id
 async def store_answer(
     connection: AsyncConnection, source: EventSource, event_id: str, now: datetime, result: EventResult
 ) -> AppliedEvent:
-    """Store what a new event did."""
+    """Store the result of a new event."""
     row = {
         "source": source.value,
         "event_id": event_id,

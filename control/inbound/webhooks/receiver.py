@@ -1,16 +1,18 @@
-"""Before a signature is verified: limits, the body, and the integration that a request names.
+"""The steps before a signature is verified: limits, the body, and the integration that a request names.
 
-Failures are limited by address, but an address is not a sender: all customers of a platform send from its addresses,
-and each of them decides what it sends and where. So failures count for what was named, too: failures of an integration
-refuse only this integration's events, before their bodies are read, and failures that name no integration refuse
-nothing else. For a platform that serves the whole deployment every request is verified, and only failures are refused.
+Failures are limited by address. All customers of a platform send from the platform's addresses, however, so an address
+is not one sender, and each customer decides what it sends and where. Failures are therefore also counted by the
+integration that was named. Failures of an integration refuse only events of this integration, before their bodies are
+read. Failures that name no integration refuse nothing else. For a platform that serves the whole deployment, every
+request is verified, so failures of one sender never refuse a valid request of another sender.
 
-The bodies that are being read at once are bounded. A sender of slow large bodies can use up that bound, but not what
-others need: an address has a share of it, and the first bytes of every body, which is all that most have, do not count.
+The bodies that are being read at once are bounded. A sender of slow large bodies can use up this bound, but does not
+block others: each address has its own limit, and the first bytes of each body, which are all that most bodies have, do
+not count.
 
-The integrations that requests name are kept in memory for a moment (`Hooks`). An event is verified with what is kept,
-and recorded only if the integration is still the same (`control.inbound.webhooks.inbox`): after an integration was
-disabled or deleted, or its secret was rotated, its events are refused at once.
+The integrations that requests name are cached for one second (`Hooks`). An event is verified with the cached
+integration, and recorded only if the integration has not changed meanwhile (`control.inbound.webhooks.inbox`). After an
+integration was disabled or deleted, or its secret was rotated, its events are therefore refused at once.
 """
 
 import re
@@ -35,14 +37,14 @@ from control.secrets.secret_box import SecretBox
 
 
 class WebhookOutcome(StrEnum):
-    """What became of a request."""
+    """The outcome of a request."""
 
     PROCESSED = "processed"
     DUPLICATE = "duplicate"  # answered with the stored result
-    INVALID = "invalid"  # signed, but not what the platform documents
-    FAILED = "failed"  # a fault of ours; sent again, it is processed again
-    UNSIGNED = "unsigned"  # no valid signature, or out of the window
-    UNKNOWN = "unknown"  # no such integration
+    INVALID = "invalid"  # signed, but not as the platform documents
+    FAILED = "failed"  # a fault of Sluice; the event is processed again if it is sent again
+    UNSIGNED = "unsigned"  # no valid signature, or a time outside of the window
+    UNKNOWN = "unknown"  # the integration does not exist
 
 
 METRIC_SOURCES: Final = (
@@ -57,8 +59,9 @@ class WebhookMetrics:
     def __init__(self, registry: CollectorRegistry | None) -> None:
         self._deliveries: Final = Counter(
             "sluice_webhook_deliveries",
-            "Inbound webhook deliveries by source and outcome: processed, duplicate (the stored result was answered), "
-            "invalid (signed, but malformed), failed (an error of Sluice), unsigned, unknown (no such integration).",
+            "Inbound webhook deliveries by source and outcome: processed, duplicate (the stored result was "
+            "answered), invalid (signed, but malformed), failed (an error of Sluice), unsigned, unknown (the "
+            "integration does not exist).",
             ("source", "outcome"),
             registry=registry,
         )
@@ -71,14 +74,14 @@ class WebhookMetrics:
         self._deliveries.labels(source, outcome.value).inc()
 
     def count_processed(self, source: str, *, duplicate: bool) -> None:
-        """Count a request that was answered with what its event has done."""
+        """Count a request that was answered with the result of its event."""
         self.count(source, WebhookOutcome.DUPLICATE if duplicate else WebhookOutcome.PROCESSED)
 
 
-MAX_BODIES_BYTES: Final = 64 * 2**20  # of all unverified bodies at once, beyond UNCOUNTED_BYTES of each
-MAX_ADDRESS_BYTES: Final = 32 * 2**20  # of those of one address
-UNCOUNTED_BYTES: Final = 32 * 2**10  # about what a connection buffers anyway
-MAX_EVENT_BYTES: Final = 2**20  # of chats and payments, which send small bodies to addresses that everybody knows
+MAX_BODIES_BYTES: Final = 64 * 2**20  # of all unverified bodies at once, without the first UNCOUNTED_BYTES of each body
+MAX_ADDRESS_BYTES: Final = 32 * 2**20  # of the bodies from one address
+UNCOUNTED_BYTES: Final = 32 * 2**10  # about as much as a connection buffers anyway
+MAX_EVENT_BYTES: Final = 2**20  # of chats and payments, which send small bodies to publicly known addresses
 MIN_RATE: Final = 16 * 1_024  # bytes per second that extend the time to send a body
 
 
@@ -89,17 +92,17 @@ class WebhookReceiver:
         self.metrics = metrics
         self._max_body_bytes = max_body_bytes
         self._body_timeout_s = body_timeout_s
-        self._held: dict[str, int] = {}  # by address
+        self._held: dict[str, int] = {}  # bytes by address
         self._all_held = 0
 
     async def admit(self, request: web.Request, integration_id: str) -> None:
-        """Raises RateLimited if too many events for the integration from this address were not signed."""
+        """Refuse an address that has sent too many unsigned events to the integration. Raises RateLimited."""
         holder = _holder(request, integration_id)
         await request.app[RATE_LIMITS].check_account(request, LimitClass.FAILED_WEBHOOK, holder)
 
     async def read(self, request: web.Request, most: int | None = None) -> bytes:
-        """The body as received, at most `most` bytes, by default what the settings allow. Raises PayloadTooLarge,
-        ServiceUnavailable, BadRequest.
+        """Read the body as it was sent, at most `most` bytes, by default the limit of the settings. Raises
+        PayloadTooLarge, ServiceUnavailable, BadRequest.
         """
         allowed = self._max_body_bytes if most is None else min(most, self._max_body_bytes)
         held = _HeldBytes(self, request.app[RATE_LIMITS].address_key(request))
@@ -109,7 +112,7 @@ class WebhookReceiver:
             self.hold(held.address, -held.size)
 
     def hold(self, address: str, size: int) -> bool:
-        """Count so many more bytes, or fewer. False if there are too many now."""
+        """Count `size` more bytes, or fewer if it is negative. Returns False if there are too many now."""
         self._all_held += size
         held = self._held.pop(address, 0) + size
         if held:
@@ -117,8 +120,9 @@ class WebhookReceiver:
         return self._all_held <= MAX_BODIES_BYTES and held <= MAX_ADDRESS_BYTES
 
     async def refuse_unsigned(self, request: web.Request, source: str, integration_id: str | None = None) -> NoReturn:
-        """Raises Unauthorized, the same for every reason; RateLimited after too many such events from the address
-        to the integration, or of a `source` that serves the whole deployment.
+        """Refuse an unsigned event. Raises Unauthorized, with the same message for every reason. Raises RateLimited
+        after too many such events from the address to the integration, or to a `source` that serves the whole
+        deployment.
         """
         self.metrics.count(source, WebhookOutcome.UNSIGNED)
         holder = _holder(request, integration_id or source)
@@ -126,8 +130,8 @@ class WebhookReceiver:
         raise Unauthorized("The signature is missing, invalid or expired.")
 
     async def refuse_unknown(self, request: web.Request, source: str = "unknown") -> NoReturn:
-        """Raises NotFound: no such provider or integration; RateLimited after too many of the address: ids are not to
-        be guessed.
+        """Refuse a request for an unknown provider or integration. Raises NotFound. Raises RateLimited after too many
+        such requests from the address, so that ids cannot be guessed.
         """
         self.metrics.count(source, WebhookOutcome.UNKNOWN)
         await request.app[RATE_LIMITS].record_address_failure(request, LimitClass.FAILED_WEBHOOK)
@@ -135,12 +139,12 @@ class WebhookReceiver:
 
 
 def _holder(request: web.Request, name: str) -> str:
-    """The bucket of what an address sends to `name`."""
+    """The rate limit bucket of an address for `name`."""
     return f"{request.app[RATE_LIMITS].address_key(request)} {name}"
 
 
 class _HeldBytes:
-    """What counts of a body that is being read."""
+    """The counted bytes of a body that is being read."""
 
     def __init__(self, receiver: WebhookReceiver, address: str) -> None:
         self._receiver = receiver
@@ -148,7 +152,7 @@ class _HeldBytes:
         self.size = 0
 
     def grow(self, size: int) -> None:
-        """The body has this size now. Raises ServiceUnavailable."""
+        """Set the size of the body. Raises ServiceUnavailable."""
         counted = max(0, size - UNCOUNTED_BYTES)
         more, self.size = counted - self.size, counted
         if more and not self._receiver.hold(self.address, more):
@@ -173,7 +177,7 @@ class Hooks:
         self._kept: OrderedDict[str, tuple[float, Hook]] = OrderedDict()
 
     async def by_id(self, integration_id: str) -> Hook | None:
-        """Raises DatabaseUnavailable."""
+        """Find the integration with this id. Raises DatabaseUnavailable."""
         if _ID.fullmatch(integration_id) is None:
             return None
         kept = self._kept.get(integration_id)
@@ -189,12 +193,12 @@ class Hooks:
         return hook
 
     async def by_header(self, kind: IntegrationKind, hook_id: str) -> list[Hook]:
-        """Those whose webhook the platform names so. Raises DatabaseUnavailable."""
+        """Find the integrations whose webhook has this id in the platform's header. Raises DatabaseUnavailable."""
         if _HOOK_ID.fullmatch(hook_id) is None:
             return []
         async with self._database.read() as connection:
             return await store.find_hooks_by_header(connection, self._secret_box, kind, hook_id, self._now())
 
     def forget(self, integration_id: str) -> None:
-        """Read it again next time."""
+        """Remove an integration from the cache."""
         self._kept.pop(integration_id, None)

@@ -1,4 +1,5 @@
-"""Signatures of inbound webhooks, over the exact bytes of the body. Pure, and in constant time with regard to secrets.
+"""Signatures of inbound webhooks, over the exact bytes of the body. Pure functions, in constant time with regard to
+secrets.
 
     platform                            header                                      signed with HMAC-SHA256
     GitHub, Bitbucket, Jira             X-Hub-Signature-256, X-Hub-Signature        body            sha256=HEX
@@ -9,10 +10,10 @@
     Standard Webhooks, GitLab           webhook-signature                           ID.TIME.body    v1,BASE64[ ...]
     chat-b                              X-Signature-Ed25519                         Ed25519 of TIME and body, HEX
 
-Every function is false for a signature that is missing, malformed or of another secret. `secrets` are those that are
-valid now: during a rotation there are two; an empty one is ignored, since anyone could sign with it. Where a time is
-signed it must be within REPLAY_WINDOW_S of `now`.
-Sources: the platforms' documentation, named in docs/webhooks.md; standardwebhooks.com 1.0.0.
+Every function returns False for a signature that is missing, malformed or made with another secret. `secrets` are the
+secrets that are valid now. During a rotation there are two. An empty secret is ignored, since any sender could sign
+with it. If a time is signed, it must be within REPLAY_WINDOW_S of `now`. Sources: the platforms' documentation, named
+in docs/webhooks.md; standardwebhooks.com 1.0.0.
 """
 
 import base64
@@ -36,20 +37,20 @@ _DIGEST_BYTES: Final = 32
 
 
 def verify_body(secrets: Sequence[bytes], body: bytes, header: str | None, *, prefix: str = "") -> bool:
-    """A hexadecimal signature of the body alone, behind `prefix`."""
+    """Verify a hexadecimal signature of the body alone, behind `prefix`."""
     if header is None or not header.startswith(prefix):
         return False
     return _matches(secrets, (body,), [header.removeprefix(prefix)])
 
 
 def verify_versioned(secrets: Sequence[bytes], body: bytes, header: str | None) -> bool:
-    """Hexadecimal signatures of the body alone, as `v1=HEX,v1=HEX`: one of them suffices."""
+    """Verify hexadecimal signatures of the body alone, as `v1=HEX,v1=HEX`. One valid signature suffices."""
     given = [item.removeprefix("v1=") for item in _items(header, ",") if item.startswith("v1=")]
     return _matches(secrets, (body,), given)
 
 
 def verify_chat_a(secrets: Sequence[bytes], body: bytes, timestamp: str | None, header: str | None, now: float) -> bool:
-    """The signature of chat-a: `v0=HEX` over `v0:TIME:body`."""
+    """Verify the signature of chat-a: `v0=HEX` over `v0:TIME:body`."""
     if timestamp is None or header is None or not header.startswith("v0=") or not is_fresh(timestamp, now):
         return False
     signed = (b"v0:", timestamp.encode("ascii"), b":", body)
@@ -57,7 +58,9 @@ def verify_chat_a(secrets: Sequence[bytes], body: bytes, timestamp: str | None, 
 
 
 def verify_payments(secrets: Sequence[bytes], body: bytes, header: str | None, now: float) -> bool:
-    """The signature of payments: `t=TIME,v1=HEX`, one or more, over `TIME.body`. Other schemes (v0) are ignored."""
+    """Verify the signature of payments: `t=TIME,v1=HEX`, one or more, over `TIME.body`. Other schemes (v0) are
+    ignored.
+    """
     times: list[str] = []
     given: list[str] = []
     for item in _items(header, ",", 1 + MAX_SIGNATURES):
@@ -79,7 +82,7 @@ def verify_standard(
     header: str | None,
     now: float,
 ) -> bool:
-    """Standard Webhooks: `v1,BASE64`, one or more separated by spaces, over `ID.TIME.body`."""
+    """Verify a signature of Standard Webhooks: `v1,BASE64`, one or more separated by spaces, over `ID.TIME.body`."""
     if message_id is None or timestamp is None or not message_id or not is_fresh(timestamp, now):
         return False
     given = [_from_base64(item.removeprefix("v1,")) for item in _items(header, " ") if item.startswith("v1,")]
@@ -93,7 +96,7 @@ def verify_standard(
 def verify_ed25519(
     public_key: Ed25519PublicKey, body: bytes, timestamp: str | None, header: str | None, now: float
 ) -> bool:
-    """The signature of chat-b: Ed25519 over the time and the body."""
+    """Verify the signature of chat-b: Ed25519 over the time and the body."""
     if timestamp is None or header is None or not is_fresh(timestamp, now) or _ED25519_HEX.fullmatch(header) is None:
         return False
     try:
@@ -104,7 +107,7 @@ def verify_ed25519(
 
 
 def verify_token(secrets: Sequence[bytes], given: str | None) -> bool:
-    """A shared token that is sent as it is: it proves nothing about the body."""
+    """Compare a shared token that is sent as it is. The token proves nothing about the body."""
     if given is None or len(given) > MAX_HEADER_LENGTH:
         return False
     try:
@@ -125,7 +128,9 @@ def _items(header: str | None, separator: str, limit: int = MAX_SIGNATURES) -> l
 
 
 def _matches(secrets: Sequence[bytes], signed: Sequence[bytes], given: Iterable[str]) -> bool:
-    """Lower case only: a platform sends one spelling of its signature, and there is no reason to take another."""
+    """Whether the hexadecimal signature matches. Only lower case matches, because a platform sends only one spelling of
+    its signature.
+    """
     return _matches_bytes(secrets, signed, [bytes.fromhex(one) for one in given if _HEX.fullmatch(one)])
 
 
@@ -137,7 +142,9 @@ def _matches_bytes(secrets: Sequence[bytes], signed: Sequence[bytes], given: Seq
 
 
 def _any_equal(expected: Iterable[bytes], given: Sequence[bytes]) -> bool:
-    """Every pair is compared, so that the time does not tell which one matched."""
+    """Whether a signature matches a secret. Every pair is compared, so that the time does not tell which pair
+    matched.
+    """
     found = False
     for one in expected:
         for other in given:
@@ -153,7 +160,9 @@ def _hmac(secret: bytes, parts: Iterable[bytes]) -> bytes:
 
 
 def _from_base64(encoded: str) -> bytes | None:
-    """None for text that is not the one encoding of its bytes: bits beyond them must be zero."""
+    """Decode base64. Returns None for a text that is not the canonical encoding of its bytes: unused bits must be
+    zero.
+    """
     try:
         decoded = base64.b64decode(encoded.encode("ascii"), validate=True)
     except (binascii.Error, ValueError):

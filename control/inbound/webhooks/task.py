@@ -1,6 +1,6 @@
-"""Deletes what inbound webhooks leave behind: bodies of older events, and old events.
+"""Deletes bodies of older webhook events, and old events.
 
-An event that is sent again after it was deleted is applied again: what it reports is then older than what is known.
+An event that is sent again after it was deleted is applied again. Its report is then older than the known state.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -18,8 +18,8 @@ from control.inbound.integrations.tables import inbound_deliveries
 from control.inbound.webhooks.platform_events import EventSource, platform_events
 
 INTERVAL_S: Final = 300.0
-BATCH: Final = 500  # rows in one transaction
-MAX_BATCHES: Final = 2_000  # of one kind in one run
+BATCH: Final = 500  # rows per transaction
+MAX_BATCHES: Final = 2_000  # of one kind, per run
 KEPT_EVENTS: Final = timedelta(days=30)
 KEPT_PLATFORM_EVENTS: Final = MappingProxyType(
     {
@@ -28,9 +28,9 @@ KEPT_PLATFORM_EVENTS: Final = MappingProxyType(
         EventSource.PAYMENTS: timedelta(days=30),
     }
 )
-MAX_EVENTS: Final = 10_000  # of an integration
-MAX_BODIES: Final = 1_000  # of them with the body
-MAX_BODY_BYTES: Final = 256 * 2**20  # of all bodies of an organization, as stored
+MAX_EVENTS: Final = 10_000  # events per integration
+MAX_BODIES: Final = 1_000  # events per integration that keep their body
+MAX_BODY_BYTES: Final = 256 * 2**20  # of all bodies of an organization, in stored size
 
 log = structlog.get_logger(__name__)
 
@@ -57,7 +57,7 @@ class WebhookHousekeeping:
         await self._periodic_task.close()
 
     async def run_once(self) -> None:
-        """Raises DatabaseUnavailable."""
+        """Delete once. Raises DatabaseUnavailable."""
         now = self._now()
         await self._repeat(_DELETE, _EVENTS.id, _EVENTS.received_at < now - KEPT_EVENTS)
         for source, kept in KEPT_PLATFORM_EVENTS.items():
@@ -80,7 +80,7 @@ class WebhookHousekeeping:
             return list((await connection.execute(statement)).scalars())
 
     async def _repeat(self, change: sa.Update | sa.Delete, key: sa.Column[str], where: sa.ColumnElement[bool]) -> None:
-        """Change rows in batches, unless there are none: then there is no write transaction."""
+        """Change rows in batches. If there are none, no write transaction is opened."""
         some = sa.select(key).where(where).limit(BATCH)
         if not await self._read(some.limit(1)):
             return
@@ -91,7 +91,7 @@ class WebhookHousekeeping:
 
 
 def _crowded(kept: int) -> sa.Select[Any]:
-    """The integrations that have more than so many events."""
+    """The integrations that have more than this number of events."""
     return (
         sa.select(_EVENTS.integration_id)
         .group_by(_EVENTS.integration_id)
@@ -101,18 +101,20 @@ def _crowded(kept: int) -> sa.Select[Any]:
 
 
 def _newest(where: sa.ColumnElement[bool], kept: int) -> sa.Select[Any]:
-    """The oldest of so many newest events; none if there are fewer."""
+    """The last of the newest `kept` events. No row if there are fewer."""
     return sa.select(_EVENTS.id).where(where).order_by(_EVENTS.id.desc()).offset(kept - 1).limit(1)
 
 
 def _heavy(max_bytes: int) -> sa.Select[Any]:
-    """The organizations whose stored bodies have more bytes."""
+    """The organizations whose stored bodies have more than `max_bytes` bytes."""
     size = sa.func.sum(sa.func.length(_EVENTS.body))
     return sa.select(_EVENTS.org_id).group_by(_EVENTS.org_id).having(size > max_bytes).order_by(_EVENTS.org_id)
 
 
 def _surplus(where: sa.ColumnElement[bool], max_bytes: int) -> sa.Select[Any]:
-    """The newest event whose body, with those of all newer ones, has more bytes; none if none has."""
+    """The newest event that exceeds `max_bytes`, when the bodies are summed from the newest event on. No row if there
+    is none.
+    """
     size = sa.func.sum(sa.func.length(_EVENTS.body)).over(order_by=_EVENTS.id.desc())
     sized = sa.select(_EVENTS.id, size.label("size")).where(where).subquery()
     return sa.select(sized.c.id).where(sized.c.size > max_bytes).order_by(sized.c.id.desc()).limit(1)

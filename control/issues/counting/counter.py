@@ -1,11 +1,11 @@
-"""Counts what a page has of errors in their issues, in one transaction.
+"""Counts the errors of a page in their issues, in one transaction.
 
-load_state            the projects that are not deleted, and what they may still create and announce
-regrouping.plan       which issue each fingerprint leads to; after an upgrade of the rules also by its old fingerprint
-regrouping.regroup    issues that have become one are merged, without a notification
-count_known           count, first and last time; what was resolved or ignored is open again (`reopening`)
-create                an issue for each new fingerprint, as far as the quota and MAX_ISSUES go; the rest is untracked
-notifications         for channels that ask for it, as far as the quota goes; the rest is reported in sum
+project_state.load    the projects that are not deleted, with the issues and notifications that their quotas still allow
+regrouping.plan       the issue to which each fingerprint leads; after an upgrade also by its old fingerprint
+regrouping.regroup    merges issues that have become one, without a notification
+count_known           adds counts, first and last times to known issues; reopens resolved and ignored issues
+create                creates an issue for each new fingerprint, up to the quota and MAX_ISSUES; others are untracked
+announced             issues to notify channels of, up to the quota; the number of all others is reported later
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -36,14 +36,15 @@ from control.issues.store import insert_rows
 from control.issues.tables import ActivityKind, IssueRecord, issue_activity
 from proto.grouping.fingerprint import FINGERPRINT_VERSION
 
-MAX_ISSUES: Final = 100_000  # of a project
-MAX_ANNOUNCED: Final = 40  # of a page, of all projects: other writers wait for its transaction
+MAX_ISSUES: Final = 100_000  # per project
+MAX_ANNOUNCED: Final = 40  # per page, of all projects: other writers wait for its transaction
 
 
 @dataclass(slots=True)
 class Counted:
-    """What became of a page. `announced`: issues to notify channels of, with ActivityKind CREATED or REGRESSED, and the
-    state of their project. `split` and `merged`: by an upgrade of the rules of grouping.
+    """The result of counting a page. `announced`: the issues to notify channels of, with ActivityKind CREATED or
+    REGRESSED, and the state of their project. `split` and `merged`: the number of issues that an upgrade of the
+    grouping rules split or merged.
     """
 
     occurrences: int = 0
@@ -58,9 +59,9 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class CountedPage:
-    """A page to count. `details`: of fingerprints without an issue; `others`: fingerprints by other versions of the
-    rules, as far as they were read; `stored_us`: the storage time of its last row; `is_quiet`: it is
-    history, of which no channel is notified.
+    """A page to count. `details`: texts of fingerprints without an issue. `others`: the fingerprints by other versions
+    of the grouping rules, for the rows whose texts were read. `stored_us`: the storage time of the last row, in
+    microseconds. `is_quiet`: the page is history, and no channel is notified.
     """
 
     found: Mapping[IssueKey, Occurrences]
@@ -71,7 +72,7 @@ class CountedPage:
 
 
 async def count(connection: AsyncConnection, page: CountedPage, releases: SeenReleases, now: datetime) -> Counted:
-    """Count a page. What belongs to deleted projects is skipped."""
+    """Count a page. Occurrences of deleted projects are skipped."""
     states = await project_state.load(connection, {project_id for project_id, _ in page.found}, page.stored_us)
     found = {key: occurred for key, occurred in page.found.items() if key[0] in states}
     await _note_releases(connection, releases, found, states, now)  # before issues are read: it may change them
@@ -113,7 +114,7 @@ async def _orders(
     found: Mapping[IssueKey, Occurrences],
     known: Mapping[str, IssueRecord],
 ) -> dict[int, ReleaseOrder]:
-    """The order of releases, of the projects that have a resolved issue on the page."""
+    """The order of releases, for each project that has a resolved issue on the page."""
     versions: dict[int, set[str]] = {}
     for issue in known.values():
         if issue.status is IssueStatus.RESOLVED:
@@ -130,7 +131,7 @@ async def _orders(
 def _by_issue(
     found: Mapping[IssueKey, Occurrences], plan: Regrouping, known: Mapping[str, IssueRecord]
 ) -> list[tuple[IssueRecord, Occurrences]]:
-    """What occurred, by the issue that exists and counts it."""
+    """The occurrences of the page by the id of the existing issue that counts them."""
     counted: dict[str, Occurrences] = {}
     for key, occurred in found.items():
         issue_id = plan.known.get(key)
@@ -142,7 +143,7 @@ def _by_issue(
 
 
 def in_order_of_creation(new: Iterable[tuple[IssueKey, Occurrences]]) -> list[tuple[IssueKey, Occurrences]]:
-    """The earliest errors first: they get an issue if there is not room for all."""
+    """Sort by time, the earliest errors first: if there is not room for all, these get an issue."""
     return sorted(new, key=lambda one: (one[1].first.at, one[0]))
 
 
@@ -156,8 +157,8 @@ class _Counting:
     orders: Mapping[int, ReleaseOrder]
 
     def reserve_splits(self, plan: Regrouping) -> None:
-        """Take the issues that an upgrade splits from others of the quota. Beyond it the error counts in the issue of
-        which it was a part, and is split from it when it occurs again.
+        """Take the issues that an upgrade splits from other issues out of the quota. Beyond the quota, an error is
+        counted in the issue of which it was a part, and is split from that issue when it occurs again.
         """
         for key, source_id in list(plan.split_from.items()):
             if not self.states[key[0]].may_create(MAX_ISSUES):
@@ -165,7 +166,7 @@ class _Counting:
                 del plan.split_from[key]
 
     async def count_known(self, known: Sequence[tuple[IssueRecord, Occurrences]]) -> Collection[str]:
-        """Add to the issues that exist. Returns the ids of those that are open again."""
+        """Add the occurrences to the issues that exist. Returns the ids of the issues that were reopened."""
         updates, activity, reopened = [], [], set()
         for issue, occurred in known:
             total = issue.count + occurred.count
@@ -186,7 +187,7 @@ class _Counting:
         return reopening(issue, total, occurred.latest, order, self.now)
 
     def _reopen(self, issue: IssueRecord, opened: Reopening) -> dict[str, Any]:
-        """The columns of an issue that is open again."""
+        """The new column values of a reopened issue."""
         is_regression = opened.kind is ActivityKind.REGRESSED
         if is_regression:
             self.counted.regressed += 1
@@ -201,7 +202,9 @@ class _Counting:
         known: Mapping[str, IssueRecord],
         reopened: Collection[str],
     ) -> None:
-        """Create the issues of new fingerprints, the earliest errors first, and store what leads to them."""
+        """Create the issues of new fingerprints, the earliest errors first, and store the links from fingerprints to
+        issues.
+        """
         rows: list[dict[str, Any]] = []
         activity: list[dict[str, Any]] = []
         for key, more in plan.new.items():
@@ -226,7 +229,7 @@ class _Counting:
         await regrouping.store_links(self.connection, plan, found, self.page.stored_us)
 
     def _new(self, key: IssueKey, occurred: Occurrences) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """The row of a new issue, and its activity."""
+        """The row of a new issue, and its activity entry."""
         row = self._new_row(key, occurred)
         issue = IssueRecord.from_row(row)
         data = {} if issue.first_release is None else {"release": issue.first_release}
@@ -237,8 +240,9 @@ class _Counting:
     def _split(
         self, key: IssueKey, occurred: Occurrences, source: IssueRecord, *, is_open: bool
     ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """The row of an issue that an upgrade has split from another one, with the state of that one, and its activity.
-        Its own occurrences open it again as they would have opened that one. No channel is told that it is new.
+        """The row and the activity entry of an issue that an upgrade has split from another issue. The new issue gets
+        the state of the other issue. Its own occurrences reopen it as they would have reopened the other issue. No
+        channel is told that it is new.
         """
         row = self._new_row(key, occurred) | ({"assignee_id": source.assignee_id} if is_open else copied_state(source))
         issue = IssueRecord.from_row(row)

@@ -1,14 +1,16 @@
-"""Follows error occurrences in storage order and counts each once in its issue.
+"""Follows error occurrences in storage order and counts each occurrence once in its issue.
 
-    poll                reads pages until everything that is settled is counted, then waits
-    _read_page          a page behind the checkpoint
-    _read_texts         the texts of errors that have no issue yet, or may have become one with others by an upgrade
+    poll                reads pages until all settled occurrences are counted, then waits
+    _read_page          reads the page behind the checkpoint
+    _read_texts         reads the texts of errors without an issue, or that an upgrade may have joined with others
     _count              one transaction: counts the page, enqueues notifications, and moves the checkpoint
 
-An occurrence is settled when nothing will be stored before it any more (`chassis.clickhouse.storage_order`).
+An occurrence is settled when no row will be stored before it in storage order any more
+(`chassis.clickhouse.storage_order`).
 
-What is counted and the checkpoint change together, so a crash between two statements repeats the page and counts it
-once. The transaction fails if another process has read on since (`control.issues.counting.progress`).
+The counts and the checkpoint change in the same transaction. After a crash in between, the page is read again and is
+still counted once. The transaction fails if another process has counted the page meanwhile
+(`control.issues.counting.progress`).
 """
 
 import asyncio
@@ -58,37 +60,39 @@ from proto.grouping.fingerprint import FINGERPRINT_VERSION
 
 
 class IssueMetrics:
-    """Counters of what became of occurrences, and how far the follower is behind."""
+    """Counters of occurrences by result, and the lag of the follower."""
 
     def __init__(self, registry: CollectorRegistry | None) -> None:
         self._occurrences: Final = Counter(
             "sluice_issue_occurrences",
-            "Error occurrences read, by result: counted in an issue, untracked (the project has too many new errors).",
+            "Error occurrences read, by result: counted in an issue, or untracked (the project has too many new "
+            "errors).",
             ("result",),
             registry=registry,
         )
         self._transitions: Final = Counter(
             "sluice_issue_transitions",
-            "Issues that were created, or regressed; that an upgrade of the rules of grouping has split or merged.",
+            "Issues that were created or regressed, or that an upgrade of the grouping rules has split or merged.",
             ("kind",),
             registry=registry,
         )
         self._withheld: Final = Counter(
             "sluice_issue_notifications_withheld",
-            "New issues and regressions that were not announced one by one, because a project had too many.",
+            "New issues and regressions without a notification of their own, because the project had too many.",
             registry=registry,
         )
         self.record(Counted())
         lag: Final = Gauge(
             "sluice_issues_lag_seconds",
-            "Time since all stored error occurrences were counted; 0 in a process that leaves this to another one.",
+            "Time since all stored error occurrences were counted. 0 in a process that does not count because "
+            "another one does.",
             registry=registry,
         )
         self._caught_up_at: float | None = None
         lag.set_function(self._lag)
 
     def record(self, counted: Counted) -> None:
-        """A page was counted."""
+        """Add the result of a page."""
         self._occurrences.labels("counted").inc(counted.occurrences - counted.untracked)
         self._occurrences.labels("untracked").inc(counted.untracked)
         for kind in ("created", "regressed", "split", "merged"):
@@ -96,29 +100,30 @@ class IssueMetrics:
         self._withheld.inc(counted.withheld)
 
     def caught_up(self, at: float | None) -> None:
-        """Everything that was settled at this time (`time.monotonic`) is counted; None: another process counts."""
+        """Everything that was settled at this time (`time.monotonic`) is counted. None: another process counts."""
         self._caught_up_at = at
 
     def _lag(self) -> float:
         return 0.0 if self._caught_up_at is None else max(0.0, time.monotonic() - self._caught_up_at)
 
 
-NAME: Final = "issues.2"  # `issues` was the follower of builds that knew one fingerprint of an issue
+NAME: Final = "issues.2"  # `issues` was the follower of builds that knew one fingerprint per issue
 TABLE: Final = "error_occurrences"
 POLL_S: Final = 0.25
 PAGE_ROWS: Final = 5_000
-# Of a page with errors of a project that has pending fingerprints since an upgrade: the texts of all its rows are read.
+# Rows of a page with errors of a project that has pending fingerprints since an upgrade: the texts of all of them are
+# read.
 REGROUPED_ROWS: Final = 500
 IDLE_POLL_S: Final = 0.9  # after a poll that found nothing
-SETTLED_S: Final = 1.5  # after the end of an insert into the embedded engine everything of it is settled
-MAX_UNASKED_S: Final = 10.0  # an engine whose clock went back settles later
+SETTLED_S: Final = 1.5  # after the end of an insert into the embedded engine, all its rows are settled
+MAX_UNASKED_S: Final = 10.0  # an engine whose clock was set back settles later
 PAUSE_S: Final = 0.01  # between two pages, for other writers
 
 log = structlog.get_logger(__name__)
 
 
 class IssueFollower:
-    """One task per process, of which one at a time reads. `rows`: of the table, for tests."""
+    """One task per process. Only one process at a time reads. `rows`: the rows of the table, given by tests."""
 
     def __init__(
         self,
@@ -147,14 +152,14 @@ class IssueFollower:
         self._task = PeriodicTask(self.poll, POLL_S, log, "counting issues failed", run_immediately=True)
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
-        """Run until shutdown; the next process continues."""
+        """Run until shutdown. Afterwards another process continues."""
         self._metrics.caught_up(time.monotonic())
         self._task.start()
         yield
         await self._task.close()
 
     async def poll(self) -> None:
-        """Count everything that is settled, unless another process does. Raises StoreError, DatabaseUnavailable."""
+        """Count all settled occurrences, unless another process does so. Raises StoreError, DatabaseUnavailable."""
         begun = time.monotonic()
         if self._has_nothing_new(begun):
             return
@@ -169,7 +174,7 @@ class IssueFollower:
                 self._found_nothing = False
                 try:
                     self._progress = await self._count(progress, page)
-                except ProgressChanged:  # by a process that took over meanwhile; the page is read again, if need be
+                except ProgressChanged:  # by a process that took over; the page is read again if necessary
                     self._progress = None
                     continue
             if page.is_last:
@@ -179,8 +184,8 @@ class IssueFollower:
             await asyncio.sleep(PAUSE_S)
 
     def _has_nothing_new(self, now: float) -> bool:
-        """Whether to leave this poll out: nothing was inserted into the embedded engine since everything was read; or a
-        server had nothing a moment ago.
+        """Whether to skip this poll: nothing was inserted into the embedded engine since all its rows were read, or a
+        server had no new rows a moment ago.
         """
         elapsed = now - self._read_all_at
         inserted = self._clickhouse.idle_since(TABLE)
@@ -192,7 +197,9 @@ class IssueFollower:
         return is_unchanged
 
     async def _load_progress(self) -> Progress | None:
-        """How far is read: what this process knows, if no other process has read on. None: another process reads."""
+        """The current progress: as this process knows it, unless another process has read further. None: another
+        process reads.
+        """
         async with self._database.read() as connection:
             found = await stored_progress.find(connection, NAME)
             if found is not None and found.is_left_to_another(self._owner, self._now()):
@@ -210,7 +217,9 @@ class IssueFollower:
         return self._progress
 
     async def _read_page(self, checkpoint: Checkpoint) -> Page[StoredRowList]:
-        """The next page, a small one after an upgrade of the rules."""
+        """The next page. It is a small one while a project has pending fingerprints after an upgrade of the grouping
+        rules.
+        """
         page = await self._reader.read(checkpoint, limit=PAGE_ROWS)
         if len(page.rows) <= REGROUPED_ROWS:
             return page
@@ -221,11 +230,11 @@ class IssueFollower:
         return await self._reader.read(checkpoint, limit=REGROUPED_ROWS) if pending else page
 
     async def _count(self, progress: Progress, page: Page[StoredRowList]) -> Progress:
-        """Count a page. Raises ProgressChanged, and then nothing is counted."""
+        """Count a page. Raises ProgressChanged, in which case nothing is counted."""
         found = by_issue(page.rows)
         texts = await self._read_texts(found, page) if found else NO_TEXTS
         is_quiet = bool(page.rows) and page.rows[0].position.stored_us <= progress.quiet_until_us
-        self._releases.rolled_back()  # what an earlier attempt has noted
+        self._releases.rolled_back()  # notes of an earlier attempt
         counted_page = CountedPage(found, texts.details, texts.others, page.checkpoint.position.stored_us, is_quiet)
         async with self._database.write() as connection:
             now = self._now()
@@ -239,8 +248,9 @@ class IssueFollower:
         return changed
 
     async def _read_texts(self, found: Mapping[IssueKey, Occurrences], page: Page[StoredRowList]) -> OccurrenceTexts:
-        """The texts of the first occurrences of errors that get an issue: the earliest errors, as far as their projects
-        have room. In projects with pending fingerprints: of all occurrences with new or current fingerprints.
+        """The texts of the first occurrences of errors that get an issue: the earliest errors, as many as the quotas of
+        their projects allow. In projects with pending fingerprints: the texts of all occurrences with new or current
+        fingerprints.
         """
         async with self._database.read() as connection:
             known = await regrouping.find_links(connection, found)

@@ -1,5 +1,5 @@
-"""Occurrences of a page by issue (how many, the first and the last, the latest of each release), and their texts, from
-ClickHouse: what a new issue shows, and the fingerprints that they have in other fingerprint versions.
+"""Occurrences of a page by issue (number, first, last, and latest of each release), and their texts from ClickHouse.
+From the texts come the details that a new issue shows, and the fingerprints by other fingerprint versions.
 """
 
 import asyncio
@@ -31,8 +31,8 @@ IssueKey = tuple[int, bytes]  # project and fingerprint
 
 
 class Moment(NamedTuple):
-    """When an error occurred, in milliseconds, and in which release; None: the release is unknown or its name too
-    long.
+    """When an error occurred, in milliseconds, and in which release. The release is None if it is unknown or its name
+    is too long.
     """
 
     at: datetime
@@ -41,7 +41,9 @@ class Moment(NamedTuple):
 
 @dataclass(slots=True)
 class Occurrences:
-    """What a page has of one issue. `latest`: by release; `fingerprint_version`: the highest of them."""
+    """The occurrences of one issue on a page. `latest`: by release. `fingerprint_version`: the highest of the
+    occurrences.
+    """
 
     count: int
     first: Moment
@@ -50,12 +52,12 @@ class Occurrences:
     fingerprint_version: int = FINGERPRINT_VERSION
 
     def copy(self) -> "Occurrences":
-        """Another one, to merge more into."""
+        """A copy, into which more occurrences can be merged."""
         return Occurrences(self.count, self.first, self.last, dict(self.latest), self.fingerprint_version)
 
     def add(self, moment: Moment, fingerprint_version: int) -> None:
-        """Count one more occurrence. Of two at the same time the release that is greater as text counts as later, so
-        that the order in which they were stored does not matter.
+        """Count one more occurrence. Of two occurrences at the same time, the one whose release is greater as text
+        counts as later. The result does therefore not depend on the order in which they were stored.
         """
         self.count += 1
         self.first = min(self.first, moment, key=in_order)
@@ -75,7 +77,7 @@ class Occurrences:
 
 
 def by_issue(rows: Iterable[StoredRow]) -> dict[IssueKey, Occurrences]:
-    """The rows of a page, with COLUMNS, by project and fingerprint."""
+    """Group the rows of a page, with COLUMNS, by project and fingerprint."""
     found: dict[IssueKey, Occurrences] = {}
     for row in rows:
         project_id, fingerprint, time_ns, release, version = row.values
@@ -89,23 +91,23 @@ def by_issue(rows: Iterable[StoredRow]) -> dict[IssueKey, Occurrences]:
 
 
 def in_order(moment: Moment) -> tuple[datetime, str]:
-    """The earlier first; of two at one time the release that is greater as text counts as later."""
+    """The two moments, the earlier one first. At the same time, the release that is greater as text counts as later."""
     return moment.at, moment.release or ""
 
 
 def _version(release: str) -> str | None:
-    """The release as it can be reported: without surrounding white space. What has control characters is none."""
+    """The release as it can be reported: without surrounding white space. None for a text with control characters."""
     text = release.strip()
     return text if text and len(text) <= MAX_VERSION_LENGTH and is_version(text) else None
 
 
-MAX_FINGERPRINTS: Final = 1_000  # of one statement
+MAX_FINGERPRINTS: Final = 1_000  # per statement
 
 _LIMITS: Final = QueryLimits(max_seconds=30, max_memory_bytes=512 * 2**20, max_result_rows=0, priority=3)
 _MESSAGE_CHARS: Final = 1_000
 _UNPRINTABLE: Final = re.compile(f"[{UNPRINTABLE}]+")
 _ERASED_TITLE: Final = "(erased)"
-# The first that is left of each fingerprint of a project.
+# The first remaining occurrence of each fingerprint of a project.
 _CURRENT_SQL: Final = f"""
 SELECT fingerprint, argMin(type, (time, batch_id, row)),
        argMin(substringUTF8(message, 1, {_MESSAGE_CHARS}), (time, batch_id, row))
@@ -116,7 +118,7 @@ GROUP BY fingerprint
 
 
 class Details(NamedTuple):
-    """What an issue shows of its error."""
+    """The details of an error that its issue shows."""
 
     type: str | None
     title: str
@@ -129,7 +131,7 @@ UNKNOWN: Final = Details(None, "(unknown error)", None)
 async def read_current(
     clickhouse: ClickHouse, project_id: int, fingerprints: Collection[bytes]
 ) -> dict[bytes, Details]:
-    """The details of errors as far as their occurrences are stored, without culprits. Raises StoreError."""
+    """Read the details of errors that still have stored occurrences, without culprits. Raises StoreError."""
     found: dict[bytes, Details] = {}
     for some in in_chunks(sorted(fingerprints), MAX_FINGERPRINTS):
         parameters = {"project": project_id, "fingerprints": [one.hex().upper() for one in some]}
@@ -139,7 +141,7 @@ async def read_current(
 
 
 def details(type_: str, message: str, stacktrace: str) -> Details:
-    """`ValueError: no such sku` and the innermost frame of the application's own code."""
+    """Details such as `ValueError: no such sku`, with the innermost frame of the application's own code."""
     type_, line = _clean(type_), _clean(message.strip().split("\n", 1)[0])
     title = f"{type_}: {line}" if type_ and line else type_ or line or UNKNOWN.title
     frames = in_app_frames(stacktrace)
@@ -148,21 +150,23 @@ def details(type_: str, message: str, stacktrace: str) -> Details:
 
 
 def erased(type_: str | None) -> str:
-    """The title of an issue whose occurrences were erased: nothing of their messages."""
+    """The details of an issue whose occurrences were erased: nothing of their messages is left."""
     return type_ or _ERASED_TITLE
 
 
 def search_text(title: str, culprit: str | None) -> str:
-    """What a search looks in: databases fold letters beyond ASCII each in its own way, so they are folded here."""
+    """The text that a search looks in. It is case-folded here, because each database folds letters beyond ASCII in its
+    own way.
+    """
     return f"{title}\n{culprit or ''}".casefold()[:MAX_SEARCH_LENGTH]
 
 
 def _clean(text: str) -> str:
-    """One line without control characters, and without those that change the direction of what follows."""
+    """One line without control characters and without characters that change the direction of the following text."""
     return _UNPRINTABLE.sub(" ", text.replace("\x00", "")).strip()
 
 
-MAX_ROWS: Final = 200  # of one statement: each has a message and a stack trace, of up to 64 KiB each
+MAX_ROWS: Final = 200  # per statement: each row has a message and a stack trace, of up to 64 KiB each
 
 # By fingerprint version, the current one first.
 RULES: Final[Mapping[int, Callable[[str, str, str], bytes]]] = {
@@ -184,7 +188,9 @@ ORDER BY project_id, fingerprint, time, batch_id, row
 
 
 class ErrorTexts(NamedTuple):
-    """The texts of an occurrence: `sent` is its stack trace, and `resolved` the same with the frames of the sources."""
+    """The texts of an occurrence. `sent`: the stack trace as sent. `resolved`: the stack trace with the frames of the
+    source files.
+    """
 
     type: str
     message: str
@@ -193,8 +199,8 @@ class ErrorTexts(NamedTuple):
 
 
 class OccurrenceTexts(NamedTuple):
-    """By fingerprint: what an issue shows of its first occurrence that was read; the fingerprints that the occurrences
-    have in other fingerprint versions, those of later versions first.
+    """The texts by fingerprint. `details`: details of the first occurrence that was read. `others`: the fingerprints by
+    other fingerprint versions, the latest version first.
     """
 
     details: dict[IssueKey, Details]
@@ -205,7 +211,9 @@ NO_TEXTS: Final = OccurrenceTexts({}, {})
 
 
 def choose_rows(rows: Sequence[StoredRow], every: Collection[IssueKey], first: Collection[IssueKey]) -> list[StoredRow]:
-    """The rows of a page that have fingerprints in `every`, and of those in `first` the row that occurred first."""
+    """Choose the rows of a page to read texts of: all rows with a fingerprint in `every`, and the earliest row of each
+    fingerprint in `first`.
+    """
     chosen: list[StoredRow] = []
     earliest: dict[IssueKey, StoredRow] = {}
     for row in rows:
@@ -220,8 +228,8 @@ def choose_rows(rows: Sequence[StoredRow], every: Collection[IssueKey], first: C
 async def read_occurrence_texts(
     clickhouse: ClickHouse, rows: Sequence[StoredRow], source_maps: SourceMaps | None = None
 ) -> OccurrenceTexts:
-    """What the texts of these rows say, with the frames of the sources as far as there are source maps. A row that is
-    not there any more is left out. Raises StoreError.
+    """Read the texts of these rows, with the frames of the source files where there are source maps. A row that no
+    longer exists is left out. Raises StoreError.
     """
     found = OccurrenceTexts({}, {})
     for some in in_chunks(rows, MAX_ROWS):
@@ -231,8 +239,8 @@ async def read_occurrence_texts(
 
 
 def other_fingerprints(version: int, texts: Iterable[ErrorTexts]) -> list[bytes]:
-    """The fingerprints of texts in the other fingerprint versions than this one, each once, those of later versions
-    first. Only the current version knows source maps.
+    """The fingerprints of the texts by all fingerprint versions except this one, each once, the latest version first.
+    Only the current version uses source maps.
     """
     known = dict.fromkeys(texts)
     return list(
@@ -248,7 +256,7 @@ def other_fingerprints(version: int, texts: Iterable[ErrorTexts]) -> list[bytes]
 def _with_texts(
     rows: Iterable[Sequence[Any]], source_maps: SourceMaps | None
 ) -> Iterator[tuple[Sequence[Any], ErrorTexts]]:
-    """Rows with their texts. The rows of a statement wait for source maps once, however many there are."""
+    """Rows with their texts. All rows of a statement together wait once for source maps."""
     deadline = 0.0 if source_maps is None else source_maps.deadline()
     of_projects: dict[int, ProjectResolver | None] = {}
     for row in rows:
@@ -278,7 +286,7 @@ def _read(rows: Iterable[Sequence[Any]], source_maps: SourceMaps | None, found: 
         first = of_key[0]
         try:
             shown, others = details(first.type, first.message, first.resolved), other_fingerprints(version, of_key)
-        except Exception:  # else one stack trace would stop the counting of all projects
+        except Exception:  # otherwise one stack trace would stop the counting of all projects
             log.exception("bug: the texts of an error cannot be read", project_id=key[0], fingerprint=key[1].hex())
             shown, others = details(first.type, first.message, ""), []
         found.details.setdefault(key, shown)

@@ -1,11 +1,11 @@
-"""How far a follower has read, in the database: background work that reads a table of ClickHouse in storage order, each
-row once. Every function runs in the caller's transaction.
+"""The progress of a follower, in the database. A follower is background work that reads a table of ClickHouse in
+storage order, each row once. Every function runs in the caller's transaction.
 
-Progress changes in the transaction that stores what the follower has made of a page, and only if no other process has
-changed it since it was read: so a page counts once, whatever crashes and however many processes run. A lease of some
-seconds keeps the others from reading the same page in vain.
+Progress is stored in the transaction that stores the results of a page, and only if no other process has changed it
+since it was read. A page is therefore counted once, after any crash and with any number of processes. A lease of some
+seconds keeps the other processes from reading the same page in vain.
 
-The batch ids of ClickHouse are unsigned; they are stored less 2**63, which keeps their order.
+The batch ids of ClickHouse are unsigned. They are stored minus 2**63, which keeps their order.
 """
 
 from collections.abc import Mapping
@@ -32,10 +32,10 @@ follower_progress: Final = sa.Table(
     sa.Column("batch_id", sa.BigInteger, nullable=False),
     sa.Column("row", sa.BigInteger, nullable=False),
     sa.Column("rows", sa.BigInteger, nullable=False),  # read so far
-    sa.Column("quiet_until_us", sa.BigInteger, nullable=False),  # rows stored until then notify no channel
-    sa.Column("version", sa.BigInteger, nullable=False),  # of the row: who has read another one stores nothing
+    sa.Column("quiet_until_us", sa.BigInteger, nullable=False),  # rows stored before notify no channel
+    sa.Column("version", sa.BigInteger, nullable=False),  # a process that has read another version stores nothing
     sa.Column("lease_owner", text(MAX_OWNER_LENGTH), nullable=False),  # the process that read last
-    sa.Column("lease_until", UtcTime, nullable=False),  # until then others leave the work to it
+    sa.Column("lease_until", UtcTime, nullable=False),  # until then other processes do not read
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("updated_at", UtcTime, nullable=False),
 )
@@ -45,7 +45,7 @@ follower_blocks: Final = sa.Table(
     metadata,
     sa.Column("follower", text(MAX_NAME_LENGTH), sa.ForeignKey("follower_progress.follower"), primary_key=True),
     sa.Column("batch_id", sa.BigInteger, primary_key=True),
-    sa.Column("day", sa.Integer, primary_key=True),  # of the rows' own time, since 1970
+    sa.Column("day", sa.Integer, primary_key=True),  # the day of the rows' own time, in days since 1970
     sa.Column("stored_us", sa.BigInteger, nullable=False),
     sa.Column("row", sa.BigInteger, nullable=False),
 )
@@ -56,12 +56,14 @@ _SIGN: Final = 2**63
 
 
 class ProgressChanged(Exception):
-    """Another process has read on, or is about to: what was made of the page must not be stored."""
+    """Another process has read further or is about to. The results of the page must not be stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """`rows`: read so far. `quiet_until_us`: what was stored until then is history, of which no channel is notified."""
+    """The progress of a follower. `rows`: the number of rows read. `quiet_until_us`: rows stored until then are
+    history, of which no channel is notified, in microseconds.
+    """
 
     follower: str
     checkpoint: Checkpoint
@@ -72,12 +74,12 @@ class Progress:
     lease_until: datetime
 
     def is_left_to_another(self, owner: str, now: datetime) -> bool:
-        """Whether another process has read within the time of its lease."""
+        """Whether another process holds the lease."""
         return self.lease_owner != owner and self.lease_until > now
 
 
 async def create(connection: AsyncConnection, follower: str, quiet_until_us: int, owner: str, now: datetime) -> None:
-    """The progress of a follower that has read nothing, unless there is one."""
+    """Create the progress of a follower that has read nothing, unless it has progress already."""
     if await find(connection, follower) is not None:
         return
     new = {"follower": follower, "quiet_until_us": quiet_until_us, "version": 1, "created_at": now}
@@ -85,7 +87,7 @@ async def create(connection: AsyncConnection, follower: str, quiet_until_us: int
 
 
 async def find(connection: AsyncConnection, follower: str) -> Progress | None:
-    """The stored progress, without the blocks (they are many); None before `create`."""
+    """The stored progress, without the blocks of the checkpoint (there are many). None before `create`."""
     found = sa.select(follower_progress).where(follower_progress.c.follower == follower)
     row = (await connection.execute(found)).mappings().one_or_none()
     if row is None:
@@ -111,8 +113,8 @@ async def load(connection: AsyncConnection, follower: str) -> Progress | None:
 async def store(
     connection: AsyncConnection, old: Progress, checkpoint: Checkpoint, rows: int, owner: str, now: datetime
 ) -> Progress:
-    """Store that `rows` more rows were read, up to the checkpoint. Raises ProgressChanged, which has to roll back the
-    transaction.
+    """Store that `rows` more rows were read, up to the checkpoint. Raises ProgressChanged, after which the caller has
+    to roll back the transaction.
     """
     columns = follower_progress.c
     changed = await connection.execute(
@@ -143,7 +145,7 @@ async def _store_blocks(
     old: Mapping[BlockKey, BlockProgress],
     new: Mapping[BlockKey, BlockProgress],
 ) -> None:
-    """Write what differs: a checkpoint has the blocks of half an hour, a page those of a second."""
+    """Write only the differences: a checkpoint has the blocks of half an hour, a page the blocks of one second."""
     columns = follower_blocks.c
     gone = [key for key in old if new.get(key) != old[key]]
     if gone:

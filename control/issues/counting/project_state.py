@@ -1,7 +1,8 @@
-"""What a project has of issues: the last number, how many issues it may get and how many of them are announced, and
-what was left out. Token buckets in storage time, so that reading the same occurrences again decides the same.
+"""The issue state of a project: the last issue number, the quotas of new issues and of notifications, and the number of
+occurrences and notifications beyond the quotas. The quotas are token buckets in storage time, so that reading the same
+occurrences again leads to the same decisions.
 
-`announce` and `announce_sum` enqueue messages about issues, for the channels that subscribe to them.
+`announce` and `announce_sum` enqueue messages about issues for the channels that subscribe to them.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -28,7 +29,7 @@ _US: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """At most `burst` at once, and `per_minute` from then on."""
+    """A rate limit: at most `burst` at once, and `per_minute` from then on."""
 
     burst: int
     per_minute: float
@@ -39,13 +40,13 @@ ANNOUNCEMENTS: Final = Rate(20, 2.0)
 
 
 def refill(left: float, rate: Rate, elapsed_us: int) -> float:
-    """What is left of a quota after a time; a clock that went back adds nothing."""
+    """The permits of a quota after a time. A clock that was set back adds none."""
     return min(float(rate.burst), left + max(0, elapsed_us) / _US * rate.per_minute / 60)
 
 
 @dataclass(slots=True)
 class ProjectState:
-    """A row of `issue_projects` and the project's names; `store` writes what has changed."""
+    """A row of `issue_projects` with the names of the project. `store` writes the changes."""
 
     project_id: int
     org_id: str
@@ -65,7 +66,7 @@ class ProjectState:
     summary_at: datetime | None
 
     def may_create(self, maximum: int) -> bool:
-        """Take one issue of the quota of new issues."""
+        """Take one permit for a new issue."""
         if self.new_permits < 1 or self.issues >= maximum:
             return False
         self.new_permits -= 1
@@ -73,7 +74,9 @@ class ProjectState:
         return True
 
     def may_announce(self, kind: ActivityKind) -> bool:
-        """Take one notification of this kind of its quota: a storm of new issues withholds no regression."""
+        """Take one permit for a notification of this kind. The kinds have separate quotas, so that many new issues
+        withhold no regression.
+        """
         name = "regression_permits" if kind is ActivityKind.REGRESSED else "notify_permits"
         left: float = getattr(self, name)
         if left < 1:
@@ -83,7 +86,7 @@ class ProjectState:
 
     @property
     def room(self) -> int:
-        """How many issues may be created now."""
+        """The number of issues that may be created now."""
         return max(0, int(self.new_permits))
 
     def next_number(self) -> int:
@@ -116,7 +119,7 @@ async def load(connection: AsyncConnection, project_ids: Collection[int], stored
 
 
 async def store(connection: AsyncConnection, states: Iterable[ProjectState]) -> None:
-    """Write the states."""
+    """Store the states."""
     new: list[dict[str, Any]] = []
     old: list[dict[str, Any]] = []
     for state in states:
@@ -168,19 +171,19 @@ _TITLES: Final = {ActivityKind.CREATED: "New issue", ActivityKind.REGRESSED: "Re
 
 @dataclass(frozen=True, slots=True)
 class IssueUrls:
-    """Links to issues. `api_url`: base URL of this service."""
+    """Links to issues. `api_url`: the base URL of this service."""
 
     api_url: str = ""
     pages: PageLinks = NO_PAGES
 
     def page_link(self, state: ProjectState, issue_id: str | None = None) -> str | None:
-        """The page of an issue, or of the issues of a project; None without pages."""
+        """The link to the page of an issue, or to the page of the project's issues. None if there is no web page."""
         if issue_id is None:
             return self.pages.issues(state.org_slug, state.slug)
         return self.pages.issue(state.org_slug, state.slug, issue_id)
 
     def api_link(self, state: ProjectState, issue_id: str) -> str:
-        """The issue in the API."""
+        """The link to the issue in the API."""
         return f"{self.api_url}/orgs/{state.org_slug}/projects/{state.slug}/issues/{issue_id}"
 
 
@@ -188,21 +191,21 @@ Announcement = tuple[ProjectState, IssueRecord, ActivityKind]
 
 
 async def announce(connection: AsyncConnection, announced: Sequence[Announcement], links: IssueUrls) -> None:
-    """Enqueue a message for each subscriber."""
+    """Enqueue a message about each issue for each subscriber."""
     for state, issue, kind in announced:
         target = Subscribers(state.project_id, (_EVENTS[kind],))
         await outbox.enqueue(connection, state.org_id, target, issue_message(state, issue, kind, links))
 
 
 async def announce_sum(connection: AsyncConnection, state: ProjectState, links: IssueUrls) -> None:
-    """Enqueue how many issues were not announced one by one since the last sum."""
+    """Enqueue a message with the number of issues that got no notification of their own since the last such message."""
     target = Subscribers(state.project_id, (ChannelEvent.NEW_ISSUE, ChannelEvent.REGRESSION))
     await outbox.enqueue(connection, state.org_id, target, sum_message(state, links))
 
 
 def issue_message(state: ProjectState, issue: IssueRecord, kind: ActivityKind, links: IssueUrls) -> Message:
-    """The message that an issue is new or has regressed. `issue`: before its occurrences of now were counted, if it is
-    not new.
+    """The message that an issue is new or has regressed. `issue`: the issue before the current occurrences were
+    counted, unless it is new.
     """
     name = short_id(state.slug, issue.number)
     is_new = kind is ActivityKind.CREATED
@@ -240,12 +243,15 @@ def issue_message(state: ProjectState, issue: IssueRecord, kind: ActivityKind, l
 
 
 def sum_message(state: ProjectState, links: IssueUrls) -> Message:
-    """The message about issues that were not announced one by one."""
-    text = "Notifications of this project are limited, so that a storm of new errors does not flood the channel."
+    """The message about issues that got no notification of their own."""
+    text = "Sluice limits the notifications of a project, so that many new errors do not flood the channel."
     facts = [Fact("Project", state.slug), Fact("Not announced", str(state.unannounced))]
     if state.untracked_occurrences:
         facts.append(Fact("Occurrences without an issue", str(state.untracked_occurrences)))
-        text += " There were also more new errors than a project may have issues; they are counted, and in explore."
+        text += (
+            " There were also more new errors than a project may have issues. Their occurrences are counted and "
+            "can be found in explore."
+        )
     return Message(
         type="issue.unannounced",
         subject=f"project:{state.project_id}",

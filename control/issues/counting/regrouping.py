@@ -1,20 +1,22 @@
-"""Which issue each fingerprint of a page leads to, also after an upgrade of the rules that make fingerprints.
+"""Finds the issue to which each fingerprint of a page leads, also after an upgrade of the grouping rules.
 
-An upgrade gives an error a new fingerprint. The one that it had before is computed from the texts of an occurrence
-(`occurrences.read_occurrence_texts`), and so the new one leads to the issue of the old one:
+An upgrade gives an error a new fingerprint. The fingerprint before the upgrade is computed from the texts of an
+occurrence (`occurrences.read_occurrence_texts`), so that the new fingerprint leads to the issue of the old one:
 
-    find_links        the issues that are known by fingerprints
-    plan              assigns the fingerprints of a page to issues, the earliest errors first. Pure
-      assign_current  of the current version: known, the issue of an old one, split from such an issue, or new
-      assign_earlier  of an earlier version, of a gateway that is not upgraded: known, the issue of its current one, or
-                      new
-      _process        several old ones that have become one: their issues are merged, the oldest stays
+    find_links        finds the issues that are known by fingerprints
+    plan              assigns the fingerprints of a page to issues, the earliest errors first; a pure function
+      assign_current  a fingerprint of the current version leads to the issue that it is known for, to the issue of an
+                      old fingerprint, to an issue split from such an issue, or to a new issue
+      assign_earlier  a fingerprint of an earlier version, from a gateway that is not upgraded, leads to the issue that
+                      it is known for, to the issue of its current fingerprint, or to a new issue
+      _process        merges the issues of several old fingerprints that have become one; the oldest issue stays
     regroup           merges issues, and gives them their fingerprints by the current rules
-    store_links       which issue each fingerprint leads to from now on
+    store_links       stores the issue to which each fingerprint leads from now on
 
-An old fingerprint is pending until an occurrence shows what it has become. It is processed once: fingerprints that it
-becomes later are those of issues split from its issue. An upgrade ends: UPGRADE_DAYS after an old fingerprint became
-known it is left to itself, and a new one is that of a new issue.
+An old fingerprint is pending until an occurrence shows what it has become. It is processed once: further fingerprints
+that it becomes later lead to issues that are split from its issue. An upgrade ends UPGRADE_DAYS after an old
+fingerprint became known. From then on the old fingerprint is not followed any more, and a new fingerprint leads to a
+new issue.
 """
 
 import secrets
@@ -44,8 +46,9 @@ _SET_FINGERPRINT: Final = (
 
 
 class FingerprintLink(NamedTuple):
-    """The issue to which a fingerprint leads, the fingerprint version under which that was last decided, and since
-    when it is known: the storage time, in microseconds, and of those from before an upgrade when that was.
+    """The issue to which a fingerprint leads. `fingerprint_version`: the version under which this was last decided.
+    `since_us`: since when the fingerprint is known, as a storage time in microseconds. For fingerprints from before an
+    upgrade it is the time of the upgrade.
     """
 
     issue: IssueRecord
@@ -54,21 +57,22 @@ class FingerprintLink(NamedTuple):
 
 
 def oldest_upgraded(stored_us: int) -> int:
-    """Fingerprints of earlier versions that are not known since later than this are left to themselves. `stored_us`:
-    the storage time of what is counted. Both in microseconds.
+    """The time from which on fingerprints of earlier versions are followed: a fingerprint that is known since before
+    this time is not followed. `stored_us`: the storage time of the occurrences that are counted. Both in microseconds.
     """
     return stored_us - UPGRADE_DAYS * _DAY_US
 
 
 @dataclass(slots=True)
 class Regrouping:
-    """What becomes of the fingerprints of a page.
+    """The plan for the fingerprints of a page.
 
-    `known`: fingerprints that an issue counts, with its id. `new`: fingerprints that get an issue each, and others that
-    lead to the same. `split_from`: those of them that were one with others before, with the id of the issue that keeps
-    the others. `merges`: issues by the id of the one into which they are merged. `renamed`: issues with their first
-    fingerprint of the current version. `links`: fingerprints to store, with the id of the issue. `processed`:
-    fingerprints that are no longer pending.
+    `known`: fingerprints that an issue already counts, with the issue's id. `new`: fingerprints that get a new issue
+    each, with other fingerprints that lead to the same issue. `split_from`: the new fingerprints that were one with
+    other fingerprints before, with the id of the issue that keeps the other fingerprints. `merges`: issues to merge, by
+    the id of the issue into which they are merged. `renamed`: issues with their first fingerprint of the current
+    version. `links`: fingerprints to store, with the id of the issue. `processed`: fingerprints that are no longer
+    pending.
     """
 
     known: dict[IssueKey, str] = field(default_factory=dict)
@@ -86,9 +90,9 @@ def plan(
     links: Mapping[IssueKey, FingerprintLink],
     stored_us: int,
 ) -> Regrouping:
-    """Assign the fingerprints of a page to issues, in this order. `others`: those that their occurrences have in other
-    fingerprint versions, as far as they were read; `links`: of all of these that are known; `stored_us`: the storage
-    time of the page, in microseconds.
+    """Assign the fingerprints of a page to issues, in the order of `found`. `others`: the fingerprints of the
+    occurrences by other fingerprint versions, for the rows whose texts were read. `links`: the known links of all these
+    fingerprints. `stored_us`: the storage time of the page, in microseconds.
     """
     planner = _Planner(others, links, oldest_upgraded(stored_us))
     for key, occurred in found:
@@ -127,7 +131,9 @@ class _Planner:
                 self._plan.split_from[key] = self._issue_of[older[0]]
 
     def assign_earlier(self, key: IssueKey) -> None:
-        """Assign a fingerprint of an earlier version; with a new one, what it is in the current version."""
+        """Assign a fingerprint of an earlier version. If it is new, its fingerprint by the current version leads to the
+        same issue.
+        """
         if key in self._created or key in self._issue_of:
             return
         others = self._others.get(key, ())
@@ -140,7 +146,7 @@ class _Planner:
             self._lead(key, self._issue_of[known])
 
     def finish(self) -> Regrouping:
-        """The plan, with the ids of the issues that are left."""
+        """The plan, with the ids of the issues that remain after merging."""
         plan = self._plan
         plan.known = {key: self._left(issue_id) for key, issue_id in self._issue_of.items()}
         plan.links = {key: self._left(issue_id) for key, issue_id in plan.links.items()}
@@ -162,7 +168,7 @@ class _Planner:
         self._upgraded.add(key)
 
     def _process(self, key: IssueKey, pending: Sequence[IssueKey]) -> None:
-        """The oldest of the issues takes the fingerprint; the others are merged into it."""
+        """Give the fingerprint to the oldest of the issues, and merge the other issues into it."""
         ids = {self._left(self._issue_of[one]) for one in (key, *pending) if one in self._issue_of}
         target, *merged = sorted(ids, key=lambda one: self._issues[one].number)
         if merged:
@@ -183,7 +189,7 @@ class _Planner:
 
 
 async def find_links(connection: AsyncConnection, keys: Iterable[IssueKey]) -> dict[IssueKey, FingerprintLink]:
-    """The issues that count the occurrences of fingerprints, by project and fingerprint."""
+    """Find the issues that count the occurrences of fingerprints, by project and fingerprint."""
     found: dict[IssueKey, FingerprintLink] = {}
     own, columns = issues.alias(), issue_fingerprints.c
     select = (
@@ -204,7 +210,7 @@ async def find_links(connection: AsyncConnection, keys: Iterable[IssueKey]) -> d
 
 
 def _by_project(keys: Iterable[IssueKey]) -> dict[int, list[bytes]]:
-    """Fingerprints by project: SQLite finds pairs of columns by reading the whole table."""
+    """Fingerprints by project. SQLite would read the whole table to find pairs of columns."""
     by_project: dict[int, list[bytes]] = {}
     for project_id, fingerprint in keys:
         by_project.setdefault(project_id, []).append(fingerprint)
@@ -212,8 +218,8 @@ def _by_project(keys: Iterable[IssueKey]) -> dict[int, list[bytes]]:
 
 
 async def find_pending(connection: AsyncConnection, project_ids: Collection[int], stored_us: int) -> set[int]:
-    """Those of the projects that have a pending fingerprint: one of an earlier version of which nothing shows what it
-    has become, and which is not left to itself at this storage time, in microseconds.
+    """Find the projects that have a pending fingerprint: a fingerprint of an earlier version that is still followed at
+    this storage time (in microseconds), and of which no occurrence has shown what it has become.
     """
     columns = issue_fingerprints.c
     is_pending = sa.exists().where(
@@ -228,8 +234,8 @@ async def find_pending(connection: AsyncConnection, project_ids: Collection[int]
 async def regroup(
     connection: AsyncConnection, plan: Regrouping, known: Mapping[str, IssueRecord], now: datetime
 ) -> dict[str, IssueRecord]:
-    """Merge the issues that have become one, and give them their fingerprints by the current rules. Returns the issues
-    by id, as they are afterwards.
+    """Merge the issues that have become one, and give them their fingerprints by the current rules. Returns the changed
+    issues by id.
     """
     changed = dict(known)
     for target_id, merged in plan.merges.items():
@@ -247,8 +253,8 @@ async def regroup(
 async def store_links(
     connection: AsyncConnection, plan: Regrouping, found: Mapping[IssueKey, Occurrences], stored_us: int
 ) -> None:
-    """Store which issue each new fingerprint leads to, and which fingerprints are no longer pending. `stored_us`: the
-    storage time of the page, in microseconds.
+    """Store the issue to which each new fingerprint leads, and the fingerprints that are no longer pending.
+    `stored_us`: the storage time of the page, in microseconds.
     """
     rows = [
         {
@@ -273,16 +279,16 @@ async def store_links(
 
 
 def _decided_under(key: IssueKey, plan: Regrouping, found: Mapping[IssueKey, Occurrences]) -> int:
-    """The fingerprint version to store for a new one: one of an earlier version is pending if nothing else is known of
-    it.
+    """The fingerprint version to store for a new fingerprint. A fingerprint of an earlier version is pending if no
+    other fingerprint of its issue is known.
     """
     is_alone = key in plan.new and not plan.new[key]
     return min(FINGERPRINT_VERSION, found[key].fingerprint_version) if is_alone else FINGERPRINT_VERSION
 
 
 async def _rename(connection: AsyncConnection, renamed: Mapping[str, tuple[IssueRecord, bytes]]) -> None:
-    """Give issues the fingerprints that their errors have now. A merged issue that had one takes the old one: the
-    warehouse finds the issue by either.
+    """Give issues the fingerprints that their errors have now. If a merged issue has the new fingerprint, it takes the
+    old one, so that the warehouse finds the issue by either.
     """
     holders = await _find_holders(connection, [(issue.project_id, new) for issue, new in renamed.values()])
     freed: dict[str, bytes] = {}
@@ -290,7 +296,7 @@ async def _rename(connection: AsyncConnection, renamed: Mapping[str, tuple[Issue
         holder = holders.get((issue.project_id, new), issue.id)
         if holder != issue.id:
             freed[holder] = issue.fingerprint
-    # No two issues have one fingerprint, not even between two statements.
+    # No two issues may have the same fingerprint, not even between two statements.
     for values in (
         {holder: secrets.token_bytes(FINGERPRINT_BYTES) for holder in freed},
         {issue_id: new for issue_id, (_, new) in renamed.items()},
@@ -302,7 +308,7 @@ async def _rename(connection: AsyncConnection, renamed: Mapping[str, tuple[Issue
 
 
 async def _find_holders(connection: AsyncConnection, keys: Sequence[IssueKey]) -> dict[IssueKey, str]:
-    """The issues whose row has a fingerprint."""
+    """Find the issues whose row has one of the fingerprints."""
     columns = issues.c
     found: dict[IssueKey, str] = {}
     for project_id, fingerprints in _by_project(keys).items():

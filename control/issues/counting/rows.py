@@ -1,10 +1,12 @@
-"""What occurrences make of the rows of issues: of new issues, of changed ones, of those that an upgrade has split, and
-of those that are open again.
+"""Computes the rows of issues from occurrences: rows of new issues, of changed issues, of issues that an upgrade has
+split, and of reopened issues.
 
-An occurrence reopens a resolved issue if it is later than the resolution, and, where both are known, of a release in
-which the error was said to be fixed. What happened before the issue was resolved never reopens it, however late it is
-stored. A new release settles what was resolved in the next one (`control.issues.releases.store.settle_next_release`)
-before its occurrences come here, so a release that was known at the resolution is no next one, whatever its version.
+An occurrence reopens a resolved issue if it is later than the resolution. If its release and the release of the
+resolution are both known, its release must also be one in which the error was said to be fixed. An occurrence from
+before the resolution never reopens the issue, however late it is stored. A new release settles the issues that were
+resolved in the next release (`control.issues.releases.store.settle_next_release`) before its occurrences are counted
+here. A release that was known at the time of the resolution is therefore never the next release, even if its version is
+higher.
 """
 
 from collections.abc import Mapping
@@ -25,7 +27,7 @@ from control.issues.tables import ActivityKind, IssueRecord
 
 
 class Reopening(NamedTuple):
-    """Why an issue is open again: REGRESSED or IGNORE_ENDED; in which release."""
+    """Why an issue is reopened (REGRESSED or IGNORE_ENDED), and in which release."""
 
     kind: ActivityKind
     release: str | None
@@ -35,8 +37,8 @@ class Reopening(NamedTuple):
 def reopening(
     issue: IssueRecord, count: int, latest: Mapping[str | None, datetime], order: ReleaseOrder, now: datetime
 ) -> Reopening | None:
-    """What the occurrences make of an issue that is not unresolved. `count`: of the issue, with them; `latest`: the
-    last of them by release.
+    """Decide whether the occurrences reopen a resolved or ignored issue. `count`: the occurrences of the issue
+    including these. `latest`: the time of the last of these occurrences, by release.
     """
     if issue.status is IssueStatus.IGNORED:
         by_count = issue.ignored_until_count is not None and count >= issue.ignored_until_count
@@ -70,14 +72,14 @@ def _reopens(issue: IssueRecord, release: str | None, at: datetime, order: Relea
 
 
 def _was_known(issue: IssueRecord, release: str, order: ReleaseOrder) -> bool:
-    """Whether the release was there when the issue was resolved."""
+    """Whether the release was known when the issue was resolved."""
     since = order.known_since(release)
     return since is not None and issue.resolved_at is not None and since <= issue.resolved_at
 
 
 def _may_be_later(issue: IssueRecord, release: str, named: str, order: ReleaseOrder) -> bool:
-    """Whether a release is later than the one that the resolution names. If the named one is still to come, those that
-    were there before the resolution are not; what nobody can tell counts as later.
+    """Whether a release is later than the release that the resolution names. If the named release is not known yet, a
+    release that was known before the resolution is not later. If the order is unknown, the release counts as later.
     """
     is_later = order.is_later(release, named)
     if is_later is not None:
@@ -101,7 +103,7 @@ UPDATE: Final = (
 
 
 def update_values(issue: IssueRecord, occurred: Occurrences, total: int, now: datetime) -> dict[str, Any]:
-    """The parameters of UPDATE for an issue that has occurred."""
+    """The parameters of UPDATE for an issue with new occurrences."""
     first = min(Moment(issue.first_seen, issue.first_release), occurred.first, key=in_order)
     last = max(Moment(issue.last_seen, issue.last_release), occurred.last, key=in_order)
     return {
@@ -120,7 +122,7 @@ def update_values(issue: IssueRecord, occurred: Occurrences, total: int, now: da
 
 
 def reopening_data(issue: IssueRecord, opened: Reopening) -> dict[str, object]:
-    """What the activity says of an issue that is open again."""
+    """The data of the activity entry of a reopened issue."""
     return without_none(
         {
             "release": opened.release,
@@ -160,8 +162,8 @@ def new_row(
 
 
 def copied_state(source: IssueRecord) -> dict[str, Any]:
-    """The columns of the state of an issue, for one that is split from it. An issue that is ignored for a number of
-    occurrences is ignored for as many as are left.
+    """The state columns of an issue, copied for an issue that is split from it. If the issue is ignored for a number of
+    occurrences, the copy is ignored for the remaining number.
     """
     copied = {name: getattr(source, name) for name in (*OPEN_STATE, "decided_status", "decided_at", "assignee_id")}
     copied["status"] = IssueStatus(source.status).value

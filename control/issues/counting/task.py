@@ -1,5 +1,5 @@
-"""What happens to issues without an occurrence, once a minute: ignoring that is over is recorded, notifications that
-were withheld are reported in sum, titles of erased occurrences are cleared, and old issues are deleted.
+"""Changes to issues that no occurrence causes. Every 30 seconds this task ends the ignoring of issues whose time is
+over, reports withheld notifications, clears the titles of erased occurrences, and deletes old issues.
 
 Each step works in small transactions and may be repeated, so several processes do no harm.
 """
@@ -31,15 +31,15 @@ from control.issues.tables import IssueRecord, issue_activity, issue_erasures, i
 INTERVAL_S: Final = 30.0
 BATCH: Final = 200  # issues per transaction
 PAUSE_S: Final = 0.01  # between two batches, for other writers
-# A page that was read before an erasure is counted within this time, or its process has lost the database.
+# A page that was read before an erasure is counted within this time, unless its process has lost the database.
 ERASURE_DELAY: Final = timedelta(seconds=60)
-SUM_INTERVAL: Final = timedelta(minutes=10)  # between two sums of one project
+SUM_INTERVAL: Final = timedelta(minutes=10)  # between two such messages of one project
 
 log = structlog.get_logger(__name__)
 
 
 class IssueHousekeeping:
-    """One task per process. `clickhouse` None: titles are left as they are until a process has it."""
+    """One task per process. If `clickhouse` is None, this process does not clear titles of erased occurrences."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class IssueHousekeeping:
         retention_days: int = 0,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`retention_days`: how long an issue is kept after its last occurrence; 0: for ever."""
+        """`retention_days`: how long an issue is kept after its last occurrence, in days. 0: for ever."""
         self._database = database
         self._clickhouse = clickhouse
         self._links = links
@@ -65,7 +65,7 @@ class IssueHousekeeping:
         await self._task.close()
 
     async def run_once(self) -> None:
-        """Every step, also if another one fails. Raises DatabaseUnavailable, StoreError."""
+        """Run every step, even if another step fails. Raises DatabaseUnavailable, StoreError."""
         steps: list[Callable[[], Awaitable[bool]]] = [self._end_ignoring, self._report_sum]
         if self._keep:
             steps.append(self._delete_old)
@@ -81,7 +81,7 @@ class IssueHousekeeping:
             raise failed
 
     async def _end_ignoring(self) -> bool:
-        """Record that issues are no longer ignored, a batch of them. False: there are none."""
+        """Unignore a batch of issues whose time is over. Returns False if there are none."""
         due = _batch(issues.c.status == IssueStatus.IGNORED.value, issues.c.ignored_until <= self._now())
         if not await self._any(due):
             return False
@@ -92,7 +92,7 @@ class IssueHousekeeping:
         return True
 
     async def _report_sum(self) -> bool:
-        """Notify of what one project had withheld. False: no project has."""
+        """Report the withheld notifications of one project. Returns False if no project has any."""
         columns = issue_projects.c
         due = (
             sa.select(columns.project_id)
@@ -116,8 +116,8 @@ class IssueHousekeeping:
         return bool(found)
 
     async def _delete_old(self) -> bool:
-        """Delete a batch of rows of an issue that nothing was stored of, and nobody changed, for long. False: there is
-        none.
+        """Delete a batch of rows of one issue that had no occurrence and no change for the retention time. Returns
+        False if there is no such issue.
         """
         due = _batch(issues.c.updated_at < self._now() - self._keep).limit(1)
         if not await self._any(due):
@@ -129,7 +129,9 @@ class IssueHousekeeping:
         return True
 
     async def _clear_erased(self, clickhouse: ClickHouse) -> bool:
-        """Give the issues of a project in which items were erased titles of what is left. False: there is none."""
+        """Replace the titles of issues in a project from which items were erased, using the remaining occurrences.
+        Returns False if there is no such project.
+        """
         async with self._database.read() as connection:
             due = (await connection.execute(_due_erasure(self._now() - ERASURE_DELAY))).one_or_none()
         if due is None:
@@ -146,7 +148,7 @@ class IssueHousekeeping:
         return True
 
     async def _clear_batch(self, clickhouse: ClickHouse, project_id: int, after: str) -> str | None:
-        """The id of the last issue of the batch; None at the end."""
+        """Replace the titles of a batch. Returns the id of the last issue of the batch, or None at the end."""
         batch = (
             sa.select(issues.c.id, issues.c.fingerprint, issues.c.type, issues.c.culprit)
             .where(issues.c.project_id == project_id, issues.c.id > after)
@@ -175,13 +177,13 @@ class IssueHousekeeping:
         return str(rows[-1].id)
 
     async def _any(self, found: sa.Select[Any]) -> bool:
-        """Whether there is something to do, without a write transaction."""
+        """Whether there are rows to process, without a write transaction."""
         async with self._database.read() as connection:
             return (await connection.execute(found.limit(1))).first() is not None
 
 
 async def _repeat(step: Callable[[], Awaitable[bool]]) -> None:
-    """Until there is nothing to do."""
+    """Repeat a step until nothing is left to do."""
     is_left = await step()
     while is_left:
         await asyncio.sleep(PAUSE_S)
@@ -189,8 +191,8 @@ async def _repeat(step: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def delete_some(connection: AsyncConnection, issue: IssueRecord) -> None:
-    """Delete at most BATCH rows of an issue: of those that were merged into it, of what refers to it; at last itself.
-    Called until it is gone, each time in a transaction of its own.
+    """Delete at most BATCH rows of an issue: first the issues that were merged into it, then the rows that refer to it,
+    then the issue. Call it repeatedly, each time in a new transaction, until the issue is deleted.
     """
     merged = sa.select(issues.c.id).where(issues.c.merged_into == issue.id).limit(1)
     issue_id = await connection.scalar(merged) or issue.id
@@ -209,12 +211,12 @@ async def delete_some(connection: AsyncConnection, issue: IssueRecord) -> None:
 
 
 def _batch(*where: sa.ColumnElement[bool]) -> sa.Select[Any]:
-    """Issues, without those that were merged: they go with the one that counts them."""
+    """Select issues, without merged ones: these are deleted with the issue that counts their occurrences."""
     return sa.select(issues).where(issues.c.merged_into.is_(None), *where).limit(BATCH)
 
 
 def _due_erasure(before: datetime) -> sa.Select[Any]:
-    """An erasure by filter that was completed before, and whose items may still be in titles."""
+    """A completed erasure by filter whose items may still be in titles."""
     return (
         sa.select(erasures.c.id, erasures.c.org_id, erasures.c.project_id)
         .join(issue_projects, issue_projects.c.project_id == erasures.c.project_id)

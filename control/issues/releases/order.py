@@ -1,20 +1,20 @@
-"""Which of two releases of a project is the later one, and which of all is the latest.
+"""Decides which of two releases of a project is the later one, and which of all releases is the latest.
 
-By their versions, if these are of one package and tell; else by time. Where neither tells, it is unknown. Among
-versions of one package this is a weak order: of three, the first is later than the last if it is later than the second,
-and the second later than the last. With others between them, whose versions tell nothing, it need not be: the callers
-compare pairs, and `latest` and `earliest` compare in an order that the releases have themselves, whatever the order of
-a list.
+Two releases are compared by their versions if both versions belong to the same package and differ in their order.
+Otherwise they are compared by time. If neither decides, the order is unknown. Among versions of one package this order
+is transitive. It need not be transitive if versions in between cannot be compared. The callers therefore compare pairs,
+and `latest` and `earliest` first sort the releases, so that their result does not depend on the order of a list.
 
-Read are Semantic Versioning 2.0.0, two to four numbers (`1.2.3.4`), calendar versions (`2026.02.09`), `git describe`
-(`v1.2.3-4-g1234567`), PEP 440 and the qualifiers of Maven; each also behind the name of a package: `checkout@1.2.3`,
-`@shop/checkout@1.2.3`, `checkout-v1.2.3`, `checkout/v1.2.3`. Versions that differ only in something that does not order
-them have the same place: builds (`+10`), hashes (`1.2.3-a1b2c3d`), revisions of packages (`1.2.3-1`), variants
+The forms that are read are Semantic Versioning 2.0.0, two to four numbers (`1.2.3.4`), calendar versions
+(`2026.02.09`), `git describe` (`v1.2.3-4-g1234567`), PEP 440, and the qualifiers of Maven. Each may follow the name of
+a package: `checkout@1.2.3`, `@shop/checkout@1.2.3`, `checkout-v1.2.3`, `checkout/v1.2.3`. Parts of a version that do
+not order it are ignored: builds (`+10`), hashes (`1.2.3-a1b2c3d`), revisions of packages (`1.2.3-1`), variants
 (`1.2.3-alpine`).
 
-After one occurrence of a build with a version such as `999.9.9` no release would be the next one. An outlier is a
-release that only telemetry names and whose version is far ahead of all others of its package. Several, at most
-MAX_OUTLIERS, are outliers if as many releases are behind the gap; otherwise they are a new scheme of versions.
+A single occurrence of a build with a version such as `999.9.9` would make that version the latest, and no later release
+would be the next one. Such outliers are therefore ignored. An outlier is a release that only telemetry names and whose
+version is far ahead of all other versions of its package. Several releases, at most MAX_OUTLIERS, are outliers if at
+least as many releases are behind the gap. Otherwise they are a new version scheme.
 """
 
 import re
@@ -30,7 +30,7 @@ from control.issues.releases.tables import release_projects, releases
 
 _MAX_LENGTH: Final = 200
 _MAX_NUMBERS: Final = 4
-# The first place that has two numbers with a point between them. Leading zeros only behind a year: 2026.02.09.
+# The first place with two numbers and a point between them. Only a year may be followed by leading zeros: 2026.02.09.
 _CORE: Final = re.compile(
     r"(?:\A|[@/:_-])v?((?:[0-9]{4}(?:\.[0-9]+){1,3})|(?:0|[1-9][0-9]*)(?:\.(?:0|[1-9][0-9]*)){1,3})(?![0-9])"
 )
@@ -61,13 +61,15 @@ _SYNONYMS: Final = {
     "preview": "rc",
 }  # PEP 440
 
-# Of a pre-release; as in Semantic Versioning, numbers precede words, and words have their numbers by value.
+# Identifiers of a pre-release. As in Semantic Versioning, numbers precede words, and numbers inside words are compared
+# by value.
 _Identifiers = tuple[tuple[bool, str, int], ...]
 
 
 class Version(NamedTuple):
-    """`package`: its name, empty if none is given. `place` orders the versions of a package: its numbers; whether it is
-    a release and no pre-release; the identifiers of the pre-release; the commits since.
+    """A parsed version. `package`: the name of the package, empty if none is given. `place` orders the versions of a
+    package: the numbers, whether it is a release and not a pre-release, the identifiers of the pre-release, and the
+    number of commits since.
     """
 
     package: str
@@ -75,12 +77,12 @@ class Version(NamedTuple):
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """Those of the release: four, those that are not given are 0."""
+        """The four numbers of the release. Numbers that are not given are 0."""
         return self.place[0]
 
 
 def parse_version(text: str) -> Version | None:
-    """None for a version of another form."""
+    """Parse a version. Returns None for a text of another form."""
     core = _CORE.search(text) if len(text) <= _MAX_LENGTH else None
     if core is None:
         return None
@@ -97,7 +99,7 @@ def parse_version(text: str) -> Version | None:
 
 
 def _prerelease(suffix: str) -> _Identifiers | None:
-    """The identifiers of a pre-release as far as they order it; empty for a release; None if no version ends so."""
+    """The identifiers of a pre-release that order it. Empty for a release. None if no version ends like this."""
     if not suffix:
         return ()
     if _SUFFIX.fullmatch(suffix):
@@ -110,7 +112,7 @@ def _prerelease(suffix: str) -> _Identifiers | None:
 
 
 def _ordering(identifiers: list[str]) -> _Identifiers:
-    """Those up to the first hash; none if the first is not known as the word of a pre-release."""
+    """The identifiers up to the first hash. Empty if the first identifier is not a known word of a pre-release."""
     found = list[tuple[bool, str, int]]()
     for each in identifiers:
         numbered = _NUMBERED.fullmatch(each)
@@ -128,12 +130,12 @@ _UNKNOWN: Final = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class ReleaseOrder:
-    """The order of releases of a project. `times`: those of the releases that are known in it, by version."""
+    """The order of the releases of a project. `times`: the times of the project's known releases, by version."""
 
     times: Mapping[str, datetime]
 
     def is_later(self, a: str, b: str) -> bool | None:
-        """Whether `a` is later than `b`. None: unknown."""
+        """Whether `a` is later than `b`. None if the order is unknown."""
         if a == b:
             return False
         first, second = parse_version(a), parse_version(b)
@@ -145,11 +147,11 @@ class ReleaseOrder:
         return times[0] > times[1]
 
     def known_since(self, version: str) -> datetime | None:
-        """Since when the project has the release; None if it is not known."""
+        """Since when the project has the release. None if the release is not known."""
         return self.times.get(version)
 
     def latest(self, versions: Iterable[str]) -> str | None:
-        """The latest of the versions; None if there are none."""
+        """The latest of the versions. None if the list is empty."""
         found: str | None = None
         for version in reversed(self._by_time(versions)):
             if found is None or self.is_later(version, found):
@@ -157,7 +159,7 @@ class ReleaseOrder:
         return found
 
     def earliest(self, versions: Iterable[str]) -> str | None:
-        """The earliest of the versions; None if there are none."""
+        """The earliest of the versions. None if the list is empty."""
         found: str | None = None
         for version in self._by_time(versions):
             if found is None or self.is_later(found, version):
@@ -165,7 +167,9 @@ class ReleaseOrder:
         return found
 
     def _by_time(self, versions: Iterable[str]) -> list[str]:
-        """The earliest first, of one time in the order of text; those of which the time is unknown are before."""
+        """The versions by time, the earliest first. Versions of an unknown time come first, and versions of the same
+        time are in the order of their texts.
+        """
         return sorted(versions, key=lambda version: (self.times.get(version, _UNKNOWN), version))
 
 
@@ -179,14 +183,14 @@ async def load_order(connection: AsyncConnection, project_id: int, versions: Col
     return ReleaseOrder({row.version: row.ordered_at for row in await connection.execute(found)})
 
 
-MAX_CONSIDERED: Final = 1_000  # releases, the newest
+MAX_CONSIDERED: Final = 1_000  # of the newest releases
 MAX_OUTLIERS: Final = 3
-_FAR: Final = (2, 10)  # a first or second number is far ahead of another if it is above twice the other and 10
+_FAR: Final = (2, 10)  # a first or second number is far ahead of another if it is above twice the other plus 10
 
 
 @dataclass(frozen=True, slots=True)
 class LatestRelease:
-    """The latest release (None if no release is known), the outliers that are later, and the order of all."""
+    """The latest release (None if no release is known), the outliers that are later, and the order of all releases."""
 
     version: str | None
     outliers: tuple[str, ...]
@@ -194,7 +198,7 @@ class LatestRelease:
 
 
 async def find_latest(connection: AsyncConnection, project_id: int) -> LatestRelease:
-    """The latest of the newest MAX_CONSIDERED releases of a project."""
+    """Find the latest of the newest MAX_CONSIDERED releases of a project."""
     found = (
         sa.select(releases.c.version, release_projects.c.ordered_at, releases.c.reported_at)
         .join_from(release_projects, releases, releases.c.id == release_projects.c.release_id)
@@ -208,7 +212,7 @@ async def find_latest(connection: AsyncConnection, project_id: int) -> LatestRel
 
 
 def latest_of(order: ReleaseOrder, reported: frozenset[str]) -> LatestRelease:
-    """The latest release of the order. `reported`: those that are no outliers."""
+    """The latest release of the order. `reported`: versions that are never outliers."""
     latest = order.latest(order.times)
     outliers = () if latest is None else _outliers(latest, order, reported)
     if outliers:
@@ -224,7 +228,7 @@ def _outliers(latest: str, order: ReleaseOrder, reported: frozenset[str]) -> tup
     of_package = [
         (one, version)
         for version, one in parsed.items()
-        if one and one.package == newest.package and any(one.numbers)  # 0.0.0: of a build without a version
+        if one and one.package == newest.package and any(one.numbers)  # 0.0.0: a build without a version
     ]
     of_package.sort(reverse=True)
     found: tuple[str, ...] = ()

@@ -1,6 +1,6 @@
 """Releases in the database. Every function runs in the caller's transaction.
 
-The releases that occurrences name, noted once in a while: a process remembers what it has noted.
+`SeenReleases` notes the releases that occurrences name. Each process remembers the releases that it has noted.
 """
 
 import re
@@ -21,15 +21,17 @@ from control.issues.releases.tables import release_projects, releases
 from control.issues.store import insert_rows
 from proto.identity import NAME_PATTERN
 
-MAX_SEEN_RELEASES: Final = 1_000  # of a project, that only telemetry names: a service may have one for each request
-MAX_EVICTED: Final = 100  # of a page
-MAX_OPEN_VERSIONS: Final = 1_000  # distinct releases after which issues of a project are resolved, settled at once
+# Per project, of the releases that only telemetry names: a service may name another one in each request.
+MAX_SEEN_RELEASES: Final = 1_000
+MAX_EVICTED: Final = 100  # per page
+# Distinct releases after which issues of a project are resolved. As many are settled in one call.
+MAX_OPEN_VERSIONS: Final = 1_000
 _VERSION: Final = re.compile(NAME_PATTERN)
 
 
 @dataclass(frozen=True, slots=True)
 class SeenRelease:
-    """A release as it is stored, and as it is known in one project: `ordered_at` None if it is not."""
+    """A release as it is stored. `ordered_at`: its time in one project, None if it is not in the project."""
 
     id: str
     released_at: datetime | None
@@ -38,17 +40,19 @@ class SeenRelease:
 
 
 def is_version(text: str) -> bool:
-    """Whether the text may be the version of a release: telemetry may name anything."""
+    """Whether the text may be the version of a release. Telemetry may contain any text."""
     return len(text) <= MAX_VERSION_LENGTH and _VERSION.match(text) is not None
 
 
 async def note_seen(
     connection: AsyncConnection, org_id: str, project_id: int, seen: Mapping[str, datetime], now: datetime
 ) -> list[str]:
-    """Record releases that telemetry names, each with its earliest time; returns those that are new in the project.
+    """Record releases that telemetry names, each with its earliest time. Returns the releases that are new in the
+    project.
 
-    Nine statements at most, whatever the number of releases. Of those that only telemetry names, a project keeps the
-    latest MAX_SEEN_RELEASES: a new one takes the place of the earliest that no issue names, MAX_EVICTED at once.
+    The number of statements does not depend on the number of releases: there are at most nine. A project keeps the
+    latest MAX_SEEN_RELEASES of the releases that only telemetry names. A new release replaces the earliest one that no
+    issue names, at most MAX_EVICTED per call.
     """
     times = {version: to_milliseconds(at) for version, at in seen.items() if is_version(version)}
     if not times:
@@ -89,8 +93,9 @@ async def note_seen(
 async def settle_next_release(
     connection: AsyncConnection, project_id: int, versions: Collection[str], now: datetime
 ) -> int:
-    """Issues that were resolved in the release after an earlier one are resolved in the earliest of these versions that
-    is later; returns their number. `versions`: new in the project, or reported again.
+    """Settle the issues that were resolved in the release after an earlier one: they are resolved in the earliest of
+    these versions that is later. Returns the number of issues. `versions`: versions that are new in the project, or
+    were reported again.
     """
     after = issues.c.resolved_after_release
     waiting = sa.select(after).distinct().where(issues.c.project_id == project_id, after.is_not(None))
@@ -117,8 +122,8 @@ async def settle_next_release(
 async def _settle_after_outliers(
     connection: AsyncConnection, project_id: int, waiting: Sequence[str], versions: Collection[str], now: datetime
 ) -> int:
-    """Of the versions that issues wait to be followed, some may be outliers: what was resolved after one before the
-    project's latest release was there is resolved in that release, if it is one of `versions`.
+    """Settle issues that were resolved after an outlier. If such an issue was resolved before the project's latest
+    release existed, it is resolved in the latest release, provided that this release is one of `versions`.
     """
     latest = await find_latest(connection, project_id)
     outliers = [version for version in waiting if version in latest.outliers]
@@ -136,7 +141,7 @@ async def _settle(
     now: datetime,
     *where: sa.ColumnElement[bool],
 ) -> int:
-    """Resolve in a release what is resolved after these; returns the number of issues."""
+    """Resolve the issues that were resolved after these versions in a release. Returns the number of issues."""
     of_project = (issues.c.project_id == project_id) & issues.c.resolved_after_release.in_(after)
     values = {"resolved_in_release": next_one, "resolved_after_release": None, "updated_at": now}
     return (await connection.execute(issues.update().where(of_project, *where).values(values))).rowcount
@@ -161,7 +166,7 @@ async def _find_seen(
 
 
 async def _move_earlier(connection: AsyncConnection, project_id: int, seen: Mapping[SeenRelease, datetime]) -> None:
-    """Move the times of releases that were seen earlier than known. A reported time of release stays."""
+    """Correct the times of releases that were seen earlier than known. A reported release time is not changed."""
     rows = [
         {
             "of_release": one.id,
@@ -181,7 +186,7 @@ async def _move_earlier(connection: AsyncConnection, project_id: int, seen: Mapp
 
 
 async def _count_seen(connection: AsyncConnection, project_id: int) -> int:
-    """Releases of the project that only telemetry names."""
+    """Count the releases of the project that only telemetry names."""
     of_project = sa.select(sa.func.count()).join_from(
         release_projects, releases, releases.c.id == release_projects.c.release_id
     )
@@ -190,7 +195,9 @@ async def _count_seen(connection: AsyncConnection, project_id: int) -> int:
 
 
 async def _evict(connection: AsyncConnection, project_id: int, before: datetime, number: int) -> int:
-    """Remove the earliest releases of the project that only telemetry names, and no resolution; returns how many."""
+    """Remove the earliest releases of the project that only telemetry names and no resolution names. Returns their
+    number.
+    """
     names = sa.select(issues.c.resolved_in_release).where(
         issues.c.project_id == project_id, issues.c.resolved_in_release.is_not(None)
     )
@@ -219,16 +226,16 @@ async def _evict(connection: AsyncConnection, project_id: int, before: datetime,
 
 
 async def find_latest_version(connection: AsyncConnection, project_id: int) -> str | None:
-    """The latest release of a project, and no outlier; None if none is known."""
+    """The latest release of a project, without outliers. None if no release is known."""
     return (await find_latest(connection, project_id)).version
 
 
 MAX_REMEMBERED: Final = 100_000  # releases of projects
-REMEMBER_S: Final = 300.0  # some are not kept, or make room for others, and occur again
+REMEMBER_S: Final = 300.0  # some are not kept, or are replaced by others, and occur again
 
 
 class SeenReleases:
-    """The releases that occurrences name, noted once in a while: a process remembers what it has noted."""
+    """Notes the releases that occurrences name, and remembers them, so that each is written only once in a while."""
 
     def __init__(self) -> None:
         self._noted: dict[tuple[int, str], datetime] = {}
@@ -238,7 +245,7 @@ class SeenReleases:
     async def note_seen(
         self, connection: AsyncConnection, org_id: str, project_id: int, seen: Mapping[str, datetime], now: datetime
     ) -> None:
-        """Note the releases of a project with the earliest time of each, unless that is noted."""
+        """Note the releases of a project, each with its earliest time, unless they are already noted."""
         new = {
             version: at
             for version, at in seen.items()
@@ -252,7 +259,7 @@ class SeenReleases:
         self._pending |= {(project_id, version): at for version, at in new.items()}
 
     def committed(self) -> None:
-        """What was noted since the last call is stored."""
+        """The notes since the last call are stored."""
         now = time.monotonic()
         if now - self._since > REMEMBER_S or len(self._noted) + len(self._pending) > MAX_REMEMBERED:
             self._noted, self._since = {}, now
@@ -260,5 +267,5 @@ class SeenReleases:
         self._pending = {}
 
     def rolled_back(self) -> None:
-        """What was noted since the last call is not stored."""
+        """The notes since the last call are not stored."""
         self._pending = {}

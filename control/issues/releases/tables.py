@@ -1,7 +1,7 @@
 """The tables of releases, commits and proposals.
 
 A release belongs to the organization, and to the projects in which it was reported or seen in telemetry. A repository
-is a name, such as `shop/checkout`; commits are unique in it by their hash, proposals by their number.
+is a name, such as `shop/checkout`. Commits are unique in a repository by their hash, proposals by their number.
 """
 
 from enum import StrEnum
@@ -23,7 +23,7 @@ MAX_PROPOSAL_NUMBER_LENGTH: Final = 64
 
 
 class ProposalState(StrEnum):
-    """The state of a proposal. SUPERSEDED: another one of the same issue was merged."""
+    """The state of a proposal. SUPERSEDED: another proposal for the same issue was merged."""
 
     OPEN = "open"
     MERGED = "merged"
@@ -40,7 +40,7 @@ releases: Final = sa.Table(
     sa.Column("id", text(32), primary_key=True),
     sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
     sa.Column("version", text(MAX_VERSION_LENGTH), nullable=False),
-    sa.Column("ref", text(MAX_REF_LENGTH)),  # the commit, tag or branch that it was built from
+    sa.Column("ref", text(MAX_REF_LENGTH)),  # the commit, tag or branch of the build
     sa.Column("url", text(MAX_URL_LENGTH)),
     sa.Column("released_at", UtcTime),  # as reported
     sa.Column("reported_at", UtcTime),  # NULL: only seen in telemetry
@@ -56,7 +56,8 @@ release_projects: Final = sa.Table(
     sa.Column("project_id", sa.BigInteger, sa.ForeignKey("projects.id"), primary_key=True, autoincrement=False),
     sa.Column("release_id", text(32), sa.ForeignKey("releases.id"), primary_key=True),
     sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
-    # Orders releases whose versions do not: when it was released, else the earliest time in telemetry or of the report.
+    # Orders releases whose versions do not: the time of release, otherwise the earliest time in telemetry or of the
+    # report.
     sa.Column("ordered_at", UtcTime, nullable=False),
     sa.Column("first_seen", UtcTime),  # the earliest occurrence of an error; NULL: none so far
     sa.Index(None, "release_id"),
@@ -78,11 +79,12 @@ commits: Final = sa.Table(
     sa.Column("url", text(MAX_URL_LENGTH)),
     sa.Column("files", sa.JSON(none_as_null=True)),  # paths from the root of the repository; NULL: not reported
     sa.Column("files_truncated", sa.Boolean, nullable=False),
-    # When it was pushed to the default branch, by the platform's clock; NULL: not known to be on it.
+    # When the commit was pushed to the default branch, by the platform's clock. NULL: not known to be on the default
+    # branch.
     sa.Column("default_branch_at", UtcTime),
     sa.Column("default_branch_head", text(MAX_SHA_LENGTH)),  # the last commit of that push
     sa.Column("released_at", UtcTime),  # when a release was first reported with it
-    sa.Column("proposal_number", text(MAX_PROPOSAL_NUMBER_LENGTH)),  # that its message, or the head's, names
+    sa.Column("proposal_number", text(MAX_PROPOSAL_NUMBER_LENGTH)),  # named in its message, or in the head's message
     sa.Column("created_at", UtcTime, nullable=False),
     sa.UniqueConstraint("org_id", "repository", "sha"),
     sa.Index(None, "org_id", "id"),
@@ -154,14 +156,15 @@ proposal_issues: Final = sa.Table(
     sa.Index(None, "project_id"),
 )
 
-# What commits and proposals say that they revert, in their own repository.
+# The commits and proposals that other commits and proposals of the same repository say they revert.
 code_reverts: Final = sa.Table(
     "code_reverts",
     metadata,
-    sa.Column("source_id", text(32), primary_key=True),  # of the commit or the proposal
+    sa.Column("source_id", text(32), primary_key=True),  # id of the reverting commit or proposal
     sa.Column("target", text(MAX_SHA_LENGTH), primary_key=True),  # the beginning of a hash, or `#` and a number
-    sa.Column("reverts_merge", sa.Boolean, nullable=False),  # a merge, with all that it merged
-    sa.Column("target_key", text(MAX_PROPOSAL_NUMBER_LENGTH + 1), nullable=False),  # the first 7 digits, or the number
+    sa.Column("reverts_merge", sa.Boolean, nullable=False),  # whether it reverts a merge, with all merged commits
+    # The first 7 digits of the hash, or the number.
+    sa.Column("target_key", text(MAX_PROPOSAL_NUMBER_LENGTH + 1), nullable=False),
     sa.Column("repository", text(MAX_REPOSITORY_LENGTH), nullable=False),
     sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
     sa.Index(None, "org_id", "target_key"),

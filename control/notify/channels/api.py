@@ -41,18 +41,18 @@ ChannelId = Annotated[str, Meta(pattern=f"^{ids('chn')}$")]
 AnyConfig = Annotated[
     Any,
     Meta(
-        description="Depends on the kind; write-only. "
-        "`chat-a`: `webhookUrl`, or `botToken` and `channel`. `chat-b`: `webhookUrl`. "
-        "`webhook`: `url`, `secret` (`whsec_...`), `previousSecret`?, `headers`?. "
-        "`email`: `to`, up to 20 addresses. `pager`: `routingKey`, `severity`?. `teams`: `workflowUrl`."
+        description="The fields depend on the kind. Write-only. `chat-a`: `webhookUrl`, or `botToken` and `channel`. "
+        "`chat-b`: `webhookUrl`. `webhook`: `url`, `secret` (`whsec_...`), `previousSecret`?, "
+        "`headers`?. `email`: `to`, up to 20 addresses. `pager`: `routingKey`, `severity`?. `teams`: "
+        "`workflowUrl`."
     ),
 ]
 Events = Annotated[
     list[ChannelEvent],
     Meta(
         max_length=16,
-        description="`issue.new`: an error that was not seen before, and sums of those that were not announced. "
-        "`issue.regression`: a resolved issue that occurs again.",
+        description="`issue.new`: an error that was not seen before, or the number of new issues that got no "
+        "notification of their own. `issue.regression`: a resolved issue that occurs again.",
     ),
 ]
 
@@ -71,11 +71,14 @@ class NewChannel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kind: Kind
     config: AnyConfig
     enabled: bool = True
-    scope: Annotated[ChannelScope, Meta(description="`org` requires the role ADMIN or OWNER.")] = ChannelScope.PROJECT
+    scope: Annotated[
+        ChannelScope,
+        Meta(description="`org` requires the role ADMIN or OWNER. Such a channel belongs to the whole organization."),
+    ] = ChannelScope.PROJECT
 
 
 class ChannelChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Changes to a channel; omitted fields stay as they are. `config` replaces the complete config."""
+    """Changes to a channel. Omitted fields are not changed. `config` replaces the complete config."""
 
     name: Name | UnsetType = UNSET
     enabled: bool | UnsetType = UNSET
@@ -83,7 +86,7 @@ class ChannelChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NotificationChannel(msgspec.Struct, frozen=True, rename="camel"):
-    """A channel, without its config. `projectId` is null for one of the whole organization."""
+    """A channel, without its config. `projectId` is null for a channel of the whole organization."""
 
     id: ChannelId
     org_id: str
@@ -127,13 +130,13 @@ CHANNELS: Final = Resource(
 
 
 def require_administrator(caller: AuthorizationContext) -> None:
-    """Required for channels of the whole organization. Raises Forbidden."""
+    """Require the role ADMIN or OWNER for channels of the whole organization. Raises Forbidden."""
     if caller.role not in _ADMINISTRATORS:
         raise Forbidden("Channels of the whole organization require the role ADMIN or OWNER.")
 
 
 async def check_channel_rate_limit(request: web.Request, channel_id: str) -> None:
-    """Limits the messages sent on demand through one channel, by all callers together. Raises RateLimited."""
+    """Limit the messages sent on demand through one channel, by all callers together. Raises RateLimited."""
     await request.app[RATE_LIMITS].take_secondary(request, LimitClass.CHANNEL_TEST, f"channel {channel_id}")
 
 
@@ -146,7 +149,7 @@ async def load_manageable(connection: AsyncConnection, caller: AuthorizationCont
 
 
 def manageable_channel(context: HandlerContext) -> Argument:
-    """The `Channel` in the path. Before the body in a signature, it is looked for before the body is read."""
+    """Load the `Channel` in the path. As an argument before the body, it is loaded before the body is read."""
 
     async def provide(request: web.Request, _stack: AsyncExitStack) -> Channel:
         async with context.database.read() as connection:
@@ -168,7 +171,7 @@ class Channels(Handlers):
 
     @route("GET", PATH, _READ, page="ChannelPage")
     async def list_channels(self, caller: AuthorizationContext, page: PageReader) -> PageOf[NotificationChannel]:
-        """List the channels of the project and those of its organization, newest first."""
+        """List the channels of the project and the channels of its organization, newest first."""
         return await page.of(CHANNELS, caller)
 
     @route("POST", PATH, _WRITE, status=201, errors=(409,), body=NEW)
@@ -203,9 +206,9 @@ class Channels(Handlers):
 
     @route("PATCH", ONE, _WRITE, body=CHANGE)
     async def change_channel(self, channel: Channel, request: web.Request) -> NotificationChannel:
-        """Change a channel: its name, whether it is enabled, its config.
+        """Change the name or the config of a channel, or enable or disable it.
 
-        Disabling it cancels its waiting deliveries.
+        Disabling a channel cancels its waiting deliveries.
         """
         check = partial(self._check_change, channel.kind)
         body, config = await self.context.read_checked_body(request, ChannelChange, check)
@@ -224,7 +227,7 @@ class Channels(Handlers):
 
     @route("DELETE", ONE, _WRITE)
     async def delete_channel(self, channel_id: str, transaction: Transaction) -> None:
-        """Delete a channel. Its config is erased, and its waiting deliveries are cancelled."""
+        """Delete a channel. Sluice erases its config and cancels its waiting deliveries."""
         channel = await load_manageable(transaction.connection, transaction.caller, channel_id)
         await store.delete(transaction.connection, channel)
         await _record(transaction, "channel.delete", channel)
@@ -235,7 +238,8 @@ class Channels(Handlers):
     ) -> ChannelSubscriptions:
         """Show the events that a channel is notified of.
 
-        A new channel subscribes to none: it is notified where it is named.
+        A new channel subscribes to no events. It is then only notified of approval requests, which need no
+        subscription.
         """
         channel = await _load_channel(connection, caller, channel_id)
         return ChannelSubscriptions(await store.list_subscriptions(connection, channel.id))
@@ -246,8 +250,8 @@ class Channels(Handlers):
     ) -> ChannelSubscriptions:
         """Subscribe a channel to these events, and to no others.
 
-        A channel of a project hears of that project, one of the organization of all its projects. A channel of the
-        whole organization requires the role ADMIN or OWNER.
+        A channel of a project is notified of events of this project. A channel of the organization is notified of
+        events of all projects, and requires the role ADMIN or OWNER.
         """
         channel = await load_manageable(transaction.connection, transaction.caller, channel.id)
         await store.set_subscriptions(transaction.connection, channel, body.events)

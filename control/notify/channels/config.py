@@ -1,6 +1,6 @@
 """Channel configs: one structure per kind, and the rules of each kind and of the operator that types cannot express.
 
-Configs contain secrets (a chat platform's URL is one): they are stored encrypted and never shown.
+Configs contain secrets (the URL of a chat webhook is one). They are stored encrypted and never shown.
 """
 
 import base64
@@ -22,7 +22,7 @@ from control.outbound.egress_policy import MAX_URL_LENGTH, EgressPolicy, parse_i
 
 MAX_RECIPIENTS: Final = 20
 MAX_HEADERS: Final = 20
-SECRET_BYTES: Final = range(16, 65)  # Standard Webhooks 1.0.0 generates 24 to 64; its own examples have fewer
+SECRET_BYTES: Final = range(16, 65)  # Standard Webhooks 1.0.0 generates 24 to 64, and has fewer in its own examples
 SECRET_RULE: Final = "Must be whsec_ followed by 16 to 64 bytes in base64."  # noqa: S105 (a message)
 _SECRET_PREFIX: Final = "whsec_"  # noqa: S105  # the prefix of every secret is public
 
@@ -109,7 +109,7 @@ class _Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
 
 
 class ChatAConfig(_Config, frozen=True):
-    """Slack-compatible: an incoming webhook, or a bot's token and its channel."""
+    """Slack-compatible: an incoming webhook, or a bot's token and the channel that it posts to."""
 
     webhook_url: Url | UnsetType = UNSET
     bot_token: BotToken | UnsetType = UNSET
@@ -123,7 +123,7 @@ class ChatBConfig(_Config, frozen=True):
 
 
 class WebhookConfig(_Config, frozen=True):
-    """A receiver of the tenant's own. `previousSecret` signs too, during a change of the secret."""
+    """A receiver of the tenant. Messages are also signed with `previousSecret`, while the secret is being replaced."""
 
     url: Url
     secret: Secret
@@ -140,7 +140,7 @@ class EmailConfig(_Config, frozen=True):
 
 
 class PagerConfig(_Config, frozen=True):
-    """PagerDuty Events v2: the key of an integration. `severity` replaces that of every message."""
+    """PagerDuty Events v2: the key of an integration. `severity` replaces the severity of every message."""
 
     routing_key: RoutingKey
     severity: Severity | UnsetType = UNSET
@@ -187,7 +187,7 @@ PLATFORM_HOSTS: Final[Mapping[Kind, tuple[str, ...]]] = MappingProxyType(
         Kind.TEAMS: (".logic.azure.com", ".environment.api.powerplatform.com"),
     }
 )
-# Sluice's own headers, those of the connection, and those with which a sender could pose as a proxy.
+# Headers of Sluice, of the connection, and headers with which a sender could pose as a proxy.
 _RESERVED_HEADERS: Final = re.compile(
     r"(?:webhook-.*|content-.*|host|connection|transfer-encoding|te|trailer|upgrade|expect|accept-encoding|user-agent"
     r"|forwarded|x-forwarded-.*|x-real-ip|proxy-.*|cookie)",
@@ -197,7 +197,9 @@ _RESERVED_HEADERS: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ChannelRules:
-    """What the operator permits. `chat_hosts`: hosts of chat platforms besides the known ones; `*`: any."""
+    """The operator's rules. `chat_hosts`: hosts of chat platforms in addition to the known ones; `*` permits any
+    host.
+    """
 
     egress_policy: EgressPolicy
     chat_hosts: tuple[str, ...] = ()
@@ -233,7 +235,7 @@ class _ConfigInput:
             self.issues.add(path, message, code)
 
     def require_url(self, name: str, kind: Kind | None = None) -> None:
-        """`kind`: the platform that the URL's host must belong to, if any."""
+        """Require a permitted URL. `kind`: the platform that the URL's host must belong to, if any."""
         if name not in self.fields:
             return
         try:
@@ -246,7 +248,7 @@ class _ConfigInput:
             self.add_issue(name, issue, "not_allowed")
 
     def _url_issue(self, url: URL, kind: Kind | None) -> str | None:
-        """Why the URL is not permitted, None if it is."""
+        """The reason why the URL is not permitted, None if it is."""
         policy, port, host = self.rules.egress_policy, url.port or 0, url.host or ""
         address = parse_ip_literal(host)
         if not policy.may_permit(port):
@@ -256,7 +258,7 @@ class _ConfigInput:
         if kind is not None and not matches_any_host(
             host.lower().rstrip("."), (*PLATFORM_HOSTS[kind], *self.rules.chat_hosts)
         ):
-            return f"Must be a URL of {' or '.join(PLATFORM_HOSTS[kind])}."
+            return f"Must be a URL on {' or '.join(PLATFORM_HOSTS[kind])}."
         return None
 
 
@@ -308,7 +310,7 @@ _CHECKS: Final[Mapping[Kind, Callable[[_ConfigInput], None]]] = MappingProxyType
         Kind.CHAT_B: lambda config: config.require_url("webhookUrl", Kind.CHAT_B),
         Kind.WEBHOOK: _check_webhook,
         Kind.EMAIL: _check_email,
-        Kind.PAGER: lambda _config: None,  # its structure is all there is to check
+        Kind.PAGER: lambda _config: None,  # its structure is the only rule
         Kind.TEAMS: lambda config: config.require_url("workflowUrl", Kind.TEAMS),
     }
 )

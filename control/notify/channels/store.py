@@ -36,7 +36,7 @@ _CHANNEL_ID: Final = re.compile(ids("chn"))
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A channel, without its config. `project_id` None: of the whole organization."""
+    """A channel, without its config. `project_id`: None for a channel of the whole organization."""
 
     id: str
     org_id: str
@@ -49,7 +49,9 @@ class Channel:
 
 
 def is_channel_id(text: str) -> bool:
-    """Whether the text has the format of a channel id: a body may hold characters that no database column accepts."""
+    """Whether the text has the format of a channel id. A body may contain characters that no database column
+    accepts.
+    """
     return _CHANNEL_ID.fullmatch(text) is not None
 
 
@@ -88,7 +90,7 @@ async def create(
 
 
 async def find(connection: AsyncConnection, org_id: str, project_id: int, channel_id: str) -> Channel | None:
-    """A channel visible in the project: its own, or one of the organization."""
+    """A channel visible in the project: a channel of the project, or of its organization."""
     found = sa.select(*COLUMNS).where(notification_channels.c.id == channel_id, *_visible_from(org_id, project_id))
     row = (await connection.execute(found)).mappings().one_or_none()
     return None if row is None else _channel(row)
@@ -103,13 +105,13 @@ async def change(
     enabled: bool | None = None,
     config: Config | None = None,
 ) -> Channel:
-    """Set the given values; returns the changed channel. Disabling it cancels its waiting deliveries."""
+    """Set the given values and return the changed channel. Disabling a channel cancels its waiting deliveries."""
     values: dict[str, Any] = {"updated_at": _now()}
     if name is not None:
         values["name"] = name
     if enabled is not None:
         values |= {"enabled": enabled, "off_reason": None, "failing_since": None}
-    if config is not None:  # failures of the earlier receiver do not apply to this one
+    if config is not None:  # failures of the previous receiver do not count for the new one
         values |= {"off_reason": None, "failing_since": None}
         values["config"] = _encrypt_config(secret_box, channel.org_id, channel.id, config)
     where = notification_channels.c.id == channel.id
@@ -121,7 +123,7 @@ async def change(
 
 
 async def delete(connection: AsyncConnection, channel: Channel) -> None:
-    """Erase the config and cancel waiting deliveries; the row stays as long as deliveries reference it."""
+    """Erase the config and cancel waiting deliveries. The row is kept as long as deliveries reference it."""
     now = _now()
     await connection.execute(
         notification_channels.update()
@@ -133,7 +135,7 @@ async def delete(connection: AsyncConnection, channel: Channel) -> None:
 
 
 async def purge_deleted(connection: AsyncConnection, limit: int, channel_id: str | None = None) -> None:
-    """Delete the rows of deleted channels, or of this one, that no delivery references."""
+    """Delete the rows of deleted channels, or of this channel, that no delivery references."""
     referenced = sa.exists().where(deliveries.c.channel_id == notification_channels.c.id)
     unused = sa.select(notification_channels.c.id).where(notification_channels.c.deleted_at.is_not(None), ~referenced)
     if channel_id is not None:
@@ -143,7 +145,7 @@ async def purge_deleted(connection: AsyncConnection, limit: int, channel_id: str
 
 
 async def disable(connection: AsyncConnection, channel_id: str, reason: DisabledReason) -> bool:
-    """Disable a channel because of its receiver; False when it is disabled already."""
+    """Disable a channel because of its receiver. Returns False if it is already disabled."""
     live = (notification_channels.c.id == channel_id) & notification_channels.c.enabled
     values = {"enabled": False, "off_reason": reason.value, "updated_at": _now()}
     changed = await connection.execute(notification_channels.update().where(live).values(values))
@@ -154,7 +156,7 @@ async def disable(connection: AsyncConnection, channel_id: str, reason: Disabled
 
 
 async def cancel_waiting(connection: AsyncConnection, channel_id: str, detail: str) -> None:
-    """Cancel the waiting deliveries of the channel. Those in flight end by themselves."""
+    """Cancel the waiting deliveries of the channel. Attempts that have begun are finished."""
     where = (deliveries.c.channel_id == channel_id) & (deliveries.c.state == State.READY.value)
     values = {"state": State.CANCELLED.value, "next_at": None, "ended_at": _now(), "detail": detail}
     await connection.execute(deliveries.update().where(where).values(values))
@@ -163,8 +165,8 @@ async def cancel_waiting(connection: AsyncConnection, channel_id: str, detail: s
 async def resolve_targets(
     connection: AsyncConnection, org_id: str, *, channel_ids: Iterable[str] | None, project_id: int | None
 ) -> list[Channel]:
-    """The channels with these ids anywhere in the organization, or else the enabled ones visible in the project (None:
-    only those of the organization), oldest first.
+    """The channels with these ids anywhere in the organization. Without ids: the enabled channels that are visible in
+    the project, or only the channels of the organization if `project_id` is None. Oldest first.
     """
     live = (notification_channels.c.org_id == org_id) & notification_channels.c.deleted_at.is_(None)
     found = sa.select(*COLUMNS).where(live).order_by(notification_channels.c.id)
@@ -215,7 +217,7 @@ async def set_subscriptions(connection: AsyncConnection, channel: Channel, event
 
 
 def decrypt_config(secret_box: SecretBox, org_id: str, channel_id: str, kind: Kind, ciphertext: bytes) -> Config:
-    """The config of a row. Raises DecryptionError."""
+    """Decrypt the config of a row. Raises DecryptionError."""
     plain = secret_box.decrypt(ciphertext, **_encryption_context(org_id, channel_id))
     config: Config = msgspec.json.decode(plain, type=CONFIGS[kind])  # it was validated when it was stored
     return config

@@ -1,7 +1,7 @@
 """The tables of channels, their subscriptions, and deliveries.
 
 A deleted channel keeps its row, without its config, for the deliveries that reference it. A delivery is one message to
-one channel, from the transaction that caused it to its end.
+one channel. It is inserted in the transaction of the event.
 """
 
 from enum import StrEnum
@@ -37,11 +37,11 @@ notification_channels: Final = sa.Table(
     metadata,
     sa.Column("id", text(32), primary_key=True),
     sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
-    sa.Column("project_id", sa.BigInteger, sa.ForeignKey("projects.id")),  # NULL: of the whole organization
+    sa.Column("project_id", sa.BigInteger, sa.ForeignKey("projects.id")),  # NULL: a channel of the whole organization
     sa.Column("name", text(MAX_NAME_LENGTH), nullable=False),
     sa.Column("kind", text(16), nullable=False),
     sa.Column("enabled", sa.Boolean, nullable=False),
-    sa.Column("config", sa.LargeBinary, info={"sealed": True}),  # NULL: deleted
+    sa.Column("config", sa.LargeBinary, info={"sealed": True}),  # NULL: the channel is deleted
     sa.Column("off_reason", text(16)),
     sa.Column("failing_since", UtcTime),  # the first failure since the last success or longer gap
     sa.Column("failed_at", UtcTime),  # the last failure
@@ -56,7 +56,7 @@ notification_channels: Final = sa.Table(
     sa.Index(None, "deleted_at", sqlite_where=_DELETED, postgresql_where=_DELETED),
 )
 
-# The events that a channel is notified of without being named.
+# The events that a channel subscribes to.
 channel_subscriptions: Final = sa.Table(
     "channel_subscriptions",
     metadata,
@@ -75,7 +75,7 @@ MAX_TAKEN_LENGTH: Final = 400
 
 
 class State(StrEnum):
-    """READY: waits for its next attempt; SENDING: an attempt is in flight; the others are final."""
+    """READY: waits for its next attempt. SENDING: an attempt is in flight. All other states are final."""
 
     READY = "READY"
     SENDING = "SENDING"
@@ -86,7 +86,7 @@ class State(StrEnum):
 
 TERMINAL_STATES: Final = (State.DONE, State.DEAD, State.CANCELLED)
 
-# A message to many channels is stored once, and deleted with the last of its deliveries.
+# A message to many channels is stored once, and deleted with its last delivery.
 delivery_messages: Final = sa.Table(
     "delivery_messages",
     metadata,
@@ -104,15 +104,16 @@ deliveries: Final = sa.Table(
     sa.Column("subject", text(MAX_SUBJECT_LENGTH), nullable=False),
     sa.Column("message_id", text(32), sa.ForeignKey("delivery_messages.id"), nullable=False),
     sa.Column("state", text(16), nullable=False),
-    sa.Column("attempts", sa.Integer, nullable=False),  # with a result
+    sa.Column("attempts", sa.Integer, nullable=False),  # attempts with a result
     sa.Column("max_attempts", sa.Integer, nullable=False),  # 1: a test
-    sa.Column("claims", sa.Integer, nullable=False),  # distinguishes a claim from later ones; never decreases
-    sa.Column("until", UtcTime),  # from then on the message is obsolete and no attempt is made
+    sa.Column("claims", sa.Integer, nullable=False),  # identifies a claim; never decreases
+    sa.Column("until", UtcTime),  # from then on, the message is obsolete and no attempt is made
     sa.Column("taken", text(MAX_TAKEN_LENGTH)),  # recipients that need no further attempt: `platforms.email`
     sa.Column("next_at", UtcTime),
     sa.Column("lease_until", UtcTime),
     sa.Column("attempted_at", UtcTime),  # start of the last attempt
-    sa.Column("detail", text(MAX_DETAIL_LENGTH)),  # its result; the next three columns describe a failure
+    # The result of the last attempt. The next three columns describe a failure.
+    sa.Column("detail", text(MAX_DETAIL_LENGTH)),
     sa.Column("failed", sa.Boolean, nullable=False),
     sa.Column("permanent", sa.Boolean, nullable=False),
     sa.Column("retry_after_s", sa.Integer),

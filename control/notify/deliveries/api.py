@@ -45,7 +45,7 @@ DeliveryId = Annotated[str, Meta(pattern=f"^{ids('dlv')}$")]
 
 
 class Failure(msgspec.Struct, frozen=True, rename="camel"):
-    """Why nothing was delivered. `permanent`: another attempt would fail too."""
+    """The reason why nothing was delivered. `permanent`: another attempt would fail, too."""
 
     permanent: bool
     retry_after_seconds: Annotated[int, Meta(ge=1, le=86_400)] | None
@@ -77,10 +77,9 @@ class ChannelTests(Handlers):
     async def test_channel(self, request: web.Request, channel: Channel) -> ChannelTest:
         """Send a test message through a channel, even a disabled one.
 
-        One delivery with one attempt. The response has its result, but no content of the receiver's response. A
-        pager opens an incident and closes it. Testing a channel of the whole organization requires the role ADMIN or
-        OWNER. 429 also when the channel has been tested too often, by anyone, and while the organization
-        runs several tests.
+        The test is one delivery with one attempt. The response has its result, but no content of the receiver's
+        response. A pager opens an incident and closes it. Testing a channel of the whole organization requires the role
+        ADMIN or OWNER. 429 while the organization runs several tests, or if callers have tested the channel too often.
         """
         await check_channel_rate_limit(request, channel.id)
         async with begin(self.context, request) as transaction:
@@ -119,7 +118,7 @@ def _failure(result: AttemptResult) -> Failure | None:
 
 
 class DeliveryFilter(Query, frozen=True, rename="camel"):
-    """Filters of a list of deliveries; None: any."""
+    """Filters of a list of deliveries. None: no filter."""
 
     channel_id: Annotated[
         str | None, form(ids("chn"), "Must be a channel id."), Meta(description="Only deliveries to this channel.")
@@ -131,7 +130,7 @@ PATH: Final = "/orgs/{orgSlug}/deliveries"
 _READ: Final = bearer(Scope.CHANNELS_READ)
 _WRITE: Final = bearer(Scope.CHANNELS_WRITE)
 
-# Scopes that may read the content of messages, by the first word of their type.
+# Scopes that permit reading the content of messages, by the first word of their type.
 _READ_SCOPES: Final = {
     "approval": frozenset({Scope.APPROVALS_READ}),
     "channel": frozenset({Scope.CHANNELS_READ}),
@@ -140,9 +139,10 @@ _READ_SCOPES: Final = {
 
 
 class StoredDelivery(msgspec.Struct, frozen=True, rename="camel"):
-    """A delivery: one message to one channel. `failure` is the failure of the last attempt; `detail` is human-readable.
+    """A delivery: one message to one channel. `failure` is the failure of the last attempt. `detail` is human-readable.
 
-    Content about approvals and issues requires the scope that reads these: without it, `subject` and `title` are null.
+    The content of messages about approvals and issues requires the scope to read approvals or issues. Without it,
+    `subject` and `title` are null.
     """
 
     id: DeliveryId
@@ -155,9 +155,9 @@ class StoredDelivery(msgspec.Struct, frozen=True, rename="camel"):
     state: Annotated[
         State,
         Meta(
-            description="READY: waits for its next attempt. SENDING: an attempt is in flight. DONE: delivered. "
-            "DEAD: failed permanently, or in the last attempt. CANCELLED: the message is obsolete, or the channel was "
-            "disabled or deleted."
+            description="READY: the delivery waits for its next attempt. SENDING: an attempt is in flight. DONE: "
+            "delivered. DEAD: failed permanently, or in the last attempt. CANCELLED: the message is "
+            "obsolete, or the channel was disabled or deleted."
         ),
     ]
     attempts: Annotated[int, Meta(ge=0, description="Number of attempts with a result.")]
@@ -170,7 +170,7 @@ class StoredDelivery(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def _shown(row: Any, caller: AuthorizationContext) -> StoredDelivery:
-    """Without the scope that reads the content, `subject` and `title` are null."""
+    """The delivery as the caller may see it. Without the scope to read the content, `subject` and `title` are null."""
     readable = not _read_scopes(row.type).isdisjoint(caller.scopes)
     return shown_as(
         StoredDelivery,
@@ -183,7 +183,7 @@ def _shown(row: Any, caller: AuthorizationContext) -> StoredDelivery:
 
 
 def _read_scopes(message_type: str) -> frozenset[Scope]:
-    """Scopes that may read the content of such messages; one of them is enough."""
+    """Scopes that permit reading the content of such messages. One of them is enough."""
     return _READ_SCOPES.get(message_type.partition(".")[0], frozenset())
 
 
@@ -225,10 +225,10 @@ class Deliveries(Handlers):
     async def redeliver(self, delivery_id: str, caller: AuthorizationContext, request: web.Request) -> StoredDelivery:
         """Redeliver a message whose delivery has ended, under the same id and with new attempts.
 
-        A receiver that deduplicates by id recognizes it. 409 if the delivery has not ended, is a test or is
+        A receiver that deduplicates by id recognizes the delivery. 409 if the delivery has not ended, is a test or is
         obsolete, or if its channel is disabled or deleted. A channel of the whole organization requires the role ADMIN
-        or OWNER; a message about approvals requires the scope that reads them. It counts towards the rate limit of
-        channel tests.
+        or OWNER. A message about approvals requires the scope to read approvals. A redelivery counts towards the rate
+        limit of channel tests.
         """
         async with self.context.database.read() as connection:
             found = await _find_permitted(connection, caller, delivery_id)
@@ -243,8 +243,8 @@ class Deliveries(Handlers):
 
 
 async def _find_permitted(connection: AsyncConnection, caller: AuthorizationContext, delivery_id: str) -> sa.Row[Any]:
-    """The delivery, if the caller may send it again and may read its content, since the channel may have another
-    receiver by now. Raises NotFound, Forbidden.
+    """Load the delivery, if the caller may send it again and may read its content, because the channel may have another
+    receiver now. Raises NotFound, Forbidden.
     """
     found = await DELIVERIES.find(connection, caller, delivery_id)
     require_scope(caller.scopes, _read_scopes(found.type))
@@ -254,11 +254,11 @@ async def _find_permitted(connection: AsyncConnection, caller: AuthorizationCont
 
 
 async def require_redeliverable(connection: AsyncConnection, delivery: sa.Row[Any]) -> None:
-    """Raises Conflict for a delivery that has not ended, is a test or is obsolete, and for a disabled or deleted
-    channel.
+    """Require that the delivery can be sent again. Raises Conflict for a delivery that has not ended, is a test or is
+    obsolete, and for a disabled or deleted channel.
     """
     if delivery.state not in TERMINAL_STATES:
-        raise Conflict("The delivery has not ended yet; wait until its state is DONE, DEAD or CANCELLED.")
+        raise Conflict("The delivery has not ended yet. Wait until its state is DONE, DEAD or CANCELLED.")
     if delivery.max_attempts == 1:
         raise Conflict("A test cannot be redelivered. Run another test.")
     if delivery.until is not None and delivery.until <= datetime.now(UTC):

@@ -1,9 +1,9 @@
-"""Leases: a worker claims waiting deliveries for a limited time; expired leases return to the queue.
+"""Leases: a worker claims waiting deliveries for a limited time. Deliveries whose lease has expired wait again.
 
-Two SQL statements select the ids of the next deliveries: organizations take turns; within one the longest waiting are
-first, as far as slots are free (`ConcurrencyLimits`). Every function runs in the caller's transaction. Write
-transactions are serialized (`chassis.db.database`), so what a claim has read still holds when it writes, on both
-databases and with any number of processes.
+Two SQL statements select the ids of the next deliveries. Organizations take turns. Within an organization the
+deliveries that have waited longest are first, as far as slots are free (`ConcurrencyLimits`). Every function runs in
+the caller's transaction. Write transactions are serialized (`chassis.db.database`), so the rows that a claim has read
+do not change before it writes, on both databases and with any number of processes.
 """
 
 from collections.abc import Sequence
@@ -22,8 +22,8 @@ from control.notify.message import Message
 
 
 def _due() -> sa.Subquery:
-    """Reads a few deliveries of a few channels per organization, however many wait: per channel only what is due up to
-    the time of its `last`th delivery. All of it comes from the index.
+    """Select a few deliveries of a few channels per organization, however many wait. Per channel, only the deliveries
+    due up to the time of its `last`th delivery are read, and all columns come from the index.
     """
     channels = _next_channels()
     other = deliveries.alias("other")
@@ -41,9 +41,9 @@ def _due() -> sa.Subquery:
 
 
 def _next_channels() -> sa.Subquery:
-    """Per organization with a free slot, its longest-waiting channels with a free slot, at most as many as the
-    organization has slots in total. Nothing beyond these could be claimed: the number of channels whose first delivery
-    is blocked by another one (`_blocked_by_earlier`) is at most the number in flight.
+    """Per organization with a free slot, the channels with a free slot that have waited longest. Their number is at
+    most the organization's total number of slots. A claim needs no more channels: each channel whose first delivery is
+    blocked by another one (`_blocked_by_earlier`) has a delivery in flight, which takes a slot.
     """
     found = _free_channels()
     position = sa.func.row_number().over(partition_by=found.c.org_id, order_by=(found.c.first_at, found.c.id))
@@ -74,7 +74,7 @@ def _free_channels() -> sa.Subquery:
 
 
 def _ranked(*conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
-    """Waiting deliveries with their position within the channel, except those blocked by an earlier one."""
+    """Waiting deliveries with their position within the channel, except blocked ones."""
     order = (deliveries.c.next_at, deliveries.c.id)
     position = sa.func.row_number().over(partition_by=deliveries.c.channel_id, order_by=order).label("place")
     found = sa.select(deliveries.c.id, deliveries.c.channel_id, deliveries.c.next_at, position)
@@ -84,8 +84,8 @@ def _ranked(*conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
 
 
 def _blocked_by_earlier() -> sa.Select[str]:
-    """Deliveries without `until` while an earlier one with `until`, of the same subject and channel, is in flight: the
-    message that ends a subject must not overtake the one that opened it.
+    """Deliveries without `until` while an earlier delivery with `until`, of the same subject and channel, is in flight.
+    The message that ends a subject must not overtake the message that opened it.
     """
     earlier, later = deliveries.alias("earlier"), deliveries.alias("following")
     same = (later.c.org_id == earlier.c.org_id) & (later.c.subject == earlier.c.subject)
@@ -98,7 +98,7 @@ def _blocked_by_earlier() -> sa.Select[str]:
 
 
 def _within_limits(due: sa.Subquery) -> sa.Select[str]:
-    """Ids of those that fit into the slots of their channel and organization."""
+    """Ids of the deliveries that fit into the slots of their channel and organization."""
     channel_counts, org_counts = _in_flight_counts(deliveries.c.channel_id), _in_flight_counts(deliveries.c.org_id)
     org_id = notification_channels.c.org_id
     order = sa.func.row_number().over(partition_by=org_id, order_by=(due.c.next_at, due.c.id))
@@ -153,7 +153,7 @@ DUE: Final = _within_limits(_due())
 BY_ID: Final = _within_limits(_ranked(deliveries.c.id.in_(sa.bindparam("ids", expanding=True))).subquery("due"))
 
 
-LEASE: Final = timedelta(seconds=60)  # an attempt ends within 20 s; the rest remains to write its result
+LEASE: Final = timedelta(seconds=60)  # an attempt ends within 20 s; the remaining time is for writing its result
 OBSOLETE: Final = "The message is obsolete: its subject was resolved or has expired."
 INTERRUPTED: Final = "The attempt was interrupted."
 
@@ -178,8 +178,8 @@ _SELECT_CLAIMED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ConcurrencyLimits:
-    """The most deliveries in flight at once, over all processes: per channel, per failing channel, per organization.
-    They limit what a hanging receiver can occupy.
+    """The maximum numbers of deliveries in flight at once, over all processes: per channel, per failing channel, per
+    organization. They limit the slots that a receiver that does not respond can occupy.
     """
 
     channel: int = 8
@@ -189,8 +189,8 @@ class ConcurrencyLimits:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedDelivery:
-    """A delivery claimed until its lease ends. `config` is encrypted; None: the channel is deleted. `attempts` counts
-    earlier attempts with a result; `claims` is the number of this claim.
+    """A delivery claimed until its lease ends. `config` is encrypted, and None if the channel is deleted. `attempts` is
+    the number of earlier attempts with a result. `claims` is the number of this claim.
     """
 
     id: str
@@ -207,15 +207,15 @@ class ClaimedDelivery:
 
     @property
     def is_test(self) -> bool:
-        """Whether it has only one attempt, whatever its result."""
+        """Whether the delivery has only one attempt, even if it fails."""
         return self.max_attempts == 1
 
 
 async def claim_due(
     connection: AsyncConnection, now: datetime, *, limit: int, concurrency: ConcurrencyLimits, lease: timedelta = LEASE
 ) -> list[ClaimedDelivery]:
-    """Claim at most `limit` due deliveries, as far as slots are free. Organizations take turns; within one the longest
-    waiting are first. Obsolete ones are cancelled instead.
+    """Claim at most `limit` due deliveries, as far as slots are free. Organizations take turns. Within an organization
+    the deliveries that have waited longest are first. Obsolete deliveries are cancelled instead.
     """
     return await _claim(connection, await _due_ids(connection, now, limit, concurrency), now, lease)
 
@@ -228,29 +228,31 @@ async def claim_by_id(
     concurrency: ConcurrencyLimits,
     lease: timedelta = LEASE,
 ) -> list[ClaimedDelivery]:
-    """Claim those of the deliveries that nobody has claimed, due or not, as far as slots are free."""
+    """Claim these deliveries unless they are already claimed. They need not be due. Only as many are claimed as slots
+    are free.
+    """
     parameters = {"ids": list(ids), "limit": len(ids)} | asdict(concurrency)
     return await _claim(connection, list(await connection.scalars(BY_ID, parameters)), now, lease)
 
 
 async def has_work(connection: AsyncConnection, now: datetime, *, concurrency: ConcurrencyLimits) -> bool:
-    """Whether there is an expired lease to requeue, or a delivery to claim within the limits. Reads only."""
+    """Whether there is an expired lease, or a delivery that can be claimed within the limits. This only reads."""
     expired = sa.select(deliveries.c.id).where(_is_lease_expired(now)).limit(1)
     return await connection.scalar(expired) is not None or bool(await _due_ids(connection, now, 1, concurrency))
 
 
 async def in_flight(connection: AsyncConnection, ids: Sequence[str]) -> list[ClaimedDelivery]:
-    """Those of the deliveries that are in flight, in order."""
+    """The ids of these deliveries that are in flight, in order."""
     sending = _SELECT_CLAIMED.where(deliveries.c.id.in_(ids), deliveries.c.state == State.SENDING.value)
     found = {row["id"]: _claimed_delivery(row) for row in (await connection.execute(sending)).mappings()}
     return [found[id_] for id_ in ids if id_ in found]
 
 
 async def requeue_expired(connection: AsyncConnection, now: datetime) -> int:
-    """Requeue deliveries whose lease expired without a result, because their process stopped. Returns their number.
+    """Requeue deliveries whose lease expired without a result because their process stopped. Returns their number.
 
-    An interrupted attempt says nothing about the receiver and is not counted. The next one is still delayed, so that a
-    process that crashes on it does not retry without end.
+    An interrupted attempt says nothing about the receiver and is not counted. The next attempt is still delayed, so
+    that a process that crashes because of a delivery does not retry it without end.
     """
     table = deliveries
     expired = _is_lease_expired(now)
@@ -265,7 +267,7 @@ async def requeue_expired(connection: AsyncConnection, now: datetime) -> int:
 
 
 def not_obsolete(now: datetime) -> sa.ColumnElement[bool]:
-    """Condition: the delivery's `until` is unset or in the future."""
+    """The condition that the delivery's `until` is unset or in the future."""
     return deliveries.c.until.is_(None) | (deliveries.c.until > now)
 
 
@@ -275,7 +277,7 @@ async def _due_ids(connection: AsyncConnection, now: datetime, limit: int, concu
 
 
 def _is_lease_expired(now: datetime) -> sa.ColumnElement[bool]:
-    """Condition: the lease has expired without a result."""
+    """The condition that the lease has expired without a result."""
     return (deliveries.c.state == State.SENDING.value) & (deliveries.c.lease_until < now)
 
 
@@ -299,7 +301,7 @@ async def _claim(
 
 
 def _retry_at(now: datetime) -> sa.Case[datetime]:
-    """When to retry an interrupted attempt, by the number of attempts before it."""
+    """The time at which to retry an interrupted attempt, by the number of attempts before it."""
     times = [
         sa.literal(now + interrupted_backoff(attempts), deliveries.c.next_at.type) for attempts in range(MAX_ATTEMPTS)
     ]

@@ -1,5 +1,5 @@
-"""The outbox as the rest of control uses it: `enqueue` inside a transaction, `ImmediateSender.send_now` after its
-commit.
+"""The interface of the outbox for other parts of control: `enqueue` inside a transaction, `ImmediateSender.send_now`
+after its commit.
 """
 
 from collections.abc import Sequence
@@ -22,20 +22,20 @@ NOT_FOUND: Final = "not_found"
 DISABLED: Final = "disabled"
 TOO_MANY: Final = "too_many"
 QUEUED: Final = "queued"
-UNKNOWN_KIND: Final = "unknown"  # of a channel that does not exist
+UNKNOWN_KIND: Final = "unknown"  # the kind of a channel that does not exist
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelIds:
-    """The channels with these ids, in this order; a missing or disabled one yields an error."""
+    """The channels with these ids, in this order. A missing or disabled channel gets an error."""
 
     channel_ids: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
 class AllChannels:
-    """All enabled channels of the organization, and of the project if given: the oldest MAX_CHANNELS; others yield an
-    error.
+    """All enabled channels of the organization, and of the project if given. Only the oldest MAX_CHANNELS get a
+    delivery, the others get an error.
     """
 
     project_id: int | None = None
@@ -43,8 +43,8 @@ class AllChannels:
 
 @dataclass(frozen=True, slots=True)
 class Subscribers:
-    """All enabled channels of the project and of its organization that subscribe to one of the events, as in
-    `AllChannels`.
+    """All enabled channels of the project and of its organization that subscribe to one of the events, with the limit
+    of `AllChannels`.
     """
 
     project_id: int
@@ -53,7 +53,7 @@ class Subscribers:
 
 @dataclass(frozen=True, slots=True)
 class EnqueueResult:
-    """One waiting delivery (`delivery_id`), or why there is none (`error`: one of the constants above)."""
+    """The id of one waiting delivery (`delivery_id`), or why there is none (`error`: one of the constants above)."""
 
     channel_id: str
     kind: str
@@ -77,13 +77,13 @@ async def enqueue(
     message: Message,
     until: datetime | None = None,
 ) -> list[EnqueueResult]:
-    """Insert one delivery per channel of the target in the caller's transaction; the results are in the target's order.
+    """Insert one delivery per channel of the target in the caller's transaction. The results are in the target's order.
 
-    `until`: when the message becomes obsolete; no attempt is made after it. A message with `resolved` makes earlier
-    messages of its subject obsolete: waiting ones are cancelled, and those in flight end before it is sent.
+    `until`: when the message becomes obsolete. No attempt is made after it. A message with `resolved` makes earlier
+    messages of its subject obsolete: waiting ones are cancelled, and attempts in flight end before it is sent.
 
-    Channels get TOO_MANY when `store.MAX_DELIVERIES` of the organization have not ended; a `resolved` message is
-    enqueued anyway.
+    Channels get TOO_MANY if the organization has `store.MAX_DELIVERIES` deliveries that have not ended. A `resolved`
+    message is enqueued even then.
 
     Raises ValueError for a message whose type or subject is longer than its column.
     """
@@ -124,7 +124,8 @@ async def _queue(
 ) -> list[EnqueueResult]:
     capacity = await store.ensure_capacity(connection, found[0].org_id, len(found)) if found else 0
     if message.resolved:
-        capacity = len(found)  # at most one per earlier message: who received the beginning has to receive the end
+        # At most one per earlier message: a channel that got the opening message must get the closing one.
+        capacity = len(found)
     ids = await store.insert(connection, found[:capacity], message, now, until)
     queued = [EnqueueResult(one.id, one.kind, id_) for one, id_ in zip(found[:capacity], ids, strict=True)]
     return queued + [EnqueueResult(one.id, one.kind, error=TOO_MANY) for one in found[capacity:]]
@@ -134,6 +135,6 @@ class ImmediateSender(Protocol):
     """Sends without waiting for the worker; implemented by `control.notify.deliveries.sender.Sender`."""
 
     async def send_now(self, queued: Sequence[EnqueueResult], budget_s: float = BUDGET_S) -> list[DeliveryResult]:
-        """Call after the commit. One result per `queued`, in order; `error` is `queued` for what the worker sends
-        later.
+        """Send queued deliveries; call it after the commit. Returns one result per `queued`, in order. `error` is
+        `queued` for deliveries that the worker sends later.
         """

@@ -1,8 +1,10 @@
-"""Attempts: sends claimed deliveries, for the worker, immediate sending and tests, and writes the results in batches.
+"""Makes attempts: sends claimed deliveries for the worker, for immediate sending and for tests, and writes the results
+in batches.
 
 At most `slots` attempts run at once, plus tests. A started attempt is finished even if its caller stops waiting.
-Results that arrive during one transaction share the next. If the database is unavailable, a result is retried for half
-of its lease. After that it is lost: when the lease has expired, the delivery is sent again, under the same id.
+Results that arrive during one transaction share the next. If the database is unavailable, writing a result is retried
+for half of its lease. After that the result is lost. When the lease has expired, the delivery is sent again, under the
+same id.
 """
 
 import asyncio
@@ -41,12 +43,14 @@ log = structlog.get_logger(__name__)
 class _PendingResult:
     claimed: ClaimedDelivery
     result: AttemptResult
-    deadline: float  # of the loop's clock
+    deadline: float  # by the clock of the event loop
     state: asyncio.Future[str]
 
 
 class ResultWriter:
-    """`now` returns the time in the database's precision, `random` a number from 0 to 1."""
+    """Writes the results of attempts in batches. `now` returns the time in the database's precision, `random` a number
+    from 0 to 1.
+    """
 
     def __init__(
         self, database: Database, lease: timedelta, now: Callable[[], datetime], random: Callable[[], float]
@@ -90,7 +94,7 @@ class ResultWriter:
             self._requeue(batch)
             await asyncio.sleep(RETRY_S)
         except Exception:
-            if len(batch) > 1:  # one result failed: write the others separately
+            if len(batch) > 1:  # one of the results failed: write each one separately
                 for entry in batch:
                     await self._write([entry])
                 return
@@ -100,7 +104,7 @@ class ResultWriter:
             _set_results(batch, states)
 
     def _requeue(self, batch: list[_PendingResult]) -> None:
-        """Requeue results with time left; the others are lost."""
+        """Requeue results with time left. The others are lost."""
         now = asyncio.get_running_loop().time()
         late = [entry for entry in batch if entry.deadline <= now]
         if late:
@@ -128,7 +132,9 @@ def _set_results(batch: list[_PendingResult], states: list[str]) -> None:
 
 
 def _disabled_reason(claimed: ClaimedDelivery, result: AttemptResult, *, failing: bool) -> DisabledReason | None:
-    """Why to disable the channel, None otherwise. A test never does: its caller sees the result."""
+    """Why to disable the channel, None otherwise. A failed test never disables it, because its caller sees the
+    result.
+    """
     if claimed.is_test:
         return None
     if result.endpoint_gone:
@@ -138,25 +144,25 @@ def _disabled_reason(claimed: ClaimedDelivery, result: AttemptResult, *, failing
 
 SLOTS: Final = 128
 TEST_SLOTS: Final = 16
-ATTEMPT_TIMEOUT_S: Final = 20.0  # of an attempt; the rest of the lease remains to write the result
+ATTEMPT_TIMEOUT_S: Final = 20.0  # per attempt; the rest of the lease is for writing the result
 _RANDOM_STEPS: Final = 1 << 20
 
 
 class DeliveryMetrics:
-    """Metrics of deliveries. Kinds of channels are labels, channels are not."""
+    """Metrics of deliveries. They have labels for kinds of channels, but not for channels."""
 
     def __init__(self, registry: CollectorRegistry | None) -> None:
         self.attempts = Counter(
             "sluice_delivery_attempts",
-            "Delivery attempts by result: DONE, READY (retried later), DEAD, CANCELLED, lost (the lease expired before "
-            "the outcome was written; the delivery is sent again).",
+            "Delivery attempts by result: DONE, READY (retried later), DEAD, CANCELLED, or lost (the lease expired "
+            "before the result was written, so the delivery is sent again).",
             ("kind", "result"),
             registry=registry,
         )
         self.faults = Counter(
             "sluice_delivery_faults",
-            "Delivery attempts that failed because of this service or its configuration, not the channel: no SMTP "
-            "server, a rejected SMTP password, a missing encryption key.",
+            "Delivery attempts that failed because of this service or its configuration, not because of the channel: "
+            "no SMTP server, a rejected SMTP password, a missing encryption key.",
             ("kind",),
             registry=registry,
         )
@@ -209,8 +215,8 @@ class Sender:
         return to_milliseconds(self._now())
 
     async def send_now(self, queued: Sequence[EnqueueResult], budget_s: float = BUDGET_S) -> list[DeliveryResult]:
-        """Call after the commit. One result per `queued`, in order; `error` is `queued` for what the worker sends
-        later.
+        """Send queued deliveries; call it after the commit. Returns one result per `queued`, in order. `error` is
+        `queued` for deliveries that the worker sends later.
         """
         ids = [one.delivery_id for one in queued if one.delivery_id is not None][: self.free_slots]
         tasks = {claimed.id: self.start(claimed) for claimed in await self._claim(ids)}
@@ -221,19 +227,19 @@ class Sender:
     async def insert_test(
         self, connection: AsyncConnection, channel: channels.Channel, message: Message
     ) -> ClaimedDelivery:
-        """Insert a delivery with a single attempt; `test` makes it after the commit. Raises RateLimited when the
-        organization has too many tests, ServiceUnavailable when the process has.
+        """Insert a delivery with a single attempt. Call `test` after the commit to make the attempt. Raises RateLimited
+        if the organization runs too many tests, ServiceUnavailable if the process does.
         """
         if len(self._tests) >= TEST_SLOTS:
             raise ServiceUnavailable("Too many channel tests are running. Retry later.")
         return await store.insert_single(connection, channel, message, self.now())
 
     async def test(self, claimed: ClaimedDelivery) -> AttemptResult:
-        """Make the attempt; returns its result."""
+        """Make the attempt of a test and return its result."""
         return await asyncio.shield(self._start(claimed, self._tests))
 
     def start(self, claimed: ClaimedDelivery) -> asyncio.Task[AttemptResult]:
-        """Send the delivery in a task of its own, which outlives the caller."""
+        """Send the delivery in a separate task, which continues if the caller is cancelled."""
         return self._start(claimed, self._in_flight)
 
     def _start(
@@ -257,7 +263,9 @@ class Sender:
             await asyncio.sleep(timeout_s)
 
     async def finish(self, timeout_s: float) -> None:
-        """Let running attempts end. After `timeout_s` they are cancelled, and repeated after their lease."""
+        """Wait for running attempts. After `timeout_s` they are cancelled, and repeated when their lease has
+        expired.
+        """
         running = self._in_flight | self._tests
         if running:
             _, unfinished = await asyncio.wait(running, timeout=timeout_s)

@@ -27,12 +27,12 @@ from control.notify.deliveries.rules import (
 )
 from control.notify.message import Message
 
-MAX_DELIVERIES: Final = 20_000  # of an organization, in every state
+MAX_DELIVERIES: Final = 20_000  # per organization, in every state
 
 
 async def ensure_capacity(connection: AsyncConnection, org_id: str, requested: int) -> int:
     """How many of `requested` further deliveries the organization may have. At MAX_DELIVERIES, the oldest ended
-    deliveries are deleted to make room; deliveries that have not ended stay.
+    deliveries are deleted to make room. Deliveries that have not ended are not deleted.
     """
     number = await connection.scalar(sa.select(sa.func.count()).where(deliveries.c.org_id == org_id)) or 0
     free = MAX_DELIVERIES - number
@@ -67,17 +67,17 @@ def _oldest_ended(org_id: str, limit: int) -> sa.Select[str]:
 
 
 PURGE_BATCH: Final = 1_000
-WORKER_DELAY: Final = timedelta(seconds=2)  # how long only the process that inserted deliveries claims them
+WORKER_DELAY: Final = timedelta(seconds=2)  # during which only the process that inserted deliveries claims them
 MAX_CONCURRENT_TESTS: Final = 4  # per organization
 TEST_RETRY_AFTER_S: Final = 15
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenResult:
-    """The delivery's new state, and whether its channel has to be disabled."""
+    """The new state of a delivery, and whether its channel has to be disabled."""
 
     state: State
-    channel_failing: bool = False  # for DISABLE_AFTER: it has to be disabled
+    channel_failing: bool = False  # failing for DISABLE_AFTER: it has to be disabled
 
 
 async def insert(
@@ -87,7 +87,7 @@ async def insert(
     now: datetime,
     until: datetime | None = None,
 ) -> list[str]:
-    """Insert a waiting delivery for each channel; returns their ids, in order. For WORKER_DELAY only the inserting
+    """Insert a waiting delivery for each channel. Returns the ids, in order. For WORKER_DELAY only the inserting
     process claims them.
 
     `until`: when attempts stop.
@@ -99,8 +99,8 @@ async def insert(
 async def insert_single(
     connection: AsyncConnection, channel: Channel, message: Message, now: datetime
 ) -> ClaimedDelivery:
-    """Insert a delivery of one attempt, already claimed by the caller: a test. Raises RateLimited while the
-    organization has MAX_CONCURRENT_TESTS others, or MAX_DELIVERIES that have not ended.
+    """Insert a test: a delivery with one attempt, already claimed by the caller. Raises RateLimited if the organization
+    has MAX_CONCURRENT_TESTS running tests, or MAX_DELIVERIES deliveries that have not ended.
     """
     tests = (deliveries.c.org_id == channel.org_id) & (deliveries.c.max_attempts == 1)
     running_tests = sa.select(sa.func.count()).where(tests, deliveries.c.state == State.SENDING.value)
@@ -120,8 +120,8 @@ async def insert_single(
 
 
 async def resolve_subject(connection: AsyncConnection, org_id: str, subject: str, now: datetime) -> None:
-    """Make all earlier deliveries of the subject obsolete: cancel waiting ones, allow no further attempt of those in
-    flight.
+    """Make all earlier deliveries of the subject obsolete: cancel the waiting ones, and allow no further attempt of
+    those that are in flight.
     """
     earlier = (deliveries.c.org_id == org_id) & (deliveries.c.subject == subject)
     waiting = earlier & (deliveries.c.state == State.READY.value)
@@ -134,10 +134,10 @@ async def resolve_subject(connection: AsyncConnection, org_id: str, subject: str
 async def write_result(
     connection: AsyncConnection, claimed: ClaimedDelivery, result: AttemptResult, now: datetime, random_value: float
 ) -> WrittenResult | None:
-    """Write the result of an attempt. None, and nothing written, when the lease was lost to another claim.
+    """Write the result of an attempt. Returns None, and writes nothing, if another claim has taken over the lease.
 
-    When the channel has been disabled meanwhile, or the message is obsolete, no further attempt follows.
-    `random_value`: from 0 to 1, for the delay.
+    No further attempt follows if the channel was disabled meanwhile, or if the message is obsolete. `random_value`:
+    from 0 to 1, for the delay.
     """
     context = await _load_result_context(connection, claimed)
     if context is None:
@@ -158,13 +158,13 @@ async def write_result(
     }
     await connection.execute(deliveries.update().where(deliveries.c.id == claimed.id).values(values))
     if result.service_fault or (claimed.is_test and not result.ok):
-        return WrittenResult(state)  # no evidence about the receiver, or not real traffic
+        return WrittenResult(state)  # a fault of this service, or a failed test: not counted for the channel
     since = await _update_failing_since(connection, claimed, result, context, now)
     return WrittenResult(state, channel_failing=context.enabled and is_failing_too_long(since, now))
 
 
 async def reset(connection: AsyncConnection, delivery_id: str) -> None:
-    """Let the delivery wait, due now, as if it had never been attempted; earlier claims no longer count."""
+    """Let the delivery wait, due now, as if it had never been attempted. Earlier claims no longer count."""
     values: dict[str, Any] = {
         **dict.fromkeys(("ended_at", "attempted_at", "detail", "retry_after_s", "taken")),
         **dict.fromkeys(("failed", "permanent"), False),
@@ -186,7 +186,7 @@ async def purge_ended(connection: AsyncConnection, before: datetime) -> int:
 
 
 async def next_due(connection: AsyncConnection) -> datetime | None:
-    """When the next delivery is due or the next lease ends. None: nothing waits."""
+    """When the next delivery is due or the next lease ends. None if no delivery waits."""
     waiting = sa.select(sa.func.min(deliveries.c.next_at)).where(deliveries.c.state == State.READY.value)
     leased = sa.select(sa.func.min(deliveries.c.lease_until)).where(deliveries.c.state == State.SENDING.value)
     found = [time for time in (await connection.scalar(waiting), await connection.scalar(leased)) if time is not None]
@@ -221,8 +221,8 @@ async def _insert(
 
 
 async def _load_result_context(connection: AsyncConnection, claimed: ClaimedDelivery) -> sa.Row[Any] | None:
-    """What else a result depends on, as of its transaction: `enabled`, `failing_since` and `failed_at` of the channel,
-    and `until`. None when this is not the latest claim: a later one has a higher number.
+    """Load the values that a result also depends on, in its transaction: `enabled`, `failing_since` and `failed_at` of
+    the channel, and `until`. Returns None if this is not the latest claim, which has the highest number.
     """
     channel = notification_channels.c
     columns = (channel.enabled, channel.failing_since, channel.failed_at, deliveries.c.until)
@@ -254,7 +254,9 @@ async def _update_failing_since(
     context: sa.Row[Any],
     now: datetime,
 ) -> datetime | None:
-    """Update since when deliveries to the channel fail, and the last failure. Returns the former; None: not failing."""
+    """Update since when deliveries to the channel fail, and the time of the last failure. Returns since when. None: not
+    failing.
+    """
     succeeded = result.ok or result.recipient_progress not in ("", claimed.taken)
     if succeeded and context.failing_since is None:
         return None

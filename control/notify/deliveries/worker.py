@@ -1,7 +1,7 @@
-"""The worker of every control process: polls for due deliveries, claims and sends them.
+"""The worker of every control process. It polls for due deliveries, claims them and sends them.
 
-A poll first reads whether anything is due, which costs two index look-ups; only then it opens a write transaction. When
-a claim was empty because all slots are taken, the next polls first read whether a claim would find anything. When a
+A poll first reads whether a delivery is due, which costs two index look-ups. Only then it opens a write transaction. If
+a claim was empty because all slots were taken, the next polls first read whether a claim would find anything. When a
 process stops, its leases expire and the other processes take over its deliveries.
 """
 
@@ -19,11 +19,11 @@ from control.notify.deliveries.leases import claim_due, has_work, requeue_expire
 from control.notify.deliveries.sender import Sender
 
 POLL_S: Final = 1.0
-RETRY_S: Final = 2.0  # until the next poll after one that failed
+RETRY_S: Final = 2.0  # until the next poll after a failed one
 CLEANUP_INTERVAL_S: Final = 3_600.0  # between two purges of old ended deliveries
 FINISH_TIMEOUT_S: Final = 5.0  # for running attempts when the process stops
-MIN_FREE_SLOTS: Final = 16  # wait for this many before claiming more, so that a claim is worth its transaction
-CLAIM_DELAY_S: Final = 0.01  # likewise, from the end of an attempt to the next claim
+MIN_FREE_SLOTS: Final = 16  # free slots to wait for before claiming more, so that a claim is worth its transaction
+CLAIM_DELAY_S: Final = 0.01  # from the end of an attempt to the next claim, for the same reason
 
 log = structlog.get_logger(__name__)
 
@@ -32,7 +32,7 @@ class Worker:
     """Sends waiting deliveries. One per process."""
 
     def __init__(self, sender: Sender, *, retention_days: int = 0, poll_s: float = POLL_S) -> None:
-        """`retention_days`: how long ended deliveries are kept; 0: for ever."""
+        """`retention_days`: how long ended deliveries are kept, in days. 0: for ever."""
         self._sender = sender
         self._retention = timedelta(days=retention_days)
         self._poll_s = poll_s
@@ -47,7 +47,7 @@ class Worker:
         )
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
-        """Run until shutdown; then finish running attempts."""
+        """Run until shutdown, then finish running attempts."""
         task = asyncio.create_task(self._run())
         if self._retention:
             self._cleanup_task.start()
@@ -75,12 +75,12 @@ class Worker:
             removed = await self.purge_batch()
 
     async def purge_batch(self) -> int:
-        """Delete one batch of old ended deliveries; returns its size. Raises DatabaseUnavailable."""
+        """Delete one batch of old ended deliveries. Returns its size. Raises DatabaseUnavailable."""
         async with self._sender.database.write() as connection:
             return await store.purge_ended(connection, self._sender.now() - self._retention)
 
     async def poll_once(self) -> float:
-        """Start what is due; returns the seconds until the next poll. Raises DatabaseUnavailable."""
+        """Start the due deliveries. Returns the seconds until the next poll. Raises DatabaseUnavailable."""
         await self._sender.wait_for_slots(MIN_FREE_SLOTS)
         sender, now = self._sender, self._sender.now()
         async with sender.database.read() as connection:
@@ -92,11 +92,11 @@ class Worker:
             return self._poll_s if due is None else min(max((due - now).total_seconds(), 0.0), self._poll_s)
         if not self._last_claim_empty and await self._claim_and_start(now):
             return 0.0
-        await sender.wait_for_progress(self._poll_s)  # other due deliveries wait for free slots
+        await sender.wait_for_progress(self._poll_s)  # more deliveries are due than slots are free
         return CLAIM_DELAY_S
 
     async def _claim_and_start(self, now: datetime) -> bool:
-        """Whether the claimed deliveries filled all slots of the process."""
+        """Claim and start due deliveries. Returns whether they filled all slots of the process."""
         sender, limit = self._sender, self._sender.free_slots
         async with sender.database.write() as connection:
             requeued = await requeue_expired(connection, now)

@@ -166,13 +166,19 @@ async def test_columns_of_later_versions_are_added_to_tables_of_earlier_ones() -
 async def test_what_snowflake_refuses() -> None:
     fake = FakeSnowflake()
     async with served(fake) as (url, egress):
-        for status, words, permanent in ((401, "refused the key", True), (503, "busy", False), (500, "failed", False)):
+        for status, words, permanent in (
+            (401, "refused the key", True),
+            (503, "busy", False),
+            (500, "internal error", False),
+        ):
             fake.statuses = [status]
             await _fails(Snowflake(snowflake_config(url), egress, "org", ""), words, permanent)
         fake.code = "002003"
         await _fails(Snowflake(snowflake_config(url), egress, "org", ""), "code 002003", permanent=True)
         fake.code = "'; DROP"
-        await _fails(Snowflake(snowflake_config(url), egress, "org", ""), "refused the statement:", permanent=True)
+        await _fails(
+            Snowflake(snowflake_config(url), egress, "org", ""), "refused the statement. Check", permanent=True
+        )
         with pytest.raises(DestinationError, match="privateKey"):
             Snowflake(snowflake_config(url, "no key"), egress, "org", "")
 
@@ -249,7 +255,7 @@ async def test_bigquery_loads_each_file_once() -> None:
         loader = BigQuery(bigquery_config(url), egress, "org")
         assert await loader.load(file(1)) == "snk_1_batch_1"
         fake.lost = 1
-        await _fails(loader, "not reached", permanent=False, number=2)
+        await _fails(loader, "not be reached", permanent=False, number=2)
         for number in (2, 2, 1):
             await loader.load(file(number))
         fake.failing = 2
@@ -281,11 +287,11 @@ async def test_what_bigquery_refuses() -> None:
     fake = FakeBigQuery()
     async with served(fake) as (url, egress):
         loader = BigQuery(bigquery_config(url), egress, "org")
-        for status, words, permanent in ((403, "rights", True), (404, "dataset", True), (503, "busy", False)):
+        for status, words, permanent in ((403, "permissions", True), (404, "dataset", True), (503, "busy", False)):
             fake.statuses = [status]
             await _fails(loader, words, permanent)
         fake.jobs = _EveryJob()
-        await _fails(loader, "does not take it again", permanent=True)
+        await _fails(loader, "accepts no further load job", permanent=True)
         with pytest.raises(DestinationError, match="credentialsJson"):
             BigQuery(bigquery_config(url, "no key"), egress, "org")
 
@@ -308,9 +314,9 @@ async def _fails(loader: Any, words: str, permanent: bool, number: int = 1) -> N
 def test_endpoints_are_urls_of_servers_and_nothing_else() -> None:
     """Nothing in one is a format: of a width it would take as much memory as it says."""
     for endpoint in ("nothing", "https://[::1", "https://h:99999", "https://u:p@h", "https://h/?a=b", "ftp://h"):
-        with pytest.raises(DestinationError, match=r"config\.endpoint is not a URL of a server\."):
+        with pytest.raises(DestinationError, match=r"config\.endpoint is not the URL of a server\."):
             Snowflake(snowflake_config(endpoint), Egress(EgressPolicy()), "org", "")
-        with pytest.raises(DestinationError, match=r"config\.endpoint is not a URL of a server\."):
+        with pytest.raises(DestinationError, match=r"config\.endpoint is not the URL of a server\."):
             BigQuery(bigquery_config(endpoint), Egress(EgressPolicy()), "org")
 
 

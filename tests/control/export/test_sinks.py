@@ -28,8 +28,8 @@ async def created(control: Control, kind: str, config: dict[str, Any]) -> dict[s
 
 
 UNUSABLE: list[tuple[str, dict[str, Any], str]] = [
-    ("BLOBSTORE", S3 | {"endpoint": "https://s3.example.com/?x=1"}, "config.endpoint is not a URL of a server."),
-    ("BLOBSTORE", AZURE | {"conditionalPuts": False}, "config.conditionalPuts may be false for S3-compatible stores"),
+    ("BLOBSTORE", S3 | {"endpoint": "https://s3.example.com/?x=1"}, "config.endpoint is not the URL of a server."),
+    ("BLOBSTORE", AZURE | {"conditionalPuts": False}, "config.conditionalPuts may be false only for S3"),
     ("SNOWFLAKE", SNOWFLAKE | {"privateKey": "x", "store": S3 | {"conditionalPuts": False}},
      "config.store.conditionalPuts must be true"),
     ("SNOWFLAKE", SNOWFLAKE | {"privateKey": "no key"}, "config.privateKey is not an RSA key in PEM"),

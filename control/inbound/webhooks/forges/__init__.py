@@ -1,11 +1,12 @@
-"""Platforms of source control: how they sign, what their events say, and what these do.
+"""Platforms of source control: how they sign, the contents of their events, and the effects of these.
 
-    events                  what events say, the same for all platforms, and how their fields are brought into the
-                            bounds of the columns
+    events                  the contents of events, the same for all platforms, and how fields are fitted to the
+                            limits of the columns
     github, gitea, gitlab, bitbucket, bitbucket_data_center
-                            one platform each; Gitea sends most of what GitHub sends
-    effects                 what an event does, in one transaction with its result
+                            one platform each; Gitea sends most events as GitHub does
+    effects                 applies an event, in one transaction with its result
 
-Headers are not signed, except for the id and the time of GitLab's. So the body says what an event is, and a header that
-names another event is refused: a body that is sent again under another name would do something else, or nothing.
+Headers are not signed, except for the id and the time that GitLab sends. The body therefore decides what an event is,
+and a request whose header names another event is refused. Otherwise a repeated body with a changed header could have
+another effect, or none.
 """

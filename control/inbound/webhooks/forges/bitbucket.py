@@ -2,8 +2,8 @@
 
 https://support.atlassian.com/bitbucket-cloud/docs/event-payloads/
 
-Neither lists the files of commits, nor names the default branch in a push: `main` and `master` count as such, unless
-the payload says otherwise.
+Neither lists the files of commits, and neither names the default branch in a push. `main` and `master` count as default
+branches, unless the payload says otherwise.
 """
 
 import re
@@ -63,7 +63,7 @@ _TICKET_STATES: Final[Mapping[str, LinkState]] = MappingProxyType(
 
 
 class _Envelope(msgspec.Struct, frozen=True):
-    """The fields by which events are told apart."""
+    """The fields that distinguish events."""
 
     event_key: str | None = msgspec.field(default=None, name="eventKey")
     push: Raw = ABSENT
@@ -169,19 +169,19 @@ class Bitbucket(Platform[ScmEvent]):
     """The platform."""
 
     def hook_id(self, headers: Headers) -> str | None:
-        """The id of the webhook. Data Center has none."""
+        """The id of the webhook. Data Center sends none."""
         return header(headers, "X-Hook-UUID")
 
     def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:  # noqa: ARG002 (no time is signed)
-        """The signature of the body."""
+        """Verify the signature of the body."""
         return verify_body(hook.secrets, body, header(headers, "X-Hub-Signature"), prefix="sha256=")
 
     def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (Cloud's body has no name)
-        """The name in the header."""
+        """The name of the event in the header."""
         return read_event_name(headers, "X-Event-Key")
 
     def parse(self, event: str, body: bytes, received_at: datetime) -> ScmEvent:
-        """What the event says."""
+        """Parse the contents of the event."""
         envelope = decode(_Envelope, body, event)
         if envelope.event_key is not None:
             require_event(fits=envelope.event_key == event, event=event)
@@ -203,7 +203,9 @@ def _cloud(envelope: _Envelope, event: str, body: bytes, received_at: datetime) 
 
 
 def _push(body: _Push, received_at: datetime) -> tuple[CommitsPushed, ...]:
-    """Bitbucket lists the newest 5 commits of each change, newest first, and says whether there are more."""
+    """The commits of a push. Bitbucket lists the newest 5 commits of each change, newest first, and says whether there
+    are more.
+    """
     name = repository_name(body.repository.full_name)
     found: dict[bool, dict[str, NewCommit]] = {True: {}, False: {}}
     truncated: set[bool] = set()

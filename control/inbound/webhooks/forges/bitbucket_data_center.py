@@ -1,8 +1,8 @@
-"""Bitbucket Data Center, and what Cloud has in common with it.
+"""Bitbucket Data Center, and the parts that Cloud has in common with it.
 
 https://confluence.atlassian.com/bitbucketserver/event-payload-938025882.html
 
-It lists commits from 8.0 on, without their files, and does not name the default branch.
+Data Center lists commits from version 8.0 on, without their files, and does not name the default branch.
 """
 
 from collections.abc import Mapping
@@ -137,7 +137,7 @@ class _PullRequestEvent(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def data_center_contents(event: str, body: bytes, received_at: datetime) -> tuple[Content, ...]:
-    """What an event of Data Center says."""
+    """Parse the contents of an event of Data Center."""
     if event == "repo:refs_changed":
         return _push(decode(_Push, body, event), received_at)
     if event in PULL_REQUESTS:
@@ -146,7 +146,9 @@ def data_center_contents(event: str, body: bytes, received_at: datetime) -> tupl
 
 
 def _push(body: _Push, received_at: datetime) -> tuple[CommitsPushed, ...]:
-    """The commits of a push, newest first; where it changes several branches, nobody says of which they are."""
+    """The commits of a push, newest first. If the push changes several branches, the payload does not say to which
+    branch each commit belongs.
+    """
     given = (body.commits or [])[:MAX_COMMITS]
     changed = [change for change in body.changes if change.ref.type == "BRANCH" and change.type != "DELETE"]
     branches = [change.ref.display_id for change in changed]
@@ -208,7 +210,7 @@ def new_proposal(
     opened_on: Time,
     targets_default_branch: bool,
 ) -> tuple[ProposalReport, ...]:
-    """The pull request, Cloud's as well."""
+    """The report of a pull request, also for Cloud."""
     changed_at = parse_time(updated_on)
     if state is None or changed_at is None:
         raise PayloadError("The pull request has no state, or does not say when it was changed.")

@@ -1,8 +1,7 @@
-"""What an event of source control does, in one transaction with its result.
+"""Applies events of source control, each in one transaction with its result.
 
-The changes have no author; their activities name the integration. An event that comes late changes nothing that a later
-event has said: proposals and tickets have the time of their last change by the platform's clock, pushes the time of the
-push.
+The changes have no author. Their activity entries name the integration instead. A late event does not undo later ones:
+proposals and tickets have the time of their last change by the platform's clock, and pushes have the time of the push.
 """
 
 import hashlib
@@ -39,34 +38,39 @@ from control.inbound.webhooks.platform import clean_line
 
 
 class ScmResult(msgspec.Struct, rename="camel"):
-    """What the event did."""
+    """The effects of the event."""
 
     received: bool
     event: Annotated[str, Meta(description="The platform's name of the event.")]
-    commits_upserted: Annotated[int, Meta(ge=0, description="Commits that were not known, or not with their files.")]
+    commits_upserted: Annotated[
+        int, Meta(ge=0, description="Number of commits that were not known, or whose files were not known.")
+    ]
     change_events_created: Annotated[int, Meta(ge=0)]
     proposals_merged: Annotated[list[str], Meta(description="`repository#number` of proposals that were merged.")]
-    issues_reopened: Annotated[list[str], Meta(description="Short ids of issues that are open again.")]
+    issues_reopened: Annotated[list[str], Meta(description="Short ids of reopened issues.")]
     proposals_superseded: Annotated[
-        list[str], Meta(description="`repository#number` of other open proposals of the issues that a merge fixed.")
+        list[str],
+        Meta(
+            description="`repository#number` of the other open proposals of the fixed issues, which are now superseded."
+        ),
     ]
     commits_not_listed: Annotated[
         Annotated[int, Meta(ge=0)] | None,
         Meta(
-            description="Commits of the push that the platform did not list, so they are not known. Null: there are "
-            "some, and it does not say how many.",
+            description="Number of commits of the push that the platform did not list, so Sluice does not know them. "
+            "`null`: there are some, but the platform does not say how many.",
         ),
     ] = 0
 
 
 AUDIT_TRACE_ID: Final = "(webhook)"  # instead of a request id, like `record.COMMAND_REQUEST_ID`
-MAX_LINKS: Final = 100  # to a ticket, that follow it
+MAX_LINKS: Final = 100  # links to a ticket that follow its state
 
 
 async def record_forge_event(
     connection: AsyncConnection, integration: Integration, event: ScmEvent, now: datetime
 ) -> ScmResult:
-    """Record an event; returns what is answered."""
+    """Record an event. Returns the answer."""
     author = _author(integration, now)
     effects = _no_effects(event)
     for content in event.contents:
@@ -89,7 +93,7 @@ async def record_forge_event(
 async def record_plain_pushes(
     connection: AsyncConnection, sent: Sequence[tuple[Integration, ScmEvent]], now: datetime
 ) -> list[ScmResult | None]:
-    """Record those of the events together that are pushes and change no issue; None for each other."""
+    """Record together the events that are pushes and change no issue. Returns None for each other event."""
     by_org: dict[str, list[tuple[int, Integration, CommitsPushed]]] = {}
     for number, (integration, event) in enumerate(sent):
         match event.contents:
@@ -129,7 +133,7 @@ async def _push(connection: AsyncConnection, author: Author, pushed: CommitsPush
 async def _change_proposal(
     connection: AsyncConnection, author: Author, said: ProposalReport, effects: ScmResult
 ) -> None:
-    """A time ahead of ours does not count: it would outdate every later event."""
+    """Record a proposal. A time later than the current time does not count: all later events would count as older."""
     merged_at = None if said.merged_at is None else min(said.merged_at, author.now)
     report = replace(said, changed_at=min(said.changed_at, author.now), merged_at=merged_at)
     reported = await report_proposal(connection, author, report)
@@ -146,7 +150,9 @@ async def _publish(
     published: ReleasePublished,
     effects: ScmResult,
 ) -> None:
-    """A release of the projects of the integration; without any, a change event of the organization."""
+    """Record a release in the projects of the integration. If it has none, record a change event of the
+    organization.
+    """
     if integration.config.projects:
         project_ids = await find_project_ids(connection, author.org_id, integration.config.projects)
         if project_ids:
@@ -170,7 +176,7 @@ async def _publish(
 async def _deploy(
     connection: AsyncConnection, author: Author, integration: Integration, deployed: Deployed, effects: ScmResult
 ) -> None:
-    """A change event of each project of the integration; without any, of the organization."""
+    """Record a change event in each project of the integration, or in the organization if the integration has none."""
     slugs = integration.config.projects
     project_ids: Sequence[int | None] = [None]
     if slugs:
@@ -198,7 +204,7 @@ async def _deploy(
 async def _change_ticket(
     connection: AsyncConnection, author: Author, integration: Integration, ticket: TicketChanged, effects: ScmResult
 ) -> None:
-    """Links to the ticket have its title and state; the issues that link to it are resolved or reopened with it."""
+    """Update the title and state of links to the ticket, and resolve or reopen the issues with these links."""
     links = [
         link for item in ticket.items for link in await find_by_external_id(connection, author.org_id, item, MAX_LINKS)
     ]
@@ -210,7 +216,7 @@ async def _change_ticket(
 
 
 async def _delete_hook(connection: AsyncConnection, integration: Integration, gone: HookDeleted, now: datetime) -> None:
-    """The integration is disabled, if it is bound to this webhook: others may use its address, too."""
+    """Disable the integration if it is bound to this webhook. If it is not, other webhooks may use its address, too."""
     if integration.hook_id == gone.hook_id:
         await store.change_integration(connection, integration, now=to_milliseconds(now), enabled=False)
         data = {"enabled": False, "hookId": gone.hook_id, "reason": "The platform has deleted the webhook."}
@@ -220,7 +226,7 @@ async def _delete_hook(connection: AsyncConnection, integration: Integration, go
 async def _record(
     connection: AsyncConnection, author: Author, events: Sequence[NewChangeEvent], effects: ScmResult
 ) -> None:
-    """Record change events, each once. What is too old for a time line is left out."""
+    """Record change events, each once. Events that are too old for the time line are left out."""
     for event in events:
         if author.now - MAX_AGE <= event.at <= author.now + MAX_AHEAD:
             recorded = await create_change(connection, author.org_id, event, author.now)
@@ -232,6 +238,6 @@ def _name(proposal: StoredProposal) -> str:
 
 
 def _dedupe_key(integration: Integration, kind: str, *parts: str) -> str:
-    """Of one event of the platform, also if two integrations report it."""
+    """The deduplication key of an event, which is the same if two integrations report the event."""
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
     return f"{integration.kind.value}:{kind}:{digest}"

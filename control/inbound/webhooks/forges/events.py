@@ -1,7 +1,8 @@
-"""What an event of source control says, and how fields of payloads are brought into the bounds of the columns. Pure.
+"""The contents of events of source control, and functions that fit fields of payloads to the limits of the columns.
+Pure functions.
 
-Texts for people are cleaned and shortened. A text that identifies something is taken as it is or not at all, because a
-part of it would be another name.
+Human-readable texts are cleaned and shortened. Texts that identify something are taken unchanged or not at all, because
+a part of such a text would be another name.
 """
 
 import re
@@ -29,8 +30,9 @@ from proto.identity import MAX_EMAIL_LENGTH, MAX_NAME_LENGTH, UNPRINTABLE
 
 @dataclass(frozen=True, slots=True)
 class CommitsPushed:
-    """Commits, oldest first. `default_branch_at`: when they reached the default branch; None: they are on another.
-    `not_listed`: how many more the push has, which the platform did not list; None: some, and it does not say how many.
+    """Commits, oldest first. `default_branch_at`: when they reached the default branch, None if they are on another
+    branch. `not_listed`: the number of further commits of the push that the platform did not list. None: there are
+    some, but the platform does not say how many.
     """
 
     commits: tuple[NewCommit, ...]
@@ -48,7 +50,7 @@ class ReleasePublished:
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """A deployment that succeeded. `id`: by the platform, in the repository."""
+    """A successful deployment. `id`: given by the platform, in the repository."""
 
     repository: str
     id: str
@@ -61,8 +63,8 @@ class Deployed:
 
 @dataclass(frozen=True, slots=True)
 class TicketChanged:
-    """A ticket as it is now, at `changed_at`. `items`: how links may name it. `is_reopened`: by this event. `is_fixed`
-    False: it was closed without a fix.
+    """A ticket as it is at `changed_at`. `items`: the names that links may use for it. `is_reopened`: this event
+    reopened it. `is_fixed`: False if it was closed without a fix.
     """
 
     items: tuple[ExternalItem, ...]
@@ -75,7 +77,7 @@ class TicketChanged:
 
 @dataclass(frozen=True, slots=True)
 class HookDeleted:
-    """The webhook with this id is gone: nothing comes from it any more."""
+    """The platform has deleted the webhook with this id and sends no further events from it."""
 
     hook_id: str
 
@@ -85,7 +87,7 @@ Content = CommitsPushed | ProposalReport | ReleasePublished | Deployed | TicketC
 
 @dataclass(frozen=True, slots=True)
 class ScmEvent:
-    """An event by the platform's name; nothing for one without effect."""
+    """The platform's name of an event, and its contents. They are empty for an event without effect."""
 
     name: str
     contents: tuple[Content, ...] = ()
@@ -93,7 +95,7 @@ class ScmEvent:
 
 BRANCH: Final = "refs/heads/"
 ABSENT: Final = Raw()
-MAX_COMMITS: Final = 2_048  # of a push; GitHub lists no more
+MAX_COMMITS: Final = 2_048  # per push; GitHub lists no more
 _MAX_EPOCH_S: Final = 32_503_680_000  # the year 3000
 
 Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
@@ -117,7 +119,7 @@ class CommitAuthor(msgspec.Struct, frozen=True):
 
 
 class CommitPayload(msgspec.Struct, frozen=True):
-    """A commit as GitHub, Gitea and GitLab list it."""
+    """A commit in the form that GitHub, Gitea and GitLab use."""
 
     id: str
     message: str | None = None
@@ -139,13 +141,13 @@ def read_event_name(headers: Headers, name: str) -> str:
 
 
 def require_event(*, fits: bool, event: str) -> None:
-    """Raises PayloadError if the body is that of another event than the header says."""
+    """Require that the body belongs to the event in the header. Raises PayloadError."""
     if not fits:
-        raise PayloadError(f"The body is not that of the event {event}.")
+        raise PayloadError(f"The body does not belong to the event {event}.")
 
 
 def clean_text(text: str | None, max_length: int) -> str | None:
-    """Text of several lines."""
+    """Clean a text of several lines."""
     return None if text is None else UNSTORABLE.sub("\ufffd", text[:max_length])
 
 
@@ -157,13 +159,13 @@ def repository_name(name: str) -> str:
 
 
 def parse_sha(text: str | None) -> str | None:
-    """The hash of a commit; None for what is none."""
+    """Parse the hash of a commit. Returns None for other texts."""
     lower = "" if text is None else text[: MAX_SHA_LENGTH + 1].lower()
     return lower if _SHA.fullmatch(lower) and lower.strip("0") else None
 
 
 def parse_time(value: Time) -> datetime | None:
-    """A time as text with a zone, or in seconds or milliseconds since 1970; None for what is none."""
+    """Parse a time: a text with a time zone, or seconds or milliseconds since 1970. Returns None for other values."""
     try:
         if isinstance(value, str):
             match = _TIME.fullmatch(value[:64])
@@ -182,12 +184,12 @@ def parse_time(value: Time) -> datetime | None:
 
 
 def clean_email(text: str | None) -> str | None:
-    """An address, or what a commit has in its place."""
+    """An e-mail address, or the text that a commit has instead of one."""
     return clean_line(text, MAX_EMAIL_LENGTH) if text is not None and len(text) <= MAX_EMAIL_LENGTH else None
 
 
 def list_files(*lists: Sequence[str] | None) -> tuple[tuple[str, ...] | None, bool]:
-    """The paths of a commit, at most MAX_FILES, and whether some are missing; None if the platform lists none."""
+    """The paths of a commit, at most MAX_FILES, and whether some are missing. None if the platform lists no paths."""
     given = [one for one in lists if one is not None]
     if not given:
         return None, False
@@ -207,7 +209,7 @@ def new_commit(
     address: str | None,
     paths: tuple[tuple[str, ...] | None, bool] = (None, False),
 ) -> NewCommit:
-    """A commit. Raises PayloadError if it has no hash."""
+    """A commit of the event. Raises PayloadError if it has no hash."""
     checked = parse_sha(commit_sha)
     if checked is None:
         raise PayloadError("A commit has no valid hash.")
@@ -225,24 +227,26 @@ def new_commit(
 
 
 def count_not_listed(total: int | None, listed: Sequence[object], read: Sequence[object]) -> int:
-    """How many commits of a push are not read: of `total` by the platform, where it says so, or of those it listed."""
+    """The number of commits of a push that are not read: of the platform's `total` if it is given, otherwise of the
+    listed commits.
+    """
     return max(total or 0, len(listed)) - len(read)
 
 
 def push_time(at: datetime | None, received_at: datetime) -> datetime:
-    """The time of a push by the platform's clock, if it is known and has come, else when the event was received. The
-    time of a commit is none: it may be pushed long after that.
+    """The time of a push by the platform's clock, if it is known and not in the future, otherwise the time at which the
+    event was received. The time of a commit is not used, because a commit may be pushed long afterwards.
     """
     return to_milliseconds(received_at) if at is None or at > received_at else at
 
 
 def has(value: Raw) -> bool:
-    """Whether a field is there, and not null."""
+    """Whether a field is present and not null."""
     return bytes(value) not in (b"", b"null")
 
 
 def release_report(version: str, url: str | None, at: datetime | None, received_at: datetime) -> ReleaseReport:
-    """A release whose tag is its version. A time far ahead does not count."""
+    """A release whose tag is its version. A time far in the future is ignored."""
     return ReleaseReport(version, version, url, at if at is None or at <= received_at + MAX_AHEAD else None)
 
 
@@ -255,7 +259,9 @@ def require_version(tag: str) -> str:
 
 
 def link_items(system: str, name: str, *addresses: str | None) -> tuple[ExternalItem, ...]:
-    """How links may name an item: by its addresses; and by its name, where no address is of a known system."""
+    """The names that links may use for an item: its addresses, and also its name if no address belongs to a known
+    system.
+    """
     found = [identify(address) for address in addresses if address is not None]
     if len(name) <= MAX_EXTERNAL_ID_LENGTH and all(one.system == OTHER for one in found):
         found.append(ExternalItem(system, name))
@@ -263,7 +269,7 @@ def link_items(system: str, name: str, *addresses: str | None) -> tuple[External
 
 
 def listed_commit(name: str, one: CommitPayload) -> NewCommit:
-    """A commit with the files that it has changed."""
+    """A commit with its changed files."""
     author = one.author or CommitAuthor()
     return new_commit(
         name,

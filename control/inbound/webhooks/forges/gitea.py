@@ -1,4 +1,4 @@
-"""Gitea, and Forgejo, which has come from it.
+"""Gitea, and Forgejo, which is a fork of Gitea.
 
 https://docs.gitea.com/usage/webhooks, modules/structs/hook.go of Gitea, https://forgejo.org/docs/latest/user/webhooks/
 """
@@ -19,7 +19,7 @@ _HANDLED: Final = ("push", "pull_request", "release", "issues")
 
 
 class _Envelope(msgspec.Struct, frozen=True):
-    """The fields by which events are told apart."""
+    """The fields that distinguish events."""
 
     ref: Raw = ABSENT
     after: Raw = ABSENT
@@ -31,22 +31,24 @@ class _Envelope(msgspec.Struct, frozen=True):
 
 
 class Gitea(Platform[ScmEvent]):
-    """The platform. `vendors`: in the names of its headers, the one that counts first."""
+    """The platform. `vendors`: the names in its headers, in order of preference."""
 
     def __init__(self, system: str, vendors: tuple[str, ...]) -> None:
         self._system = system
         self._vendors = vendors
 
     def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:  # noqa: ARG002 (no time is signed)
-        """The signature of the body, in the first of its headers that is there: another does not rescue it."""
+        """Verify the signature of the body in the first of the headers that is present. If it is wrong, the other
+        headers do not count.
+        """
         return verify_body(hook.secrets, body, header(headers, self._header(headers, "Signature")))
 
     def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (the body has no name)
-        """The name in the header."""
+        """The name of the event in the header."""
         return read_event_name(headers, self._header(headers, "Event"))
 
     def parse(self, event: str, body: bytes, received_at: datetime) -> ScmEvent:
-        """What the event says."""
+        """Parse the contents of the event."""
         kind = _kind(decode(_Envelope, body, event))
         require_event(fits=event.startswith(kind) if kind is not None else event not in _HANDLED, event=event)
         return ScmEvent(
@@ -63,7 +65,7 @@ FORGEJO: Final = Gitea("forgejo", ("Forgejo", "Gitea"))
 
 
 def _kind(body: _Envelope) -> str | None:
-    """Which of the events that count a body is of; None for others."""
+    """The event with an effect that the body belongs to. None for other events."""
     if has(body.release):
         return "release"
     if has(body.comment):

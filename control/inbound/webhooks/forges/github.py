@@ -1,4 +1,4 @@
-"""GitHub, github.com and Enterprise Server; and the events that Gitea sends as GitHub does (`common_contents`).
+"""GitHub, github.com and Enterprise Server, and the events that Gitea sends in the same form (`common_contents`).
 
 https://docs.github.com/webhooks/webhook-events-and-payloads, .../using-webhooks/validating-webhook-deliveries
 """
@@ -73,7 +73,7 @@ class _Push(msgspec.Struct, frozen=True):
     ref: str
     repository: _Repository
     commits: list[CommitPayload] | None
-    total_commits: Number | None = None  # Gitea's
+    total_commits: Number | None = None  # only from Gitea
 
 
 class _Account(msgspec.Struct, frozen=True):
@@ -136,7 +136,7 @@ class _IssueEvent(msgspec.Struct, frozen=True):
 
 
 class _Envelope(msgspec.Struct, frozen=True):
-    """The fields by which events are told apart."""
+    """The fields that distinguish events."""
 
     ref: Raw = ABSENT
     commits: Raw = ABSENT
@@ -186,22 +186,22 @@ class GitHub(Platform[ScmEvent]):
         return header(headers, "X-GitHub-Hook-ID")
 
     def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:  # noqa: ARG002 (no time is signed)
-        """The signature of the body. That with SHA-1 does not count."""
+        """Verify the signature of the body. A signature with SHA-1 does not count."""
         return verify_body(hook.secrets, body, header(headers, "X-Hub-Signature-256"), prefix="sha256=")
 
     def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (the body has no name)
-        """The name in the header."""
+        """The name of the event in the header."""
         return read_event_name(headers, "X-GitHub-Event")
 
     def parse(self, event: str, body: bytes, received_at: datetime) -> ScmEvent:
-        """What the event says."""
+        """Parse the contents of the event."""
         kind = _kind(decode(_Envelope, body, event))
         require_event(fits=(kind or event) == event and (kind is not None or event not in _HANDLED), event=event)
         return ScmEvent(event, () if kind is None else _contents(kind, body, received_at))
 
 
 def _kind(body: _Envelope) -> str | None:
-    """Which of the events that count a body is of; None for others."""
+    """The event with an effect that the body belongs to. None for other events."""
     if has(body.deployment_status):
         return "deployment_status"
     if has(body.release):
@@ -227,7 +227,7 @@ def _contents(kind: str, body: bytes, received_at: datetime) -> tuple[Content, .
 def common_contents(
     kind: str, body: bytes, received_at: datetime, system: str, *, newest_first: bool
 ) -> tuple[Content, ...]:
-    """What an event says that both platforms have. `newest_first`: the order of the commits of a push."""
+    """Parse the contents of an event that both platforms have. `newest_first`: the order of the commits of a push."""
     match kind:
         case "push":
             return _push(decode(_Push, body, kind), received_at, newest_first=newest_first)
@@ -240,11 +240,13 @@ def common_contents(
 
 
 def _push(body: _Push, received_at: datetime, *, newest_first: bool) -> tuple[CommitsPushed, ...]:
-    """The commits of a push to a branch. On the default branch all count; elsewhere those that were on no branch."""
+    """The commits of a push to a branch. On the default branch all commits count, on other branches only those that
+    were on no branch before.
+    """
     listed = (body.commits or [])[::-1] if newest_first else body.commits or []
     given = listed[-MAX_COMMITS:]
     not_listed: int | None = count_not_listed(body.total_commits, listed, given)
-    if body.total_commits is None and len(listed) >= MAX_COMMITS:  # GitHub lists no more, and does not count them
+    if body.total_commits is None and len(listed) >= MAX_COMMITS:  # GitHub lists no more, and gives no total
         not_listed = None
     if not (given or not_listed) or not body.ref.startswith(BRANCH):
         return ()
@@ -263,7 +265,7 @@ def _push(body: _Push, received_at: datetime, *, newest_first: bool) -> tuple[Co
 
 
 def _proposal(body: _PullRequestEvent) -> tuple[ProposalReport, ...]:
-    """The pull request, unless nothing of it has changed that counts."""
+    """The pull request, or nothing if the event changes none of the stored fields."""
     one = body.pull_request
     changed_at = parse_time(one.updated_at)
     if body.action not in PROPOSAL_ACTIONS:
@@ -283,7 +285,8 @@ def _proposal(body: _PullRequestEvent) -> tuple[ProposalReport, ...]:
             text=clean_text(one.body or "", MAX_TEXT),
             head_ref=clean_line(head.ref, MAX_REF_LENGTH),
             head_sha=parse_sha(head.sha),
-            merge_sha=parse_sha(one.merge_commit_sha) if is_merged else None,  # of an open one: that of a trial
+            # An open pull request has the hash of a trial merge.
+            merge_sha=parse_sha(one.merge_commit_sha) if is_merged else None,
             author_name=clean_line(None if one.user is None else one.user.login, MAX_NAME_LENGTH),
             url=clean_url(one.html_url),
             opened_at=parse_time(one.created_at),
@@ -295,7 +298,7 @@ def _proposal(body: _PullRequestEvent) -> tuple[ProposalReport, ...]:
 
 
 def _release(body: _ReleaseEvent, received_at: datetime) -> tuple[ReleasePublished, ...]:
-    """The release, once it is published."""
+    """The release, if it is published."""
     one = body.release
     if body.action != "published" or one.draft:
         return ()
@@ -305,7 +308,9 @@ def _release(body: _ReleaseEvent, received_at: datetime) -> tuple[ReleasePublish
 
 
 def _ticket(body: _IssueEvent, system: str) -> tuple[TicketChanged, ...]:
-    """The ticket. `system`: what links may name beside the number, where the address is of no known one."""
+    """The ticket. `system`: the system that links may name beside the number, if the address belongs to no known
+    system.
+    """
     one = body.issue
     state, changed_at = _STATES.get(one.state or ""), parse_time(one.updated_at)
     if body.action not in TICKET_ACTIONS or body.repository is None or state is None or changed_at is None:

@@ -51,7 +51,7 @@ from control.issues.tables import MAX_LINK_TITLE_LENGTH, LinkState
 SYSTEM: Final = "gitlab"
 _PREFIX: Final = b"whsec_"
 _DELIVERY_ID: Final = re.compile(r"[!-~]{1,128}")
-_SYSTEM_HOOK: Final = "System Hook"  # of any event
+_SYSTEM_HOOK: Final = "System Hook"  # of any kind of event
 _HEADERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "push": ("Push Hook",),
@@ -69,7 +69,7 @@ _TICKET_ACTIONS: Final = frozenset({None, "open", "update", "close", "reopen"})
 _PROPOSAL_STATES: Final[Mapping[str, ProposalState]] = MappingProxyType(
     {
         "opened": ProposalState.OPEN,
-        "locked": ProposalState.OPEN,  # while it is being merged
+        "locked": ProposalState.OPEN,  # during a merge
         "closed": ProposalState.CLOSED,
         "merged": ProposalState.MERGED,
     }
@@ -134,7 +134,7 @@ class _Ticket(msgspec.Struct, frozen=True):
 
 class _TicketEvent(msgspec.Struct, frozen=True):
     object_attributes: _Ticket
-    project: _Project | None = None  # a work item of a group has none
+    project: _Project | None = None  # a work item of a group has no project
 
 
 class _ReleaseEvent(msgspec.Struct, frozen=True):
@@ -166,8 +166,8 @@ class GitLab(Platform[ScmEvent]):
         return header(headers, "X-Gitlab-Webhook-UUID")
 
     def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:
-        """The signature with the signing token. The secret token, which signs nothing, only if the integration allows
-        it, and if there is no signature.
+        """Verify the signature with the signing token. If there is no signature, and only if the integration allows it,
+        compare the secret token, which does not sign the body.
         """
         if any(name in headers for name in ("webhook-signature", "webhook-timestamp")):
             return verify_standard(
@@ -183,16 +183,16 @@ class GitLab(Platform[ScmEvent]):
         )
 
     def delivery_id(self, headers: Headers) -> str | None:
-        """The id, if there is a signature: it is signed."""
+        """The id of the event, if there is a signature, which covers the id."""
         value = header(headers, "webhook-id") if "webhook-signature" in headers else None
         return value if value is not None and _DELIVERY_ID.fullmatch(value) else None
 
     def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (the name in the header is GitLab's)
-        """The name in the header."""
+        """The name of the event in the header."""
         return read_event_name(headers, "X-Gitlab-Event")
 
     def parse(self, event: str, body: bytes, received_at: datetime) -> ScmEvent:
-        """What the event says."""
+        """Parse the contents of the event."""
         envelope = decode(_Envelope, body, event)
         kind = envelope.object_kind or envelope.event_name or ""
         names = _HEADERS.get(kind)
@@ -202,7 +202,7 @@ class GitLab(Platform[ScmEvent]):
 
 
 def _signing_key(secret: bytes) -> bytes:
-    """GitLab's signing tokens are keys in base64, behind a prefix."""
+    """The key in a GitLab signing token, which is base64 behind a prefix."""
     if not secret.startswith(_PREFIX):
         return secret
     try:
@@ -228,7 +228,7 @@ def _contents(kind: str, event: str, body: bytes, received_at: datetime) -> tupl
 
 
 def _push(body: _Push, received_at: datetime) -> tuple[CommitsPushed, ...]:
-    """GitLab lists the newest 20 commits, oldest first."""
+    """The commits of a push. GitLab lists the newest 20 commits, oldest first."""
     given = (body.commits or [])[-MAX_COMMITS:]
     not_listed = count_not_listed(body.total_commits_count, body.commits or [], given)
     if not (given or not_listed) or not body.ref.startswith(BRANCH):

@@ -1,5 +1,5 @@
-"""Trackers and other systems that send to `/webhooks/integrations/{integrationId}`: what they report, and what it does.
+"""Trackers and other systems that send to `/webhooks/integrations/{integrationId}`, and the effects of their reports.
 
-generic, platforms    how JSON of anybody, Jira, Linear and PagerDuty are signed, and what they say
-effects               what they report, and what that does: links, issues, change events
+generic, platforms    how generic JSON, Jira, Linear and PagerDuty are signed, and the contents of their events
+effects               reports, and their effects on links, issues and change events
 """

@@ -1,13 +1,13 @@
-"""What trackers report, whatever the platform, and what that does to links, issues and change events.
+"""Reports of trackers, the same for all platforms, and their effects on links, issues and change events.
 
-Reports are pure: a platform's body in, these values out. Texts of a platform are cut to what the database stores; what
-a person configured is refused if it does not fit.
+Parsing a report is pure: it turns a platform's body into these values. Texts that a platform generates are shortened to
+the limits of the database. A text that a person configured is refused if it does not fit.
 
-Reports are applied in the caller's write transaction, with a number of statements that grows only with the projects
-that an event concerns: at most MAX_LINKS_OF_ITEM of issues, at most `control.inbound.integrations.tables.MAX_PROJECTS`
-of change events. A link follows its item: a report that is older than the last one changes nothing, in whatever order
-reports arrive. An issue follows the state of a link when this changes, so a report that says the same again resolves or
-reopens nothing.
+Reports are applied in the caller's write transaction. The number of statements grows only with the number of projects
+that an event concerns: at most MAX_LINKS_OF_ITEM for issues, at most `control.inbound.integrations.tables.MAX_PROJECTS`
+for change events. A link follows its item: a report that is older than the last one changes nothing, even if it arrives
+later. An issue follows the state of a link only when that state changes, so a repeated report resolves or reopens
+nothing.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,8 @@ from control.inbound.webhooks.platform import PayloadError
 from control.issues.references import NamedIssue, References
 from control.issues.tables import ActivityKind, LinkState
 
-MAX_AHEAD: Final = timedelta(hours=1)  # of a platform's clock: a time far ahead would outdate every later report
+# Of a platform's clock. After a report with a time far ahead, all later reports would count as older.
+MAX_AHEAD: Final = timedelta(hours=1)
 MAX_MILLISECONDS: Final = 253_402_300_799_000  # the year 9999
 _MAX_TIME_LENGTH: Final = 40
 
@@ -44,7 +45,7 @@ Milliseconds = Annotated[int, Meta(ge=0, le=MAX_MILLISECONDS)]
 
 @dataclass(frozen=True, slots=True)
 class TicketReport:
-    """What an item of another system is like, as of `updated_at`. None: it does not say."""
+    """The state of an item in another system, as of `updated_at`. None: not reported."""
 
     item: ExternalItem
     title: str | None
@@ -54,7 +55,7 @@ class TicketReport:
 
 @dataclass(frozen=True, slots=True)
 class IssueReport:
-    """An issue of ours, named as such, was closed or reopened elsewhere."""
+    """A Sluice issue, named as such, was closed or reopened in another system."""
 
     issue: References
     state: LinkState
@@ -62,7 +63,7 @@ class IssueReport:
 
 @dataclass(frozen=True, slots=True)
 class LinkCreated:
-    """An issue of ours was linked to an item of another system."""
+    """A Sluice issue was linked to an item of another system."""
 
     issue: References
     item: ExternalItem
@@ -74,7 +75,7 @@ class LinkCreated:
 
 @dataclass(frozen=True, slots=True)
 class LinkDeleted:
-    """It is not linked to it any more."""
+    """The link between a Sluice issue and an item was removed in the other system."""
 
     issue: References
     item: ExternalItem
@@ -82,8 +83,8 @@ class LinkDeleted:
 
 @dataclass(frozen=True, slots=True)
 class ChangeReport:
-    """Something changed. `key` identifies the change within the integration. `project`: its slug, None: those of the
-    integration.
+    """A change happened. `key` identifies the change within the integration. `project`: the slug of the project, None
+    for the projects of the integration.
     """
 
     kind: ChangeKind
@@ -100,14 +101,14 @@ class ChangeReport:
 
 @dataclass(frozen=True, slots=True)
 class TrackerEvent:
-    """An event by the platform's name. `report` None: it changes nothing here."""
+    """The platform's name of an event, and the report. `report`: None if the event changes nothing in Sluice."""
 
     name: str
     report: TicketReport | IssueReport | LinkCreated | LinkDeleted | ChangeReport | None
 
 
 def parse_time(text: str, received_at: datetime) -> datetime:
-    """A platform's time, ISO 8601 with a time zone, in milliseconds. Raises PayloadError."""
+    """Parse a platform's time, ISO 8601 with a time zone, to milliseconds. Raises PayloadError."""
     try:
         if len(text) > _MAX_TIME_LENGTH:
             raise ValueError
@@ -116,7 +117,7 @@ def parse_time(text: str, received_at: datetime) -> datetime:
             raise ValueError
         return check_time(time.astimezone(UTC), received_at)
     except (ValueError, OverflowError):
-        raise PayloadError("A time is not one of ISO 8601 with a time zone.") from None
+        raise PayloadError("A time is not in ISO 8601 with a time zone.") from None
 
 
 def check_time(time: datetime, received_at: datetime) -> datetime:
@@ -135,11 +136,11 @@ def check_change_time(at: datetime, received_at: datetime) -> datetime:
     return at
 
 
-MAX_LINKS_OF_ITEM: Final = 50  # the oldest; further ones are not followed
+MAX_LINKS_OF_ITEM: Final = 50  # the oldest links; further links are not followed
 
 
 class IntegrationResult(msgspec.Struct, frozen=True, rename="camel"):
-    """What an event did. `event`: the platform's name of it."""
+    """The effects of an event. `event`: the platform's name of the event."""
 
     received: bool
     event: str
@@ -151,7 +152,7 @@ class IntegrationResult(msgspec.Struct, frozen=True, rename="camel"):
 async def record_tracker_event(
     connection: AsyncConnection, integration: Integration, event: TrackerEvent, now: datetime
 ) -> IntegrationResult:
-    """Apply an event. Raises PayloadError for one that cannot be."""
+    """Apply an event. Raises PayloadError for an event that cannot be applied."""
     now = to_milliseconds(now)
     changes = issues_updated = links = 0
     match event.report:
@@ -173,7 +174,7 @@ async def record_tracker_event(
 async def _apply_ticket(
     connection: AsyncConnection, integration: Integration, report: TicketReport, now: datetime
 ) -> tuple[int, int]:
-    """How many links and issues have changed."""
+    """Update the links and issues of a ticket. Returns how many links and issues have changed."""
     links = await store.find_by_external_id(connection, integration.org_id, report.item, MAX_LINKS_OF_ITEM)
     author = Author(integration.org_id, integration.org_slug, None, now, integration.id)
     ticket = TicketState(report.title, report.state, report.updated_at)
@@ -184,7 +185,7 @@ async def _apply_ticket(
 async def _apply_issue(
     connection: AsyncConnection, integration: Integration, report: IssueReport, now: datetime
 ) -> int:
-    """How many issues were resolved or reopened."""
+    """Resolve or reopen issues. Returns how many were resolved or reopened."""
     if not integration.config.sync_status:
         return 0
     found = await _find_named(connection, integration, report.issue)
@@ -196,7 +197,7 @@ async def _apply_issue(
 async def _create_link(
     connection: AsyncConnection, integration: Integration, report: LinkCreated, now: datetime
 ) -> int:
-    """0 for an issue that does not exist, or that has this link."""
+    """Create a link. Returns 0 if the issue does not exist or already has this link."""
     created = 0
     for issue in await _find_named(connection, integration, report.issue):
         try:
@@ -238,7 +239,7 @@ async def _delete_link(
 async def _create_changes(
     connection: AsyncConnection, integration: Integration, report: ChangeReport, now: datetime
 ) -> int:
-    """One event for each project, or one of all projects. Raises PayloadError for an unknown project."""
+    """Create one event for each project, or one event for all projects. Raises PayloadError for an unknown project."""
     org_id = integration.org_id
     slugs = list(integration.config.projects) if report.project is None else [report.project]
     known = await find_project_ids(connection, org_id, slugs) if slugs else {}

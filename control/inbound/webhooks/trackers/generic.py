@@ -1,7 +1,8 @@
-"""JSON that anybody can send, described in docs/webhooks.md.
+"""Generic JSON, which any system can send. The format is described in docs/webhooks.md.
 
-Signed as Standard Webhooks (`webhook-id`, `webhook-timestamp`, `webhook-signature`), or with `X-Signature-256` over the
-body alone. Whoever sends one of the former three means the former: a bad one is not rescued by the latter.
+The body is signed as in Standard Webhooks (`webhook-id`, `webhook-timestamp`, `webhook-signature`), or with
+`X-Signature-256` over the body alone. If a request has one of the first three headers, only Standard Webhooks counts:
+`X-Signature-256` does not help if that signature is wrong.
 """
 
 import hashlib
@@ -55,7 +56,7 @@ _System = Annotated[str, Meta(min_length=1, max_length=MAX_SYSTEM_LENGTH, patter
 
 
 class _Item(msgspec.Struct, rename="camel"):
-    """An item of another system: by its address, or by system and id."""
+    """An item of another system, named by its address, or by system and id."""
 
     url: Url | None = None
     system: _System | None = None
@@ -89,10 +90,10 @@ class _Body(msgspec.Struct):
 
 
 class Generic(Platform[TrackerEvent]):
-    """How generic events are signed and named, and what they say."""
+    """How generic events are signed and named, and how their contents are parsed."""
 
     def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:
-        """Whether the body is signed, within the window if a time is signed."""
+        """Whether the body is signed, and, if a time is signed, whether the time is within the window."""
         keys = [secret_bytes(secret.decode("ascii")) for secret in hook.secrets]
         if not any(name in headers for name in STANDARD_HEADERS):
             return verify_body(keys, body, header(headers, "X-Signature-256"), prefix="sha256=")
@@ -100,7 +101,7 @@ class Generic(Platform[TrackerEvent]):
         return verify_standard(keys, body, message_id, time, signature, now)
 
     def delivery_id(self, headers: Headers) -> str | None:
-        """`webhook-id`, which is signed; None with `X-Signature-256`."""
+        """The header `webhook-id`, which is signed. None with `X-Signature-256`."""
         message_id = header(headers, STANDARD_HEADERS[0])
         if message_id is None:
             return None
@@ -109,11 +110,11 @@ class Generic(Platform[TrackerEvent]):
         return hashlib.sha256(message_id.encode("utf-8", "surrogateescape")).hexdigest()
 
     def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (the body names it)
-        """Raises PayloadError."""
+        """The name of the event. Raises PayloadError."""
         return decode(_Named, body, SYSTEM).event
 
     def parse(self, event: str, body: bytes, received_at: datetime) -> TrackerEvent:
-        """Raises PayloadError."""
+        """Parse the contents of the event. Raises PayloadError."""
         found = decode(_Body, body, event)
         if event in ("issue.updated", "issue.closed", "issue.reopened"):
             return TrackerEvent(event, _issue_report(event, found, received_at))
@@ -125,33 +126,33 @@ class Generic(Platform[TrackerEvent]):
 
 
 def _issue_report(event: str, body: _Body, received_at: datetime) -> TicketReport | IssueReport | None:
-    """Of an item of another system, or of an issue of ours."""
+    """The report about an item of another system, or about a Sluice issue."""
     state = STATES.get(event)
     if body.item is not None:
         given = body.item
         updated_at = _time(given.updated_at, received_at)
         return TicketReport(_item(given), given.title, state or given.state, updated_at)
     if body.issue is None:
-        raise PayloadError(f"The event {event} needs item or issue.")
+        raise PayloadError(f"The event {event} requires item or issue.")
     issue = _issue(body.issue)
     return None if state is None else IssueReport(issue, state)
 
 
 def _link_report(event: str, body: _Body, received_at: datetime) -> LinkCreated | LinkDeleted:
     if body.issue is None or body.item is None:
-        raise PayloadError(f"The event {event} needs issue and item.")
+        raise PayloadError(f"The event {event} requires issue and item.")
     issue, given = _issue(body.issue), body.item
     if event == "link.deleted":
         return LinkDeleted(issue, _item(given))
     if given.url is None:
-        raise PayloadError(f"The event {event} needs item.url.")
+        raise PayloadError(f"The event {event} requires item.url.")
     updated_at = _time(given.updated_at, received_at)
     return LinkCreated(issue, _item(given), given.url, given.title, given.state, updated_at)
 
 
 def _change_report(event: str, given: _Change | None, body: bytes, received_at: datetime) -> ChangeReport:
     if given is None:
-        raise PayloadError(f"The event {event} needs change.")
+        raise PayloadError(f"The event {event} requires change.")
     default = ChangeKind.DEPLOYMENT if event.startswith("deploy.") else ChangeKind.GENERIC
     return ChangeReport(
         given.kind or default,
@@ -168,16 +169,16 @@ def _change_report(event: str, given: _Change | None, body: bytes, received_at: 
 
 
 def _item(given: _Item) -> ExternalItem:
-    """Raises PayloadError."""
+    """The item. Raises PayloadError."""
     if given.url is not None:
         return identify_named(given.url, given.system, given.id)
     if given.system is None or given.id is None:
-        raise PayloadError("The item needs url, or system and id.")
+        raise PayloadError("The item requires url, or system and id.")
     return ExternalItem(given.system, given.id)
 
 
 def _issue(text: str) -> References:
-    """Raises PayloadError."""
+    """The Sluice issue. Raises PayloadError."""
     if is_issue_id(text):
         return References(issue_ids=(text,))
     short_id = parse_short_id(text)

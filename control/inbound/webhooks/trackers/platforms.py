@@ -1,4 +1,4 @@
-"""Jira, Linear and PagerDuty: how each signs its webhooks, and what they say."""
+"""Jira, Linear and PagerDuty: how each signs its webhooks, and how the contents of its events are parsed."""
 
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -68,9 +68,9 @@ class _JiraBody(msgspec.Struct):
 
 
 class Jira(Platform[TrackerEvent]):
-    """Jira Cloud: `X-Hub-Signature` over the body, of webhooks that an administrator has created with a secret.
+    """Jira Cloud: `X-Hub-Signature` over the body, for webhooks that an administrator has created with a secret.
 
-    Format: developer.atlassian.com/cloud/jira/platform/webhooks. Dynamic webhooks of apps are not signed so.
+    Format: developer.atlassian.com/cloud/jira/platform/webhooks. Dynamic webhooks of apps are not signed like this.
     """
 
     def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:  # noqa: ARG002 (no time is signed)
@@ -78,12 +78,12 @@ class Jira(Platform[TrackerEvent]):
         return verify_body(hook.secrets, body, header(headers, "X-Hub-Signature"), prefix="sha256=")
 
     def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (the body names it)
-        """Raises PayloadError."""
+        """The name of the event. Raises PayloadError."""
         return decode(_JiraNamed, body, JIRA).event
 
     def parse(self, event: str, body: bytes, received_at: datetime) -> TrackerEvent:
-        """Created and changed issues; everything else changes nothing. A deleted issue is not a fixed one. Raises
-        PayloadError.
+        """Parse created and changed issues. All other events change nothing. A deleted issue does not count as fixed.
+        Raises PayloadError.
         """
         if event not in ("jira:issue_created", "jira:issue_updated"):
             return TrackerEvent(event, None)
@@ -100,7 +100,7 @@ class Jira(Platform[TrackerEvent]):
 
 
 def _jira_item(issue: _JiraIssue) -> ExternalItem:
-    """The item as its page has it: `self` is an address of the API on the same host. Raises PayloadError."""
+    """The item, with the address of its page. `self` is an address of the API on the same host. Raises PayloadError."""
     address = clean_url(issue.self_url)
     try:
         host = None if address is None else URL(address).host
@@ -109,7 +109,7 @@ def _jira_item(issue: _JiraIssue) -> ExternalItem:
     page = None if host is None else clean_url(f"https://{host}/browse/{issue.key}")
     item = None if page is None else identify(page)
     if item is None or item.system != JIRA:
-        raise PayloadError("The issue is not one of Jira Cloud: neither its address nor its key may be others.")
+        raise PayloadError("The issue is not from Jira Cloud: its address or its key has another form.")
     return item
 
 
@@ -144,10 +144,11 @@ class _LinearBody(msgspec.Struct):
 
 
 class Linear(Platform[TrackerEvent]):
-    """Linear: `Linear-Signature` over the body, which has the time it was sent.
+    """Linear: `Linear-Signature` over the body, which contains the time when it was sent.
 
     Format: linear.app/developers/webhooks (data change webhooks). The name of an event is `type` and `action` of the
-    body, "Issue.update". Linear sends an event again with another time, so the same change may come in two bodies.
+    body, for example "Issue.update". Linear repeats an event with another time, so the same change may arrive in two
+    different bodies.
     """
 
     def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:
@@ -161,13 +162,13 @@ class Linear(Platform[TrackerEvent]):
         return abs(now - sent.webhook_timestamp / 1_000) <= REPLAY_WINDOW_S
 
     def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (the body names it)
-        """Raises PayloadError."""
+        """The name of the event. Raises PayloadError."""
         named = decode(_LinearNamed, body, LINEAR)
         return convert(EventName, f"{named.type}.{named.action}", LINEAR)
 
     def parse(self, event: str, body: bytes, received_at: datetime) -> TrackerEvent:
-        """Created and changed issues; everything else changes nothing. A removed issue is not a fixed one. Raises
-        PayloadError.
+        """Parse created and changed issues. All other events change nothing. A removed issue does not count as fixed.
+        Raises PayloadError.
         """
         if event not in ("Issue.create", "Issue.update"):
             return TrackerEvent(event, None)
@@ -177,7 +178,7 @@ class Linear(Platform[TrackerEvent]):
             raise PayloadError("The issue has no address.")
         item = identify(url)
         if item.system != LINEAR:
-            raise PayloadError("The address of the issue is not one of linear.app.")
+            raise PayloadError("The address of the issue is not on linear.app.")
         state = None
         if issue.state is not None:
             state = LinkState.CLOSED if issue.state.type in CLOSED_STATES else LinkState.OPEN
@@ -231,8 +232,8 @@ class _Incident(msgspec.Struct):
 class PagerDuty(Platform[TrackerEvent]):
     """PagerDuty, webhooks of version 3: `X-PagerDuty-Signature` over the body.
 
-    Format: developer.pagerduty.com/docs/webhooks-overview. An incident is a change event when it is triggered,
-    acknowledged and resolved: once for each event of PagerDuty.
+    Format: developer.pagerduty.com/docs/webhooks-overview. An incident becomes a change event when it is triggered,
+    acknowledged and resolved. Each event of PagerDuty is recorded once.
     """
 
     def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:  # noqa: ARG002 (no time is signed)
@@ -240,11 +241,11 @@ class PagerDuty(Platform[TrackerEvent]):
         return verify_versioned(hook.secrets, body, header(headers, "X-PagerDuty-Signature"))
 
     def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (the body names it)
-        """Raises PayloadError."""
+        """The name of the event. Raises PayloadError."""
         return decode(_NamedBody, body, PAGERDUTY).event.event_type
 
     def parse(self, event: str, body: bytes, received_at: datetime) -> TrackerEvent:
-        """Raises PayloadError."""
+        """Parse the contents of the event. Raises PayloadError."""
         title = TITLES.get(event)
         if title is None:
             return TrackerEvent(event, None)
@@ -262,7 +263,9 @@ class PagerDuty(Platform[TrackerEvent]):
 
 
 def _detail(incident: _Incident) -> str | None:
-    """PagerDuty's service is not one of telemetry: changes are filtered by that."""
+    """The detail of the change, which names PagerDuty's service. The service of the change itself is a service of
+    telemetry, by which changes are filtered.
+    """
     service = None if incident.service is None else incident.service.summary
     named = (("Service", service), ("Urgency", incident.urgency))
     return clean_line("; ".join(f"{name}: {value}" for name, value in named if value), MAX_DETAIL_LENGTH)

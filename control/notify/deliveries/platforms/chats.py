@@ -1,13 +1,13 @@
-"""Chats, in which a request can be approved by a button.
+"""Chat platforms, on which a request can be approved by a button.
 
-Slack-compatible ones: a card of blocks, sent by an incoming webhook or by a bot. Limits: header 150 characters, section
-3 000, ten fields of 2 000, label of a button 75, text 4 000 (api.slack.com/reference/block-kit/blocks). In mrkdwn `&`,
-`<` and `>` are escaped, which prevents links and mentions. Platforms without blocks (Mattermost) show the text as
-Markdown: its mentions and links are broken up.
+Slack-compatible platforms: a card of blocks, sent by an incoming webhook or by a bot. Limits: header 150 characters,
+section 3 000, ten fields of 2 000, label of a button 75, text 4 000 (api.slack.com/reference/block-kit/blocks). In
+mrkdwn `&`, `<` and `>` are escaped, which prevents links and mentions. Platforms without blocks (Mattermost) show the
+text as Markdown, so its mentions and links are broken up.
 
-Discord-compatible ones: an embed, sent to a webhook URL. Limits: content 2 000 characters; per embed title 256,
-description 4 096, 25 fields of 256 and 1 024, 6 000 in total (discord.com/developers/docs/resources/message). No
-mention is permitted, whatever a text contains.
+Discord-compatible platforms: an embed, sent to a webhook URL. Limits: content 2 000 characters; per embed title 256,
+description 4 096, 25 fields of 256 and 1 024, 6 000 in total (discord.com/developers/docs/resources/message). The
+message permits no mentions, even if a text contains some.
 """
 
 import math
@@ -45,10 +45,10 @@ MAX_FIELD_SECTIONS: Final = 4
 _MAX_FACT_NAME: Final = 100
 _MARKDOWN_TRIGGERS: Final = re.compile(
     r"[@#~\]]|:(?=\S)|www(?=\.)", re.IGNORECASE
-)  # what Markdown mentions and links need
+)  # characters that Markdown mentions and links need
 _ZERO_WIDTH_SPACE: Final = "\u200b"
 
-# Errors in a 200 response to a bot that are transient; all others are permanent.
+# Transient errors in a 200 response to a bot. All others are permanent.
 _TRANSIENT_ERRORS: Final = frozenset(
     {"ratelimited", "service_unavailable", "internal_error", "fatal_error", "request_timeout"}
 )
@@ -72,7 +72,7 @@ class _BotResponse(msgspec.Struct):
 
 
 def build_chat_a_request(config: ChatAConfig, outgoing: OutgoingMessage, api_url: str) -> HttpRequest:
-    """`api_url`: base URL of the platform's API, for bots."""
+    """Build the request for a Slack-compatible channel. `api_url`: base URL of the platform's API, for bots."""
     body = card(outgoing.message)
     headers = {"Content-Type": "application/json; charset=utf-8"}
     if config.webhook_url is not UNSET:
@@ -83,7 +83,7 @@ def build_chat_a_request(config: ChatAConfig, outgoing: OutgoingMessage, api_url
 
 
 def interpret_chat_a_reply(config: ChatAConfig, reply: HttpReply, now: datetime) -> AttemptResult:
-    """A bot always gets a 200; the body has the result."""
+    """Interpret the response. A bot always gets a 200, and the body has the result."""
     result = from_reply(reply, now)
     if not result.ok or config.webhook_url is not UNSET:
         return result
@@ -101,7 +101,7 @@ def interpret_chat_a_reply(config: ChatAConfig, reply: HttpReply, now: datetime)
 
 
 def card(message: Message) -> dict[str, Any]:
-    """`text` is shown in notifications, `blocks` in the channel."""
+    """The card of a message. `text` is shown in notifications, `blocks` in the channel."""
     header = {"type": "header", "text": {"type": "plain_text", "text": truncate(one_line(message.title), MAX_HEADER)}}
     blocks: list[dict[str, Any]] = [header]
     if message.text:
@@ -124,18 +124,18 @@ def card(message: Message) -> dict[str, Any]:
 
 
 def approve_chat_a_button(request_id: str) -> dict[str, Any]:
-    """A button whose press comes back as an action with this id and value (`control.inbound.chat.api`)."""
+    """A button. Pressing it sends an action with this id and value (`control.inbound.chat.api`)."""
     label = {"type": "plain_text", "text": "Approve"}
     return {"type": "button", "text": label, "style": "primary", "action_id": APPROVE_ACTION, "value": request_id}
 
 
 def escape_mrkdwn(text: str) -> str:
-    """Escape the text so that it makes no link and no mention."""
+    """Escape the text, so that it contains no link and no mention."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def neutralize_markdown(text: str) -> str:
-    """The text with zero-width spaces: it looks the same, but makes no mention and no link in Markdown."""
+    """The text with zero-width spaces. It looks the same, but contains no mention and no link in Markdown."""
     return _MARKDOWN_TRIGGERS.sub(rf"\g<0>{_ZERO_WIDTH_SPACE}", text)
 
 
@@ -168,7 +168,7 @@ _MARKUP: Final = re.compile(r"([\\`*_~|>#\[\]()<:-])")
 _TOO_MANY_REQUESTS: Final = 429
 _ACTION_ROW: Final = 1
 _BUTTON: Final = 2
-_SUCCESS: Final = 3  # a style
+_SUCCESS: Final = 3  # the style of a green button
 
 
 class _RateLimitBody(msgspec.Struct):
@@ -176,8 +176,8 @@ class _RateLimitBody(msgspec.Struct):
 
 
 def build_chat_b_request(config: ChatBConfig, outgoing: OutgoingMessage) -> HttpRequest:
-    """The title is also the content, which notifications show. A webhook that does not belong to an app gets the
-    message without the button: the platform leaves it out.
+    """Build the request for a Discord-compatible channel. The title is also the content, which notifications show. The
+    platform leaves the button out if the webhook does not belong to an app.
     """
     message = outgoing.message
     body: dict[str, Any] = {
@@ -191,7 +191,7 @@ def build_chat_b_request(config: ChatBConfig, outgoing: OutgoingMessage) -> Http
 
 
 def interpret_chat_b_reply(_config: ChatBConfig, reply: HttpReply, now: datetime) -> AttemptResult:
-    """The body of a 429 has a more exact wait than its header."""
+    """Interpret the response. The body of a 429 has a more exact wait than its header."""
     result = from_reply(reply, now)
     if reply.status != _TOO_MANY_REQUESTS:
         return result
@@ -204,7 +204,7 @@ def interpret_chat_b_reply(_config: ChatBConfig, reply: HttpReply, now: datetime
 
 
 def embed(message: Message) -> dict[str, Any]:
-    """The embed within MAX_EMBED characters in total: facts that do not fit are omitted from the end."""
+    """The embed, within MAX_EMBED characters in total. Facts that do not fit are omitted from the end."""
     body: dict[str, Any] = {
         "title": truncate(escape_markdown(one_line(message.title)), MAX_TITLE),
         "color": _RESOLVED_COLOR if message.resolved else _COLORS[message.severity],
@@ -228,7 +228,7 @@ def embed(message: Message) -> dict[str, Any]:
 
 
 def approve_chat_b_button(request_id: str) -> dict[str, Any]:
-    """A button whose press comes back as an interaction with this id (`control.inbound.chat.api`)."""
+    """A button. Pressing it sends an interaction with this id (`control.inbound.chat.api`)."""
     return {"type": _BUTTON, "style": _SUCCESS, "label": "Approve", "custom_id": APPROVE_PREFIX + request_id}
 
 

@@ -1,8 +1,8 @@
 """E-mail: plain text and HTML, in one message to all recipients of the channel, sent by the operator's SMTP server.
 
-`Message-ID` contains the id of the delivery, the same in every attempt; all messages of a subject form a thread. A
-retry goes only to recipients that the server deferred. Addresses are secrets of the channel, so marks of the recipients
-are stored instead; an address has another mark in each delivery.
+`Message-ID` contains the id of the delivery and is the same in every attempt. All messages of a subject form a thread.
+A retry is sent only to recipients that the server deferred. Addresses are secrets of the channel. Sluice therefore
+stores a mark of each recipient instead. The mark of an address differs in each delivery.
 """
 
 import hashlib
@@ -25,13 +25,15 @@ from control.outbound.egress import Egress, EgressError
 from control.outbound.mail_server import MailServer
 from control.outbound.smtp import MAIL_POLICY, submit
 
-MIN_PERMANENT_CODE: Final = 500  # SMTP codes from here on are permanent
+MIN_PERMANENT_CODE: Final = 500  # SMTP codes of 500 and above are permanent
 _MARK_LENGTH: Final = 16  # characters; the marks of 20 recipients, with their signs, fit `deliveries.taken`
 
 
 @dataclass(frozen=True, slots=True)
 class Recipients:
-    """`addresses` in the order of the config; `codes`: SMTP codes of the recipients refused in the last attempt."""
+    """The recipients of a delivery. `addresses`: in the order of the config. `codes`: SMTP codes of the recipients
+    refused in the last attempt.
+    """
 
     delivery_id: str
     addresses: Sequence[str]
@@ -41,7 +43,9 @@ class Recipients:
 
     @classmethod
     def restore(cls, delivery_id: str, addresses: Sequence[str], recipient_progress: str) -> "Recipients":
-        """Restore from an earlier result's `recipient_progress`; marks of others than `addresses` are ignored."""
+        """Restore from an earlier result's `recipient_progress`. Marks of addresses that are not in `addresses` are
+        ignored.
+        """
         marks = set(recipient_progress.split())
         delivered = frozenset(one for one in addresses if "+" + _mark(delivery_id, one) in marks)
         refused = frozenset(one for one in addresses if "-" + _mark(delivery_id, one) in marks)
@@ -49,11 +53,11 @@ class Recipients:
 
     @property
     def pending(self) -> list[str]:
-        """Recipients that have neither received it nor been refused for good."""
+        """Recipients that have neither received the message nor been refused for good."""
         return [one for one in self.addresses if one not in self.delivered | self.refused]
 
     def with_results(self, codes: Mapping[str, int]) -> "Recipients":
-        """After an attempt for the pending recipients, of which `codes` were refused."""
+        """The recipients after an attempt for the pending ones, of which `codes` were refused."""
         delivered = self.delivered | frozenset(one for one in self.pending if one not in codes)
         refused = self.refused | frozenset(one for one, code in codes.items() if code >= MIN_PERMANENT_CODE)
         return replace(self, delivered=delivered, refused=refused, codes=tuple(codes.values()))
@@ -91,7 +95,7 @@ async def send(
     config: EmailConfig, outgoing: OutgoingMessage, egress: Egress, server: MailServer | None
 ) -> AttemptResult:
     """Send through the guarded egress. A 5yz for a recipient or the message is permanent, a 4yz is not. All other
-    errors of the mail server concern its operator, and are no fault of the channel.
+    errors of the mail server concern its operator and do not count as failures of the channel.
     """
     if server is None:
         return _service_fault("No SMTP server is configured.")
@@ -135,7 +139,7 @@ def break_encoded_words(text: str) -> str:
 
 
 def to_bytes(mail: EmailMessage) -> bytes:
-    """The e-mail as sent. ValueError unless it has each of the expected headers once, and no other."""
+    """The e-mail as sent. Raises ValueError unless it has each of the expected headers once, and no other headers."""
     try:
         raw = mail.as_bytes()
     except MessageError as error:  # some versions of the standard library check headers themselves
@@ -178,19 +182,19 @@ def html_body(message: Message) -> str:
 
 
 def _failure_result(error: Exception) -> AttemptResult:
-    """Shows SMTP codes, but no text of the server."""
+    """The result of a failed attempt. It shows SMTP codes, but no text of the server."""
     if isinstance(error, aiosmtplib.SMTPResponseException) and error.code > 0:
         permanent = error.code >= MIN_PERMANENT_CODE
         detail = f"The mail server reported a {'permanent' if permanent else 'temporary'} error (SMTP {error.code})."
         if isinstance(error, aiosmtplib.SMTPDataError):
             return AttemptResult(False, detail, permanent=permanent)
-        return _service_fault(detail)  # the connection, the password, the sender
+        return _service_fault(detail)  # a fault of the connection, the password or the sender
     if isinstance(error, ssl.SSLCertVerificationError) or isinstance(error.__cause__, ssl.SSLCertVerificationError):
         return _service_fault("The certificate of the mail server is not valid.")
     if type(error) in (
         aiosmtplib.SMTPException,
         aiosmtplib.SMTPNotSupported,
-    ):  # no STARTTLS, or no AUTH method that we support
+    ):  # no STARTTLS, or no supported AUTH method
         return _service_fault("The mail server lacks STARTTLS or a supported authentication method.")
     if isinstance(error, TimeoutError):
         return _service_fault("The mail server did not respond in time.")

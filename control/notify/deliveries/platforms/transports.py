@@ -17,7 +17,9 @@ from control.outbound.mail_server import MailServer
 
 @dataclass(frozen=True, slots=True)
 class Transports:
-    """The guarded client for tenants' URLs, one for the mail server, the mail server, and the platforms' base URLs."""
+    """The guarded client for tenants' URLs, the client for the mail server, the mail server, and the platforms' base
+    URLs.
+    """
 
     egress: Egress
     mail_egress: Egress

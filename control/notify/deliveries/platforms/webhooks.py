@@ -1,15 +1,15 @@
-"""Receivers of one POST of JSON, which answer by the status alone.
+"""Receivers of one POST of JSON, whose response is only a status.
 
 Teams: an Adaptive Card, sent to the URL of a workflow. Limits: 28 KB in total
 (learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors); Adaptive Cards 1.4. Text blocks support some
 Markdown, which is escaped.
 
-PagerDuty Events v2: an incident that needs a person's attention, resolved when its subject is. Limits: summary 1 024
-characters, deduplication key 255, 512 KB in total (developer.pagerduty.com/docs/events-api-v2). The API responds with
-202 on success, 400 for a permanent error, 429 and 5xx for a transient one.
+PagerDuty Events v2: an incident that needs a person's attention, and is resolved when its subject is resolved. Limits:
+summary 1 024 characters, deduplication key 255, 512 KB in total (developer.pagerduty.com/docs/events-api-v2). The API
+responds with 202 on success, 400 for a permanent error, 429 and 5xx for a transient one.
 
-A receiver of the tenant's own: Standard Webhooks 1.0.0, signed with HMAC-SHA256. `webhook-id` is the id of the
-delivery, the same in every attempt: a receiver that stores the ids it has seen processes nothing twice.
+Webhook of the tenant: Standard Webhooks 1.0.0, signed with HMAC-SHA256. `webhook-id` is the id of the delivery and is
+the same in every attempt. A receiver that stores the ids it has seen processes no message twice.
 """
 
 import base64
@@ -42,7 +42,7 @@ _CARD_MARKUP: Final = re.compile(r"([\\`*_~>#\[\]()<|-])")
 
 
 def build_teams_request(config: TeamsConfig, outgoing: OutgoingMessage) -> HttpRequest:
-    """Texts are shortened further if the body exceeds MAX_BYTES."""
+    """Build the request for a Teams workflow. Texts are shortened further if the body exceeds MAX_BYTES."""
     body = msgspec.json.encode(envelope(outgoing.message))
     for shrink in (4, 16):
         if len(body) > MAX_CARD_BYTES:
@@ -51,7 +51,7 @@ def build_teams_request(config: TeamsConfig, outgoing: OutgoingMessage) -> HttpR
 
 
 def envelope(message: Message, shrink: int = 1) -> dict[str, Any]:
-    """A message with one card; texts are truncated to their limits divided by `shrink`."""
+    """A message with one card. Texts are truncated to their limits divided by `shrink`."""
     card = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
         "type": "AdaptiveCard",
@@ -109,7 +109,7 @@ SOURCE: Final = "sluice"
 
 
 def build_pager_request(config: PagerConfig, outgoing: OutgoingMessage, url: str) -> HttpRequest:
-    """Messages of the same subject belong to the same incident."""
+    """Build the request for PagerDuty. Messages of the same subject belong to the same incident."""
     message = outgoing.message
     body: dict[str, Any] = {
         "routing_key": config.routing_key,
@@ -135,14 +135,16 @@ def _details(outgoing: OutgoingMessage) -> dict[str, str]:
     return ({"text": truncate(outgoing.message.text, MAX_DETAIL)} if outgoing.message.text else {}) | facts
 
 
-MAX_BYTES: Final = 20_000  # recommended by Standard Webhooks; exceeded only by `data` for programs
+MAX_BYTES: Final = 20_000  # recommended by Standard Webhooks; only a large `data` exceeds it
 MAX_FACTS: Final = 20  # in a shortened body
-_TEXT_LIMITS: Final = (500, 50)  # characters per text; the second if the first does not suffice
+_TEXT_LIMITS: Final = (500, 50)  # characters per text; the second limit applies if the first does not suffice
 _SIGNATURE_VERSION: Final = "v1"
 
 
 def build_webhook_request(config: WebhookConfig, outgoing: OutgoingMessage) -> HttpRequest:
-    """If the body would be too large, the texts for people are shortened; the data for programs stays complete."""
+    """Build the signed request. If the body would be too large, the human-readable texts are shortened. The
+    machine-readable `data` stays complete.
+    """
     body = _body(outgoing, outgoing.message)
     for length in _TEXT_LIMITS:
         if len(body) > MAX_BYTES:
@@ -157,7 +159,9 @@ def build_webhook_request(config: WebhookConfig, outgoing: OutgoingMessage) -> H
 
 
 def _body(outgoing: OutgoingMessage, message: Message) -> bytes:
-    """`{"type", "timestamp", "data"}`; `data` is the message's data for programs, and the message."""
+    """The body `{"type", "timestamp", "data"}`. `data` contains the message's machine-readable data, and the
+    message.
+    """
     people = {
         "subject": message.subject,
         "title": message.title,
@@ -184,7 +188,7 @@ def _shorten(message: Message, length: int) -> Message:
 
 
 def signatures(config: WebhookConfig, id_: str, timestamp: datetime, body: bytes) -> str:
-    """One signature by the secret, and one by the previous secret if there is one, separated by a space."""
+    """The signatures with the secret and, if there is one, with the previous secret, separated by a space."""
     secrets = [config.secret] if config.previous_secret is UNSET else [config.secret, config.previous_secret]
     signed = b"%s.%d.%s" % (id_.encode(), int(timestamp.timestamp()), body)
     return " ".join(f"{_SIGNATURE_VERSION},{_signature(secret_bytes(secret), signed)}" for secret in secrets)

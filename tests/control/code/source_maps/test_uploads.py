@@ -107,7 +107,7 @@ async def test_what_a_map_is_of_is_checked(control: Control) -> None:
         ({"url": ""}, "query.url", "Must have at least 1 character."),
         ({"url": "https://shop.example"}, "query.url", "Must be the URL or the path of a file, in visible ASCII."),
         ({"url": "/é.js"}, "query.url", "Must be the URL or the path of a file, in visible ASCII."),
-        ({"url": "/a/../a.js"}, "query.url", "Must have no segments `.` and `..`."),
+        ({"url": "/a/../a.js"}, "query.url", "Must not have segments `.` or `..`."),
         ({"url": "/" + "x" * 1_024}, "query.url", "Must have at most 1024 characters."),
     ):
         status, body = await upload(control, document(), **query)
@@ -139,7 +139,7 @@ async def test_a_limit_that_ends_the_process_refuses_the_map(
     control: Control, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     message = (
-        f"It takes more than {parser_process.MAX_PROCESS_BYTES // 2**20} MiB or {parser_process.MAX_CPU_S} s to read."
+        f"Reading it takes more than {parser_process.MAX_PROCESS_BYTES // 2**20} MiB or {parser_process.MAX_CPU_S} s."
     )
     for ending in ("kill -XCPU $$", f"exit {parser_process.OUT_OF_MEMORY}"):
         monkeypatch.setattr("control.code.source_maps.parser_process.sys.executable", script(tmp_path, ending))
@@ -155,7 +155,7 @@ async def test_a_process_that_fails_by_itself_is_no_fault_of_the_map(
             patched.setattr("control.code.source_maps.parser_process.sys.executable", executable)
             with capture_logs() as lines:
                 status, body = await upload(control, document())
-            assert (status, body["error"]["message"]) == (503, "The source map cannot be read now; retry later.")
+            assert (status, body["error"]["message"]) == (503, "The source map cannot be read now. Retry later.")
             failures = [(one["returncode"], one["stderr"]) for one in lines if "reads source maps" in one["event"]]
             assert failures == ([] if executable.startswith("/no") else [(1, "no module\n")])
     assert (await upload(control, document()))[0] == 201
@@ -192,7 +192,7 @@ async def test_a_release_that_is_too_large_alone_is_refused(control: Control) ->
     answers = [await upload(control, document(), url=f"/{name}.js") for name in "abcdef"]
     status, body = answers[-1]
     message = "The source maps of this release would be larger than 300 bytes, compressed. Delete source maps of this "
-    message += "release, or ask the operator for more room."
+    message += "release, or ask the operator to raise the limit."
     assert (answers[0][0], status, body["error"]["message"]) == (201, 409, message)
 
 
@@ -255,7 +255,7 @@ async def test_an_upload_waits_and_takes_a_bounded_time(control: Control, monkey
     first = asyncio.ensure_future(control.client.post(MAPS, data=unfinished(), headers=headers, params=query))
     await began.wait()
     status, body, answered = await control.call("POST", MAPS, document(), params=query)
-    message = "Other source maps are being uploaded; retry later."
+    message = "Other source maps are being uploaded. Retry later."
     assert (status, body["error"]["message"], answered["Retry-After"]) == (503, message, "10")
     theirs = MAPS.replace("acme", "globex")
     assert (await upload(control, document(), control.globex.token.secret, theirs))[0] == 201

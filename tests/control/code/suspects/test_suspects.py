@@ -124,7 +124,7 @@ async def test_without_a_release_the_time_before_counts(control: Control) -> Non
 async def test_why_there_are_no_suspects_is_said(control: Control, stack_traces: Answering) -> None:
     stack_traces.replies = [TRACE, TRACE, None, None]
     issue = await occurred(control)
-    assert (await suspects(control, issue))["note"] == "No commits are known: report releases with their commits."
+    assert (await suspects(control, issue))["note"] == "No commits are known. Report releases with their commits."
     await report(control, "1.1.0", commit("a", "Mail", "shop/mail.py"))
     assert (await suspects(control, issue))["note"] == "No known commit changed a file of the stack trace."
     answer = await suspects(control, issue)
@@ -136,7 +136,7 @@ async def test_why_there_are_no_suspects_is_said(control: Control, stack_traces:
 @pytest.mark.parametrize("stack_traces", [None])
 async def test_without_a_store_it_says_so(control: Control) -> None:
     answer = await suspects(control, await occurred(control))
-    assert answer["note"] == "This process has no access to stack traces: it needs a ClickHouse server."
+    assert answer["note"] == "This process cannot read stack traces, because it has no ClickHouse server."
 
 
 @pytest.mark.parametrize("stack_traces", [ClickHouse("http://127.0.0.1:1", timeout_s=1)])

@@ -17,14 +17,14 @@ async def test_help_is_for_everybody(chat: Chat) -> None:
     shown = [await chat.slash(text) for text in ("help", "", "  ", "what is this", "HELP x y", "errors-")]
     assert all(one == shown[0] for one in shown)
     status, answer = shown[0]
-    lines = ["*What Sluice can do here*", *(f"`/sluice {usage}` {meaning}" for usage, meaning in HELP)]
+    lines = ["*Commands of Sluice*", *(f"`/sluice {usage}` {meaning}" for usage, meaning in HELP)]
     text = "\n".join(lines)
     section = {"type": "section", "text": {"type": "mrkdwn", "text": text, "verbatim": True}}
     assert (status, answer) == (200, {"response_type": "ephemeral", "text": text, "blocks": [section]})
     _, other = await chat.interact(interaction(2, subcommand("help")))
     assert other["type"] == 4
     assert other["data"]["flags"] == 64
-    assert other["data"]["content"].startswith("**What Sluice can do here**\n`/sluice errors [PROJECT]` unresolved")
+    assert other["data"]["content"].startswith("**Commands of Sluice**\n`/sluice errors [PROJECT]` list unresolved")
 
 
 async def test_errors_are_the_unresolved_ones_seen_last(chat: Chat) -> None:

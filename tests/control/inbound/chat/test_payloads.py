@@ -88,7 +88,7 @@ async def test_interactions_are_answered_as_documented(chat: Chat) -> None:
     ):
         assert await chat.interact(sent) == (200, told)
     _, helped = await chat.interact(interaction(2, {"type": 1, "name": "sluice", "id": "1"}))
-    assert helped["data"]["content"].startswith("**What Sluice can do here**")
+    assert helped["data"]["content"].startswith("**Commands of Sluice**")
     no_code = {"type": 4, "data": {"content": CHAT_B_MARKUP.text(NO_CODE), "flags": 64}}
     assert await chat.interact(interaction(2, subcommand("link"))) == (200, no_code)
 

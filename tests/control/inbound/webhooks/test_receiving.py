@@ -256,7 +256,7 @@ async def test_what_fails_leaves_nothing_and_is_applied_when_it_is_sent_again(
     assert {error for _, _, _, error in kept} == {
         None,
         "The delivery could not be processed.",
-        "The body is not that of the event push: Expected `string`, got `integer` - at `$.ref`.",
+        "The body is not a valid push event: Expected `string`, got `integer` - at `$.ref`.",
     }
     monkeypatch.setattr(effects, "report_push", report_push)
     monkeypatch.setattr(effects, "report_plain_pushes", report_plain_pushes)

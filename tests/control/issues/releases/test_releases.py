@@ -271,5 +271,5 @@ async def test_the_number_of_everything_is_bounded(control: Control, monkeypatch
         "commits": [commit("b1", "x"), commit("b2", "y")]
     }
     status, answer, _ = await control.call("POST", RELEASES, body)
-    assert (status, "report another version, or a shorter range" in answer["error"]["message"]) == (409, True)
+    assert (status, "Report another version, or a shorter range" in answer["error"]["message"]) == (409, True)
     assert (await control.call("GET", f"{RELEASES}/{page['data'][0]['id']}"))[1]["commits"] == 1

@@ -165,5 +165,5 @@ async def test_a_refusal_quotes_nothing_of_the_body(unlimited: Control) -> None:
     status, answer = await send(unlimited, tracker, msgspec.json.encode(body))
     assert (status, answer["error"]["message"]) == (
         400,
-        "The body is not that of the event change.made: Invalid value - at `$.change.kind`.",
+        "The body is not a valid change.made event: Invalid value - at `$.change.kind`.",
     )
