@@ -65,7 +65,7 @@ def _shut_down(connection: HTTPConnection) -> None:
     sock = connection.sock  # read once, because its own thread may close the socket meanwhile
     if sock is not None:
         try:
-            socket.socket.shutdown(sock, socket.SHUT_RDWR)  # shuts down the TCP socket also with TLS; sends no close_notify
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)  # the TCP socket, also with TLS: no close_notify is sent
         except OSError:
             pass  # already closed
 
@@ -243,7 +243,7 @@ def _open_embedded(target: Target, directory: Path) -> Client:
     except Error as error:
         if error.code is None and _held_by_another_process(directory):
             raise errors.StoreMisconfigured(
-                f"The directory {directory} is in use by another process. Only one process can use the embedded engine.",
+                f"The directory {directory} is in use by another process. Only one process can use an embedded engine.",
                 exit_code=1,  # the setting may be correct, because the other process may be about to exit
             ) from error
         if error.code == errors.UNKNOWN_DATABASE:

@@ -46,7 +46,7 @@ class PostgresConnection(psycopg.Connection[Any]):
             connection.execute(_SET_TIMEOUTS, _timeout_parameters(timeout_s))
             connection.autocommit = False
         except BaseException:
-            connection.pgconn.finish()  # no caller has it yet
+            connection.pgconn.finish()  # no caller has the connection yet
             raise
         return connection
 
@@ -83,7 +83,7 @@ class AsyncPostgresConnection(psycopg.AsyncConnection[Any]):
             await connection.execute(_SET_TIMEOUTS, _timeout_parameters(timeout_s))
             await connection.set_autocommit(False)
         except BaseException:
-            connection.pgconn.finish()  # no caller has it yet
+            connection.pgconn.finish()  # no caller has the connection yet
             raise
         connection.ping_timeout_s = min(timeout_s, PING_TIMEOUT_S)
         return connection
@@ -127,7 +127,7 @@ _ABANDONED: Final[set[asyncio.Task[AsyncPostgresConnection]]] = set()
 
 
 def connection_factory(connection_class: type[K], url: sa.URL, timeout_s: float) -> Callable[[], Any]:
-    """The function with which an engine opens connections. Options of libpq in the URL override the defaults here."""
+    """The function with which an engine opens connections. libpq options in the URL override the defaults here."""
     _, url_options = url.get_dialect()().create_connect_args(url)
     parameters = {
         "connect_timeout": CONNECT_TIMEOUT_S,

@@ -47,7 +47,7 @@ class SqliteConnection(aiosqlite.Connection):
         super().__init__(connect, _ITER_CHUNK_SIZE)
         self._read_timeout_s = read_timeout_s
         self._is_reading = False
-        self._thread = Thread(target=_run_calls, args=(self._tx,), daemon=True)  # daemon: never delays the process's end
+        self._thread = Thread(target=_run_calls, args=(self._tx,), daemon=True)  # the process does not wait for it
         self._stop_requested = False
         self._stopped: asyncio.Future[Any] | None = None
 
@@ -227,7 +227,8 @@ class SqliteSnapshot:
         )
         try:
             self._connection.execute("BEGIN")
-            self._connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # from now on the transaction sees this state
+            # From this statement on, the transaction sees one state.
+            self._connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         except BaseException:
             self._connection.close()
             raise

@@ -60,10 +60,10 @@ erasures: Final = sa.Table(
     sa.Column("lease_owner", text(MAX_OWNER_LENGTH)),
     sa.Column("lease_until", UtcTime),
     sa.Column("retry_at", UtcTime),  # not claimed before this time
-    sa.Column("purged_at", UtcTime),  # the relational rows are deleted
-    sa.Column("erased_at", UtcTime),  # the telemetry is deleted
+    sa.Column("purged_at", UtcTime),  # when the relational rows were deleted
+    sa.Column("erased_at", UtcTime),  # when the telemetry was deleted
     sa.Column("completed_at", UtcTime),
-    sa.Column("expired_at", UtcTime),  # the filters were deleted, so it is no tombstone any more
+    sa.Column("expired_at", UtcTime),  # when the filters, and so the tombstone, were deleted
     enum_check("kind", ErasureKind),
     enum_check("state", ErasureState),
     sa.CheckConstraint("(kind = 'organization') = (project_id IS NULL)", name="project"),
