@@ -142,8 +142,8 @@ def route(
     statuses in addition to the ones that access and body imply. `only_errors` replaces all of them. `example` is an
     example of the body. `body`, `responses` and `parameters` describe a handler that takes the `web.Request` and reads
     and responds without declared types. `page` is the name of a page in the document, by default the name of its items
-    and `Page`. `checks_query`: the handler reads the query string itself, and raises its errors before it does anything
-    else. `options` are further fields of `Route`.
+    and `Page`. `checks_query`: the handler reads the query string itself, and raises its errors before all other work.
+    `options` are further fields of `Route`.
     """
     declared = _Declaration(
         method,

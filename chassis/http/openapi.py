@@ -278,7 +278,7 @@ def _has_rate_limit_headers(access: Access, status: int) -> bool:
 
 
 def _error_response_prefix(access: Access, status: int) -> str:
-    """The prefix of an error response whose headers differ from those of most routes."""
+    """The prefix of an error response whose headers differ from the headers of most routes."""
     if isinstance(access, Public):
         return "Public"
     return "Visitor" if isinstance(access, Anonymous) and status == HTTPStatus.UNAUTHORIZED else ""

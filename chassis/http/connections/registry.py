@@ -58,7 +58,8 @@ class HeadMemoryLimit:
         if not count:
             return
         self._held[holder] = count, rank
-        self._ranks.setdefault(rank, OrderedDict())[holder] = None  # a holder that already has this rank keeps its position
+        # A holder that already has this rank keeps its position.
+        self._ranks.setdefault(rank, OrderedDict())[holder] = None
         self.total += count - before
         while self.total > self._max_bytes:
             self._close_largest()
