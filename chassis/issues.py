@@ -73,7 +73,6 @@ issues: Final = sa.Table(
     sa.Column("last_seen", UtcTime, nullable=False),
     sa.Column("first_release", text(MAX_VERSION_LENGTH)),  # of the first occurrence
     sa.Column("last_release", text(MAX_VERSION_LENGTH)),
-
     sa.Column("merged_into", text(32)),  # id of an issue; no foreign key, so that rows can be deleted in any order
     # Every change sets this to NULL. Sinks then number the changes, to export them in order
     # (`control.export.streams.rollups`).

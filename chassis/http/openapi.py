@@ -56,8 +56,7 @@ _SLUG: Final = {"type": "string", "minLength": 1}
 
 _HEADERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "X-Request-Id": (
-        "The id of this request in the log: the id that the client sent, if it matches `[A-Za-z0-9._-]{1,64}`, "
-        "otherwise a generated id.",
+        "The id of this request in the log: the client's id if it matches `[A-Za-z0-9._-]{1,64}`, or a generated id.",
         {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
     ),
     "Retry-After": ("Seconds to wait before the request is retried.", {"type": "integer", "minimum": 1}),
