@@ -159,7 +159,9 @@ _LIVE_PROJECT: Final = sa.select(projects.c.id).where(
 async def load_token_credential(
     connection: AsyncConnection, digest: bytes
 ) -> tuple[AuthenticatedCredential, datetime | None] | None:
-    """The credential of the token with this hash, and the time of its last use. None if no usable token has the hash."""
+    """The credential of the token with this hash, and the time of its last use. None if no usable token has the
+    hash.
+    """
     row = (await connection.execute(_BY_HASH, {"hash": digest})).one_or_none()
     found = None if row is None else await _build_token_credential(connection, row)
     return None if row is None or found is None else (found, row.last_used_at)

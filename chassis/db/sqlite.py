@@ -207,7 +207,9 @@ class _RollbackOnClose(sqlite3.Connection):
 
 
 def connection_factory(url: sa.URL, read_timeout_s: float) -> Callable[[], SqliteConnection]:
-    """The function with which an engine opens connections. `read_timeout_s` limits a statement of a read transaction."""
+    """The function with which an engine opens connections. `read_timeout_s` limits a statement of a read
+    transaction.
+    """
     arguments, options = url.get_dialect()().create_connect_args(url)
     connect = partial(sqlite3.connect, *arguments, factory=_RollbackOnClose, **options)
     return partial(SqliteConnection, connect, read_timeout_s)

@@ -336,7 +336,9 @@ async def add_counts(connection: AsyncConnection, erasure_id: str, deleted: Mapp
 
 
 async def mark_purged(connection: AsyncConnection, erasure: StoredErasure, now: datetime) -> None:
-    """Record that the relational rows are deleted. Completes the erasure if its telemetry is deleted too. Idempotent."""
+    """Record that the relational rows are deleted. Completes the erasure if its telemetry is deleted too.
+    Idempotent.
+    """
     unpurged = (erasures.c.id == erasure.id) & erasures.c.purged_at.is_(None)
     await connection.execute(erasures.update().where(unpurged).values(purged_at=to_milliseconds(now)))
     await complete_if_done(connection, erasure.id, erasure.org_id, now)

@@ -54,7 +54,9 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 async def delay_100_continue(request: web.Request) -> None:
-    """The Expect handler of every route. It sends nothing: `read_body` sends the interim response when a handler reads."""
+    """The Expect handler of every route. It sends nothing: `read_body` sends the interim response when a handler
+    reads.
+    """
 
 
 def reject_malformed(request: web.Request) -> None:
@@ -149,7 +151,9 @@ async def _read_at_most(
 
 
 def _received_body(body: bytes, max_bytes: int, on_growth: Callable[[int], None] | None) -> bytes:
-    """The body, if it is already received completely, as most bodies are. It needs no timeout and no interim response."""
+    """The body, if it is already received completely, as most bodies are. It needs no timeout and no interim
+    response.
+    """
     if len(body) > max_bytes:
         raise _too_large(max_bytes)
     if on_growth is not None:

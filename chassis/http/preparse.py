@@ -215,7 +215,9 @@ class ConnectionAdmission:
         return kept
 
     def on_parsed(self, nbytes: int, *, heads: int, whole: bool) -> None:
-        """Call after `nbytes` bytes were parsed. `heads`: number of heads in them. `whole`: the last body ends there."""
+        """Call after `nbytes` bytes were parsed. `heads`: number of heads in them. `whole`: the last body ends
+        there.
+        """
         if not self._is_first_piece:
             self._remaining_bytes -= nbytes
         if heads != self._is_first_piece or whole != (self._remaining_bytes == 0):

@@ -342,7 +342,9 @@ def with_declared_parameters(route: Route) -> Handler:
 
 
 async def _with_further_faults(error: BadRequest, handler: Handler, request: web.Request) -> BadRequest:
-    """`error` with the errors that the checks of the handler find. Raises errors that precede a 400, such as NotFound."""
+    """`error` with the errors that the checks of the handler find. Raises errors that precede a 400, such as
+    NotFound.
+    """
     known = error.details or []
     with with_known_issues(known):
         try:

@@ -271,7 +271,9 @@ def _walk(type_: Any, value: Any, path: str, issues: Issues) -> None:
 
 
 def _container(type_: Any, value: Any) -> Any:
-    """The alternative of `type_` that has parts and fits the kind of `value`. None if no or several alternatives fit."""
+    """The alternative of `type_` that has parts and fits the kind of `value`. None if no or several alternatives
+    fit.
+    """
     origin = get_origin(type_)
     if origin is Annotated:
         return _container(get_args(type_)[0], value)

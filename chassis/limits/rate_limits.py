@@ -62,7 +62,9 @@ class TrustedProxies:
         return current
 
     def rate_limit_key(self, request: ClientRequest) -> str:
-        """The client for which limits count: an IPv4 address, or the /64 of an IPv6 address, which one subscriber has."""
+        """The client for which limits count: an IPv4 address, or the /64 of an IPv6 address, which one subscriber
+        has.
+        """
         return _address_key(_parse(self.client_address(request)))
 
     def peer_key(self, peer: str) -> str:

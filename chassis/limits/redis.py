@@ -209,7 +209,9 @@ class PermitLease:
         return self._bucket_state(now, rule, self._refused_until - now) if now < self._refused_until else None
 
     def next_lease_size(self, rule: Rule) -> int:
-        """The number of permits to request: twice the last number if all were used, otherwise the number of used ones."""
+        """The number of permits to request: twice the last number if all were used, otherwise the number of used
+        ones.
+        """
         if self._granted:
             used = self._granted - self._permits
             self._size = 2 * self._size if used == self._granted else max(1, used)

@@ -196,7 +196,9 @@ async def _wait_for_reply(call: "asyncio.Future[Any]", timeout_s: float) -> Any:
 
 
 def open_redis(url: str, timeout_s: float, registry: CollectorRegistry | None = None) -> Redis:
-    """Create a Redis that is not started. Raises StartupError for an invalid URL, or when the driver is not installed."""
+    """Create a Redis that is not started. Raises StartupError for an invalid URL, or when the driver is not
+    installed.
+    """
     address = redacted_url(url)
     try:
         from chassis.redis.client import RedisPyClient  # noqa: PLC0415 - the driver may not be installed

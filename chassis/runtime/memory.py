@@ -104,7 +104,9 @@ _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 async def trim_task(_app: web.Application) -> AsyncIterator[None]:
-    """A cleanup context that trims memory while the application runs. Does nothing without `malloc_trim` (musl, macOS)."""
+    """A cleanup context that trims memory while the application runs. Does nothing without `malloc_trim` (musl,
+    macOS).
+    """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is None or not _STATM.exists():
         yield

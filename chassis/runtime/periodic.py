@@ -57,7 +57,9 @@ class FailureLog:
 
 
 class PeriodicTask:
-    """Runs `work` every `interval_s` seconds. An exception ends only the current run, and is logged as `failure_event`."""
+    """Runs `work` every `interval_s` seconds. An exception ends only the current run, and is logged as
+    `failure_event`.
+    """
 
     def __init__(
         self,

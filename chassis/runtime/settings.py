@@ -187,8 +187,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     body_timeout_s: Annotated[
         float,
         setting(
-            "How long a request body may take to arrive. For a body that arrives at SLUICE_BODY_MIN_RATE or faster, how "
-            "long it may pause. Then the request gets 503 and the connection is closed.",
+            "How long a request body may take to arrive. For a body that arrives at SLUICE_BODY_MIN_RATE or faster, "
+            "how long it may pause. Then the request gets 503 and the connection is closed.",
             unit="seconds",
             ge=0.05,
             le=3_600,

@@ -236,7 +236,9 @@ class Telemetry:
 
 
 def configure_logging(level: str, stream: TextIO | None = None) -> None:
-    """Send every log line of this process, including lines of libraries, to `stream` (default: standard error) as JSON."""
+    """Send every log line of this process, including lines of libraries, to `stream` (default: standard error) as
+    JSON.
+    """
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_logger_name,

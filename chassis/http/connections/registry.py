@@ -169,7 +169,9 @@ class ConnectionContext:
         filters: Mapping[bytes, PreParseFilter],
         is_draining: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`is_draining` returns whether the process is draining, so that each response is the last of its connection."""
+        """`is_draining` returns whether the process is draining, so that each response is the last of its
+        connection.
+        """
         self.settings = settings
         self._telemetry = telemetry
         self._filters = filters

@@ -26,7 +26,9 @@ class Timeout:
         return self._timer is not None
 
     def start(self, on_timeout: Callable[[], None]) -> None:
-        """Call `on_timeout` after `seconds`, unless the timeout is cancelled before. The timeout must not be pending."""
+        """Call `on_timeout` after `seconds`, unless the timeout is cancelled before. The timeout must not be
+        pending.
+        """
         self._timer = self._loop.call_later(self._seconds, self._on_timer, on_timeout)
 
     def cancel(self) -> None:
