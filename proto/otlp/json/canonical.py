@@ -3,8 +3,8 @@
 `canonical` returns the text of a message with lowerCamelCase names, each name once. Lists that were given several times
 are joined in the order of their appearance. For any other repeated member the last value is kept. A member given more
 than MAX_TIMES times in one message is an error. Text that needs no changes is returned unchanged. Values are not
-checked, and the parser reports text that is not JSON. No data is kept per element, so the memory in use is proportional to the size of the
-text.
+checked, and the parser reports text that is not JSON. No data is kept per element, so the memory in use is
+proportional to the size of the text.
 """
 
 import re
