@@ -274,7 +274,9 @@ def _connection_limit(settings: ChassisSettings, telemetry: Telemetry, reserved:
 
 def _bind_error(host: str, port: int, error: OSError, option: str = "--port") -> StartupError:
     if error.errno == errno.EADDRINUSE:
-        return StartupError(f"Port {port} on {host} is in use. Stop the other program or choose another port: {option}")
+        return StartupError(
+            f"Port {port} on {host} is in use. Stop the other program or choose another port with {option}."
+        )
     if error.errno == errno.EACCES:
         return StartupError(
             f"Port {port} on {host} requires privileges that this user does not have. Choose a port above 1023."

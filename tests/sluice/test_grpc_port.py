@@ -91,7 +91,7 @@ def test_in_up_a_port_in_use_is_a_warning_that_names_it(start: Start, migrated: 
     assert "grpc" not in "".join(up.said).lower()
     log = up.log.read_text(encoding="utf-8")
     assert (
-        f'"detail": "Port {port} on 127.0.0.1 is in use; stop the other program or choose another with --grpc-port."'
+        f'"detail": "Port {port} on 127.0.0.1 is in use. Stop the other program or choose another port with --grpc-port."'
         in log
     )
     assert log.count('"OTLP/gRPC is off: its port cannot be bound"') == 1
@@ -106,7 +106,7 @@ def test_in_gateway_a_port_in_use_is_one_sentence(tmp_path: Path, migrated: Path
             SLUICE_CLICKHOUSE_URL="http://127.0.0.1:1/telemetry",
         )
     assert refusal(done, 1) == (
-        f"Port {port} on 127.0.0.1 is in use; stop the other program or choose another with --grpc-port."
+        f"Port {port} on 127.0.0.1 is in use. Stop the other program or choose another port with --grpc-port."
     )
 
 

@@ -211,7 +211,7 @@ async def test_tables_of_the_last_build_before_the_first_release_are_taken_over(
 async def test_other_tables_of_builds_before_the_first_release_are_refused(clickhouse: ClickHouse) -> None:
     await build_before(clickhouse, 5)
     for refused in (migrations.check(clickhouse), migrations.migrate(clickhouse, retention_days=30)):
-        with pytest.raises(ClickHouseSchemaMismatch, match=r"version 5\. .* Start the last of these builds"):
+        with pytest.raises(ClickHouseSchemaMismatch, match=r"version 5\. .* Start the last build before"):
             await refused
     await build_before(clickhouse, 6)
     await clickhouse.command("ALTER TABLE logs DROP COLUMN truncations")

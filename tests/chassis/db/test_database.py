@@ -133,7 +133,7 @@ def test_only_the_last_schema_before_the_first_release_is_taken_over(migrated_ur
 
     change("UPDATE alembic_version SET version_num = '0021'")
     with pytest.raises(
-        DatabaseUnusable, match=r"has the schema 0021\. Of the builds .* Start the last of these builds"
+        DatabaseUnusable, match=r"has the schema 0021\. This release can migrate only .* Start the last build before"
     ):
         migrate(migrated_url)
     change("UPDATE alembic_version SET version_num = '0022'")
