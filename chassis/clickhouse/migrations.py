@@ -244,8 +244,8 @@ async def check(clickhouse: SchemaReader) -> None:
     current = await _version(clickhouse, known) if exists else 0
     if current < known[-1].version:
         raise ClickHouseSchemaTooOld(
-            f"The ClickHouse schema has version {current}, but this release requires {known[-1].version};"
-            " run `sluice migrate`."
+            f"The ClickHouse schema has version {current}, but this release requires {known[-1].version}."
+            " Run `sluice migrate`."
         )
 
 
@@ -257,8 +257,8 @@ async def _version(clickhouse: SchemaReader, known: list[Migration]) -> int:
     current = max((int(str(version)) for version, _ in rows), default=0)
     if current > known[-1].version:
         raise ClickHouseSchemaTooNew(
-            f"The ClickHouse schema has version {current}, but this release supports at most {known[-1].version};"
-            " upgrade Sluice."
+            f"The ClickHouse schema has version {current}, but this release supports at most {known[-1].version}."
+            " Upgrade Sluice."
         )
     names = {migration.version: migration.name for migration in known}
     if 0 < current < LAST_UNRELEASED:

@@ -337,9 +337,9 @@ def started(apart: Apart, tmp_path: Path, name: str, **settings: str) -> Service
     ("name", "settings", "code", "sentence"),
     [
         ("gateway", {"database": "nowhere"}, 2, "Run `sluice migrate` to create it"),
-        pytest.param("query", {"database": "default"}, 1, "run `sluice migrate`", marks=pytest.mark.long),
+        pytest.param("query", {"database": "default"}, 1, "Run `sluice migrate`", marks=pytest.mark.long),
         ("gateway", {"password": "wrong"}, 2, "rejected the user or password"),
-        pytest.param("query", {"relational": "empty"}, 1, "run `sluice migrate`", marks=pytest.mark.long),
+        pytest.param("query", {"relational": "empty"}, 1, "Run `sluice migrate`", marks=pytest.mark.long),
         ("control", {"relational": "wrong"}, 1, "password authentication failed"),
     ],
 )

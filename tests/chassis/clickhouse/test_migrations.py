@@ -63,7 +63,7 @@ async def test_tables_of_a_later_release_are_left_alone(
             await migrations.migrate(clickhouse, retention_days=30)
 
     await clickhouse.command("INSERT INTO sluice_schema (version, name) VALUES (9999, 'later')")
-    await is_refused(ClickHouseSchemaTooNew, "upgrade Sluice")
+    await is_refused(ClickHouseSchemaTooNew, "Upgrade Sluice")
 
 
 async def test_the_tables_are_as_blocks_retention_and_repeated_inserts_want_them(clickhouse: ClickHouse) -> None:
