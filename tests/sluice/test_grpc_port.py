@@ -116,7 +116,7 @@ def test_the_port_of_a_running_gateway_is_in_use(start: Start, tmp_path: Path, m
         *("gateway", "--data", tmp_path / "other", "--port", "0", "--grpc-port", str(port)),
         SLUICE_CLICKHOUSE_URL="http://127.0.0.1:1/telemetry",
     )
-    assert refusal(done, 1).startswith(f"Port {port} on 127.0.0.1 is in use; ")
+    assert refusal(done, 1).startswith(f"Port {port} on 127.0.0.1 is in use. ")
 
 
 @pytest.mark.parametrize("value", ["-1", "65536", "grpc"])

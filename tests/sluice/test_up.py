@@ -176,7 +176,7 @@ def test_a_second_process_on_the_same_directory_is_refused(start: Start, migrate
 def test_a_second_process_on_the_same_port_is_refused(start: Start, tmp_path: Path, migrated: Path) -> None:
     port = start().url.rpartition(":")[2]
     sentence = refusal(sluice("up", "--data", tmp_path / "other", "--port", port), 1)
-    assert sentence.startswith(f"Port {port} on 127.0.0.1 is in use; ")
+    assert sentence.startswith(f"Port {port} on 127.0.0.1 is in use. ")
 
 
 def test_a_killed_process_leaves_the_directory_usable(start: Start, migrated: Path) -> None:

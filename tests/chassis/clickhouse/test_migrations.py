@@ -215,7 +215,9 @@ async def test_other_tables_of_builds_before_the_first_release_are_refused(click
             await refused
     await build_before(clickhouse, 6)
     await clickhouse.command("ALTER TABLE logs DROP COLUMN truncations")
-    with pytest.raises(ClickHouseSchemaMismatch, match=r"table logs lacks the column truncations\. This release can migrate"):
+    with pytest.raises(
+        ClickHouseSchemaMismatch, match=r"table logs lacks the column truncations\. This release can migrate"
+    ):
         await migrations.migrate(clickhouse, retention_days=30)
 
 
