@@ -1,5 +1,5 @@
-"""Change events: deployments, releases and other changes on the time line of a project. Control records them, explore
-shows them beside latency. The functions run in the caller's transaction.
+"""Change events: deployments, releases and other changes on the time line of a project. Control records change events,
+and explore shows them beside latency. The functions run in the caller's transaction.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ change_events: Final = sa.Table(
     sa.Column("service", text(MAX_NAME_LENGTH)),
     sa.Column("url", text(MAX_URL_LENGTH)),
     sa.Column("source", text(MAX_SOURCE_LENGTH), nullable=False),  # `api`, or the platform that reported it
-    sa.Column("dedupe_key", text(MAX_DEDUPE_KEY_LENGTH)),  # the sender's: reported again, it is the same event
+    sa.Column("dedupe_key", text(MAX_DEDUPE_KEY_LENGTH)),  # from the sender: reports with the same key are one event
     sa.Column("created_by", text(32), sa.ForeignKey("principals.id")),
     sa.Column("created_at", UtcTime, nullable=False),
     enum_check("kind", ChangeKind),
@@ -57,7 +57,7 @@ change_events: Final = sa.Table(
 
 @dataclass(frozen=True, slots=True)
 class StoredChange:
-    """A change event. `project_id` and `project_slug` None: it is one of all projects."""
+    """A change event. `project_id` and `project_slug` are None for an event of all projects."""
 
     id: str
     org_id: str
@@ -86,10 +86,10 @@ class ChangePosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChangeFilter:
-    """Which change events of an organization: from `since`, inclusive, to `until`, exclusive.
+    """Selects change events of an organization, from `since` (inclusive) to `until` (exclusive).
 
-    `project_id`: those of this project and those of all projects. `everywhere`: events without an environment or a
-    service belong to each of them.
+    `project_id` selects the events of this project and the events of all projects. With `everywhere`, events without an
+    environment or a service match every environment and every service.
     """
 
     org_id: str

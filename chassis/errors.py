@@ -1,7 +1,7 @@
-"""Errors of requests: one family of exceptions, one JSON shape on the wire.
+"""Errors of requests: one family of exceptions, with one JSON form in responses.
 
-A handler raises one of these where it can decide; `chassis.http.web` renders it. `code` says whose fault the error is,
-`retry_after` when the same request may succeed. Messages name the field or the limit; they never contain secrets,
+A handler raises one of these errors, and `chassis.http.web` renders it. `code` says whose fault the error is, and
+`retry_after` says when the same request may succeed. Messages name the field or the limit. They never contain secrets,
 exception texts or data of another tenant.
 """
 
@@ -18,7 +18,9 @@ MAX_RETRY_SECONDS: Final = 5  # exporters drop a batch when Retry-After exceeds 
 
 
 class Issue(msgspec.Struct, frozen=True):
-    """One invalid field of a request. `path` is its JSON path or query name, `code` a machine-readable reason."""
+    """One invalid field of a request. `path` is its JSON path or the name of the query parameter, and `code` is a
+    machine-readable reason.
+    """
 
     path: str
     message: str
@@ -26,7 +28,7 @@ class Issue(msgspec.Struct, frozen=True):
 
 
 class StartupError(Exception):
-    """A service cannot start. The message is one sentence for the operator; `exit_code` is that of the process."""
+    """A service cannot start. The message is one sentence for the operator. The process exits with `exit_code`."""
 
     def __init__(self, message: str, *, exit_code: int = 1) -> None:
         super().__init__(message)
@@ -50,7 +52,7 @@ class ApiError(Exception):
         self.code = code
         self.message = message
         self.details = list(details) if details else None
-        self.challenge: Mapping[str, Any] | None = None  # in place of `details`
+        self.challenge: Mapping[str, Any] | None = None  # sent instead of `details`
         self.retry_after = retry_after
         self.headers = dict(headers) if headers else {}
         self.close = close
@@ -62,7 +64,7 @@ class ApiError(Exception):
 
 
 class BadRequest(ApiError):
-    """400: the request is invalid; a retry cannot succeed."""
+    """400: the request is invalid. A retry cannot succeed."""
 
     def __init__(self, message: str, details: Sequence[Issue] | None = None, *, close: bool = False) -> None:
         super().__init__(ErrorCode.BAD_REQUEST, message, details=details, close=close)
@@ -83,15 +85,15 @@ class Unauthorized(ApiError):
 
 
 class CredentialExpired(Unauthorized):
-    """401: a credential that we issued and that is no longer valid. The response is that of `Unauthorized`, but the
-    attempt does not count as a guess.
+    """401: a credential that Sluice issued and that is no longer valid. The response is the same as for `Unauthorized`,
+    but the request does not count as a failed authentication.
     """
 
 
 class MfaRequired(ApiError):
-    """401: the session or the password is valid, but its user has not yet presented the second factor."""
+    """401: the session or the password is valid, but the user has not passed the second factor yet."""
 
-    def __init__(self, message: str = "A second factor is required; send its code to /auth/totp/verify.") -> None:
+    def __init__(self, message: str = "A second factor is required. Send its code to /auth/totp/verify.") -> None:
         super().__init__(ErrorCode.MFA_REQUIRED, message, headers={"WWW-Authenticate": "Bearer"})
 
 
@@ -103,19 +105,19 @@ class Forbidden(ApiError):
 
 
 class NotFound(ApiError):
-    """404: missing resources and those that the credential may not see get the same response, byte for byte."""
+    """404: the resource does not exist or the credential may not see it. Both get the same response, byte for byte."""
 
     def __init__(self) -> None:
         super().__init__(ErrorCode.NOT_FOUND, "Not found.")
 
 
 class MethodNotAllowed(ApiError):
-    """405: `Allow` lists the methods that the path has."""
+    """405: the path does not have this method. The header `Allow` lists the methods that it has."""
 
     def __init__(self, allowed: Sequence[str]) -> None:
         names = ", ".join(sorted(allowed))
         super().__init__(
-            ErrorCode.METHOD_NOT_ALLOWED, f"The method is not allowed; use {names}.", headers={"Allow": names}
+            ErrorCode.METHOD_NOT_ALLOWED, f"The method is not allowed. Use {names}.", headers={"Allow": names}
         )
 
 
@@ -141,7 +143,9 @@ class UnsupportedMediaType(ApiError):
 
 
 class RateLimited(ApiError):
-    """429: a rate limit is exceeded. `retry_after`: whole seconds until the next permit. `challenge`: what lifts it."""
+    """429: a rate limit is exceeded. `retry_after`: whole seconds until the next request is permitted. `challenge`: a
+    task, such as a proof of work, that permits the request if the client solves it.
+    """
 
     def __init__(
         self, message: str, retry_after: int, *, challenge: Mapping[str, Any] | None = None, close: bool = False
@@ -158,9 +162,10 @@ class Unimplemented(ApiError):
 
 
 class ServiceUnavailable(ApiError):
-    """503: overload or an unavailable dependency; the same request may succeed after `retry_after` seconds.
+    """503: overload or an unavailable dependency. The same request may succeed after `retry_after` seconds.
 
-    Without a value it is random, 1 to 5 s, so that clients that were refused together do not retry together.
+    The default of `retry_after` is a random value from 1 to 5 s, so that clients that were refused at the same time do
+    not retry at the same time.
     """
 
     def __init__(
@@ -176,7 +181,7 @@ class ServiceUnavailable(ApiError):
 
 
 class InternalError(ApiError):
-    """500: a fault of ours, without detail in the response; the log has the rest under the request id."""
+    """500: a fault of Sluice. The response has no details. The log has them under the request id."""
 
     def __init__(self) -> None:
         super().__init__(ErrorCode.INTERNAL_ERROR, "An internal error occurred.")

@@ -1,8 +1,9 @@
-"""Issues as services share them: control keeps them, and explore shows which issue an error belongs to.
+"""The tables of issues, which several services read: control writes issues, and explore shows which issue an error
+belongs to.
 
-Times of occurrences are those of the senders. An issue that was merged keeps its row, which names the issue that counts
-its occurrences since. An upgrade of the rules of grouping gives an error a new fingerprint: the old and the new one
-lead to one issue (docs/adr/041-upgrade-of-grouping.md).
+Times of occurrences are the times of the senders. An issue that was merged keeps its row. The row names the issue that
+has counted its occurrences since the merge. When the grouping rules change, an error gets a new fingerprint, and the
+old and the new fingerprint lead to the same issue (docs/adr/041-upgrade-of-grouping.md).
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ FINGERPRINT_BYTES: Final = 16
 MAX_TITLE_LENGTH: Final = 300
 MAX_TYPE_LENGTH: Final = 200
 MAX_CULPRIT_LENGTH: Final = 300
-MAX_SEARCH_LENGTH: Final = 2 * (MAX_TITLE_LENGTH + MAX_CULPRIT_LENGTH)  # folding may make a letter two
+MAX_SEARCH_LENGTH: Final = 2 * (MAX_TITLE_LENGTH + MAX_CULPRIT_LENGTH)  # case folding may turn one letter into two
 MAX_VERSION_LENGTH: Final = 200  # of a release
 
 _IGNORED_UNTIL: Final = sa.text("ignored_until IS NOT NULL")
@@ -45,23 +46,26 @@ issues: Final = sa.Table(
     sa.Column("id", text(32), primary_key=True),
     sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
     sa.Column("project_id", sa.BigInteger, sa.ForeignKey("projects.id"), nullable=False),
-    sa.Column("number", sa.BigInteger, nullable=False),  # of the project, in order of creation
-    # A fingerprint that leads to the issue: the first one by the current rules, or, until there is one, the fingerprint
-    # that the issue was created for.
+    sa.Column("number", sa.BigInteger, nullable=False),  # within the project, in order of creation
+    # A fingerprint that leads to the issue: the first fingerprint by the current rules. While there is none, the
+    # fingerprint that the issue was created for.
     sa.Column("fingerprint", sa.LargeBinary(FINGERPRINT_BYTES), nullable=False),
     sa.Column("type", text(MAX_TYPE_LENGTH)),
     sa.Column("title", text(MAX_TITLE_LENGTH), nullable=False),
     sa.Column("culprit", text(MAX_CULPRIT_LENGTH)),
     sa.Column("search_text", text(MAX_SEARCH_LENGTH), nullable=False),  # title and culprit, case-folded
     sa.Column("status", text(16), nullable=False),
-    # The last status that was not set because of code, and when: `control.code.fixes.rules`. NULL: none was.
+    # The last status that was not set because of a code change, and its time (`control.code.fixes.rules`). NULL: every
+    # status was set because of a code change.
     sa.Column("decided_status", text(16)),
     sa.Column("decided_at", UtcTime),
     sa.Column("resolved_at", UtcTime),
-    sa.Column("resolved_in_release", text(MAX_VERSION_LENGTH)),  # fixed in it: occurrences in it or later ones reopen
-    sa.Column("resolved_after_release", text(MAX_VERSION_LENGTH)),  # fixed in the next one: later ones reopen
+    # The release with the fix. Occurrences in this release or a later one reopen the issue.
+    sa.Column("resolved_in_release", text(MAX_VERSION_LENGTH)),
+    # The release before the fix. Occurrences in later releases reopen the issue.
+    sa.Column("resolved_after_release", text(MAX_VERSION_LENGTH)),
     sa.Column("ignored_until", UtcTime),
-    sa.Column("ignored_until_count", sa.BigInteger),  # `count` at which it is reopened
+    sa.Column("ignored_until_count", sa.BigInteger),  # the `count` at which the issue is reopened
     sa.Column("assignee_id", text(32), sa.ForeignKey("principals.id")),
     sa.Column("regressed_at", UtcTime),
     sa.Column("count", sa.BigInteger, nullable=False),
@@ -69,8 +73,8 @@ issues: Final = sa.Table(
     sa.Column("last_seen", UtcTime, nullable=False),
     sa.Column("first_release", text(MAX_VERSION_LENGTH)),  # of the first occurrence
     sa.Column("last_release", text(MAX_VERSION_LENGTH)),
-    sa.Column("merged_into", text(32)),  # id of an issue; without foreign key, so that rows are deleted in any order
-    # NULL since the last change, however it is made: sinks number changes to export them in order
+    sa.Column("merged_into", text(32)),  # id of an issue; no foreign key, so that rows can be deleted in any order
+    # Every change sets this to NULL. Sinks then number the changes, to export them in order
     # (`control.export.streams.rollups`).
     sa.Column("change_number", sa.BigInteger, onupdate=sa.null()),
     sa.Column("created_at", UtcTime, nullable=False),
@@ -103,13 +107,14 @@ issue_fingerprints: Final = sa.Table(
     metadata,
     sa.Column("project_id", sa.BigInteger, sa.ForeignKey("projects.id"), primary_key=True, autoincrement=False),
     sa.Column("fingerprint", sa.LargeBinary(FINGERPRINT_BYTES), primary_key=True),
-    # Not changed by a merge: the issue may have been merged into the one that counts.
+    # A merge does not change this. The issue may have been merged into the issue that counts the occurrences.
     sa.Column("issue_id", text(32), sa.ForeignKey("issues.id", ondelete="CASCADE"), nullable=False),
-    # The fingerprint version under which this was last decided. Below the current version: the error has not occurred
-    # since the upgrade, and its fingerprint of the current version is not known.
+    # The fingerprint version under which the issue was last decided. If it is below the current version, the error has
+    # not occurred since the upgrade, and its fingerprint of the current version is unknown.
     sa.Column("rules_version", sa.SmallInteger, nullable=False),
-    # Storage time of the occurrence that made it known; of those from before an upgrade, the time of the migration. In
-    # microseconds: some time later it is left to itself (`control.issues.counting.regrouping`).
+    # The storage time, in microseconds, of the occurrence that made the fingerprint known, or the time of the migration
+    # for fingerprints from before an upgrade. Regrouping ignores the fingerprint some time later
+    # (`control.issues.counting.regrouping`).
     sa.Column("since_us", sa.BigInteger, nullable=False),
     sa.Index(None, "issue_id"),
     sa.Index(None, "project_id", "rules_version", "since_us"),
@@ -117,7 +122,7 @@ issue_fingerprints: Final = sa.Table(
 
 
 class IssueState(NamedTuple):
-    """Which issue counts the occurrences of a fingerprint, and its status."""
+    """The issue that counts the occurrences of a fingerprint, and its status."""
 
     id: str
     short_id: str
@@ -127,7 +132,7 @@ class IssueState(NamedTuple):
 async def read_states(
     connection: AsyncConnection, project_id: int, fingerprints: Sequence[bytes], now: datetime
 ) -> dict[bytes, IssueState]:
-    """The issues of those of the fingerprints that have one."""
+    """The issues by fingerprint. Fingerprints without an issue are omitted."""
     target, columns = issues.alias(), issue_fingerprints.c
     found = (
         sa.select(
@@ -147,12 +152,14 @@ async def read_states(
 
 
 def short_id(project_slug: str, number: int) -> str:
-    """`CHECKOUT-12`, as people and commit messages name an issue."""
+    """The short id of an issue, such as `CHECKOUT-12`, which people and commit messages use."""
     return f"{project_slug.upper()}-{number}"
 
 
 def status_at(status: str, ignored_until: datetime | None, now: datetime) -> IssueStatus:
-    """The status: an issue that is ignored until a time is unresolved from then on, recorded or not."""
+    """The status at `now`. An issue that is ignored until a time is unresolved from that time on, even before the new
+    status is recorded.
+    """
     if status == IssueStatus.IGNORED and ignored_until is not None and ignored_until <= now:
         return IssueStatus.UNRESOLVED
     return IssueStatus(status)

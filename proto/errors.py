@@ -7,7 +7,9 @@ from typing import Final
 
 
 class ErrorCode(StrEnum):
-    """Why a request was refused; `error.code` of the envelope. Clients may branch on it, so codes are never renamed."""
+    """The reason why a request was refused: `error.code` of the envelope. Clients depend on codes, so codes are never
+    renamed.
+    """
 
     BAD_REQUEST = "bad_request"
     UNAUTHORIZED = "unauthorized"

@@ -1,7 +1,7 @@
 """Formats and vocabulary of identity: tokens, project keys, DSNs, slugs, roles and scopes.
 
-All functions are pure. Callers pass random bytes, which `chassis.auth.tables` generates. Secrets have high
-entropy by construction, so a plain SHA-256 of them is stored and looked up.
+All functions are pure. Callers pass random bytes, which `chassis.auth.tables` generates. Secrets have high entropy, so
+their plain SHA-256 is stored and looked up.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ SCIM_PREFIX: Final = "scim_"
 TOKEN_ENTROPY_BYTES: Final = 32
 MAX_ACT_CHAIN: Final = 16  # specification 2.8: links of an act chain
 PROJECT_KEY_ENTROPY_BYTES: Final = 16
-MAX_PROJECT_ID: Final = 2**53 - 1  # JSON consumers represent integers up to here exactly
+MAX_PROJECT_ID: Final = 2**53 - 1  # the largest integer that all JSON readers represent exactly
 MAX_SLUG_LENGTH: Final = 64
 MAX_NAME_LENGTH: Final = 200
 MAX_EMAIL_LENGTH: Final = 254  # RFC 5321, 4.5.3.1.3
@@ -31,20 +31,20 @@ MAX_EXEMPT_KEY_BYTES: Final = 256  # of UTF-8; longer keys of attributes are tru
 MAX_KEY_RATE: Final = 10_000_000  # requests per second
 
 # Characters that are not displayed as themselves: control characters (C0, C1), line breaks, and characters that reverse
-# the direction of the following text (Unicode TR 36, 2.3), which makes it read as another text.
+# the direction of the following text (Unicode TR 36, 2.3), so that it looks like another text.
 UNPRINTABLE: Final = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
-# Characters without width: format characters (Cf), default-ignorable ones (Unicode 16, DerivedCoreProperties), and the
-# blank Braille pattern. Two texts that differ only in these look the same. Characters beyond U+FFFF are not escaped,
-# because no escape for them is valid in both Python and JSON Schema.
+# Characters without width: format characters (Cf), default-ignorable characters (Unicode 16, DerivedCoreProperties),
+# and the blank Braille pattern. Two texts that differ only in such characters look the same. Characters beyond U+FFFF
+# are not escaped, because no escape for them is valid in both Python and JSON Schema.
 ZERO_WIDTH: Final = (
     r"\u00ad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     r"\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
     "\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-# `$` alone would accept a trailing newline, hence the look-ahead; both are also valid in JSON Schema.
+# The look-ahead is needed because `$` alone accepts a trailing newline. Both are also valid in JSON Schema.
 SLUG_PATTERN: Final = r"^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?!\n)$"
 SENSITIVE_WORD_PATTERN: Final = r"^[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?(?!\n)$"
-EXEMPT_KEY_PATTERN: Final = r"^[^\x00-\x1f\x7f-\x9f]+(?!\n)$"  # any character but control characters
+EXEMPT_KEY_PATTERN: Final = r"^[^\x00-\x1f\x7f-\x9f]+(?!\n)$"  # any characters except control characters
 NAME_PATTERN: Final = rf"^(?!\s)[^{UNPRINTABLE}]+(?<!\s)(?!\n)$"
 VISIBLE_PATTERN: Final = (
     rf"^(?!\s)[^{UNPRINTABLE}{ZERO_WIDTH}]+(?<!\s)(?!\n)$"  # for texts that users recognize by their appearance
@@ -69,7 +69,7 @@ _DSN: Final = re.compile(
 
 
 class PrincipalKind(StrEnum):
-    """The kind of a principal; agents and services have an owner."""
+    """The kind of a principal. Agents and services have an owner."""
 
     USER = "user"
     AGENT = "agent"
@@ -87,7 +87,7 @@ class Role(StrEnum):
 
 
 class Scope(StrEnum):
-    """A permission on one kind of resource; a token may have a subset."""
+    """A permission on one kind of resource. A token may have a subset of the permissions of its holder."""
 
     EXPLORE_READ = "explore:read"
     APPROVALS_READ = "approvals:read"
@@ -130,7 +130,7 @@ _VIEWER: Final = frozenset(
         Scope.PROOFS_READ,
         Scope.ISSUES_READ,
         Scope.RELEASES_READ,
-        Scope.VIEWS_WRITE,  # saved views are bookmarks, which a reader keeps for itself
+        Scope.VIEWS_WRITE,  # saved views are personal bookmarks
     }
 )
 _MEMBER: Final = _VIEWER | {
@@ -142,7 +142,7 @@ _MEMBER: Final = _VIEWER | {
     Scope.ISSUES_WRITE,
     Scope.RELEASES_WRITE,
 }
-# ADMIN and OWNER have the same scopes. Only an OWNER can grant OWNER: a rule of granting, not a scope.
+# ADMIN and OWNER have the same scopes. That only an OWNER can grant OWNER is a rule of its own, not a scope.
 ROLE_SCOPES: Final[Mapping[Role, frozenset[Scope]]] = MappingProxyType(
     {
         Role.VIEWER: _VIEWER,
@@ -155,7 +155,7 @@ ROLE_SCOPES: Final[Mapping[Role, frozenset[Scope]]] = MappingProxyType(
 
 
 class Dsn(NamedTuple):
-    """`{scheme}://{key}@{host}/{projectId}`; `host` includes the port and, behind a proxy, a path prefix."""
+    """A DSN: `{scheme}://{key}@{host}/{projectId}`. `host` includes the port and, behind a proxy, a path prefix."""
 
     scheme: str
     key: str
@@ -164,7 +164,7 @@ class Dsn(NamedTuple):
 
 
 def parse_dsn(text: str) -> Dsn:
-    """Raises ValueError, whose message does not quote the text because it contains a secret."""
+    """Parse a DSN. Raises ValueError, whose message does not quote the text, because the text contains a secret."""
     match = _DSN.fullmatch(text)
     if match is None or int(match[4]) > MAX_PROJECT_ID:
         raise ValueError("not a DSN of the form {scheme}://{key}@{host}/{projectId}")
@@ -172,7 +172,9 @@ def parse_dsn(text: str) -> Dsn:
 
 
 def format_dsn(base_url: str, key: str, project_id: int) -> str:
-    """`http://127.0.0.1:4318`, key, 42 -> `http://key@127.0.0.1:4318/42`. ValueError if the base URL is not http(s)."""
+    """The DSN `http://key@127.0.0.1:4318/42` for the base URL `http://127.0.0.1:4318` and the project 42. Raises
+    ValueError if the base URL is not http(s).
+    """
     scheme, separator, host = base_url.partition("://")
     text = f"{scheme}://{key}@{host.rstrip('/')}/{project_id}"
     if not separator or _DSN.fullmatch(text) is None:
@@ -181,8 +183,8 @@ def format_dsn(base_url: str, key: str, project_id: int) -> str:
 
 
 def hash_secret(secret: str) -> bytes:
-    """The SHA-256 of the secret, 32 bytes. Slow hashes are for passwords; these secrets have 128 bits of entropy or
-    more.
+    """The SHA-256 of the secret, 32 bytes. A slow hash is only needed for passwords, because these secrets have at
+    least 128 bits of entropy.
     """
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
 
@@ -193,11 +195,11 @@ def secret_hint(secret: str) -> str:
 
 
 def encode_token(entropy: bytes, prefix: str = TOKEN_PREFIX) -> str:
-    """`pat_` + 43 base62 digits + 6 of checksum, from 32 random bytes. The checksum lets secret scanners verify a
-    match.
+    """A token made of 32 random bytes: `pat_`, 43 base62 digits, and a checksum of 6 digits. Secret scanners can verify
+    a match by the checksum.
 
     Other secrets (invitations, refresh tokens, e-mail verifications, tokens of directories) have the same form with
-    their own prefixes. Raises ValueError for another length.
+    their own prefixes. Raises ValueError for another number of bytes.
     """
     if len(entropy) != TOKEN_ENTROPY_BYTES:
         raise ValueError(f"a personal access token requires {TOKEN_ENTROPY_BYTES} random bytes")
@@ -213,13 +215,15 @@ def is_token(text: str, prefix: str = TOKEN_PREFIX) -> bool:
 
 
 def normalize_email(text: str) -> str:
-    """The address in lower case, as stored and compared: addresses that differ only in case are one mailbox."""
+    """The address in lower case, in which it is stored and compared, because addresses that differ only in case belong
+    to the same mailbox.
+    """
     return text.lower()
 
 
 def encode_project_key(entropy: bytes) -> str:
-    """32 lower-case hex digits from 16 random bytes, valid in a URL, a header and the user part of a DSN. Raises
-    ValueError for another length.
+    """A project key made of 16 random bytes: 32 lower-case hex digits, which are valid in a URL, a header and the user
+    part of a DSN. Raises ValueError for another number of bytes.
     """
     if len(entropy) != PROJECT_KEY_ENTROPY_BYTES:
         raise ValueError(f"a project key requires {PROJECT_KEY_ENTROPY_BYTES} random bytes")
@@ -227,7 +231,7 @@ def encode_project_key(entropy: bytes) -> str:
 
 
 def is_project_key(text: str) -> bool:
-    """Whether the text has the form of a project key; other texts need no look-up."""
+    """Whether the text has the form of a project key. Other texts need no look-up."""
     return _PROJECT_KEY.fullmatch(text) is not None
 
 

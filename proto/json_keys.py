@@ -1,4 +1,4 @@
-"""JSON objects with a key twice: readers would disagree about its value."""
+"""JSON objects with repeated keys, which are errors because readers would disagree about the value of such a key."""
 
 import json
 from collections import Counter
@@ -8,16 +8,17 @@ from typing import Any, Final
 
 import msgspec
 
-_MAX_NAMED_BYTES: Final = 64 * 2**10  # of a JSON text in which places are looked for: it takes eight times the count
-_MAX_PLACE: Final = 500  # characters of a place; what is nested more deeply has the place of what it is in
+# Of a JSON text in which places are searched for, which takes eight times as long as counting.
+_MAX_NAMED_BYTES: Final = 64 * 2**10
+_MAX_PLACE: Final = 500  # characters of a place; a deeper value has the place of the value that contains it
 
 
 class RepeatedKey(ValueError):
-    """The message names the first such key."""
+    """An object has a key twice. The message names the first such key."""
 
 
 def require_unique_keys(raw: bytes, value: Any) -> None:
-    """Raises RepeatedKey. The parameters are those of `find_repeated_keys`."""
+    """Raise RepeatedKey if an object has a key twice. The parameters are the same as for `find_repeated_keys`."""
     for place in find_repeated_keys(raw, value):
         raise RepeatedKey(
             f"The JSON key {place.removeprefix('.')!r} is repeated." if place else "A JSON key is repeated."
@@ -25,12 +26,12 @@ def require_unique_keys(raw: bytes, value: Any) -> None:
 
 
 def find_repeated_keys(raw: bytes, value: Any) -> Iterator[str]:
-    """The places of keys that an object has twice, as in `.claims[0].claimId`; an empty one if the object is nested too
-    deeply, or the text is too long, to find it. `value` is what `raw` was decoded to, without types or by types that
-    drop no key. Raises RecursionError for a value that is nested too deeply to encode.
+    """The places of keys that an object has twice, such as `.claims[0].claimId`. A place is empty if the object is
+    nested too deeply, or the text is too long, to find it. `value` is the decoded `raw`, without types or with types
+    that keep all keys. Raises RecursionError for a value that is nested too deeply to encode.
 
-    Such a key is a string that `value` does not have, so it is enough to count strings: a fifth of the time of looking
-    at each key.
+    A repeated key is a string in `raw` that `value` does not have. So it is enough to count strings, which takes a
+    fifth of the time that a check of each key takes.
     """
     if count_strings(raw) == count_strings(msgspec.json.encode(value)):
         return
@@ -47,7 +48,7 @@ def find_repeated_keys(raw: bytes, value: Any) -> Iterator[str]:
 
 
 def count_strings(text: bytes | msgspec.Raw) -> int:
-    """Twice the number of strings: the quotes that are not escaped. Backslashes are in strings only."""
+    """Twice the number of strings, which is the number of unescaped quotes. Backslashes occur only in strings."""
     raw = bytes(text)
     if b"\\" in raw:
         raw = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
@@ -55,7 +56,7 @@ def count_strings(text: bytes | msgspec.Raw) -> int:
 
 
 class _Members(list[tuple[str, Any]]):
-    """The members of an object, also those whose key is repeated."""
+    """The members of an object, including members with a repeated key."""
 
 
 def _places(value: Any, place: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Time-based one-time passwords (RFC 6238): six digits, SHA-1, steps of 30 seconds, which every app supports."""
+"""Time-based one-time passwords (RFC 6238) with six digits, SHA-1 and steps of 30 seconds, which every app supports."""
 
 import base64
 import hashlib
@@ -21,7 +21,7 @@ _RECOVERY: Final = re.compile(RECOVERY_PATTERN)
 
 
 def totp(secret: bytes, step: int) -> str:
-    """The code of a step; steps are counted from 1970."""
+    """The code of a step. Steps are counted from 1970."""
     digest = hmac.digest(secret, step.to_bytes(8, "big"), hashlib.sha1)
     offset = digest[-1] & 0xF
     number = int.from_bytes(digest[offset : offset + 4], "big") & 0x7FFF_FFFF
@@ -29,7 +29,9 @@ def totp(secret: bytes, step: int) -> str:
 
 
 def matching_step(secret: bytes, code: str, now_s: float, after: int | None) -> int | None:
-    """The step that the code belongs to, among the current step +-DRIFT and later than the step `after` (None: any)."""
+    """The step whose code this is. It must be at most DRIFT steps from the current step, and later than the step
+    `after` (None: any). None if there is no such step.
+    """
     if _CODE.search(code) is None:
         return None
     current = int(now_s) // STEP_S
@@ -51,7 +53,7 @@ def otpauth_uri(secret: bytes, issuer: str, account: str) -> str:
 
 
 def recovery_code(entropy: bytes) -> str:
-    """`abcdefgh-ijklmnop`, from 10 random bytes. Raises ValueError for another length."""
+    """A code such as `abcdefgh-ijklmnop`, made of 10 random bytes. Raises ValueError for another number of bytes."""
     if len(entropy) != RECOVERY_BYTES:
         raise ValueError(f"a recovery code requires {RECOVERY_BYTES} random bytes")
     text = base64.b32encode(entropy).decode("ascii").lower()
@@ -59,7 +61,9 @@ def recovery_code(entropy: bytes) -> str:
 
 
 def normalize_recovery_code(text: str) -> str | None:
-    """The code in the form that is hashed, whatever its case and with or without the dash; None if it is no code."""
+    """The code in the form that is hashed. It may have any case, and the dash may be missing. None if the text is not a
+    code.
+    """
     if _RECOVERY.search(text) is None:
         return None
     digits = text.lower().replace("-", "")

@@ -1,4 +1,4 @@
-"""Builds the service of the page: the document, its files, and the headers that bound what a script could do."""
+"""The service of the page: the document, its files, and the headers that limit what scripts can do."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ from web.assets import Asset, Assets, PageNotBuilt, load_assets
 ROOT: Final = "/ui/"
 ASSETS_PATH: Final = f"{ROOT}assets/{{name}}"
 SIGN_ON_END: Final = "/sso/complete"  # where a single sign-on ends, with a one-time code in the fragment
-# No markup may become script (`trusted-types 'none'`), nothing is loaded from elsewhere, and no other page may frame
-# this one. Styles are set as properties, which needs no permission.
+# Markup cannot become script (`trusted-types 'none'`), nothing is loaded from other origins, and no other page can show
+# this page in a frame. The page sets styles as properties, which needs no permission.
 CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
@@ -34,17 +34,17 @@ SECURITY_HEADERS: Final[Mapping[str, str]] = MappingProxyType(
 )
 _REVALIDATED: Final = "no-cache"
 _KEPT: Final = "public, max-age=31536000, immutable"
-_NOT_BUILT: Final = "The page was not built: `make setup` does, in a checkout. The APIs work without it."
+_NOT_BUILT: Final = "The page was not built. In a checkout, `make setup` builds it. The APIs work without the page."
 
 
 @dataclass(frozen=True, slots=True)
 class WebHandlers:
-    """Handlers of the page. `assets` None: it was not built."""
+    """Handlers of the page. `assets` is None if the page was not built."""
 
     assets: Assets | None
 
     def routes(self) -> list[Route]:
-        """GET and HEAD of every path: the page decides in the browser what a path means."""
+        """GET and HEAD of every path. The page decides in the browser which view a path shows."""
         handlers = {"/": self.to_page, "/ui": self.to_page, ROOT: self.shell, ASSETS_PATH: self.asset}
         handlers[f"{ROOT}{{path:.+}}"] = self.shell
         routes = [
@@ -52,7 +52,7 @@ class WebHandlers:
             for path, handler in handlers.items()
             for method in (hdrs.METH_GET, hdrs.METH_HEAD)
         ]
-        if self.assets is not None:  # without the page, control has a plain one of its own
+        if self.assets is not None:  # without the page, control serves a plain page itself
             routes.append(Route(hdrs.METH_GET, SIGN_ON_END, self.sign_on_end, anonymous(), compress=False))
         return routes
 
@@ -67,9 +67,9 @@ class WebHandlers:
         return _send(request, self.assets.shell, _REVALIDATED)
 
     async def sign_on_end(self, request: web.Request) -> web.StreamResponse:
-        """Show the page on which a login ends.
+        """Show the page on which a single sign-on ends.
 
-        It spends the one-time code that its address has in the fragment.
+        The page exchanges the one-time code in the fragment of its address for a session.
         """
         return await self.shell(request)
 
@@ -77,14 +77,14 @@ class WebHandlers:
         """A file that the document names."""
         asset = None if self.assets is None else self.assets.files.get(request.match_info["name"])
         if asset is None:
-            if "." not in request.match_info["name"]:  # a view of an organization that is called `assets`
+            if "." not in request.match_info["name"]:  # a view of an organization with the slug `assets`
                 return await self.shell(request)
             raise NotFound
         return _send(request, asset, _KEPT)
 
 
 def service() -> Service:
-    """Build the service. It requires nothing."""
+    """Build the service. The service requires no stores."""
     try:
         assets: Assets | None = load_assets()
     except PageNotBuilt:

@@ -1,4 +1,4 @@
-"""The built page, read once."""
+"""The files of the built page, which are read once."""
 
 import gzip
 import hashlib
@@ -14,12 +14,14 @@ _MIN_COMPRESSED: Final = 1_024  # bytes
 
 
 class PageNotBuilt(Exception):
-    """There is no `static/`: a checkout whose page was not built."""
+    """There is no directory `static/`, because the page of a checkout was not built."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """A file as it is sent. `compressed`: with gzip; None where that saves nothing. `etag`: with its quotes."""
+    """A file as it is sent. `compressed`: the file compressed with gzip, or None if that saves nothing. `etag`: the
+    ETag with its quotes.
+    """
 
     body: bytes
     compressed: bytes | None
@@ -29,14 +31,14 @@ class Asset:
 
 @dataclass(frozen=True, slots=True)
 class Assets:
-    """The document, and the files that it names. Names contain a hash of their content."""
+    """The document, and the files that it names. The name of a file contains a hash of its content."""
 
     shell: Asset
     files: Mapping[str, Asset]
 
 
 def load_assets(directory: Path = STATIC) -> Assets:
-    """Raises PageNotBuilt."""
+    """Read the document and its files. Raises PageNotBuilt."""
     shell = directory / SHELL
     if not shell.is_file():
         raise PageNotBuilt(directory)

@@ -1,9 +1,10 @@
-"""A lookup cache for a few seconds: bounded, one fetch at a time per key, and serving stale entries during an outage.
+"""A bounded cache that keeps lookups for a few seconds, runs one fetch at a time per key, and serves stale entries
+during an outage.
 
 Known and unknown keys are stored separately, so that a flood of invented keys evicts only other invented keys. An entry
-is fresh for `fresh_s`, or until it is invalidated (`invalidate`, `invalidate_where`); after that the source is read
-again. While the source is unavailable, entries younger than `stale_s` are served as they are (0: none is), and the
-source is retried in the background, at most once per `RETRY_S`.
+is fresh for `fresh_s`, or until it is invalidated (`invalidate`, `invalidate_where`). After that the source is read
+again. While the source is unavailable, entries younger than `stale_s` are served unchanged (with `stale_s` 0 no entry
+is), and the source is retried in the background, at most once per `RETRY_S`.
 """
 
 import asyncio
@@ -79,7 +80,7 @@ class LookupCache(Generic[K, V]):
         self._clock = clock
         self._known: OrderedDict[K, _Entry[V]] = OrderedDict()
         self._unknown: OrderedDict[K, _Entry[V]] = OrderedDict()
-        self._fetches: dict[K, asyncio.Task[V | None]] = {}  # without those that an invalidation has superseded
+        self._fetches: dict[K, asyncio.Task[V | None]] = {}  # without fetches that an invalidation superseded
         self._running: set[asyncio.Task[V | None]] = set()
         self._unknown_fetches = 0  # running fetches of keys that were not in memory
         self._fetch_slots = asyncio.Semaphore(MAX_FETCHES)
@@ -93,7 +94,7 @@ class LookupCache(Generic[K, V]):
         metrics.entries.labels(name, "unknown").set_function(lambda: len(self._unknown))
 
     def peek(self, key: K) -> V | None:
-        """The value if it is known and fresh; costs two dictionary operations and never waits."""
+        """The value, if it is known and fresh. Costs two dictionary operations and never waits."""
         entry = self._known.get(key)
         if entry is None or self._clock() >= entry.fresh_until:
             return None
@@ -106,8 +107,8 @@ class LookupCache(Generic[K, V]):
         return key in self._known
 
     async def get(self, key: K) -> V | None:
-        """The value, None when the source does not have it. Raises ServiceUnavailable when the source is unavailable
-        and there is no stale entry to serve.
+        """The value, or None if the source does not have the key. Raises ServiceUnavailable when the source is
+        unavailable and there is no stale entry to serve.
         """
         value = self.peek(key)
         if value is not None:
@@ -130,9 +131,9 @@ class LookupCache(Generic[K, V]):
         self._fetches.pop(key, None)
 
     def invalidate_where(self, matches: Callable[[K, V | None], bool]) -> None:
-        """Mark matching entries as outdated, so that they are fetched again. `matches` gets a key with its value (None:
-        it is unknown, or fetched for the first time). Known entries stay: while the source is unavailable they are
-        served stale, if `stale_s` allows it.
+        """Mark matching entries as outdated, so that they are fetched again. `matches` gets a key with its value (None
+        if the key is unknown or is being fetched for the first time). Known entries are kept: while the source is
+        unavailable they are served stale, if `stale_s` allows it.
         """
         for key, entry in self._known.items():
             if matches(key, entry.value):
@@ -143,7 +144,7 @@ class LookupCache(Generic[K, V]):
             del self._fetches[key]
 
     def drop_where(self, matches: Callable[[K, V | None], bool]) -> None:
-        """Drop matching entries for good: while the source is unavailable, they are not served stale either."""
+        """Remove matching entries, so that they are not served stale either while the source is unavailable."""
         for key in [key for key, entry in self._known.items() if matches(key, entry.value)]:
             del self._known[key]
         self.invalidate_where(matches)
@@ -164,7 +165,7 @@ class LookupCache(Generic[K, V]):
         return None if entry is None else entry.value
 
     async def _get_during_outage(self, key: K) -> V | None:
-        """At most once per RETRY_S start a fetch, to detect recovery; a caller with no stale entry waits for it."""
+        """Start a fetch at most once per RETRY_S, to detect recovery. A caller without a stale entry waits for it."""
         if self._retry_at is None or self._clock() < self._retry_at:
             return self._serve_stale(key)
         self._retry_at = self._clock() + RETRY_S
@@ -188,7 +189,7 @@ class LookupCache(Generic[K, V]):
         return entry if is_servable else None
 
     async def _await_fetch(self, key: K) -> V | None:
-        """Wait for the one fetch of this key; a cancelled caller does not cancel it for the others."""
+        """Wait for the one fetch of this key. A cancelled caller does not cancel the fetch for other callers."""
         task = self._fetches.get(key)
         if task is None:
             self._check_capacity(key)
@@ -196,8 +197,8 @@ class LookupCache(Generic[K, V]):
         return await asyncio.shield(task)
 
     def _check_capacity(self, key: K) -> None:
-        """Raises ServiceUnavailable when MAX_UNKNOWN_FETCHES fetches of unknown keys are running; and when all slots
-        are in use and this entry is merely expired, so that the caller can serve it stale.
+        """Raises ServiceUnavailable when MAX_UNKNOWN_FETCHES fetches of unknown keys are running. Also raises it when
+        all slots are in use and this entry is only expired, so that the caller can serve the stale entry.
         """
         entry = self._known.get(key)
         if entry is None:
@@ -242,7 +243,7 @@ class LookupCache(Generic[K, V]):
         try:
             async with asyncio.timeout(FETCH_TIMEOUT_S):
                 value = await self._fetch(key)
-        except Exception as error:  # whatever the driver raises: the credential could not be looked up
+        except Exception as error:  # the lookup failed, and drivers raise errors of many types
             if self._retry_at is None:
                 log.warning("credential store unavailable", cache=self._name, reason=str(error) or type(error).__name__)
             self._retry_at = self._clock() + RETRY_S

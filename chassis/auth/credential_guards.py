@@ -1,25 +1,26 @@
 """The checks of credentials.
 
 A bearer credential is checked in this order: 401 for an invalid credential (`authenticate`), 404 for an organization or
-project that the holder cannot see, 403 for a missing scope (`authorize`). The caller applies the rate limit of the
-principal between the two.
+project that the holder cannot see, 403 for a missing scope (`authorize`). The caller applies the principal's rate limit
+between `authenticate` and `authorize`.
 
-A credential is a personal access token, or the access token of a dashboard session (`chassis.auth.jwt`). It is
-pinned to one organization; any other organization is invisible to its holder, as is its own once the holder is no
-longer a member. Its scopes are intersected with the current roles at every request (`chassis.auth.grants`).
-"Current" is at most FRESH_S old. A change takes effect at once in the process that made it (`invalidate`,
-`invalidate_sessions`), and with Redis in the others too.
+A credential is a personal access token, or the access token of a dashboard session (`chassis.auth.jwt`). A credential
+is pinned to one organization. Its holder cannot see any other organization, and not the credential's organization
+either once the holder is no longer a member. The scopes of a credential are intersected with the current roles at every
+request (`chassis.auth.grants`), where "current" means at most FRESH_S old. A change takes effect immediately in the
+process that made it (`invalidate`, `invalidate_sessions`), and with Redis in the other processes too.
 
 A project key is checked from memory when possible, so that ingest survives an outage of the database.
 
     parse           `chassis.auth.project_credential`                                                 -> 400 / 401
-    find            in memory; else, unless its address has failed too often, one lookup             -> 429 / 401 / 503
+    find            in memory, or with one lookup unless the address has failed too often            -> 429 / 401 / 503
     rate limit      in the caller's `on_authenticated`                                                -> 429
-    compare         project_id and a DSN's project must be the key's                                       -> 403
+    compare         project_id and the project of a DSN must be the key's project                          -> 403
 
-A revoked or disabled key stops working at once in the process that changed it (`invalidate`); in others at once with
-Redis, else within FRESH_S. A key with a revocation time in the future stops within FRESH_S of that time. While the
-database is unavailable, keys seen within STALE_S keep working with their last known data.
+A revoked or disabled key stops working immediately in the process that changed the key (`invalidate`). In other
+processes the key stops working immediately with Redis, and within FRESH_S without Redis. A key whose revocation time is
+in the future stops working within FRESH_S of that time. While the database is unavailable, keys seen within STALE_S
+keep working with their last known data.
 """
 
 import asyncio
@@ -43,7 +44,7 @@ from proto.identity import Scope, hash_secret, is_slug, is_token
 FRESH_S: Final = 5.0
 LIMITS: Final = CacheLimits(fresh_s=FRESH_S)
 LAST_USE_PRECISION: Final = timedelta(minutes=1)  # the last use of a token is written at most this often
-_MAX_LAST_USE_WRITES: Final = 16  # in flight; a write beyond that is left to the token's next lookup
+_MAX_LAST_USE_WRITES: Final = 16  # concurrent writes; at the limit the token's next lookup writes the time of use
 
 _PROJECT: Final = sa.select(projects.c.id).where(
     projects.c.org_id == sa.bindparam("org_id"),
@@ -79,17 +80,17 @@ class BearerGuard:
         self._writes: set[asyncio.Task[None]] = set()
 
     async def authenticate(self, authorization: str | None) -> AuthenticatedCredential:
-        """`authorization` is the raw header. Raises Unauthorized (CredentialExpired when the token or session is
-        expired, or the session of a valid access token has ended), ServiceUnavailable.
+        """The credential in the raw header `authorization`. Raises Unauthorized (its subclass CredentialExpired when
+        the token or session is expired, or the session of a valid access token has ended) and ServiceUnavailable.
         """
         return await self._load_credential(_parse_bearer(authorization))
 
     async def authorize(
         self, grant: AuthenticatedCredential, org_slug: str, project_slug: str | None, scopes: Collection[str]
     ) -> AuthorizationContext:
-        """What the credential may do in the organization and project of a path; one of `scopes` is required. Raises
-        NotFound, Forbidden, ServiceUnavailable. Only a holder of `projects:read` or of a required scope learns whether
-        the project exists.
+        """The permissions of the credential in the organization and project of a path. One of `scopes` is required.
+        Raises NotFound, Forbidden, ServiceUnavailable. Only a holder of `projects:read` or of a required scope learns
+        whether the project exists.
         """
         if grant.role is None or grant.org_slug != org_slug:
             raise NotFound
@@ -197,11 +198,11 @@ class BearerGuard:
                     access_tokens.update().where(access_tokens.c.id == token_id, is_due).values(last_used_at=now)
                 )
         except DatabaseUnavailable:
-            pass  # logged where it was raised; the time of last use is not worth a second attempt
+            pass  # logged where it was raised; the time of last use is not important enough to retry
 
 
 def _parse_bearer(authorization: str | None) -> str:
-    """The credential in the header, not checked yet."""
+    """The credential in the header, unchecked."""
     if authorization is None:
         raise Unauthorized("An access token is required: Authorization: Bearer <token>.")
     scheme, _, credential = authorization.partition(" ")
@@ -265,14 +266,14 @@ class ProjectKeyGuard:
         before_lookup: Callable[[], Awaitable[None]] | None = None,
         on_authenticated: Callable[[ProjectIdentity], Awaitable[None]] | None = None,
     ) -> ProjectIdentity:
-        """Takes the raw values of two headers and two query parameters. `before_lookup` is called before the lookup of
-        a key that is not in memory, and may raise: a known key passes, whatever other clients at its address do.
-        `on_authenticated` is called with the key's project before that is compared with the project that the request
-        names, and may raise.
+        """Find the project of the key in the raw values of two headers and two query parameters. `before_lookup` is
+        called before the lookup of a key that is not in memory, and may raise. A known key therefore passes regardless
+        of failures of other clients at the same address. `on_authenticated` is called with the key's project, before
+        the key's project is compared with the project that the request names, and may raise.
 
-        Raises BadRequest for over-long query values and an empty project; Unauthorized for missing, malformed,
-        conflicting, unknown, disabled or revoked keys; Forbidden when the request names another project than the key's;
-        ServiceUnavailable when the key cannot be looked up.
+        Raises BadRequest for query values that are too long and for an empty project, Unauthorized for missing,
+        malformed, conflicting, unknown, disabled or revoked keys, Forbidden when the request names a project other than
+        the key's, and ServiceUnavailable when the key cannot be looked up.
         """
         check_bounds(legacy_key, project_id)
         credential = parse_credential(legacy_auth, authorization, legacy_key, project_id)
@@ -295,7 +296,7 @@ class ProjectKeyGuard:
         self._cache.invalidate_where(lambda _, found: found is None or found.project_id == project_id)
 
     def drop_project(self, project_id: int) -> None:
-        """Call after the deletion of the project: none of its keys works any more, database or not."""
+        """Call after the deletion of the project: none of its keys works any more, even during a database outage."""
         self._cache.drop_where(lambda _, found: found is None or found.project_id == project_id)
 
     def drop_organization(self, org_id: str) -> None:

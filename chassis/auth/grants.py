@@ -1,14 +1,14 @@
-"""Credentials, and what they grant now: loads a credential from the database with its current scopes.
+"""Load credentials from the database with their current scopes.
 
 The guard loads a credential for requests (`chassis.auth.credential_guards`) and caches it for some seconds. Code that
-writes on behalf of a credential loads it again inside its transaction (`reload_authorization`,
-`reload_session_credential`): a body may take long to arrive, and a credential revoked meanwhile, in this or another
-process, must not count.
+writes on behalf of a credential loads the credential again inside its transaction (`reload_authorization`,
+`reload_session_credential`): a body may take long to arrive, and a credential that was revoked meanwhile, in this or
+another process, must not be accepted.
 
-A credential depends on its holder, on the principals that act before it, on the one on whose behalf they act, and on
-the owners of all of these. Each of them must be a member of the organization and not disabled (`MembershipStatus`), and
-no scope exceeds the role of any of them. So an agent never does what its owner may not do, and stops working with its
-owner.
+A credential depends on its holder, on the principals that act before the holder in a chain of actors, on the principal
+on whose behalf they act, and on the owners of all of these. Each of these principals must be a member of the
+organization and not disabled (`MembershipStatus`), and the credential has only scopes that the roles of all of them
+have. So an agent can never do what its owner may not do, and an agent stops working when its owner is disabled.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -63,7 +63,7 @@ class MembershipStatus(NamedTuple):
 async def load_membership_statuses(
     connection: AsyncConnection, org_id: str, ids: Iterable[str]
 ) -> dict[str, MembershipStatus]:
-    """The statuses of these principals, their owners, the owners of those and so on."""
+    """The statuses of these principals and of all owners in their chains of owners."""
     rows = await connection.execute(_STATUSES, {"ids": sorted(set(ids)), "org_id": org_id})
     return {
         row.id: MembershipStatus(
@@ -77,7 +77,7 @@ async def load_membership_statuses(
 
 
 def with_owner_chain(ids: Iterable[str], found: Mapping[str, MembershipStatus]) -> frozenset[str]:
-    """These ids with those of their owners, the owners of those and so on; `found` holds all of them."""
+    """These ids and the ids of all owners in their chains of owners. `found` contains all of these principals."""
     all_ids, new_ids = set(ids), set(ids)
     while new_ids:
         new_ids = {owner for principal_id in new_ids if (owner := found[principal_id].owner_id) is not None} - all_ids
@@ -86,25 +86,25 @@ def with_owner_chain(ids: Iterable[str], found: Mapping[str, MembershipStatus]) 
 
 
 def owning_user(principal_id: str, found: Mapping[str, MembershipStatus]) -> str:
-    """The user at the end of the chain of owners in `found`; may be the principal itself."""
+    """The user at the end of the chain of owners in `found`. The principal itself may be this user."""
     while (owner := found[principal_id].owner_id) is not None:
         principal_id = owner
     return principal_id
 
 
 def owned_principals(owner_id: str) -> sa.Select[tuple[str]]:
-    """The ids of the principal, of all that it owns in any organization, and of all that those own."""
+    """The ids of the principal, of all principals that it owns in any organization, and of all that these own."""
     owned = sa.select(principals.c.id).where(principals.c.id == owner_id).cte("estate", recursive=True)
     return sa.select(owned.union(sa.select(principals.c.id).join(owned, principals.c.owner_id == owned.c.id)).c.id)
 
 
 def any_disabled(found: Mapping[str, MembershipStatus]) -> bool:
-    """Whether a principal is disabled, so that nothing that depends on all of them works."""
+    """Whether one of the principals is disabled, so that a credential that depends on all of them does not work."""
     return any(status.is_disabled for status in found.values())
 
 
 def common_scopes(found: Mapping[str, MembershipStatus], granted: frozenset[Scope] | None) -> frozenset[Scope] | None:
-    """The granted scopes (None: all) that all their roles have. None when one of them is not a member."""
+    """The granted scopes (None: all) that the roles of all principals have. None if a principal is not a member."""
     role_scopes = [None if status.role is None else ROLE_SCOPES[status.role] for status in found.values()]
     if not role_scopes or None in role_scopes:
         return None
@@ -113,9 +113,9 @@ def common_scopes(found: Mapping[str, MembershipStatus], granted: frozenset[Scop
 
 
 INVALID_TOKEN: Final = "The access token is invalid, expired or revoked."  # noqa: S105 (a message)
-FEDERATED: Final = "fed"  # amr value of our own: an identity provider has vouched for the session
+FEDERATED: Final = "fed"  # amr value of Sluice: the user logged in through an identity provider
 # amr values: otp and mfa of RFC 8176 (mfa: an identity provider that the organization trusts has verified several
-# factors), and our own rc, a recovery code.
+# factors), and rc, a value of Sluice for a recovery code.
 SECOND_FACTORS: Final = frozenset({"otp", "mfa", "rc"})
 
 _TOKENS: Final = (
@@ -159,14 +159,18 @@ _LIVE_PROJECT: Final = sa.select(projects.c.id).where(
 async def load_token_credential(
     connection: AsyncConnection, digest: bytes
 ) -> tuple[AuthenticatedCredential, datetime | None] | None:
-    """The credential of the token with this hash, and when it was last used; None if there is no usable one."""
+    """The credential of the token with this hash, and the time of its last use. None if no usable token has the
+    hash.
+    """
     row = (await connection.execute(_BY_HASH, {"hash": digest})).one_or_none()
     found = None if row is None else await _build_token_credential(connection, row)
     return None if row is None or found is None else (found, row.last_used_at)
 
 
 async def load_session_credential(connection: AsyncConnection, session_id: str) -> AuthenticatedCredential | None:
-    """The credential of the session with this id; None if it is revoked or unknown, or a principal disabled."""
+    """The credential of the session with this id. None if the session is revoked or unknown, or if a principal that
+    it depends on is disabled.
+    """
     row = (await connection.execute(_SESSION, {"id": session_id})).one_or_none()
     if row is None:
         return None
@@ -194,8 +198,8 @@ async def reload_credential(connection: AsyncConnection, credential_id: str, now
 async def reload_session_credential(
     connection: AsyncConnection, session_id: str, now: datetime, *, allow_pending_mfa: bool
 ) -> AuthenticatedCredential:
-    """The credential of the session with this id; `allow_pending_mfa`: also while its second factor is pending. Raises
-    Unauthorized, MfaRequired.
+    """The credential of the session with this id. `allow_pending_mfa` also accepts a session whose second factor is
+    pending. Raises Unauthorized, MfaRequired.
     """
     found = await load_session_credential(connection, session_id)
     if found is None or (found.expires_at is not None and found.expires_at <= now):
@@ -208,8 +212,8 @@ async def reload_session_credential(
 async def reload_authorization(
     connection: AsyncConnection, known: AuthorizationContext, wanted: Collection[str], now: datetime
 ) -> AuthorizationContext:
-    """The current authorization of a bearer that was authorized as `known` before, with one of the scopes `wanted`.
-    Raises Unauthorized, MfaRequired, NotFound, Forbidden.
+    """The current authorization of a bearer that was authorized earlier as `known`. One of the scopes `wanted` is
+    required. Raises Unauthorized, MfaRequired, NotFound, Forbidden.
     """
     found = await reload_credential(connection, known.token_id, now)
     if found.role is None or not await _is_live(connection, known.project_id):
@@ -219,7 +223,7 @@ async def reload_authorization(
 
 
 async def _is_live(connection: AsyncConnection, project_id: int | None) -> bool:
-    """Whether the project of the path, if it has one, is not deleted."""
+    """Whether the project of the path exists. True for a path without a project."""
     return project_id is None or await connection.scalar(_LIVE_PROJECT, {"id": project_id}) is not None
 
 
@@ -234,7 +238,7 @@ async def _build_token_credential(
 ) -> AuthenticatedCredential | None:
     found = await _build_credential(connection, row, row.scopes, row.subject_id, row.chain)
     if found is not None and found.kind is PrincipalKind.USER and row.user_tokens_blocked:
-        return None  # the organization requires single sign-on of its users, for tokens too
+        return None  # the organization requires single sign-on, so tokens of users do not work
     return found
 
 
@@ -245,8 +249,8 @@ async def _build_credential(
     subject_id: str | None = None,
     chain: list[str] | None = None,
 ) -> AuthenticatedCredential | None:
-    """The credential of a token's or session's row, with the statuses of all principals it depends on; None when one of
-    them is disabled.
+    """The credential of a token's or session's row, with the statuses of all principals that the credential depends on.
+    None if one of these principals is disabled.
     """
     involved = {row.principal_id, *(chain or ()), *([] if subject_id is None else [subject_id])}
     found = await load_membership_statuses(connection, row.org_id, involved)

@@ -1,4 +1,4 @@
-"""The database and the two guards that read it, as one resource that a process starts and closes."""
+"""The database and the two guards that read the database, as one resource that a process starts and closes."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -23,10 +23,11 @@ _DELETED_ORGANIZATION: Final = "deleted-organization "
 
 @dataclass(frozen=True, slots=True)
 class AuthGuards:
-    """One per process, shared by its services, so that a change made by one takes effect in all of them at once.
+    """The guards of a process. All services of the process share them, so a change that one service makes takes effect
+    in all services immediately.
 
     Code that changes cached data calls one of the `invalidate_` methods. With Redis, the guards of all other processes
-    invalidate it too; without, they see the change within five seconds.
+    invalidate the data too. Without Redis, other processes see the change within five seconds.
     """
 
     database: Database
@@ -36,7 +37,7 @@ class AuthGuards:
 
     @classmethod
     def create(cls, database: Database, registry: CollectorRegistry | None, redis: Redis | None = None) -> Self:
-        """Guards over `database`, counted in `registry`."""
+        """Guards that read `database` and register their metrics in `registry`."""
         metrics = CacheMetrics(registry)
         bearer, keys = BearerGuard(database, metrics), ProjectKeyGuard(database, metrics)
         listener = _InvalidationListener(bearer, keys)

@@ -1,16 +1,16 @@
 """Access tokens of dashboard sessions: JWTs (RFC 9068) that one process signs with Ed25519 and all others verify.
 
-A token states the user and the session (`sub`, `sid`, `org`), how the user was authenticated (`amr`), and when it
-expires. It holds no permissions: those are looked up at every request.
+A token states the user and the session (`sub`, `sid`, `org`), how the user was authenticated (`amr`), and when the
+token expires. A token contains no permissions: permissions are looked up at every request.
 
-`publish_key` and the functions below it keep the public halves of signing keys in the database. A control process
-publishes its key when it starts, and every PUBLISH_INTERVAL (an hour) while it uses it. A key that was not published
-for TRUST_WINDOW is no longer trusted, nor is a withdrawn one. So a key is replaced by replacing its file and
-restarting, and several machines each have their own.
+`publish_key` and the functions below it store the public halves of signing keys in the database. A control process
+publishes its key when it starts, and then every PUBLISH_INTERVAL (an hour). A key that was not published for
+TRUST_WINDOW is no longer trusted, and a withdrawn key is not trusted either. To replace a key, an operator replaces the
+key's file and restarts the process. Each of several machines has its own key.
 
-`JwtVerifier` returns the session id of a token. A signature is verified once per token and process, and the result is
-cached: it does not change. Whether the key is trusted is at most five seconds old; whether the session still exists is
-looked up like any other credential (`chassis.auth.credential_guards`).
+`JwtVerifier` returns the session id of a token. The signature of a token never changes, so each process verifies the
+signature once and caches the result. The result of the check that the key is trusted is at most five seconds old. The
+session is looked up like any other credential (`chassis.auth.credential_guards`).
 """
 
 import base64
@@ -39,17 +39,17 @@ from proto.identity import hash_secret
 ALGORITHM: Final = "Ed25519"  # RFC 9864; "EdDSA" does not name the curve
 TYPE: Final = "at+jwt"
 ISSUER: Final = "sluice"
-CLIENT: Final = "sluice"  # RFC 9068, 2.2: the client of the session; there is only this one
+CLIENT: Final = "sluice"  # RFC 9068, 2.2: the client of the session; all sessions have this client
 LIFETIME: Final = timedelta(minutes=15)
 _LIFETIME_S: Final = int(LIFETIME.total_seconds())
-MAX_LENGTH: Final = 2_048  # characters of a token; ours have about 500
+MAX_LENGTH: Final = 2_048  # characters of a token; tokens of Sluice have about 500
 _THUMBPRINT: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 _EpochSeconds = Annotated[int, msgspec.Meta(ge=0, le=253_402_300_799)]  # epoch seconds, up to the year 9999
 
 
-class _Header(msgspec.Struct, forbid_unknown_fields=True):  # `crit`, `jwk` and others, which we never sign, are errors
+class _Header(msgspec.Struct, forbid_unknown_fields=True):  # tokens of Sluice never have other fields such as `crit`
     alg: str
     typ: str
     kid: str
@@ -87,7 +87,9 @@ class PublicKey(NamedTuple):
 
 
 class JwtSigner:
-    """Signs with one key. The key id is the thumbprint of the public half (RFC 7638), so it is the same everywhere."""
+    """Signs with one key. The key id is the thumbprint of the public half (RFC 7638), so all processes derive the same
+    id.
+    """
 
     def __init__(self, key: OKPKey, public: PublicKey) -> None:
         self._key = key
@@ -121,7 +123,9 @@ class JwtSigner:
 
 
 def unverified_key_id(token: str) -> str | None:
-    """The key id in a token's header; None for a token that is not in our format. The signature is not verified."""
+    """The key id in a token's header, or None if the token does not have Sluice's format. Does not verify the
+    signature.
+    """
     head, _, rest = token.partition(".")
     if len(token) > MAX_LENGTH or rest.count(".") != 1:
         return None
@@ -134,8 +138,8 @@ def unverified_key_id(token: str) -> str | None:
 
 
 def verify_token(token: str, key: PublicKey) -> Claims | None:
-    """The claims, if this key signed the token, it is issued by and for us, and its lifetime is at most LIFETIME; None
-    for any other token. Does not check whether the token has expired.
+    """The claims of the token, or None unless this key signed it, Sluice is its issuer and audience, and its lifetime
+    is at most LIFETIME. Does not check whether the token has expired.
     """
     imported = OKPKey.import_key({"kty": "OKP", "crv": "Ed25519", "x": _b64(key.raw)})
     try:
@@ -170,8 +174,8 @@ class StoredKey(NamedTuple):
 
 
 async def publish_key(connection: AsyncConnection, key: PublicKey, now: datetime) -> bool:
-    """Record that the key is in use, and delete keys unseen for KEEP_UNSEEN_FOR. False when it is withdrawn, which is
-    final.
+    """Record that the key is in use, and delete keys that were not published for KEEP_UNSEEN_FOR. Returns False when
+    the key is withdrawn. A withdrawn key cannot be published again.
     """
     is_key, is_unseen = signing_keys.c.kid == key.kid, signing_keys.c.seen_at <= now - KEEP_UNSEEN_FOR
     await connection.execute(signing_keys.delete().where(is_unseen, signing_keys.c.withdrawn_at.is_(None)))
@@ -195,7 +199,7 @@ async def list_trusted_keys(connection: AsyncConnection, now: datetime) -> list[
 
 
 async def list_all_keys(connection: AsyncConnection, limit: int) -> list[StoredKey]:
-    """At most `limit` of all stored keys, in the same order."""
+    """At most `limit` of all stored keys, the most recently published first."""
     columns = [signing_keys.c[name] for name in StoredKey._fields]
     found = sa.select(*columns).order_by(signing_keys.c.seen_at.desc(), signing_keys.c.kid).limit(limit)
     return [StoredKey(*row) for row in await connection.execute(found)]
@@ -216,7 +220,7 @@ def _trusted(now: datetime) -> sa.ColumnElement[bool]:
 
 
 MAX_CACHED_TOKENS: Final = 10_000  # tokens; about 300 bytes each
-SKEW: Final = timedelta(minutes=1)  # that the clock of the signing process may be ahead
+SKEW: Final = timedelta(minutes=1)  # the clock of the signing process may be ahead by at most this much
 LIMITS: Final = CacheLimits(fresh_s=5.0, stale_s=3_600.0, max_known=100, max_unknown=1_000)  # of public keys
 
 

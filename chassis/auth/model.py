@@ -18,11 +18,11 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class AuthenticatedCredential:
-    """A valid token or session as the database has it. `role` is None when the holder, a principal it acts for, or an
-    owner of these is no longer a member. For a session `token_id` is the session's id, and `mfa_pending` says that its
-    user has yet to pass the second factor. `is_federated`: an identity provider of the organization has vouched for the
-    session, so it says nothing elsewhere. `owning_user_id`: the user at the end of the holder's chain of owners, None
-    when it has no owner.
+    """A valid token or session, as stored in the database. `role` is None when the holder, a principal that the holder
+    acts for, or an owner of these principals is no longer a member. For a session `token_id` is the session's id, and
+    `mfa_pending` means that the user has not passed the second factor yet. `is_federated` means that the user logged in
+    through an identity provider of the organization, so the session is not valid in other organizations.
+    `owning_user_id` is the user at the end of the holder's chain of owners, or None when the holder has no owner.
     """
 
     token_id: str
@@ -44,12 +44,13 @@ class AuthenticatedCredential:
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationContext:
-    """What a bearer may do in the organization its token is pinned to, at most five seconds old.
+    """The permissions of a bearer in the organization that its token is pinned to, at most five seconds old.
 
-    `project_id` and `project_slug` are set on routes below a project. `owner_id` is set for an agent or service,
-    `owning_user_id` is the user at the end of its chain of owners. On a token that acts for another principal (RFC
-    8693) `on_behalf_of` is the principal on whose behalf it acts in the end, and `act_chain` holds the ids of the
-    acting principals, the current one first and the innermost last; both are empty on any other token.
+    `project_id` and `project_slug` are set on routes below a project. For an agent or service, `owner_id` is set and
+    `owning_user_id` is the user at the end of its chain of owners. For a token that acts for another principal (RFC
+    8693), `on_behalf_of` is the principal at the end of the chain, on whose behalf all others act, and `act_chain`
+    contains the ids of the acting principals, the current one first and the innermost last. Both are empty for any
+    other token.
     """
 
     principal_id: str
@@ -78,10 +79,10 @@ class AuthorizationContext:
 class ProjectIdentity:
     """The project that a project key belongs to.
 
-    Attributes that contain one of `sensitive_words` (lower case) are scrubbed in addition to the built-in list; those
-    whose whole key is one of `exempt_keys` are not scrubbed for their key.
-    `monthly_items` is the organization's quota (0: none); `rate` the requests per second of this key (None: the
-    default, 0: no limit).
+    Attributes whose key contains one of `sensitive_words` (lower case) are scrubbed, in addition to the attributes of
+    the built-in list. An attribute whose whole key is one of `exempt_keys` is not scrubbed because of its key.
+    `monthly_items` is the organization's quota (0: none), and `rate` is the number of requests per second that this key
+    may send (None: the default, 0: no limit).
     """
 
     project_id: int
@@ -97,7 +98,7 @@ class ProjectIdentity:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryIdentity:
-    """The organization whose directory calls, and the token that it calls with."""
+    """The organization of the directory that sent the request, and the directory's token."""
 
     token_id: str
     org_id: str

@@ -1,8 +1,9 @@
-"""Parses the project key that a request carries, for admission before HTTP parsing and for authentication after it.
+"""Parse the project key of a request, for admission before HTTP parsing and for authentication after it.
 
-A request names its key in the header X-Legacy-Auth, in a DSN in the header Authorization, or in the query; several must
-agree (specification 4.3). Nothing else in a head makes another client: neither further parameters and the host of a
-DSN, which anyone can vary, nor an `Authorization` of another scheme, which a proxy may add to every request.
+A request names its key in the header X-Legacy-Auth, in a DSN in the header Authorization, or in the query. If a request
+names several keys, they must be equal (specification 4.3). Requests with the same key count as the same client.
+Other parts of a head do not matter: a client can vary further parameters and the host of a DSN at will, and a proxy may
+add an `Authorization` header of another scheme to every request.
 """
 
 import re
@@ -28,8 +29,8 @@ def _percent_encoded(letter: str) -> str:
 
 
 def _parameter_pattern(name: str) -> re.Pattern[str]:
-    """A pattern that finds the raw values of a parameter in a query to which an ampersand is prepended: a pattern that
-    begins with a literal is searched for fast.
+    """A pattern that finds the raw values of a parameter in a query. The caller prepends an ampersand to the query,
+    because a search for a pattern that begins with a literal is fast.
     """
     return re.compile(rf"&{''.join(map(_percent_encoded, name))}(?:=([^&]*+))?+(?=&|\Z)")
 
@@ -40,22 +41,22 @@ _LEGACY_KEY: Final = re.compile(r"(?:\A|,)\s*+legacy_key\s*+(?:=([^,]*+))?+(?=,|
 
 
 class QueryCredential(NamedTuple):
-    """What a query says about the project."""
+    """The key and the project that a query names."""
 
     legacy_key: str | None = None
     project_id: str | None = None
 
 
 class ProjectCredential(NamedTuple):
-    """A well-formed key, which may not exist, and the projects that the request itself names."""
+    """A well-formed key, which may not exist, and the projects that the request names."""
 
     key: str
     project_ids: tuple[str, ...]
 
 
 def client_key(legacy_auth: str | None, authorization: str | None, query: str) -> bytes:
-    """The key that a request carries, unchecked; `query` is raw, without its question mark. Requests without a
-    well-formed key, or with several different ones, are refused in any case: they all count as one client, ANONYMOUS.
+    """The key of a request, unchecked. `query` is the raw query without its question mark. Requests without a
+    well-formed key, or with several different keys, all count as one client, ANONYMOUS. They are refused in any case.
     """
     try:
         named = parse_query(query)
@@ -65,8 +66,9 @@ def client_key(legacy_auth: str | None, authorization: str | None, query: str) -
 
 
 def parse_query(query: str) -> QueryCredential:
-    """Reads the two parameters alone: whoever is not authenticated yet must not make us decode a long query. Raises
-    BadRequest for over-long values and an empty project, Unauthorized for different values of one parameter.
+    """Read only the two parameters: a client that is not authenticated must not make the process decode a long query.
+    Raises BadRequest for values that are too long and for an empty project, Unauthorized for different values of one
+    parameter.
     """
     if not query:
         return QueryCredential()
@@ -79,13 +81,14 @@ def parse_query(query: str) -> QueryCredential:
 
 
 def _parameter(pattern: re.Pattern[str], query: str, max_length: int) -> str | None:
-    """The value of a parameter; None if the query lacks it. A decoded character takes at most 12 raw ones (a percent
-    sign and two digits for each of four bytes), so what a cut leaves is still too long.
+    """The value of a parameter, or None if the query lacks the parameter. A decoded character takes at most 12 raw
+    characters (a percent sign and two digits for each of four bytes), so a raw value that is cut for decoding is still
+    too long after decoding.
     """
     values: list[str] = []
     for match in pattern.finditer(query):
         if len(values) == MAX_REPETITIONS:
-            raise Unauthorized("A credential is repeated too often; send it once.")
+            raise Unauthorized("A credential is repeated too often. Send it once.")
         values.append(unquote_plus((match[1] or "")[: 12 * max_length + 12]))
     return single_value(values)
 
@@ -93,13 +96,13 @@ def _parameter(pattern: re.Pattern[str], query: str, max_length: int) -> str | N
 def single_value(values: list[str]) -> str | None:
     """The value of a credential; repetitions must be equal, because choosing one of them would be a guess."""
     if len(values) > 1 and len(set(values)) > 1:
-        raise Unauthorized("A credential is repeated with different values; send it once.")
+        raise Unauthorized("A credential is repeated with different values. Send it once.")
     return values[0] if values else None
 
 
 def check_bounds(legacy_key: str | None, project_id: str | None) -> None:
-    """Raise BadRequest for over-long values of the query, and for an empty project: it names none, so it is a fault of
-    its form, like a variable that a deployment left unset.
+    """Raise BadRequest for query values that are too long, and for an empty project. An empty project is a malformed
+    request, for example because a deployment left a variable unset.
     """
     issues = []
     for name, value, limit in (
@@ -117,9 +120,9 @@ def check_bounds(legacy_key: str | None, project_id: str | None) -> None:
 def parse_credential(
     legacy_auth: str | None, authorization: str | None, legacy_key: str | None, project_id: str | None
 ) -> ProjectCredential:
-    """The one key of two headers and two query parameters. Raises Unauthorized. A malformed key costs no lookup. A
-    client sends the same values with each of its requests, so the latest results are cached, unless they are long:
-    the cache is filled before authentication.
+    """The key that two headers and two query parameters name. Raises Unauthorized, without a lookup for a malformed
+    key. A client sends the same values with each of its requests, so the latest results are cached. Results for long
+    values are not cached, because the cache is filled before authentication.
     """
     values = (legacy_auth, authorization, legacy_key, project_id)
     parse = _parse_cached if sum(map(len, filter(None, values))) <= MAX_CACHED_LENGTH else _parse
@@ -142,7 +145,7 @@ def _parse(
     if not keys:
         raise Unauthorized("A project key is required.")
     if keys.count(keys[0]) != len(keys):
-        raise Unauthorized("The request contains different project keys; send one.")
+        raise Unauthorized("The request contains different project keys. Send one key.")
     if not is_project_key(keys[0]):
         raise Unauthorized("The project key is not valid.")
     return ProjectCredential(keys[0], tuple(project_ids))
@@ -152,7 +155,7 @@ _parse_cached: Final = lru_cache(MAX_CACHED)(_parse)
 
 
 def _from_legacy_auth(header: str) -> str:
-    """The key of `Legacy legacy_key=...`; further comma-separated parameters, which SDKs send, are ignored."""
+    """The key of `Legacy legacy_key=...`. SDKs send further comma-separated parameters, which are ignored."""
     scheme, _, parameters = header.strip().partition(" ")
     if scheme.lower() == "legacy":
         values: list[str] = _LEGACY_KEY.findall(parameters)

@@ -1,11 +1,12 @@
-"""The tables of identity, and the random part of ids and secrets (their formats are in `proto.identity`).
+"""The tables of identity, and functions that generate ids and secrets (their formats are in `proto.identity`).
 
-Every row below an organization has its `org_id`, and so does every index that finds it. Ids are text: a prefix and a
-ULID (`new_id`), so that they sort by creation. Project ids are the exception: random positive 53-bit integers, because
-DSNs contain them and the telemetry tables are sorted by them. Of secrets only the SHA-256 is stored.
+Every row of an organization contains the `org_id`, and every index that finds such a row contains it too. Ids are text:
+a prefix and a ULID (`new_id`), so that they sort by time of creation. Project ids are the exception: they are random
+positive 53-bit integers, because DSNs contain them and the telemetry tables are sorted by them. For secrets only the
+SHA-256 is stored.
 
-A deleted organization or project keeps its row, without its name, and with a slug (`deleted_slug`) that no path, no
-request and no other row has.
+The row of a deleted organization or project is kept without the name. Its slug (`deleted_slug`) occurs in no path, no
+request and no other row.
 """
 
 import secrets
@@ -62,9 +63,10 @@ organizations: Final = sa.Table(
     sa.Column("monthly_items", sa.BigInteger, server_default="0", nullable=False),  # 0: no quota
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("deleted_at", UtcTime),
-    sa.Column("retired_slug", sa.LargeBinary(32)),  # SHA-256 of a deleted organization's slug: it is not given again
-    # Whether passwords are not enough, and tokens of users do not work; who may log in with a password all the same
-    # (NULL: the first owner). Without foreign key: SQLite cannot add one to a table.
+    sa.Column("retired_slug", sa.LargeBinary(32)),  # SHA-256 of a deleted organization's slug, which is not reused
+    # Whether the organization requires single sign-on, so that passwords and tokens of users do not work, and the owner
+    # who may log in with a password nevertheless (NULL: the first owner). There is no foreign key, because SQLite
+    # cannot add a foreign key to a table.
     sa.Column("sso_enforced", sa.Boolean, server_default=sa.false(), nullable=False),
     sa.Column("user_tokens_blocked", sa.Boolean, server_default=sa.false(), nullable=False),
     sa.Column("break_glass_id", _Id),
@@ -90,12 +92,12 @@ projects: Final = sa.Table(
     sa.Column("name", text(MAX_NAME_LENGTH), nullable=False),
     sa.Column("sensitive_words", _Json, nullable=False),
     sa.Column("created_at", UtcTime, nullable=False),
-    sa.Column("retention_days", sa.Integer),  # NULL: that of the settings
+    sa.Column("retention_days", sa.Integer),  # NULL: the retention of the settings
     sa.Column("deleted_at", UtcTime),
-    # Whether a merged fix resolves issues in the next release or at once (`control.code`).
+    # Whether a merged fix resolves issues in the next release or immediately (`control.code`).
     sa.Column("resolve_on_merge", text(16), server_default="next_release", nullable=False),
     sa.Column("exempt_keys", _Json, server_default="[]", nullable=False),
-    sa.Column("source_maps_revision", sa.BigInteger, server_default="0", nullable=False),  # changes of them
+    sa.Column("source_maps_revision", sa.BigInteger, server_default="0", nullable=False),  # number of changes
     sa.UniqueConstraint("org_id", "slug"),
 )
 
@@ -156,14 +158,15 @@ access_tokens: Final = sa.Table(
     sa.Column("last_used_at", UtcTime),
     sa.Column("revoked_at", UtcTime),
     sa.Column("created_at", UtcTime, nullable=False),
-    sa.Column("minted_with", _Id),  # a token; NULL: a session. No foreign key: SQLite cannot add one to a table
+    sa.Column("minted_with", _Id),  # a token; NULL: a session; no foreign key, because SQLite cannot add one to a table
     sa.Index(None, "org_id", "principal_id", "id"),
     sa.Index(None, "org_id", "minted_with"),
 )
 
-# Login data of a principal of kind user: an account. Several accounts may have the same address; at most one of them
-# has verified it. The others are each confined to a home organization, or closed when they were removed from it. All
-# accounts of an address have the same password salt (`control.identity.users.passwords`).
+# The account of a principal of kind user: its login data. Several accounts may have the same address, and at most one
+# of these accounts has verified the address. Each of the others is confined to a home organization, or was closed when
+# it was removed from that organization. All accounts of an address have the same password salt
+# (`control.identity.users.passwords`).
 users: Final = sa.Table(
     "users",
     metadata,
@@ -184,18 +187,19 @@ users: Final = sa.Table(
     sa.Index(None, "email", unique=True, sqlite_where=_VERIFIED, postgresql_where=_VERIFIED),
 )
 
-# Secrets mailed to the address of an account; the account returns one to verify the address. At most one is valid.
+# Secrets mailed to the address of an account. The user returns the secret to verify the address. At most one secret of
+# an account is valid.
 email_verifications: Final = sa.Table(
     "email_verifications",
     metadata,
     sa.Column("principal_id", _Id, sa.ForeignKey("users.principal_id"), primary_key=True),
-    sa.Column("email", text(MAX_EMAIL_LENGTH), nullable=False),  # that it was mailed to
+    sa.Column("email", text(MAX_EMAIL_LENGTH), nullable=False),  # the address that the secret was mailed to
     sa.Column("hash", sa.LargeBinary(32), nullable=False),
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("expires_at", UtcTime, nullable=False),
 )
 
-# Each is valid once instead of a TOTP code.
+# Recovery codes: each is accepted once instead of a TOTP code.
 recovery_codes: Final = sa.Table(
     "recovery_codes",
     metadata,
@@ -219,13 +223,13 @@ invitations: Final = sa.Table(
     sa.Column("accepted_at", UtcTime),
     sa.Column("accepted_by", _Id, sa.ForeignKey("principals.id")),
     sa.Column("revoked_at", UtcTime),
-    sa.Column("mailed", sa.Boolean, server_default=sa.false(), nullable=False),  # else the inviter has seen the secret
+    sa.Column("mailed", sa.Boolean, server_default=sa.false(), nullable=False),  # if not, the inviter saw the secret
     enum_check("role", Role),
     sa.Index(None, "org_id", "id"),
     sa.Index(None, "minted_with"),
 )
 
-# A family of refresh tokens, revoked as one.
+# A family of refresh tokens, which are revoked together.
 sessions: Final = sa.Table(
     "sessions",
     metadata,
@@ -251,7 +255,7 @@ refresh_tokens: Final = sa.Table(
     sa.Index(None, "session_id"),
 )
 
-# Of a token that acts for another principal (RFC 8693): the subject, and the chain of actors, the current one first.
+# For a token that acts for another principal (RFC 8693): the subject, and the chain of actors, the current actor first.
 delegations: Final = sa.Table(
     "delegations",
     metadata,
@@ -275,17 +279,17 @@ signing_keys: Final = sa.Table(
 
 
 def deleted_slug(table: sa.Table) -> sa.ColumnElement[str]:
-    """The slug of a row of `organizations` or `projects` that is deleted: not a valid one, and unique."""
+    """The slug of a deleted row of `organizations` or `projects`. It is unique, and not a valid slug for a request."""
     return sa.literal("~").concat(sa.cast(table.c.id, sa.Text))
 
 
 _CROCKFORD: Final = "0123456789abcdefghjkmnpqrstvwxyz"
-_STEP_BITS: Final = 40  # between two ids of the same millisecond
+_STEP_BITS: Final = 40  # of the random step between two ids of the same millisecond
 _ID_DIGITS: Final = 26  # for 128 bits, five per digit
 
 
 class _Numbers:
-    """128-bit numbers that ascend in this process, also within a millisecond and when the clock goes back."""
+    """128-bit numbers that ascend in this process, also within one millisecond and when the clock is set back."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -302,7 +306,7 @@ _numbers: Final = _Numbers()
 
 
 def new_id(prefix: str) -> str:
-    """`prefix_` and a ULID in lower case: 48 bits of milliseconds, 80 random bits. Sorts by time of creation, and
+    """`prefix_` and a ULID in lower case: 48 bits of milliseconds and 80 random bits. Ids sort by time of creation, and
     within one process in the order of the calls.
     """
     number = _numbers.next()

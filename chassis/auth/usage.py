@@ -1,7 +1,7 @@
-"""The quota usage of organizations: the rows of `quota_usage`, to which every gateway adds.
+"""The quota usage of organizations: the rows of `quota_usage`, which every gateway updates.
 
-Each function runs inside its caller's transaction. Write transactions are serialized, so a row that is missing when it
-is read is still missing when it is inserted.
+Each function runs inside its caller's transaction. Write transactions are serialized, so no other process can insert a
+row between a function's read and its insert.
 """
 
 from collections.abc import Sequence
@@ -39,8 +39,8 @@ async def set_usage_at_least(connection: AsyncConnection, month: str, org_id: st
 async def claim_recount(
     connection: AsyncConnection, month: str, org_id: str, now: datetime, older_than: timedelta
 ) -> bool:
-    """Whether the caller shall count the month's items in ClickHouse: no recount has started within `older_than`. Of
-    concurrent callers exactly one gets True.
+    """Whether the caller must count the month's items in ClickHouse, because no recount started within `older_than`.
+    Exactly one of several concurrent callers gets True.
     """
     now = to_milliseconds(now)
     await add_usage(connection, month, org_id, 0)  # ensures that the row exists
@@ -54,15 +54,15 @@ async def claim_recount(
 
 
 async def list_project_ids(connection: AsyncConnection, org_id: str) -> list[int]:
-    """The ids of all projects of the organization, ascending; also of deleted ones, whose items still count for the
-    month.
+    """The ids of all projects of the organization, ascending, including deleted projects, whose items still count for
+    the month.
     """
     query = sa.select(projects.c.id).where(projects.c.org_id == org_id).order_by(projects.c.id)
     return list((await connection.scalars(query)).all())
 
 
 async def _upsert(connection: AsyncConnection, month: str, org_id: str, items: int, values: dict[str, Any]) -> int:
-    """Update the row, or insert it with `items`; returns its items."""
+    """Update the row, or insert the row with `items`. Returns the row's number of items."""
     changed = await connection.execute(
         quota_usage.update()
         .where(quota_usage.c.month == month, quota_usage.c.org_id == org_id)

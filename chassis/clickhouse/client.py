@@ -1,4 +1,4 @@
-"""A few engine handles behind one bounded queue; every call runs in a thread of the client's own pool."""
+"""A few ClickHouse handles behind one bounded queue. Every call runs in a thread of the client's own pool."""
 
 import asyncio
 import os
@@ -35,14 +35,15 @@ class QueryLimits(NamedTuple):
     max_rows_to_read: int = 0
     max_rows_to_group_by: int = 0  # distinct keys; each thread of the engine counts its own
     max_threads: int = 0  # 0: the engine chooses
-    remerge_sort_bytes: int = 0  # a sort with LIMIT drops what is beyond it whenever it holds as much; 0: at 1 GB
-    # A read pauses before each block, for milliseconds, while a call with a lower number runs. Inserts have 1: ingest
-    # does not wait for charts.
+    # A sort with LIMIT discards rows beyond the limit whenever its buffer reaches this size. 0: at 1 GB
+    remerge_sort_bytes: int = 0
+    # A read pauses before each block, for milliseconds, while a call with a lower number runs. Inserts have 1, so
+    # ingest does not wait for charts.
     priority: int = 2
 
 
-# Defaults of these changed between ClickHouse releases, or differ between installations: each is sent with every
-# insert.
+# The defaults of these settings changed between ClickHouse releases or differ between installations, so every insert
+# sends all of them.
 INSERT_SETTINGS: Final[Mapping[str, str | int]] = {
     "async_insert": 0,
     "insert_deduplicate": 1,
@@ -54,7 +55,7 @@ INSERT_SETTINGS: Final[Mapping[str, str | int]] = {
     "session_timezone": "UTC",
     "priority": 1,
 }
-# Sent only to servers that know them: older ones reject an unknown name.
+# Sent only to servers that know these settings, because older servers reject an unknown name.
 INSERT_SETTINGS_IF_KNOWN: Final[Mapping[str, str | int]] = {"deduplicate_insert": "enable"}
 
 _QUERY_SETTINGS: Final[Mapping[str, str | int]] = {
@@ -66,35 +67,35 @@ _QUERY_SETTINGS: Final[Mapping[str, str | int]] = {
     "join_use_nulls": 0,
     "group_by_use_nulls": 0,
     "use_query_cache": 0,
-    "skip_unavailable_shards": 0,  # a part of the rows is not a result
+    "skip_unavailable_shards": 0,  # an incomplete result must be an error
     "precise_float_parsing": 1,  # numbers are parsed from text
     "cancel_http_readonly_queries_on_client_close": 1,
 }
-# How long a read pauses for calls with a lower `priority` number: before every block, not once. With the engine's
-# default of 1000 a read of a hundred blocks stalls for minutes while inserts never stop.
+# How long a read pauses for calls with a lower `priority` number. The pause is repeated before every block: with the
+# engine's default of 1000, a read of a hundred blocks would take minutes while inserts arrive continuously.
 QUERY_SETTINGS_IF_KNOWN: Final[Mapping[str, str | int]] = {"low_priority_query_wait_time_ms": 10}
 
-# The embedded client runs any other statement as a command, with `SET readonly`, which then cannot be unset.
+# The embedded client runs any other statement as a command with `SET readonly`, and `readonly` cannot be unset later.
 _READ: Final = re.compile(r"\s*(?:SELECT|WITH)\b", re.IGNORECASE)
 
 _KILL: Final = "KILL QUERY WHERE Settings['log_comment'] = {comment:String} ASYNC"
 _KILL_PAUSE_S: Final = 0.2
-_MAX_DISCARDS: Final = 100  # statements; the first or second answer is exact unless a kill comes between
-CLOSE_S: Final = 3.0  # calls that end by themselves have ended by then; a drain precedes it
+_MAX_DISCARDS: Final = 100  # statements; the first or second answer is exact unless a kill interrupts the statement
+CLOSE_S: Final = 3.0  # a drain precedes it, so calls that do not hang have ended by then
 
 
 class _Handle:
-    """One clickhouse-connect client, opened on first use, and again after a failed attempt."""
+    """One clickhouse-connect client, opened on first use. A failed attempt is repeated on the next use."""
 
     def __init__(self, target: Target, timeout_s: float) -> None:
         self._target = target
         self._timeout_s = timeout_s
         self._connections = new_connections(target)
         self._client: Client | None = None
-        self._has_left_over = False  # of a statement that failed
+        self._has_left_over = False  # output of a failed statement, which the next statement may return
 
     def run(self, call: Callable[[Client], T]) -> T:
-        """What `call` returns, given the client."""
+        """Call `call` with the client and return its result."""
         client = self.client()
         if self._has_left_over:
             _discard_left_over(client)
@@ -125,11 +126,11 @@ class _Handle:
 class ClickHouse:
     """ClickHouse at `url`: `chdb:///DIR` or `http(s)://user:pw@host:port/db`.
 
-    At most `handles` calls run at once and `max_waiting` wait; any further call raises StoreBusy. `timeout_s` bounds
-    the wait for a server's response. `database` overrides the URL's. `scratch` is the directory for the embedded
-    engine's insert files (each exists for one call; default: the process's temporary directory), `memory_bytes` its
-    memory limit (0: two fifths of what the process may use). With `stored_time_floor`, inserted rows have a place in
-    storage order. Every method raises a `StoreError`.
+    At most `handles` calls run at once and `max_waiting` calls wait. Any further call raises StoreBusy. `timeout_s`
+    limits the wait for a server's response. `database` overrides the database of the URL. `scratch` is the directory
+    for the embedded engine's insert files, each of which exists for one call (default: the process's temporary
+    directory). `memory_bytes` is the embedded engine's memory limit (0: two fifths of what the process may use). With
+    `stored_time_floor`, inserted rows have a place in storage order. Every method raises a `StoreError`.
     """
 
     name: Final = "clickhouse"  # as a dependency, in `/readyz`
@@ -157,7 +158,7 @@ class ClickHouse:
         # Kills need a handle and a thread that no query can occupy.
         self._kill_handle = _Handle(self._target, timeout_s)
         self._kills: set[asyncio.Task[None]] = set()
-        self._running: dict[asyncio.Future[Any], str | None] = {}  # with the log comment by which a read is killed
+        self._running: dict[asyncio.Future[Any], str | None] = {}  # the value: the log comment that identifies a read
         self._threads = PrestartedExecutor(handles + 1)
         self._stored_time_floor = stored_time_floor
         self._inserts = None if self.directory is None else activity_of(self.directory)
@@ -178,8 +179,8 @@ class ClickHouse:
         return self._target.redacted_url
 
     async def start(self) -> None:
-        """Start the threads and open the embedded engine: a thread limit, or an unusable or locked directory, fails the
-        start. A server is contacted at the first call.
+        """Start the threads and open the embedded engine. Raises StoreError when a thread limit prevents it, or when
+        the directory is unusable or locked. A server is contacted at the first call.
         """
         self._threads.start()
         if not self.embedded:
@@ -190,8 +191,8 @@ class ClickHouse:
         embedded.abort_on_crash()
 
     async def close(self) -> None:
-        """Kill pending reads, wait for the inserts, close the handles. With a server, which may hang, each of the two
-        waits at most CLOSE_S.
+        """Kill pending reads, wait for the inserts and close the handles. With a server, which may hang, the wait for
+        reads and the wait for inserts take at most CLOSE_S each.
         """
         for done, comment in self._running.items():
             self._cancel_query(done, comment)
@@ -206,9 +207,9 @@ class ClickHouse:
         await asyncio.get_running_loop().run_in_executor(None, self._close_handles)
 
     async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None:
-        """Insert one block in Native format, given in pieces. Repeating it with the same token changes nothing.
+        """Insert one block in Native format, given in pieces. A repetition with the same token changes nothing.
 
-        ClickHouse computes the column `stored_time`, which is not among `columns`.
+        `columns` does not contain `stored_time`, because ClickHouse computes that column.
         """
 
         def call(client: Client) -> None:
@@ -223,7 +224,8 @@ class ClickHouse:
                 insert_block=(piece for piece in pieces),  # a list would be joined into one copy
                 settings=settings,
                 fmt="Native",
-                transport_settings={"Content-Length": str(sum(map(len, pieces)))},  # else pieces are copied into chunks
+                # With a length, clickhouse-connect does not copy the pieces into chunks.
+                transport_settings={"Content-Length": str(sum(map(len, pieces)))},
             )
 
         inserts = self._inserts
@@ -235,15 +237,15 @@ class ClickHouse:
         await self._call(tracked_call, errors.from_insert)
 
     def idle_since(self, table: str) -> float | None:
-        """`time.monotonic()` since which nothing was inserted into the table, infinity while an insert runs; None for a
-        server, into which others insert.
+        """The time, by `time.monotonic()`, since which nothing was inserted into the table. Infinity while an insert
+        runs. None for a server, because other processes insert into its tables.
         """
         return None if self._inserts is None else self._inserts.idle_since(table)
 
     async def query(
         self, sql: str, parameters: Mapping[str, object], *, limits: QueryLimits
     ) -> list[tuple[object, ...]]:
-        """Rows of a read. Values are bound by the engine: `{name:Type}` in the statement, `name` in `parameters`.
+        """The rows of a read. The engine binds values: `{name:Type}` in the statement, `name` in `parameters`.
 
         FixedString values are returned as bytes. Cancelling the caller cancels the query in the engine.
         """
@@ -254,7 +256,7 @@ class ClickHouse:
         return await self._read(sql, parameters, limits, read)
 
     async def query_arrow(self, sql: str, parameters: Mapping[str, object], limits: QueryLimits) -> Any:
-        """As `query`, with the rows in a `pyarrow.Table`: for results of which Python looks at few values."""
+        """The same as `query` with the rows in a `pyarrow.Table`, for callers whose Python code reads few values."""
 
         def read(client: Client, parameters: Any, settings: dict[str, Any]) -> Any:
             settings = {**settings, "output_format_arrow_string_as_string": 1}
@@ -271,13 +273,13 @@ class ClickHouse:
             raise ValueError("query() accepts only SELECT statements")
         unbound = [name for name in parameters if f"{{{name}:" not in sql]
         if unbound:
-            raise ValueError(f"parameters that the statement does not use: {unbound}")
+            raise ValueError(f"the statement does not use these parameters: {unbound}")
         comment = f"sluice:{secrets.token_hex(12)}"
 
         def call(client: Client) -> T:
             settings = {**_QUERY_SETTINGS, **_limit_settings(self._cap_memory(limits)), "log_comment": comment}
             settings |= _supported_settings(client, QUERY_SETTINGS_IF_KNOWN)
-            # A user whose profile is already read-only may not send the setting.
+            # A user whose profile is read-only may not send the setting.
             if client.server_settings["readonly"].value == "0":
                 settings["readonly"] = 1
             _require(client, settings)
@@ -293,9 +295,10 @@ class ClickHouse:
         *,
         stores_rows: bool = False,
     ) -> None:
-        """Run a statement of ours (DDL, INSERT SELECT); values of a caller are never part of `sql` but bound.
+        """Run a statement that Sluice wrote (DDL, INSERT SELECT). `sql` never contains a caller's values: they are
+        bound as `parameters`.
 
-        `stores_rows`: the rows that it inserts have a place in storage order, as those of `insert` have.
+        `stores_rows`: the rows that the statement inserts get a place in storage order, as rows of `insert` do.
         """
 
         def call(client: Client) -> None:
@@ -323,7 +326,9 @@ class ClickHouse:
         await self._threads.run(_classify_errors, create, errors.from_query)
 
     async def probe(self) -> None:
-        """A round trip that reads no table; raises a StoreError when the response is missing or not ClickHouse's."""
+        """Make a round trip that reads no table. Raises a StoreError when there is no response, or when the response
+        does not come from ClickHouse.
+        """
         if await self.query("SELECT 1", {}, limits=QueryLimits(max_seconds=5)) != [(1,)]:
             raise errors.StoreUnavailable(f"The server at {self.address} is not ClickHouse.")
 
@@ -348,14 +353,14 @@ class ClickHouse:
             raise
 
     def _cap_memory(self, limits: QueryLimits) -> QueryLimits:
-        """`limits`, with memory capped in the embedded engine so that inserts and merges have room."""
+        """`limits`, with the memory of a read capped in the embedded engine, so that inserts and merges have memory."""
         if not self._max_read_bytes:
             return limits
         requested = limits.max_memory_bytes or self._max_read_bytes
         return limits._replace(max_memory_bytes=min(requested, self._max_read_bytes))
 
     def _cancel_query(self, running: "asyncio.Future[T]", comment: str | None) -> None:
-        """Start to cancel a read in the engine, unless that is already in progress."""
+        """Start to cancel a read in the engine, unless the cancellation is already in progress."""
         if comment is None or running.done():
             return
         self._running[running] = None
@@ -383,7 +388,7 @@ class ClickHouse:
     def _on_done(self, handle: _Handle, future: "asyncio.Future[T]") -> None:
         self._running.pop(future, None)
         if not future.cancelled():
-            future.exception()  # retrieved: the caller may be gone
+            future.exception()  # retrieved here, because the caller may not wait any more
         self._release(handle)
 
     def _release(self, handle: _Handle) -> None:
@@ -395,7 +400,9 @@ class ClickHouse:
         self._idle.append(handle)
 
     async def _kill(self, comment: str, running: "asyncio.Future[T]") -> None:
-        """Cancel the query in the engine; repeated while it runs, since the first kill may precede its start."""
+        """Cancel the query in the engine. The kill is repeated while the query runs, because the first kill may come
+        before the query has started.
+        """
 
         def kill() -> None:
             self._kill_handle.client().command(_KILL, parameters={"comment": comment})
@@ -432,21 +439,23 @@ def _classify_errors(call: Callable[[], T], classify: Callable[[int | None, str]
     except Error as error:
         raise classify(error.code, errors.reason(error)) from error
     except MemoryError as error:  # in the embedded engine, or while its result was converted to Python objects
-        message = "The process ran out of memory for the result; request less, or give the process more memory."
+        message = "The process ran out of memory for the result. Request less, or give the process more memory."
         raise classify(errors.MEMORY_LIMIT_EXCEEDED, message) from error
     except (ClickHouseError, HTTPError, OSError) as error:
         raise errors.StoreUnavailable(f"ClickHouse does not respond: {errors.reason(error)}") from error
 
 
 def _discard_left_over(client: Client) -> None:
-    """After a statement that failed or was cancelled, chDB answers the next one of the session in the format of that
-    one, and with the rows that it had written: rows of somebody else. So nothing else is asked before an answer is
-    exact.
+    """Discard the output that a failed or cancelled statement left in the session.
 
-    Raises StoreUnavailable when none is.
+    chDB answers the next statement of the session in the format of the failed statement, and adds the rows that the
+    failed statement had written. These rows may belong to another organization. So this function repeats a statement
+    with a known answer until the answer is exact.
+
+    Raises StoreUnavailable when no answer is exact.
     """
     for _ in range(_MAX_DISCARDS):
-        with suppress(Exception):  # a repeated kill may hit this statement, too
+        with suppress(Exception):  # a repeated kill may also hit this statement
             if client.raw_query("SELECT 1", fmt="TabSeparated") == b"1\n":
                 return
     raise errors.StoreUnavailable("The embedded engine does not recover from a statement that failed.")
@@ -454,8 +463,8 @@ def _discard_left_over(client: Client) -> None:
 
 def _read_clock(client: Client) -> ClockReading:
     rows = client.query(CLOCK_SQL).result_rows
-    if not rows:  # the statement's second was over before it had read anything
-        raise errors.StoreUnavailable("ClickHouse did not return its clock within the time limit of the query.")
+    if not rows:  # the statement's time limit of one second ended before it had read anything
+        raise errors.StoreUnavailable("ClickHouse did not return its time within the time limit of the query.")
     ((now_us, latest_us),) = rows
     return ClockReading(now_us, latest_us)
 
@@ -466,7 +475,7 @@ def _supported_settings(client: Client, settings: Mapping[str, str | int]) -> di
 
 
 def _require(client: Client, settings: Mapping[str, object]) -> None:
-    """StoreMisconfigured if the server does not know one of these settings, or the user may not change it."""
+    """Raises StoreMisconfigured if the server does not know one of these settings, or the user may not change it."""
     for name in settings:
         known = client.server_settings.get(name)
         if known is None:

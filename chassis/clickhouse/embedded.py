@@ -1,15 +1,15 @@
 """The configuration of the embedded engine: memory limits, and table settings that apply as soon as tables are loaded.
 
-A server has an operator who configures it; the embedded engine would use all memory of the machine, and its defaults
-change between releases. Setting them with a statement is too late: merges begin while the tables are loaded, and one of
-them may be what crashed the process before.
+An operator configures a server. The embedded engine without a configuration would use all memory of the machine, and
+its defaults change between releases. Statements would set the limits too late: merges begin while the tables are
+loaded, and such a merge may have crashed the process before.
 
-`abort_on_crash` ends the process at once when it crashes. The embedded engine handles crash signals to write a report
-first; that takes minutes or never ends, and meanwhile the process serves nothing and is not restarted. Python's own
-crash report takes no time.
+`abort_on_crash` makes the process end immediately when it crashes. The embedded engine handles crash signals to write a
+report first. Its report takes minutes or never ends, and meanwhile the process serves nothing and is not restarted.
+Python's own crash report takes no time.
 
-`InsertActivity` knows when this process inserted into the tables last. No other process can: a directory belongs to
-one process. So followers do not ask the engine for rows while no rows were inserted.
+`InsertActivity` knows when this process last inserted into the tables. Other processes cannot insert, because a
+directory belongs to one process. So followers do not query the engine while nothing was inserted.
 """
 
 import faulthandler
@@ -38,10 +38,10 @@ _STDERR: Final = 2
 
 
 def abort_on_crash() -> None:
-    """From now on a crash writes the Python stacks of all threads to standard error, then takes the default action.
+    """Make a crash write the Python stacks of all threads to standard error and then take the signal's default action.
 
-    Call it once the engine is open, which it stays: it installs its handlers whenever it is opened. Only the main
-    thread can set signal handlers; in another thread this does nothing.
+    Call this function once, after the engine was opened for good: the engine installs its handlers whenever it is
+    opened. Only the main thread can set signal handlers. In another thread this function does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         return
@@ -54,9 +54,10 @@ def abort_on_crash() -> None:
 MIN_BYTES: Final = 256 * 2**20  # the engine does not work with less
 CONFIG_FILE_NAME: Final = "sluice-engine.xml"
 
-# Of the memory that the process may use: the rest is for requests, batches and responses (docs/operations.md).
+# The engine's share of the memory that the process may use. The rest is for requests, batches and responses
+# (docs/operations.md).
 _MEMORY_FRACTION: Final = 2 / 5
-# The engine's defaults for these caches are gigabytes; they count as memory in use and are not evicted for a query.
+# The engine's defaults for these caches are gigabytes. Caches count as memory in use and are not evicted for a query.
 _CACHES: Final = {
     "mark_cache_size": 16,
     "primary_index_cache_size": 16,
@@ -67,20 +68,23 @@ _CACHES: Final = {
 
 
 def engine_bytes(configured: int) -> int:
-    """The engine's memory limit: `configured`, or if that is 0 two fifths of what the process may use."""
+    """The engine's memory limit in bytes: `configured`, or two fifths of what the process may use if it is 0."""
     return max(MIN_BYTES, configured or int(available_bytes() * _MEMORY_FRACTION))
 
 
 def max_read_bytes(engine: int) -> int:
-    """The memory limit of one read: a quarter, so that several together leave room for inserts and merges."""
+    """The memory limit of one read: a quarter of the engine's, so that concurrent reads leave memory for inserts and
+    merges.
+    """
     return engine // 4
 
 
 def configuration(engine: int) -> str:
     """The engine's configuration file for a memory limit of `engine` bytes.
 
-    A statement, an insert or a merge that would exceed the limit fails; the process goes on. `merge_tree` applies to
-    all tables, also those of earlier releases, from the moment they are loaded (the reason is in 0007_tables.sql).
+    A statement, an insert or a merge that would exceed the limit fails, and the process continues. `merge_tree` applies
+    to all tables, including tables of earlier releases, from the moment they are loaded (the reason is in
+    0007_tables.sql).
     """
     caches = "".join(f"  <{name}>{engine // part}</{name}>\n" for name, part in _CACHES.items())
     return (
@@ -97,7 +101,7 @@ def configuration(engine: int) -> str:
 
 
 def write_configuration(directory: Path, engine: int) -> Path:
-    """Write the configuration to the engine's directory, which only this process uses; returns the path. Raises
+    """Write the configuration to the engine's directory, which only this process uses. Returns the path. Raises
     OSError.
     """
     path = directory / CONFIG_FILE_NAME
@@ -108,7 +112,7 @@ def write_configuration(directory: Path, engine: int) -> Path:
 
 
 class InsertActivity:
-    """Inserts by table, running and ended. Safe for threads."""
+    """The running and the last ended inserts by table. Safe for threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -118,7 +122,7 @@ class InsertActivity:
 
     @contextmanager
     def running(self, table: str) -> Iterator[None]:
-        """An insert runs."""
+        """Count an insert into the table as running until the context ends."""
         with self._lock:
             self._running[table] += 1
         try:
@@ -139,6 +143,6 @@ _lock: Final = threading.Lock()
 
 
 def activity_of(directory: Path) -> InsertActivity:
-    """The inserts into the embedded engine of a directory, whichever client makes them."""
+    """The inserts of all clients into the embedded engine of a directory."""
     with _lock:
         return _activities.setdefault(directory.resolve(), InsertActivity())

@@ -3,10 +3,10 @@
 | error | meaning | retry the same call |
 |---|---|---|
 | StoreUnavailable | unavailable, overloaded, full, or not set up as required | yes, later |
-| StoreBusy | our own queue in front of it is full | yes, soon |
+| StoreBusy | this process's queue for ClickHouse is full | yes, soon |
 | StoreRejected | this statement or this block is rejected | no |
 | QueryTimeout, QueryTooLarge | a limit of this read was reached | no, request less |
-| StoreMisconfigured | the URL, the directory or the credentials are wrong | after an operator acted |
+| StoreMisconfigured | the URL, the directory or the credentials are wrong | after an operator has corrected them |
 """
 
 from collections.abc import Mapping
@@ -56,11 +56,11 @@ TOO_MANY_PARTS: Final = 252
 MEMORY_LIMIT_EXCEEDED: Final = 241
 UNKNOWN_DATABASE: Final = 81
 
-# Codes of a read that concern the store and not the statement, with their meaning.
+# Error codes of a read that are caused by the store and not by the statement, with their meaning.
 _STORE_FAULTS: Final[Mapping[int, str]] = {
     **dict.fromkeys((16, 60, 81), "a column, table or database is missing"),
     **dict.fromkeys((164, 242), "read-only"),
-    115: "an older release, without one of our settings",
+    115: "an older release, without one of Sluice's settings",
     **dict.fromkeys((192, 193, 194, 497, 516), "credentials and rights"),
     **dict.fromkeys((201, 202, 203, 241, 252, 439, 745), "overload: quota, connections, memory, parts, threads"),
     **dict.fromkeys((159, 160, 198, 209, 210, 279, 1000), "time, name lookup, network"),
@@ -68,9 +68,10 @@ _STORE_FAULTS: Final[Mapping[int, str]] = {
     **dict.fromkeys((74, 75, 76, 87, 88, 243, 425, 499), "files, disk space, object storage"),
     **dict.fromkeys((394, 473), "cancelled, deadlock avoided"),
 }
-# Codes of an insert that only its block can cause. The statement, its columns and settings are the same for every
-# block: a server that does not understand those (60, 62, 115, ...) is set up wrongly, and no block is rejected for it.
-# Neither for an unexpected end of data (3, 32, 33): our blocks are complete, a broken connection truncated it.
+# Error codes of an insert that only its block can cause. The statement, its columns and its settings are the same for
+# every block, so errors about them (60, 62, 115, ...) mean that the server is set up wrongly, and no block is rejected
+# because of them. An unexpected end of data (3, 32, 33) does not reject a block either: Sluice's blocks are complete,
+# so a broken connection truncated the data.
 _BLOCK_FAULTS: Final[Mapping[int, str]] = {
     **dict.fromkeys((6, 25, 26, 27, 38, 41, 72, 130, 376, 441, 467, 563, 632, 675, 676), "a value cannot be parsed"),
     **dict.fromkeys((53, 70, 122, 169, 170, 386), "a type does not fit"),
@@ -85,8 +86,9 @@ _MESSAGE_CHARS: Final = 400
 
 
 def from_insert(code: int | None, text: str) -> StoreError:
-    """Classify the failure of an insert. A code not known to be caused by the block is retryable: clients drop what is
-    rejected permanently. Too many parts is backpressure; too many partitions, same code, is caused by the block.
+    """Classify the failure of an insert. An unknown code counts as retryable, because clients drop data that is
+    rejected permanently. One code has two meanings: too many parts, which is backpressure, and too many partitions,
+    which the block causes.
     """
     message = _shorten(text)
     if code in _BLOCK_FAULTS or (code == TOO_MANY_PARTS and "partitions for single INSERT" in text):
@@ -95,7 +97,9 @@ def from_insert(code: int | None, text: str) -> StoreError:
 
 
 def from_query(code: int | None, text: str) -> StoreError:
-    """Classify the failure of a read. A limit of the query is the caller's fault, one of the whole server is not."""
+    """Classify the failure of a read. Reaching a limit of the query is the caller's fault, reaching a limit of the
+    whole server is not.
+    """
     message = _shorten(text)
     if code in _TIME_LIMITS:
         return QueryTimeout(message, code)
@@ -113,14 +117,14 @@ def from_open(code: int | None, text: str) -> StoreError:
         return StoreMisconfigured(f"ClickHouse rejected the user or password: {message}", code)
     if code == UNKNOWN_DATABASE:
         return StoreMisconfigured(
-            f"The ClickHouse database does not exist; `sluice migrate` creates it: {message}", code
+            f"The ClickHouse database does not exist. Run `sluice migrate` to create it: {message}", code
         )
     return StoreUnavailable(f"ClickHouse cannot be reached: {message}", code)
 
 
 def reason(error: BaseException) -> str:
-    """The text of an error; for a network error the operating system's, because the HTTP client's layers around it only
-    describe their pools and retries.
+    """The text of an error. For a network error this is the operating system's text, because the HTTP client's own
+    errors around it only describe its pools and retries.
     """
     cause: BaseException | None = error
     while cause is not None:

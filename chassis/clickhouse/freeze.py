@@ -1,12 +1,13 @@
 """Frozen tables of the embedded engine: hard links of all active parts at one moment, for a backup.
 
-    FrozenTables.prepare    freezes everything, while inserts go on
-    FrozenTables.complete   while no insert is under way: freezes again the partitions that have changed since, and
-                            copies what the engine keeps beside the parts; other partitions cost nothing here
-    FrozenTables.settle     makes one tree of both, as the engine's directory would be, had it stopped at that moment
+    FrozenTables.prepare    freezes all partitions, while inserts continue
+    FrozenTables.complete   while no insert runs: freezes the partitions that have changed since `prepare` again, and
+                            copies the files that the engine keeps beside the parts; does not touch other partitions
+    FrozenTables.settle     merges both freezes into one tree, as the engine's directory would be if the engine had
+                            stopped when `complete` ran
 
-A part never changes once it is active, so a link is a copy. Merges may replace parts at any time, but not rows, and a
-freeze sees the active parts of a partition at one moment.
+An active part never changes, so a hard link is as good as a copy. Merges may replace parts at any time, but they keep
+all rows, and a freeze sees the active parts of a partition at one moment.
 
 Source: clickhouse.com/docs "ALTER TABLE ... FREEZE PARTITION".
 """
@@ -42,7 +43,7 @@ class _Partition(NamedTuple):
 
 
 class FrozenTables:
-    """One freeze of all tables. Its methods raise StoreError and OSError."""
+    """One freeze of all tables. The methods raise StoreError and OSError."""
 
     def __init__(self, clickhouse: ClickHouse) -> None:
         if clickhouse.directory is None:
@@ -54,17 +55,17 @@ class FrozenTables:
 
     @property
     def directory(self) -> Path:
-        """Where the links are, once the freeze has settled."""
+        """The directory of the links after `settle`."""
         return self._engine / SHADOW / ALL
 
     async def prepare(self) -> None:
-        """Link all active parts, while inserts and merges go on."""
+        """Link all active parts, while inserts and merges continue."""
         for database, table in await self._clickhouse.query(_TABLES_SQL, {}, limits=_LIMITS):
             await self._clickhouse.command(f"ALTER TABLE {_quoted(str(database), str(table))} FREEZE WITH NAME '{ALL}'")
 
     async def complete(self) -> None:
         """Link the parts of the partitions that have changed since `prepare`, and copy the engine's other files. No
-        insert may be under way.
+        insert may run.
         """
         parts: defaultdict[_Partition, set[Path]] = defaultdict(set)
         for database, table, partition_id, path in await self._clickhouse.query(_PARTS_SQL, {}, limits=_LIMITS):
@@ -80,13 +81,13 @@ class FrozenTables:
         await asyncio.to_thread(copy_table_files, self._engine, self.directory)
 
     async def settle(self) -> None:
-        """Replace the parts of changed partitions by those that `complete` has linked, and remove links of parts that
-        were not active any more.
+        """Replace the parts of changed partitions with the parts that `complete` linked, and remove links of parts that
+        were no longer active then.
         """
         await asyncio.to_thread(self._settle)
 
     async def release(self) -> None:
-        """Remove all links, also those that an earlier process left."""
+        """Remove all links, including links of an earlier process."""
         await asyncio.to_thread(self._remove)
 
     def _find_changed(self, parts: dict[_Partition, set[Path]]) -> list[_Partition]:
@@ -125,8 +126,8 @@ class FrozenTables:
 
 
 def copy_table_files(engine: Path, target: Path) -> None:
-    """Copy what the engine has beside the parts of its tables: their statements, mutations, deduplication logs, and the
-    symbolic links from names to ids. Raises OSError.
+    """Copy the files that the engine keeps beside the parts of its tables: CREATE statements, mutations, deduplication
+    logs, and the symbolic links from names to ids. Raises OSError.
     """
     for directory in (engine / "metadata", engine / "data"):
         for path in _walk(directory):
@@ -160,7 +161,7 @@ def _parts(tree: Path) -> Iterator[Path]:
 
 
 def _partition_id(part: Path) -> str:
-    """Of a part's directory: `20261122` of `20261122_1_6_2`."""
+    """The partition id in the name of a part's directory: `20261122` for `20261122_1_6_2`."""
     return part.name.partition("_")[0]
 
 
@@ -168,7 +169,7 @@ def _relative(path: str) -> Path:
     """A part's path relative to the engine's directory: `store/5fa/UUID/PART`. Raises StoreUnavailable."""
     relative = Path(*Path(path).parts[-4:])
     if relative.parts[0] != "store":
-        raise StoreUnavailable(f"The part {path} is not where the embedded engine keeps its parts.")
+        raise StoreUnavailable(f"The part {path} is not in the embedded engine's directory for parts.")
     return relative
 
 

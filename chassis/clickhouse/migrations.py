@@ -1,8 +1,8 @@
 """ClickHouse migrations: the numbered statements of `proto/storage/sql`, applied in order and recorded in
 `sluice_schema`.
 
-ClickHouse has no transactions over DDL, so each statement is repeatable (`IF NOT EXISTS`) and a migration is recorded
-after its last statement: the next run completes an interrupted one.
+ClickHouse has no transactions for DDL, so each statement is repeatable (`IF NOT EXISTS`), and a migration is recorded
+after its last statement. The next run completes an interrupted migration.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ from chassis.clickhouse import ClickHouse, QueryLimits, StoreError, StoreUnavail
 from chassis.clickhouse.stored_time import StoredTimeFloor
 from chassis.errors import StartupError
 
-LAST_UNRELEASED: Final = 6  # before the first release, and the only one whose tables are taken over
+LAST_UNRELEASED: Final = 6  # the last version before the first release; earlier versions cannot be migrated
 UPGRADE_HINT: Final = (
-    f"Of the builds before the first release, this release takes over version {LAST_UNRELEASED} only. Start the last "
-    "of these builds (commit cb9c19bf) with it once, then this release."
+    f"This release can migrate only version {LAST_UNRELEASED} of the schemas before the first release. Start the last "
+    "build before the first release (commit cb9c19bf) once with this database, then start this release."
 )
 _FILE: Final = re.compile(r"(\d{4})_\w+\.sql")
 _COMMENT: Final = re.compile(r"--[^\n]*")
@@ -31,7 +31,7 @@ _SETTING: Final = re.compile(r"ALTER TABLE (\w+) MODIFY SETTING (\w+) = .*")
 _ALTER: Final = re.compile(r"ALTER TABLE (\w+) ")
 _LIMITS: Final = QueryLimits(max_seconds=30)
 VERIFY_TIMEOUT_S: Final = 5.0  # of one verification, which all concurrent calls wait for
-# About one bucket per key. New parts stay unsplit: splitting them would slow the insert.
+# About one bucket per key. Maps in new parts are not split, because splitting would slow the insert.
 _MAP_BUCKET_SETTINGS: Final = (
     ", map_serialization_version = 'with_buckets', map_serialization_version_for_zero_level_parts = 'basic',"
     " map_buckets_strategy = 'linear', max_buckets_in_map = 32, map_buckets_min_avg_size = 4"
@@ -50,7 +50,7 @@ Rows = list[tuple[object, ...]]
 
 
 class ClickHouseSchemaError(StartupError):
-    """The tables in ClickHouse are not those of this release; the message is one sentence for an operator."""
+    """The tables in ClickHouse do not match this release. The message is one sentence for an operator."""
 
 
 class ClickHouseSchemaTooOld(ClickHouseSchemaError):
@@ -62,11 +62,11 @@ class ClickHouseSchemaTooNew(ClickHouseSchemaError):
 
 
 class ClickHouseSchemaMismatch(ClickHouseSchemaError):
-    """Tables of the same version were created by other statements."""
+    """Tables of the same version were created with other statements."""
 
 
 class SchemaReader(Protocol):
-    """What the verification of the schema needs."""
+    """The queries that the verification of the schema makes."""
 
     async def query(self, sql: str, parameters: Mapping[str, object], *, limits: QueryLimits) -> Rows: ...
 
@@ -92,7 +92,7 @@ def migrations() -> list[Migration]:
 def render(statement: str, *, embedded: bool, retention_days: int, bucketed: bool = True) -> str:
     """Fill in the placeholders `{fsync}`, `{bucketed}` and `{retention:EXPR}`."""
     ttl = rf"TTL \1 + INTERVAL {_ttl_days(retention_days)} DAY" if retention_days else ""
-    # The embedded engine has no replica to fall back on: an acknowledged insert must be on disk.
+    # The embedded engine has no replica, so an acknowledged insert must be on disk.
     filled = _RETENTION.sub(ttl, statement).replace("{fsync}", "1" if embedded else "0")
     return filled.replace("{bucketed}", _MAP_BUCKET_SETTINGS if bucketed else "")
 
@@ -100,8 +100,8 @@ def render(statement: str, *, embedded: bool, retention_days: int, bucketed: boo
 async def migrate(
     clickhouse: ClickHouse, *, retention_days: int, on_pending: Callable[[int], None] = lambda _count: None
 ) -> list[str]:
-    """Migrate the tables to this release and to `retention_days` (0: keep for ever); returns the names of the applied
-    migrations. `on_pending`: called with their number before the first is applied, if there are any.
+    """Migrate the tables to this release and to `retention_days` (0: keep for ever). Returns the names of the applied
+    migrations. If there are pending migrations, `on_pending` is called with their number before the first is applied.
 
     Idempotent. Raises ClickHouseSchemaTooNew when a later release has migrated the tables.
     """
@@ -121,7 +121,7 @@ async def migrate(
     for migration in pending:
         for statement in migration.statements:
             if _SETTING.fullmatch(statement):
-                continue  # below, together with settings that an older engine did not know
+                continue  # applied below, together with settings that an older engine did not know
             altered = _ALTER.match(statement)
             if altered and not await _stores_rows(clickhouse, altered[1], statement):
                 continue
@@ -136,7 +136,7 @@ async def migrate(
 
 
 async def _record(clickhouse: ClickHouse, migration: Migration) -> None:
-    """Both values are from our own files."""
+    """Record the migration as applied. The statement contains only values from files of this package."""
     await clickhouse.command(
         f"INSERT INTO sluice_schema (version, name) VALUES ({migration.version}, '{migration.name}')"
     )
@@ -155,9 +155,9 @@ async def _require_columns(clickhouse: SchemaReader, baseline: Migration) -> Non
 
 
 class VerifiedClickHouse(ClickHouse):
-    """ClickHouse whose tables are verified before any use: at the start, or as soon as it is available.
+    """ClickHouse whose tables are verified before their first use: at the start, or as soon as ClickHouse is available.
 
-    Until they are those of this release, reads and inserts raise StoreUnavailable, so that a service that waits for
+    While the tables do not match this release, reads and inserts raise StoreUnavailable. So a service that waits for
     `sluice migrate` continues without a restart.
     """
 
@@ -168,9 +168,10 @@ class VerifiedClickHouse(ClickHouse):
         self._last_logged = ""
 
     async def verify_schema(self) -> None:
-        """Verify the tables, unless that has succeeded. Raises a StoreError or a ClickHouseSchemaError.
+        """Verify the tables, unless an earlier verification succeeded. Raises a StoreError or a ClickHouseSchemaError.
 
-        Concurrent callers share one verification and its error: they may be many, and a server may hang.
+        Concurrent callers share one verification and its error, because there may be many callers, and a server may
+        hang.
         """
         if self._is_verified:
             return
@@ -184,7 +185,7 @@ class VerifiedClickHouse(ClickHouse):
         verification.result()
 
     async def close(self) -> None:
-        """Cancel a running verification, then close as the base class does."""
+        """Cancel a running verification, then close the base class."""
         if self._verification is not None:
             self._verification.cancel()
             await asyncio.wait((self._verification,))
@@ -205,7 +206,7 @@ class VerifiedClickHouse(ClickHouse):
             async with asyncio.timeout(VERIFY_TIMEOUT_S):
                 await check(_UnverifiedReader(self))
         except TimeoutError as error:
-            raise StoreUnavailable(f"ClickHouse does not respond within {VERIFY_TIMEOUT_S:g} s") from error
+            raise StoreUnavailable(f"ClickHouse did not respond within {VERIFY_TIMEOUT_S:g} s") from error
 
     def _on_verified(self, verification: asyncio.Task[None]) -> None:
         self._verification = None  # after a failure the next call verifies again
@@ -233,8 +234,8 @@ class _UnverifiedReader(NamedTuple):
 
 
 async def check(clickhouse: SchemaReader) -> None:
-    """Raises ClickHouseSchemaTooOld, ClickHouseSchemaTooNew or ClickHouseSchemaMismatch unless the tables are those of
-    this release.
+    """Raises ClickHouseSchemaTooOld, ClickHouseSchemaTooNew or ClickHouseSchemaMismatch unless the tables match this
+    release.
     """
     exists = await clickhouse.query(
         "SELECT 1 FROM system.tables WHERE database = currentDatabase() AND name = 'sluice_schema'", {}, limits=_LIMITS
@@ -243,35 +244,35 @@ async def check(clickhouse: SchemaReader) -> None:
     current = await _version(clickhouse, known) if exists else 0
     if current < known[-1].version:
         raise ClickHouseSchemaTooOld(
-            f"The ClickHouse schema has version {current}, but this release requires {known[-1].version};"
-            " run `sluice migrate`."
+            f"The ClickHouse schema has version {current}, but this release requires {known[-1].version}."
+            " Run `sluice migrate`."
         )
 
 
 async def _version(clickhouse: SchemaReader, known: list[Migration]) -> int:
-    """The version of the tables. Raises ClickHouseSchemaTooNew or ClickHouseSchemaMismatch when this release neither
-    made them nor can migrate them.
+    """The version of the tables. Raises ClickHouseSchemaTooNew or ClickHouseSchemaMismatch when this release cannot
+    migrate them.
     """
     rows = await clickhouse.query("SELECT toInt64(version), name FROM sluice_schema", {}, limits=_LIMITS)
     current = max((int(str(version)) for version, _ in rows), default=0)
     if current > known[-1].version:
         raise ClickHouseSchemaTooNew(
-            f"The ClickHouse schema has version {current}, but this release supports at most {known[-1].version};"
-            " upgrade Sluice."
+            f"The ClickHouse schema has version {current}, but this release supports at most {known[-1].version}."
+            " Upgrade Sluice."
         )
     names = {migration.version: migration.name for migration in known}
     if 0 < current < LAST_UNRELEASED:
         raise ClickHouseSchemaMismatch(f"The ClickHouse schema has version {current}. {UPGRADE_HINT}")
     if any(names.get(int(str(version)), name) != name for version, name in rows):
         raise ClickHouseSchemaMismatch(
-            "The ClickHouse tables have the incompatible schema of a build before the first release;"
-            " use an empty database or data directory."
+            "The ClickHouse tables have the incompatible schema of a build before the first release."
+            " Use an empty database or data directory."
         )
     return current
 
 
 async def _supported_settings(clickhouse: SchemaReader) -> frozenset[str]:
-    """The MergeTree settings that the engine knows; it rejects others."""
+    """The MergeTree settings that the engine knows. The engine rejects unknown settings."""
     rows = await clickhouse.query("SELECT name FROM system.merge_tree_settings", {}, limits=_LIMITS)
     return frozenset(str(name) for (name,) in rows)
 
@@ -279,8 +280,9 @@ async def _supported_settings(clickhouse: SchemaReader) -> frozenset[str]:
 async def _apply_settings(
     clickhouse: ClickHouse, migration: Migration, known: frozenset[str], *, resumed: bool = False
 ) -> None:
-    """Apply those settings of a migration that the engine knows and the tables lack. `resumed`: an earlier run may have
-    been interrupted while the merges of a table were stopped, which would last until the server's next restart.
+    """Apply the settings of a migration that the engine knows and the tables lack. `resumed`: an earlier run may have
+    been interrupted while it had stopped the merges of a table. Such merges would stay stopped until the server's next
+    restart.
     """
     wanted = [matched for statement in migration.statements if (matched := _SETTING.fullmatch(statement))]
     if not wanted:
@@ -298,7 +300,7 @@ async def _apply_settings(
                 await _start_merges(clickhouse, table)
         elif engine.endswith("MergeTree"):
             await _alter_with_merges_stopped(clickhouse, table, matched[0])
-        else:  # Distributed, or a view: other tables store and merge the rows
+        else:  # a Distributed table or a view: other tables store and merge the rows
             hint = f"run `{matched[0]}` on the underlying tables, on every server"
             log.warning(
                 "setting not applied: the table engine stores no data itself", table=table, engine=engine, hint=hint
@@ -306,26 +308,31 @@ async def _apply_settings(
 
 
 async def _stores_rows(clickhouse: ClickHouse, table: str, statement: str) -> bool:
-    """Whether a table stores rows itself; if not (Distributed, or a view), log what is to be done instead."""
+    """Whether a table stores rows itself. If not (a Distributed table or a view), log the statement that the operator
+    must run instead.
+    """
     sql = "SELECT engine FROM system.tables WHERE database = currentDatabase() AND name = {table:String}"
     rows = await _UnverifiedReader(clickhouse).query(sql, {"table": table}, limits=_LIMITS)
     engine = str(rows[0][0]) if rows else ""
     if not rows or engine.endswith("MergeTree"):
         return True
-    hint = f"run `{' '.join(statement.split())}` on the underlying tables, on every server; give this one its columns"
+    hint = (
+        f"run `{' '.join(statement.split())}` on the underlying tables, on every server, and add the same columns to "
+        "this table"
+    )
     log.warning("table not altered: its engine stores no data itself", table=table, engine=engine, hint=hint)
     return False
 
 
 async def _alter_with_merges_stopped(clickhouse: ClickHouse, table: str, statement: str) -> None:
-    """Run a statement while no merge of the table runs: a running merge keeps its initial settings, and may be what the
-    statement is to prevent.
+    """Run a statement while no merge of the table runs. A running merge keeps the settings that it started with, and
+    may be the merge that the statement has to prevent.
     """
     try:
         await clickhouse.command(f"SYSTEM STOP MERGES {table}")
-    except StoreError as error:  # needs a privilege of its own; without it the next merge has the setting
+    except StoreError as error:  # the user lacks the privilege: the setting applies from the next merge on
         log.warning(
-            "merges not stopped (grant SYSTEM MERGES to this user); the setting applies from the next merge on",
+            "merges not stopped, so the setting applies from the next merge on; grant SYSTEM MERGES to this user",
             table=table,
             detail=error.message,
         )
@@ -340,7 +347,7 @@ async def _alter_with_merges_stopped(clickhouse: ClickHouse, table: str, stateme
 async def _start_merges(clickhouse: ClickHouse, table: str) -> None:
     try:
         await clickhouse.command(f"SYSTEM START MERGES {table}")
-    except StoreError as error:  # without the privilege, nothing has stopped them either
+    except StoreError as error:  # if the user lacks the privilege, merges were not stopped either
         log.warning("SYSTEM START MERGES failed; run it if merges are stopped", table=table, detail=error.message)
 
 
@@ -364,9 +371,10 @@ async def _apply_retention(clickhouse: ClickHouse, known: list[Migration], reten
 
 
 def _ttl_days(retention_days: int) -> int:
-    """Days from midnight, at which a row's day begins, to its expiry; 0 for never.
+    """The days from the midnight at which a row's day begins to the row's expiry. 0 for never.
 
-    One more than the retention: otherwise a row just young enough to be accepted would expire at once.
+    One day more than the retention, because otherwise a row that is just young enough to be accepted would expire
+    immediately.
     """
     return retention_days + 1 if retention_days else 0
 

@@ -1,17 +1,19 @@
-"""Storage order: everything that was stored after a position, in order, each row once.
+"""Storage order: read all rows that were stored after a position, in order, each row once.
 
 The position of a row of `spans`, `logs`, `error_occurrences` or `ingest_outcomes` is (stored_time, batch_id, row).
-ClickHouse writes `stored_time` when it stores the row (`chassis.clickhouse.stored_time`), so rows that arrive late, are
-replayed after an outage, or come from a clock that is wrong, are after everything that a follower has read.
+ClickHouse writes `stored_time` when it stores the row (`chassis.clickhouse.stored_time`). So rows that arrive late, are
+replayed after an outage, or come from a machine with a wrong clock have positions after all rows that a follower has
+read.
 
-    OrderedTable.settled_time   nothing will be stored at or before this time any more: ClickHouse's clock, and the
-                                floors of the inserts that run now, less a distance for drifting clocks
-    OrderedTable.read           the rows after a position up to that time; `storage_order_arrow` has them as columns
-    StorageOrderReader.read     a page of them, without second copies of a block, and the checkpoint behind it
+    OrderedTable.settled_time   the time at or before which no further row will be stored: the least of ClickHouse's
+                                clock and the floors of the running inserts, minus a distance for drifting clocks
+    OrderedTable.read           the rows after a position up to that time; `storage_order_arrow` returns them as columns
+    StorageOrderReader.read     a page of these rows, without second copies of a block, and the checkpoint after it
 
-A block that ClickHouse lost and that was inserted again has a new position and the old batch id: `Checkpoint` remembers
-the blocks of the last minutes, and skips what it has delivered of them. A follower stores the checkpoint together with
-what it did with the page; a page that is read again from the same checkpoint has the same rows first.
+A block that ClickHouse lost and that was inserted again has a new position and the old batch id. `Checkpoint` remembers
+the blocks of the last minutes, and skips the rows of these blocks that were already delivered. A follower stores the
+checkpoint together with the result of processing the page. A page that is read again from the same checkpoint begins
+with the same rows.
 
 Source: docs/adr/020-storage-order.md.
 """
@@ -26,10 +28,10 @@ from chassis.clickhouse.errors import QueryTooLarge
 from chassis.clickhouse.stored_time import INSERT_COMMENT, floor_of
 from proto.storage.tables import FIRST_REBUILT_ROW
 
-# Between ClickHouse's clock and what is settled: more than the floor of any insert may be behind that clock.
+# The distance between ClickHouse's clock and the settled time. The floor of an insert is behind that clock by less.
 DISTANCE_US: Final = 500_000
 WINDOW_S: Final = 1_800.0  # three times the default of SLUICE_GATEWAY_JOURNAL_HOLD_S
-MIN_RECENT: Final = 1_000  # blocks that a checkpoint remembers, whatever their age
+MIN_RECENT: Final = 1_000  # blocks that a checkpoint remembers regardless of their age
 PAGE_ROWS: Final = 10_000
 PAGE_BYTES: Final = 64 * 2**20  # in the engine's representation
 
@@ -52,34 +54,34 @@ _SETTLED_SQL: Final = (
 
 
 class Position(NamedTuple):
-    """The place of a row in storage order; the positions of a table compare as its rows were stored."""
+    """The place of a row in storage order. A row that was stored later has a greater position."""
 
     stored_us: int  # since 1970, by ClickHouse's clock
     batch_id: int
     row: int
 
 
-# After the rows of earlier releases, which have no position.
+# The position after the rows of earlier releases, which have no position of their own.
 START: Final = Position(0, _MAX_UINT64, _MAX_UINT32)
 
 BlockKey = tuple[int, int]  # batch id, and day since 1970
 
 
 class BlockProgress(NamedTuple):
-    """How far a block was delivered: the time of the copy, and the last row."""
+    """How far a block was delivered: the storage time of the copy, and the last delivered row."""
 
     stored_us: int
     row: int
 
 
 class Checkpoint(NamedTuple):
-    """How far a follower has read, and the blocks that it has read lately."""
+    """How far a follower has read, and the blocks that it has read recently."""
 
     position: Position = START
     recent: Mapping[BlockKey, BlockProgress] = {}
 
     def encode(self) -> bytes:
-        """As JSON, for a follower to store: some 30 bytes for each batch of the last minutes."""
+        """The checkpoint as JSON, for a follower to store: about 30 bytes for each batch of the last minutes."""
         return msgspec.json.encode((self.position, [(*key, *progress) for key, progress in self.recent.items()]))
 
     @classmethod
@@ -94,7 +96,7 @@ _decoder = msgspec.json.Decoder(tuple[tuple[int, int, int], list[tuple[int, int,
 
 
 class StoredRow(NamedTuple):
-    """A row with its position, its day (of its own time, since 1970), and the columns that the follower reads."""
+    """A row: its position, the day of its own time (days since 1970), and the columns that the follower reads."""
 
     position: Position
     day: int
@@ -110,7 +112,7 @@ class StoredRows(Protocol):
     def last(self) -> Position: ...
 
     def without_delivered(self, recent: dict[BlockKey, BlockProgress]) -> Self:
-        """Those rows that were not delivered before; `recent` has them afterwards."""
+        """The rows that were not delivered before. They are added to `recent`."""
 
 
 Rows = TypeVar("Rows", bound=StoredRows)
@@ -131,7 +133,7 @@ class StoredRowList(list[StoredRow]):
 
 
 class Page(NamedTuple, Generic[Rows]):
-    """Rows in storage order, and the checkpoint behind them. `is_last`: all that is settled has been read."""
+    """Rows in storage order, and the checkpoint after them. `is_last`: all settled rows have been read."""
 
     rows: Rows
     checkpoint: Checkpoint
@@ -139,7 +141,7 @@ class Page(NamedTuple, Generic[Rows]):
 
 
 class OrderedRows(Protocol[Rows_co]):
-    """The rows of one table, for `StorageOrderReader`. The methods raise StoreError."""
+    """Reads the rows of one table for `StorageOrderReader`. The methods raise StoreError."""
 
     async def settled_time(self) -> int: ...
     async def read(self, after: Position, until_us: int, limit: int) -> Rows_co: ...
@@ -148,8 +150,8 @@ class OrderedRows(Protocol[Rows_co]):
 
 
 class StoredTable:
-    """A table in ClickHouse, of which subclasses read the rows: `columns` are expressions of ours, `project_ids`
-    restricts the rows. The user needs SELECT on `system.processes`.
+    """A table in ClickHouse, whose rows the subclasses read. `columns` are SQL expressions written by Sluice, and
+    `project_ids` restricts the rows. The ClickHouse user needs SELECT on `system.processes`.
     """
 
     def __init__(
@@ -171,13 +173,13 @@ class StoredTable:
         )
 
     async def settled_time(self) -> int:
-        """Microseconds since 1970, at or before which nothing will be stored any more."""
+        """The time, in microseconds since 1970, at or before which no further row will be stored."""
         ((now, comments),) = await self._query(_SETTLED_SQL, {})
         floors = [floor for comment in comments if (floor := floor_of(comment)) is not None]
         return int(min([now, *floors])) - DISTANCE_US
 
     async def first_time(self, after_us: int, until_us: int) -> int | None:
-        """When the first row after a time was stored; None if there is none until `until_us`."""
+        """The storage time of the first row after `after_us`, or None if there is no row until `until_us`."""
         sql = (
             f"SELECT toUnixTimestamp64Micro(min(stored_time)), count() FROM {self._table} WHERE {self._condition}"
             f" AND stored_time > {_time('after')}"
@@ -188,7 +190,7 @@ class StoredTable:
     def _select(
         self, columns: Sequence[str], after: Position, until_us: int, limit: int
     ) -> tuple[str, dict[str, object], QueryLimits]:
-        """The statement of a read of these columns, with its parameters and limits."""
+        """The statement that reads these columns, with its parameters and limits."""
         sql = (
             f"SELECT {', '.join(columns)} FROM {self._table} WHERE {self._condition}"
             f" AND (stored_time, batch_id, row) > ({_time('after')}, {{batch_id:UInt64}}, {{row:UInt32}})"
@@ -204,7 +206,7 @@ class StoredTable:
 
     @property
     def _place(self) -> Sequence[str]:
-        """Expressions for the position of a row, and its day."""
+        """SQL expressions for the position of a row and the row's day."""
         day = f"toUInt16(toDate({_TIME_COLUMNS[self._table]}))"
         return "toUnixTimestamp64Micro(stored_time)", "batch_id", "row", day
 
@@ -225,8 +227,8 @@ class OrderedTable(StoredTable):
     """Reads rows as tuples."""
 
     async def read(self, after: Position, until_us: int, limit: int) -> StoredRowList:
-        """The first `limit` rows after a position that were stored until a time. Raises QueryTooLarge when they are
-        larger than `page_bytes`, or reading them needs more than `memory_bytes`.
+        """The first `limit` rows after a position that were stored at or before `until_us`. Raises QueryTooLarge when
+        the rows are larger than `page_bytes`, or reading them needs more than `memory_bytes`.
         """
         rows = await self._query(*self._select((*self._place, *self._columns), after, until_us, limit))
         return StoredRowList(StoredRow(Position(*row[:3]), row[3], row[4:]) for row in rows)
@@ -237,8 +239,8 @@ class OrderedTable(StoredTable):
 
 
 class StorageOrderReader(Generic[Rows]):
-    """Reads one table in storage order, at most `page_rows` at once. A block that is inserted again within `window_s`
-    of its first copy is delivered once; `window_s` must be longer than gateways hold requests that are stored
+    """Reads one table in storage order, at most `page_rows` rows at once. A block that is inserted again within
+    `window_s` of its first copy is delivered once. `window_s` must be longer than the hold period of the gateways
     (SLUICE_GATEWAY_JOURNAL_HOLD_S).
     """
 
@@ -253,18 +255,18 @@ class StorageOrderReader(Generic[Rows]):
         self._rows = rows
         self._window_us = int(window_s * _US)
         self._page_rows = page_rows
-        self._step_us = _FIRST_STEP_US  # of storage time, that one statement reads
+        self._step_us = _FIRST_STEP_US  # the span of storage time that one statement reads
         self._limit = first_rows or page_rows
 
     @property
     def next_rows(self) -> int:
-        """At most so many rows has the next page, as the size of the last ones has it: `first_rows` of another reader
-        of the same rows.
+        """The largest number of rows of the next page, derived from the sizes of the last pages. Pass it as
+        `first_rows` to another reader of the same rows.
         """
         return self._limit
 
     async def read(self, checkpoint: Checkpoint, *, limit: int | None = None) -> Page[Rows]:
-        """The next rows after a checkpoint: at least one, unless there is none that is settled. Raises StoreError."""
+        """The next rows after a checkpoint: at least one row, unless no settled row is left. Raises StoreError."""
         settled = await self._rows.settled_time()
         after = checkpoint.position
         while after.stored_us <= settled:
@@ -283,12 +285,12 @@ class StorageOrderReader(Generic[Rows]):
         return Page(self.no_rows(), checkpoint, is_last=True)
 
     def no_rows(self) -> Rows:
-        """What a page without rows has."""
+        """The rows of an empty page."""
         return self._rows.no_rows()
 
     async def _read_slice(self, after: Position, settled: int, limit: int) -> tuple[Rows, int, bool]:
-        """Rows after a position, the time up to which they were read, and whether there may be more until then. Adapts
-        the size of slices to that of a page.
+        """Rows after a position, the time up to which they were read, and whether there may be more rows up to that
+        time. Adapts the size of slices to the size of a page.
         """
         until = min(after.stored_us + self._step_us, settled)
         while True:
@@ -298,7 +300,7 @@ class StorageOrderReader(Generic[Rows]):
             except QueryTooLarge:
                 if count > 1:
                     self._limit = count // 2
-                elif until - after.stored_us > _MIN_STEP_US:  # of more rows than memory can sort, for example
+                elif until - after.stored_us > _MIN_STEP_US:  # for example because memory cannot sort so many rows
                     until = after.stored_us + (until - after.stored_us) // 2
                 else:
                     raise
@@ -311,7 +313,7 @@ class StorageOrderReader(Generic[Rows]):
             return found, until, False
 
     def _without_second_copies(self, found: Rows, checkpoint: Checkpoint) -> tuple[Rows, Checkpoint]:
-        """Those rows that were not delivered before, and the checkpoint behind all of them."""
+        """The rows that were not delivered before, and the checkpoint after all found rows."""
         if not found:
             return found, checkpoint
         recent, position = dict(checkpoint.recent), found.last
@@ -320,7 +322,7 @@ class StorageOrderReader(Generic[Rows]):
 
 
 def deliver(position: Position, day: int, recent: dict[BlockKey, BlockProgress]) -> bool:
-    """Whether a row was not delivered before; `recent` has it afterwards."""
+    """Whether a row was not delivered before. Records the row in `recent`."""
     key = (position.batch_id, day)
     delivered = recent.get(key)
     if delivered is not None and not is_behind(position.row, delivered.row):
@@ -330,14 +332,16 @@ def deliver(position: Position, day: int, recent: dict[BlockKey, BlockProgress])
 
 
 def is_behind(row: int, delivered: int) -> bool:
-    """Whether a row of a block comes after the last one that was delivered. A gateway's block is inserted as a whole:
-    where its rows were delivered, those that `sluice repair` rebuilds in place of lost ones were, under other numbers.
+    """Whether a row of a block comes after the block's last delivered row.
+
+    A gateway inserts a block as a whole, and `sluice repair` rebuilds lost rows of a block under other row numbers. If
+    rows of a gateway's block were delivered, the rows that were rebuilt for it count as delivered too.
     """
     return row > delivered and (row < FIRST_REBUILT_ROW or delivered >= FIRST_REBUILT_ROW)
 
 
 def _recent(blocks: Mapping[BlockKey, BlockProgress], since_us: int) -> Mapping[BlockKey, BlockProgress]:
-    """The blocks since a time, and MIN_RECENT at least: where the clock was set, times say little."""
+    """The blocks since a time, and at least MIN_RECENT blocks, because times are unreliable after a clock was set."""
     if len(blocks) <= MIN_RECENT:
         return blocks
     newest = sorted(blocks.items(), key=lambda block: block[1], reverse=True)

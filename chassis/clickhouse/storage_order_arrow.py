@@ -1,6 +1,6 @@
-"""Storage order with the rows as columns of Arrow: for followers that read everything, and look at no row.
+"""Storage order with the rows as Arrow columns, for followers that read all rows but do not look at single rows.
 
-pyarrow is large: it is imported with the first page.
+pyarrow is large, so it is imported when the first page is read.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class ArrowRows:
 
     @property
     def last(self) -> Position:
-        """As `chassis.clickhouse.storage_order.StoredRows` has it."""
+        """As in `chassis.clickhouse.storage_order.StoredRows`."""
         return self._position(len(self) - 1)
 
     @property
@@ -39,8 +39,8 @@ class ArrowRows:
         return list(self.table.columns[len(_PLACE) :])
 
     def without_delivered(self, recent: dict[BlockKey, BlockProgress]) -> Self:
-        """As `chassis.clickhouse.storage_order.StoredRows` has it: block by block, where one copy of each is all new,
-        else row by row.
+        """As in `chassis.clickhouse.storage_order.StoredRows`. Blocks are compared as a whole if one copy of each block
+        is completely new, otherwise row by row.
         """
         blocks = self._blocks()
         if all(block.is_new(recent.get(block.key)) for block in blocks):
@@ -76,7 +76,7 @@ class ArrowRows:
 
 
 class _Block:
-    """What a page has of a block."""
+    """The rows of a block that a page has."""
 
     __slots__ = ("_copies", "_first_row", "key", "progress")
 
@@ -86,12 +86,12 @@ class _Block:
         self.key: BlockKey = (batch_id, day)
         self.progress = BlockProgress(last_us, last)
         self._first_row = first
-        # Rows that were rebuilt after the others are a copy, too.
+        # Rebuilt rows beside the other rows of their block count as a second copy.
         is_mixed = first < FIRST_REBUILT_ROW <= last
         self._copies = 1 if first_us == last_us and count == distinct and not is_mixed else 2
 
     def is_new(self, delivered: BlockProgress | None) -> bool:
-        """Whether all rows are to be delivered, after those that were."""
+        """Whether all rows must be delivered, because they come after the rows that were delivered before."""
         return self._copies == 1 and (delivered is None or is_behind(self._first_row, delivered.row))
 
 
@@ -101,13 +101,13 @@ class OrderedArrowTable(StoredTable):
     async def read(self, after: Position, until_us: int, limit: int) -> ArrowRows:
         """As `chassis.clickhouse.storage_order.OrderedTable.read`."""
         columns = [f"{place} AS _{name}" for place, name in zip(self._place, _PLACE, strict=True)]
-        # Names of their own: ClickHouse takes an alias in WHERE for the column of that name.
+        # Aliases must differ from column names: in WHERE, ClickHouse prefers an alias to the column of the same name.
         columns += [f"{column} AS _{at}" for at, column in enumerate(self._columns)]
         table = await self._clickhouse.query_arrow(*self._select(columns, after, until_us, limit))
         return ArrowRows(table.rename_columns([*_PLACE, *(str(at) for at in range(len(self._columns)))]))
 
     def no_rows(self) -> ArrowRows:
-        """As `chassis.clickhouse.storage_order.OrderedRows` has it: all columns are null."""
+        """As in `chassis.clickhouse.storage_order.OrderedRows`. All columns are null."""
         import pyarrow as pa  # noqa: PLC0415 (it is large)
 
         names = [*_PLACE, *(str(at) for at in range(len(self._columns)))]

@@ -1,13 +1,14 @@
-"""A lower bound for `stored_time`, the floor: rows stored later have a later position, even if a clock goes back.
+"""The floor, a lower bound for `stored_time`: rows stored later have a later position, even if a clock is set back.
 
-ClickHouse writes its own clock into every row that it stores (`proto/storage/sql/0007_tables.sql`). A clock can
-go back: it is set, or a server restarts with a wrong one. So each insert carries a floor, and its rows get the later
-time of the two. The floor is ClickHouse's own time as the inserting process last read it, plus the time since then by a
-monotonic clock. The clocks of the machines that insert play no part.
+ClickHouse writes its own time into every row that it stores (`proto/storage/sql/0007_tables.sql`). ClickHouse's clock
+can jump back, because it is set or because a server restarts with a wrong clock. So each insert carries a floor, and
+its rows get the later of ClickHouse's time and the floor. The floor is ClickHouse's time as the inserting process last
+read it, plus the time since then by a monotonic clock. The clocks of the inserting machines do not matter.
 
-With its time, a process reads the latest time in the tables. Where that is in the future, the clock has gone back: the
-floor stays there until the clock has passed it. Rows share that time meanwhile, and followers read them when it has
-passed; inserts do not wait. Not covered is a clock that goes forward and back again between two readings of a process.
+Together with ClickHouse's time, a process reads the latest `stored_time` in the tables. If the latest time is in the
+future, ClickHouse's clock has jumped back, and the floor keeps the latest time until the clock has passed it. Rows that
+are inserted meanwhile all get that time, and followers read them when the time has passed. Inserts do not wait. A clock
+that jumps forward and back again between two readings of a process is not detected.
 
 Source: docs/adr/020-storage-order.md.
 """
@@ -23,11 +24,13 @@ from proto.storage.tables import TABLES_IN_STORAGE_ORDER
 
 INSERT_COMMENT: Final = "sluice:insert:"  # the prefix of `log_comment`, which the DDL of the tables repeats
 READ_INTERVAL_S: Final = 15.0
-SLOW_READ_INTERVAL_S: Final = 1.0  # after a reading that took longer than DRIFT_US, and is as imprecise
-# A clock that is at most this much behind has drifted: the floor follows it. Followers keep a larger distance.
+SLOW_READ_INTERVAL_S: Final = 1.0  # after a reading that took longer than DRIFT_US, which makes it too imprecise
+# A clock that is behind by at most this much has drifted, and the floor follows the clock. Followers keep a larger
+# distance.
 DRIFT_US: Final = 100_000
-# The latest row is in the future only where the clock has gone back. The index of the column skips all others. Parts of
-# earlier releases have none until a mutation has added it, so the statement ends after a second with what it found.
+# The latest row is in the future only if the clock has jumped back. The index of the column skips all other rows. Parts
+# of earlier releases have no index until a mutation has added it, so the statement ends after a second and returns the
+# latest time that it found.
 _LATEST: Final = " UNION ALL ".join(
     f"SELECT max(stored_time) AS latest FROM {table.name} WHERE stored_time > now64(6, 'UTC')"
     for table in TABLES_IN_STORAGE_ORDER
@@ -43,7 +46,7 @@ log = structlog.get_logger(__name__)
 
 
 class ClockReading(NamedTuple):
-    """ClickHouse's time, and that of its latest row if it is later (else 0); in microseconds since 1970."""
+    """ClickHouse's time, and the time of its latest row if that is later (otherwise 0), in microseconds since 1970."""
 
     now_us: int
     latest_us: int
@@ -57,11 +60,12 @@ class StoredTimeFloor:
         self._lock = threading.Lock()
         self._reading: ClockReading | None = None
         self._read_at = self._due_at = 0.0  # by the monotonic clock
-        self._frozen_us = 0  # the clock has gone back from here
+        self._frozen_us = 0  # the latest time, from which the clock has jumped back
 
     def insert_comment(self, read_clock: Callable[[], ClockReading]) -> str:
-        """The `log_comment` of an insert that starts now. Calls `read_clock` every READ_INTERVAL_S, in each thread
-        that finds it due: a server that hangs holds up no other insert. Raises its error if there is no reading yet.
+        """The `log_comment` of an insert that starts now. Calls `read_clock` if the last reading is older than
+        READ_INTERVAL_S. Several threads may do so at once, so that a server that hangs delays no other insert. Raises
+        the error of `read_clock` if there is no reading yet.
         """
         if self._is_due():
             began = self._monotonic()
@@ -71,8 +75,9 @@ class StoredTimeFloor:
                 with self._lock:
                     if self._reading is None:
                         raise
-                    log.warning("clickhouse's clock cannot be read; the last reading is used", error=repr(error))
-                    self._due_at = self._monotonic() + READ_INTERVAL_S  # the floor goes on by the monotonic clock
+                    log.warning("clickhouse's clock cannot be read, the last reading is used", error=repr(error))
+                    # Until then the floor advances by the monotonic clock.
+                    self._due_at = self._monotonic() + READ_INTERVAL_S
             else:
                 with self._lock:
                     self._update(reading, began)
@@ -85,15 +90,15 @@ class StoredTimeFloor:
             return self._reading is None or self._monotonic() >= self._due_at
 
     def _update(self, reading: ClockReading, began: float) -> None:
-        """Take over a reading that was made at an unknown moment since `began`."""
+        """Use a reading that was made at an unknown time since `began`."""
         now = self._monotonic()
         elapsed_us = int((now - began) * _US)
         clock_us = min(max(self._floor_us(), reading.now_us), reading.now_us + elapsed_us)
-        floor = max(self._floor_us(), reading.latest_us + 1)  # after that row, whatever the batch ids
+        floor = max(self._floor_us(), reading.latest_us + 1)  # after that row, regardless of batch ids
         if clock_us < floor - DRIFT_US:
-            if floor > self._frozen_us:  # once for each step
+            if floor > self._frozen_us:  # log once for each jump
                 log.warning(
-                    "clickhouse's clock has gone back; followers wait until it catches up: check time synchronization",
+                    "clickhouse's clock has jumped back, followers wait for it to catch up; check time synchronization",
                     seconds=round((floor - clock_us) / _US, 3),
                 )
             self._frozen_us = floor

@@ -1,9 +1,7 @@
-"""Parses the ClickHouse URL and opens clickhouse-connect clients for it.
+"""Parse the ClickHouse URL and open clickhouse-connect clients for it.
 
-Connections to a ClickHouse server that can be shut down while a thread waits for a response.
-
-A blocking read ends with its response or its timeout; a process that shuts down must not wait that long for a server
-that hangs.
+Connections to a ClickHouse server can be shut down while a thread waits for a response. A blocking read ends with its
+response or its timeout, and a process that shuts down must not wait for the timeout of a server that hangs.
 """
 
 import fcntl
@@ -42,7 +40,7 @@ class AbortableConnections:
         self.pool.pool_classes_by_scheme = _pool_classes(self)
 
     def register(self, connection: HTTPConnection) -> None:
-        """Track a connection; shut it down at once if the client is being closed."""
+        """Track a connection. Shut it down immediately if the client is being closed."""
         with self._lock:
             self._open.add(connection)
             is_aborted = self._aborted
@@ -50,7 +48,7 @@ class AbortableConnections:
             _shut_down(connection)
 
     def abort(self) -> None:
-        """Fail every call, pending and future."""
+        """Make every pending and future call fail."""
         with self._lock:
             self._aborted = True
             connections = set(self._open)
@@ -64,10 +62,10 @@ class AbortableConnections:
 
 
 def _shut_down(connection: HTTPConnection) -> None:
-    sock = connection.sock  # read once: its own thread may close it meanwhile
+    sock = connection.sock  # read once, because its own thread may close the socket meanwhile
     if sock is not None:
         try:
-            socket.socket.shutdown(sock, socket.SHUT_RDWR)  # the TCP socket also under TLS: no close_notify is sent
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)  # the TCP socket, also with TLS: no close_notify is sent
         except OSError:
             pass  # already closed
 
@@ -121,9 +119,9 @@ class Target(NamedTuple):
 
 
 def parse_url(url: str, database: str | None = None) -> Target:
-    """Parse `chdb:///DIR` or `http(s)://user:pw@host:port/db`; raises StoreMisconfigured with the reason.
+    """Parse `chdb:///DIR` or `http(s)://user:pw@host:port/db`. Raises StoreMisconfigured with the reason.
 
-    `database` overrides the one of the URL.
+    `database` overrides the database of the URL.
     """
     try:
         parts = urlsplit(url)
@@ -134,7 +132,7 @@ def parse_url(url: str, database: str | None = None) -> Target:
         return _parse_embedded(parts, database)
     if parts.scheme not in _PORTS:
         raise errors.StoreMisconfigured(
-            f"The ClickHouse URL has the unknown scheme {parts.scheme!r}; it must be chdb:///DIR, "
+            f"The ClickHouse URL has the unknown scheme {parts.scheme!r}. The URL must be chdb:///DIR, "
             "http://HOST:PORT/DB or https://HOST:PORT/DB."
         )
     if "@" in parts.path + parts.query + parts.fragment:  # a password with an unescaped / ? or #
@@ -159,7 +157,7 @@ def parse_url(url: str, database: str | None = None) -> Target:
 def _parse_embedded(parts: SplitResult, database: str | None) -> Target:
     if parts.netloc or not parts.path.startswith("/") or parts.path == "/" or parts.query:
         raise errors.StoreMisconfigured(
-            "The embedded ClickHouse URL must be chdb:///DIR with an absolute path and nothing else."
+            "The URL of the embedded ClickHouse must be chdb:///DIR with an absolute path, and have no other parts."
         )
     return Target(database=_database_name(database), directory=Path(unquote(parts.path)))
 
@@ -173,14 +171,16 @@ def _database_name(name: str | None) -> str | None:
 
 
 def open_client(target: Target, timeout_s: float, connections: AbortableConnections | None = None) -> Client:
-    """A connected client; for a server, over `connections`. Blocks; raises StoreMisconfigured or StoreUnavailable."""
+    """Open a client and connect it, for a server over `connections`. Blocks. Raises StoreMisconfigured or
+    StoreUnavailable.
+    """
     if target.directory is not None:
         return _open_embedded(target, target.directory)
     return _open_server(target, timeout_s, connections)
 
 
 def new_connections(target: Target) -> AbortableConnections | None:
-    """Connections for one client of a server, none opened yet; None for the embedded engine."""
+    """Connections for one client of a server, with no connection opened yet. None for the embedded engine."""
     if target.directory is not None:
         return None
     options = dict(target.options)
@@ -199,12 +199,12 @@ def _open_server(target: Target, timeout_s: float, connections: AbortableConnect
             username=target.username,
             password=target.password,
             database=target.database,
-            # A session would serialize the calls; a hidden retry would repeat an insert without our knowledge.
+            # A session would serialize the calls, and a retry inside the library could repeat an insert unnoticed.
             autogenerate_session_id=False,
             query_retries=0,
             connect_timeout=5,
             send_receive_timeout=max(1, round(timeout_s)),
-            # Blocks are sent uncompressed: the gateway's CPU costs more than the network between it and ClickHouse.
+            # Blocks are sent uncompressed, because the gateway's CPU costs more than the network to ClickHouse.
             compress=False,
             pool_mgr=connections.pool if connections is not None else None,
             ca_cert=options.get("ca_cert"),
@@ -243,8 +243,8 @@ def _open_embedded(target: Target, directory: Path) -> Client:
     except Error as error:
         if error.code is None and _held_by_another_process(directory):
             raise errors.StoreMisconfigured(
-                f"The directory {directory} is in use by another process; the embedded engine supports only one.",
-                exit_code=1,  # the setting may be right: the other process may be about to exit
+                f"The directory {directory} is in use by another process. Only one process can use an embedded engine.",
+                exit_code=1,  # the setting may be correct, because the other process may be about to exit
             ) from error
         if error.code == errors.UNKNOWN_DATABASE:
             raise errors.from_open(error.code, str(error)) from error
@@ -252,14 +252,14 @@ def _open_embedded(target: Target, directory: Path) -> Client:
 
 
 def _why_not_loaded() -> str:
-    """Why chdb cannot be imported. Its own error is the same whatever went wrong."""
+    """The reason why chdb cannot be imported. Its own error message is the same for all reasons."""
     if find_spec("chdb") is None:
         return (
             "The embedded engine needs the Python package chdb, which is not installed: pip install 'sluice[embedded]'."
         )
     return (
-        "The embedded engine (chdb) is installed and cannot be loaded. It needs to know the machine's time zone: "
-        "is /usr/share/zoneinfo there (Debian's package tzdata), and is TZ the name of a zone?"
+        "The embedded engine (chdb) is installed but cannot be loaded. The engine needs the machine's time zone: "
+        "check that /usr/share/zoneinfo exists (Debian's package tzdata) and that TZ is the name of a time zone."
     )
 
 

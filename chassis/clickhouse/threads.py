@@ -1,4 +1,4 @@
-"""The threads for calls into ClickHouse, all of them started before the first call."""
+"""The threads for calls to ClickHouse, which are all started before the first call."""
 
 import asyncio
 import threading
@@ -15,11 +15,11 @@ _NAME: Final = "clickhouse"
 
 
 class PrestartedExecutor:
-    """`count` threads: as many concurrent calls.
+    """A pool of `count` threads, for as many concurrent calls.
 
-    A ThreadPoolExecutor starts a thread when a call needs one, and has already queued the call when the system denies
-    the thread (`ulimit -u`, the pids limit of a container): the caller gets an error, and another thread makes the call
-    nevertheless. So all threads are started in advance. An idle one costs 15 KB of memory, and nothing else.
+    A ThreadPoolExecutor starts a thread when a call needs one. If the system denies the thread (`ulimit -u`, the pids
+    limit of a container), the call is already queued: the caller gets an error, but another thread makes the call. So
+    all threads are started in advance. An idle thread costs only 15 KB of memory.
     """
 
     def __init__(self, count: int) -> None:
@@ -28,10 +28,13 @@ class PrestartedExecutor:
         self._started = False
 
     def start(self) -> None:
-        """Start all threads; idempotent. Raises StoreMisconfigured when the system denies one; a later call retries."""
+        """Start all threads. Idempotent. Raises StoreMisconfigured when the system denies a thread. A later call
+        retries.
+        """
         if self._started:
             return
-        all_started = threading.Barrier(self._count)  # each waits for all, so that no thread runs two of these calls
+        # Each call waits for all others, so that no thread runs two of them.
+        all_started = threading.Barrier(self._count)
         try:
             for _ in range(self._count):
                 self._pool.submit(all_started.wait)
@@ -43,13 +46,13 @@ class PrestartedExecutor:
         self._started = True
 
     def run(self, function: Callable[P, T], *args: P.args, **_none: P.kwargs) -> "asyncio.Future[T]":
-        """Call the function in a thread. Raises StoreMisconfigured as `start` does, and RuntimeError after `close`; the
-        function is then not called.
+        """Call the function in a thread. Raises StoreMisconfigured as `start` does, and RuntimeError after `close`. In
+        both cases the function is not called.
         """
         self.start()
         return asyncio.get_running_loop().run_in_executor(self._pool, function, *args)
 
     def close(self) -> None:
-        """Wait for pending calls; blocks."""
+        """Wait for pending calls. Blocks."""
         self._pool.shutdown(wait=True)
         self._started = True  # later calls are rejected by the pool

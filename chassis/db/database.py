@@ -1,11 +1,11 @@
 """The database: SQLAlchemy Core over an async engine, SQLite by default, PostgreSQL by URL.
 
-Both use the same code: statements are Core expressions, times are `UtcTime`, strings are `text`, and a transaction
-declares at its start whether it writes. Write transactions are serialized, in this process and across processes: SQLite
-has no alternative (`BEGIN IMMEDIATE`: a transaction that turns from reading to writing would fail instead of waiting),
-and on PostgreSQL an advisory lock does the same. So data read in a write transaction is current when it writes, no
-transaction fails because of another one, and both databases give the same guarantees; a control database has few enough
-writes.
+Both databases use the same code: statements are Core expressions, times are `UtcTime`, strings are `text`, and a
+transaction declares at its start whether it writes. Write transactions are serialized, in this process and across
+processes. SQLite has no alternative (`BEGIN IMMEDIATE`: a transaction that first reads and then writes would fail
+instead of waiting), and on PostgreSQL an advisory lock does the same. So the data that a write transaction has read is
+still current when the transaction writes, no transaction fails because of another one, and both databases give the same
+guarantees. A control database has few enough writes for this.
 """
 
 import asyncio
@@ -30,9 +30,10 @@ from chassis.errors import ServiceUnavailable, StartupError
 from chassis.runtime.settings import ChassisSettings
 
 POOL_SIZE: Final = 5
-MAX_WAIT_S: Final = 5.0  # to begin a transaction (connection, write lock), and again for each response
+MAX_WAIT_S: Final = 5.0  # for the begin of a transaction (connection, write lock), and again for each response
 MIGRATION_WAIT_S: Final = 600.0  # for each response; another process may be migrating
-RECOVERED_AFTER_S: Final = 1.0  # without a failure, until an outage counts as over: a partial outage is logged once
+# An outage counts as over after this time without a failure, so that a partial outage is logged once.
+RECOVERED_AFTER_S: Final = 1.0
 _WAL_RETRY_S: Final = 0.01
 _DRIVERS: Final = {"sqlite": ("sqlite+pysqlite", "sqlite+aiosqlite"), "postgresql": ("postgresql+psycopg",) * 2}
 _WRITES: Final = "sluice_writes"
@@ -42,11 +43,11 @@ _READ_OPTIONS: Final[dict[str, dict[str, Any]]] = {
 }
 _WRITE_OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "sqlite": {_WRITES: True},
-    # Each statement sees what was committed before it: the snapshot must not be older than the write lock.
+    # Each statement sees what was committed before it. One snapshot for all could be older than the write lock.
     "postgresql": {_WRITES: True, "isolation_level": "READ COMMITTED"},
 }
-# FULL: a revocation or a new key must survive power loss; a control database commits rarely enough for the fsync.
-# secure_delete: deleted values are overwritten with zeros instead of staying in free pages.
+# FULL: a revocation or a new key must survive power loss, and a control database commits rarely enough for the fsync.
+# secure_delete: deleted values are overwritten with zeros instead of remaining in free pages.
 _PRAGMAS: Final = (
     "PRAGMA synchronous = FULL",
     "PRAGMA foreign_keys = ON",
@@ -60,18 +61,20 @@ log = structlog.get_logger(__name__)
 
 
 class DatabaseUnusable(StartupError):
-    """The URL, driver or file cannot be used; the message is one sentence for the operator."""
+    """The URL, driver or file cannot be used. The message is one sentence for the operator."""
 
 
 class DatabaseUnavailable(ServiceUnavailable):
-    """The database is unavailable or overloaded (503); the exception's cause has the reason."""
+    """The database is unavailable or overloaded (503). The exception's cause has the reason."""
 
     def __init__(self) -> None:
-        super().__init__("The database is temporarily unavailable; retry later.")
+        super().__init__("The database is temporarily unavailable. Retry later.")
 
 
 class UtcTime(TypeDecorator[datetime]):
-    """An aware UTC time in milliseconds: TIMESTAMPTZ on PostgreSQL, RFC 3339 text on SQLite, which sorts the same."""
+    """An aware UTC time in milliseconds: TIMESTAMPTZ on PostgreSQL, and RFC 3339 text, which sorts the same way, on
+    SQLite.
+    """
 
     impl = sa.DateTime(timezone=True)
     cache_ok = True
@@ -105,7 +108,7 @@ def format_time(time: datetime) -> str:
 
 
 def text(length: int) -> sa.types.TypeEngine[str]:
-    """Text that compares by code point in both databases, whatever the collation of a PostgreSQL database."""
+    """Text that compares by code point in both databases, regardless of the collation of a PostgreSQL database."""
     return sa.String(length).with_variant(sa.String(length, collation="C"), "postgresql")
 
 
@@ -118,10 +121,10 @@ def enum_check(column: str, values: type[StrEnum]) -> sa.CheckConstraint:
 class Database:
     """A small pool of connections; every use is one transaction.
 
-    A transaction that cannot get what it needs (a connection, the write lock, the file, the server) raises
-    DatabaseUnavailable, which becomes a 503: within `max_wait_s` when it cannot begin, and within that again when a
-    response is missing. Errors of a statement (a violated constraint) are raised unchanged; they end the transaction,
-    because PostgreSQL accepts no further statement in it.
+    A transaction that cannot get a connection, the write lock, the file or the server raises DatabaseUnavailable, which
+    becomes a 503. It raises within `max_wait_s` when the transaction cannot begin, and within another `max_wait_s` when
+    a response is missing. Errors of a statement, such as a violated constraint, are raised unchanged. They end the
+    transaction, because PostgreSQL accepts no further statement in it.
     """
 
     name: Final = "database"
@@ -139,7 +142,7 @@ class Database:
 
     @classmethod
     def from_settings(cls, settings: ChassisSettings) -> Self:
-        """The database of the settings."""
+        """The database that the settings name."""
         return cls(
             settings.effective_database_url,
             pool_size=settings.database_connections,
@@ -147,7 +150,7 @@ class Database:
         )
 
     async def start(self) -> None:
-        """Create the pool. Nothing connects yet, so a service can start while its server is unavailable."""
+        """Create the pool. No connection is opened yet, so a service can start while its server is unavailable."""
         pool = {"pool_size": self._pool_size, "max_overflow": 0, "pool_timeout": self._max_wait_s}
         with _report_missing_driver(self._url):
             options = _engine_options(self._url, self._max_wait_s, asynchronous=True)
@@ -155,7 +158,7 @@ class Database:
         _register_listeners(self._engine.sync_engine, self._max_wait_s)
 
     async def close(self) -> None:
-        """Wait for active transactions, then close every connection; later uses raise DatabaseUnavailable."""
+        """Wait for active transactions, then close every connection. Later uses raise DatabaseUnavailable."""
         engine, self._engine = self._engine, None
         if engine is None:
             return
@@ -172,10 +175,10 @@ class Database:
             await connection.execute(sa.text("SELECT version_num FROM alembic_version"))
 
     async def compact(self) -> None:
-        """Rewrite a SQLite file without the remains of deleted rows, and empty its write-ahead log: pages may keep
-        copies of cells that were moved before they were deleted, and the log has earlier versions of pages. Writers
-        wait meanwhile. Does nothing on PostgreSQL, whose own vacuum frees the rows. Raises DatabaseUnavailable, also
-        when another process uses the file for longer than `max_wait_s`.
+        """Rewrite a SQLite file without the remains of deleted rows, and empty its write-ahead log. Pages may contain
+        copies of cells that were moved before they were deleted, and the log contains earlier versions of pages.
+        Writers wait meanwhile. Does nothing on PostgreSQL, whose own vacuum frees the rows. Raises DatabaseUnavailable,
+        for example when another process uses the file for longer than `max_wait_s`.
         """
         engine = self._engine
         if engine is None:
@@ -220,7 +223,7 @@ class Database:
                 self._idle.set()
 
     async def _begin_transaction(self, stack: AsyncExitStack, engine: AsyncEngine, *, writes: bool) -> AsyncConnection:
-        """A connection inside a transaction; closing `stack` ends both."""
+        """A connection inside a transaction. Closing `stack` ends the transaction and releases the connection."""
         try:
             async with asyncio.timeout(self._max_wait_s):
                 if writes:
@@ -230,7 +233,7 @@ class Database:
                 if writes:
                     await stack.enter_async_context(connection.begin())
                 else:
-                    await connection.begin()  # there is nothing to commit: returning the connection rolls back
+                    await connection.begin()  # never committed: returning the connection to the pool rolls back
         except TimeoutError as error:
             self._outage_log.failed(f"no transaction could start within {self._max_wait_s:g} s")
             raise DatabaseUnavailable from error
@@ -242,12 +245,12 @@ class Database:
             try:
                 yield connection
             finally:
-                if self._engine is not engine:  # its pool is or will be disposed, and would not close it
+                if self._engine is not engine:  # a disposed pool would not close the connection
                     await connection.invalidate()
 
 
 class _OutageLog:
-    """Logs the begin and the end of an outage once, not for every request in between."""
+    """Logs the begin and the end of an outage, instead of every failed request."""
 
     def __init__(self) -> None:
         self._is_down = False
@@ -268,8 +271,8 @@ class _OutageLog:
 
 
 def one_line(reason: str) -> str:
-    """A driver's error, which may span several lines, as one line for a log or a message. A line that begins a sentence
-    is one of its own: libpq ends none.
+    """A driver's error, which may span several lines, as one line for a log or a message. libpq does not end its lines
+    with full stops, so a line that begins with a capital letter becomes a sentence of its own.
     """
     line = ""
     for part in (" ".join(each.split()) for each in reason.splitlines()):
@@ -283,14 +286,16 @@ def is_statement_error(error: exc.SQLAlchemyError) -> bool:
     """Whether the same statement would fail again on a healthy database: a violated constraint, a missing table."""
     cause = getattr(error, "orig", None)
     if isinstance(cause, sqlite3.Error):
-        # The generic code means bad SQL; a busy, full, unreadable or damaged file has a code of its own.
+        # The generic code means that the SQL is wrong. A busy, full, unreadable or damaged file has another code.
         code = getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         return isinstance(error, _STATEMENT_ERRORS) or code == sqlite3.SQLITE_ERROR
     return isinstance(error, _STATEMENT_ERRORS)
 
 
 def migration_engine(url: str, max_wait_s: float = MIGRATION_WAIT_S) -> sa.Engine:
-    """A blocking engine for the same database: one connection, only write transactions. Raises DatabaseUnusable."""
+    """A blocking engine for the same database, with one connection and write transactions only. Raises
+    DatabaseUnusable.
+    """
     parsed = _with_driver(url, asynchronous=False)
     write_options = _WRITE_OPTIONS[parsed.get_backend_name()]
     with _report_missing_driver(parsed):
@@ -308,13 +313,13 @@ def server_version(connection: sa.Connection) -> str:
 
 
 def sqlite_file(url: str) -> Path | None:
-    """The file of a `sqlite://` URL; None for a server."""
+    """The file of a `sqlite://` URL. None for a server."""
     parsed = _with_driver(url, asynchronous=False)
     return Path(parsed.database or "") if parsed.get_backend_name() == "sqlite" else None
 
 
 def redacted_url(url: str) -> str:
-    """The URL for messages: without its password, and without options, which may contain another one."""
+    """The URL for messages: without the password, and without options, which may contain another password."""
     parsed = _with_driver(url, asynchronous=False)
     return parsed.set(drivername=url.partition(":")[0], query={}).render_as_string(hide_password=True)
 
@@ -330,8 +335,8 @@ def _with_driver(url: str, *, asynchronous: bool) -> sa.URL:
     if parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:"):
         raise DatabaseUnusable("The database URL must name a file: sqlite:///FILE.")
     if parsed.get_backend_name() == "postgresql" and url.partition("?")[0].count("@") > 1:
-        # The rest of the password would be parsed as the host, and be shown.
-        raise DatabaseUnusable("The database URL contains more than one @; in the user or password, encode it as %40.")
+        # A part of the password would be parsed as the host, and would be shown.
+        raise DatabaseUnusable("The database URL contains more than one @. Encode an @ in the user or password as %40.")
     return parsed.set(drivername=drivers[asynchronous])
 
 
@@ -339,7 +344,7 @@ def _engine_options(url: sa.URL, max_wait_s: float, *, asynchronous: bool) -> di
     """The engine options that depend on the database."""
     options: dict[str, Any] = {"hide_parameters": True}
     if url.get_backend_name() == "postgresql":
-        from chassis.db import postgresql  # noqa: PLC0415 - the driver is there only where a server is used
+        from chassis.db import postgresql  # noqa: PLC0415 - the driver is installed only where a server is used
 
         options["pool_pre_ping"] = asynchronous  # replaces connections that broke when the server was restarted
         if asynchronous:
@@ -375,7 +380,7 @@ def _register_listeners(engine: sa.Engine, max_wait_s: float) -> None:
 
 
 def _configure_sqlite(max_wait_s: float, connection: Any, _record: object) -> None:
-    connection.isolation_level = None  # `_begin_sqlite` begins transactions; the driver would do so implicitly
+    connection.isolation_level = None  # `_begin_sqlite` begins transactions, and the driver must not begin them itself
     cursor = connection.cursor()
     cursor.execute(f"PRAGMA busy_timeout = {round(max_wait_s * 1_000)}")
     _enter_wal_mode(cursor, max_wait_s)
@@ -385,9 +390,9 @@ def _configure_sqlite(max_wait_s: float, connection: Any, _record: object) -> No
 
 
 def _enter_wal_mode(cursor: Any, max_wait_s: float) -> None:
-    """Write-ahead logging is a property of the file. Of several connections that set it at once in a new file one gets
-    "database is locked" at once, whatever its busy timeout: SQLite does not wait where that could be a deadlock. A new
-    file is opened by migrations, outside of an event loop, so this may sleep.
+    """Set write-ahead logging, which is a property of the file. If several connections set it at the same time in a new
+    file, one of them immediately gets "database is locked" despite its busy timeout, because SQLite does not wait where
+    waiting could be a deadlock. Migrations open a new file outside of an event loop, so this function may sleep.
     """
     deadline = time.monotonic() + max_wait_s
     while True:

@@ -1,10 +1,10 @@
-"""The PostgreSQL driver: connections whose waits are all limited.
+"""The PostgreSQL driver: connections that never wait without a limit.
 
-A server may accept a connection and then stop responding: a paused machine, a proxy that has lost its upstream. The
-server's own timeouts do not run then, and the driver waits without limit. So a connection here waits for each response
-for a limited time and is closed when there is none. It is also closed when the waiting request is cancelled: the driver
-alone would ask the server to cancel and then wait for ten seconds. The server gets timeouts too, for a client that
-stops responding inside a transaction while it holds the write lock.
+A server may accept a connection and then stop responding, for example because the machine is paused or a proxy has lost
+its upstream. The server's own timeouts do not help then, and the driver waits without limit. So a connection here waits
+for each response for a limited time, and is closed when no response arrives. A connection is also closed when the
+waiting request is cancelled, because the driver would ask the server to cancel and then wait for ten seconds. The
+server gets timeouts too, for a client that stops responding inside a transaction while it holds the write lock.
 """
 
 import asyncio
@@ -18,11 +18,12 @@ from psycopg import pq, waiting
 from psycopg.abc import PQGen
 from psycopg.errors import _WaitTimeout
 
-CONNECT_TIMEOUT_S: Final = 2  # for each host of the URL: an unresponsive one leaves time for the next
+CONNECT_TIMEOUT_S: Final = 2  # for each host of the URL, so that an unresponsive host leaves time for the next one
 PING_TIMEOUT_S: Final = 1.0  # for the pool's ping of an idle connection
 CANCEL_TIMEOUT_S: Final = 1.0  # for asking the server to cancel a statement
 _INTERVAL_S: Final = 0.1  # how often a blocked wait checks for an interrupt; the driver's own value
-IDLE_TIMEOUT_S: Final = 10.0  # for a client inside a transaction: ours pause for microseconds, so it is gone by then
+# For a client inside a transaction. Sluice pauses inside a transaction for microseconds, so an idle client has died.
+IDLE_TIMEOUT_S: Final = 10.0
 _SET_TIMEOUTS: Final = (
     "SELECT set_config('statement_timeout', %s, false), set_config('idle_in_transaction_session_timeout', %s, false)"
 )
@@ -45,12 +46,12 @@ class PostgresConnection(psycopg.Connection[Any]):
             connection.execute(_SET_TIMEOUTS, _timeout_parameters(timeout_s))
             connection.autocommit = False
         except BaseException:
-            connection.pgconn.finish()  # no caller has it yet
+            connection.pgconn.finish()  # no caller has the connection yet
             raise
         return connection
 
     def wait(self, gen: PQGen[RV], interval: float = _INTERVAL_S, timeout: float | None = None) -> RV:
-        """As the driver's `wait`, but with a timeout; closes the connection when it expires."""
+        """The driver's `wait` with a timeout. Closes the connection when the timeout expires."""
         limit = timeout or self.answer_timeout_s
         try:
             return super().wait(gen, interval, timeout=limit)
@@ -68,8 +69,8 @@ class AsyncPostgresConnection(psycopg.AsyncConnection[Any]):
     @classmethod
     async def connect_with_timeouts(cls, timeout_s: float, **parameters: Any) -> Self:
         """Connect, and set the timeouts of client and server."""
-        # In a task of its own, which is never cancelled: a cancelled attempt of the driver would live on in a reference
-        # cycle with its socket open, and the server would reserve a slot for it for a minute.
+        # The attempt runs in its own task, which is never cancelled. A cancelled attempt of the driver would stay in a
+        # reference cycle with its socket open, and the server would reserve a slot for it for a minute.
         attempt = asyncio.ensure_future(cls.connect(autocommit=True, **parameters))
         try:
             connection = await asyncio.shield(attempt)
@@ -82,7 +83,7 @@ class AsyncPostgresConnection(psycopg.AsyncConnection[Any]):
             await connection.execute(_SET_TIMEOUTS, _timeout_parameters(timeout_s))
             await connection.set_autocommit(False)
         except BaseException:
-            connection.pgconn.finish()  # no caller has it yet
+            connection.pgconn.finish()  # no caller has the connection yet
             raise
         connection.ping_timeout_s = min(timeout_s, PING_TIMEOUT_S)
         return connection
@@ -93,8 +94,10 @@ class AsyncPostgresConnection(psycopg.AsyncConnection[Any]):
         interval: float = _INTERVAL_S,
         timeout: float | None = None,  # noqa: ASYNC109 - the driver's signature
     ) -> RV:
-        """As the driver's `wait`, but with a timeout; closes the connection on expiry or cancellation."""
-        # After the connection is set up, only the pool's ping runs outside a transaction.
+        """The driver's `wait` with a timeout. Closes the connection when the timeout expires or the caller is
+        cancelled.
+        """
+        # Once the connection is set up, only the pool's ping runs outside a transaction.
         limit = timeout or (self.ping_timeout_s if self.autocommit else self.answer_timeout_s)
         try:
             return await waiting.wait_async(gen, self.pgconn.socket, interval=interval, timeout=limit)
@@ -107,7 +110,9 @@ class AsyncPostgresConnection(psycopg.AsyncConnection[Any]):
             raise
 
     async def _abandon(self) -> None:
-        """Ask the server to cancel: a backend that still works would keep its slot and the write lock."""
+        """Ask the server to cancel the statement, because a backend that keeps running would keep its slot and the
+        write lock.
+        """
         try:
             async with asyncio.timeout(CANCEL_TIMEOUT_S):
                 await self.cancel_safe(timeout=CANCEL_TIMEOUT_S)
@@ -117,11 +122,12 @@ class AsyncPostgresConnection(psycopg.AsyncConnection[Any]):
             self.pgconn.finish()
 
 
-_ABANDONED: Final[set[asyncio.Task[AsyncPostgresConnection]]] = set()  # the event loop holds tasks only weakly
+# Keeps references to tasks, because the event loop itself keeps only weak references.
+_ABANDONED: Final[set[asyncio.Task[AsyncPostgresConnection]]] = set()
 
 
 def connection_factory(connection_class: type[K], url: sa.URL, timeout_s: float) -> Callable[[], Any]:
-    """The function with which an engine opens connections. Options of libpq in the URL override the defaults here."""
+    """The function with which an engine opens connections. libpq options in the URL override the defaults here."""
     _, url_options = url.get_dialect()().create_connect_args(url)
     parameters = {
         "connect_timeout": CONNECT_TIMEOUT_S,
@@ -129,8 +135,9 @@ def connection_factory(connection_class: type[K], url: sa.URL, timeout_s: float)
         "client_encoding": "utf8",
         **url_options,
     }
-    # A prepared statement fails once a migration has changed its table, and proxies that lend a connection for one
-    # transaction mix them up. Our statements are few, and planned in a fraction of a millisecond.
+    # A prepared statement fails after a migration has changed its table, and proxies that assign connections per
+    # transaction confuse prepared statements. Sluice sends few statements, which are planned in a fraction of a
+    # millisecond.
     return partial(connection_class.connect_with_timeouts, timeout_s, **parameters, prepare_threshold=None)
 
 

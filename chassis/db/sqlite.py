@@ -1,16 +1,16 @@
 """The SQLite driver: connections that can be closed twice, and one thread call per statement.
 
-An aiosqlite connection is a thread that takes calls from a queue until it is stopped. aiosqlite stops it whenever a
-task closes the connection, and waits for the thread to confirm. If a task that is being cancelled closes a connection
-that another task is closing, the second waits for a thread that has ended: for ever, and so does the process at its
-end.
+An aiosqlite connection is a thread that takes calls from a queue until it is stopped. aiosqlite stops the thread
+whenever a task closes the connection, and waits for the thread to confirm. If a task that is being cancelled closes a
+connection that another task is already closing, the second task would wait for a thread that has ended. That task, and
+the process at its end, would wait for ever.
 
-A statement of a read transaction that takes too long is interrupted, as `statement_timeout` does on PostgreSQL.
+A statement of a read transaction that takes too long is interrupted, as with `statement_timeout` on PostgreSQL.
 
-Each call costs two switches between threads, which is more than most statements take. aiosqlite makes four calls for
-one statement (open a cursor, execute, fetch, close the cursor); here it is one, and no cursor stays open.
+Each call costs two switches between threads, which take more time than most statements. aiosqlite makes four calls for
+one statement (open a cursor, execute, fetch, close the cursor). This driver makes one call, and no cursor stays open.
 
-A snapshot of a SQLite database in use: pinned at one moment, copied afterwards while others write.
+`SqliteSnapshot` keeps the state of a database in use at one moment, and copies it while others write.
 """
 
 import asyncio
@@ -34,12 +34,13 @@ from aiosqlite.core import _STOP_RUNNING_SENTINEL, set_exception, set_result
 BEGIN_READ: Final = "BEGIN"
 BEGIN_WRITE: Final = "BEGIN IMMEDIATE"
 _ITER_CHUNK_SIZE: Final = 64  # aiosqlite's own value
-_PROGRESS_STEPS: Final = 100_000  # of SQLite's virtual machine, some milliseconds, between two looks at the clock
+_PROGRESS_STEPS: Final = 100_000  # steps of SQLite's virtual machine (some milliseconds) between two timeout checks
 
 
 class SqliteConnection(aiosqlite.Connection):
     """A connection that can be closed concurrently, with cursors that execute a statement in one call.
-    `read_timeout_s`: for a statement of a read transaction; writes are ours, and are bounded by what they are given.
+    `read_timeout_s` limits a statement of a read transaction. Write statements need no timeout: Sluice's own code
+    limits the data that they are given.
     """
 
     def __init__(self, connect: Callable[[], sqlite3.Connection], read_timeout_s: float) -> None:
@@ -51,17 +52,17 @@ class SqliteConnection(aiosqlite.Connection):
         self._stopped: asyncio.Future[Any] | None = None
 
     def stop(self) -> "asyncio.Future[Any] | None":
-        """A future that is done when the thread has ended; None when there is no event loop any more."""
+        """A future that is done when the thread has ended. None when there is no event loop any more."""
         if not self._stop_requested:
             self._stop_requested, self._stopped = True, super().stop()
         return None if self._stopped is None else asyncio.shield(self._stopped)
 
     def cursor(self) -> "Cursor":  # type: ignore[override]
-        """A cursor object; the thread is not called yet."""
+        """Create a cursor, without a call to the thread."""
         return Cursor(self)
 
     async def run_statement(self, method: str, sql: str, parameters: Any) -> "_StatementResult":
-        """Execute a statement in one call to the thread; `method` is a method of `sqlite3.Cursor`. Raises
+        """Execute a statement in one call to the thread. `method` is a method of `sqlite3.Cursor`. Raises
         sqlite3.OperationalError (SQLITE_INTERRUPT) after the read timeout.
         """
         if sql in (BEGIN_READ, BEGIN_WRITE):
@@ -74,25 +75,25 @@ class SqliteConnection(aiosqlite.Connection):
 
 
 def _run_calls(calls: Any) -> None:
-    """Take calls until the thread is stopped. If the event loop is closed meanwhile, nobody can be told how a call
-    went; what waits then is done all the same, for it closes the connection. An application that ends cancels whoever
-    is waiting, and leaves both behind.
+    """Run calls until the thread is stopped. An application that ends cancels the waiting tasks and may close the event
+    loop before the thread has ended. The results of calls are lost then, but the waiting calls are made nevertheless,
+    because they close the connection.
     """
     while True:
         future, function = calls.get()
         result, error = None, None
         try:
             result = function()
-        except BaseException as raised:  # noqa: BLE001 (goes to whoever waits)
+        except BaseException as raised:  # noqa: BLE001 (it is passed to the waiting task)
             error = raised
         is_told = _tell(future, result, error)
         if result is _STOP_RUNNING_SENTINEL or (not is_told and calls.empty()):
             return
-        del future, function, result, error  # they would live until the next call
+        del future, function, result, error  # otherwise they would be kept until the next call
 
 
 def _tell(future: "asyncio.Future[Any] | None", result: Any, error: BaseException | None) -> bool:
-    """Whether there is an event loop to tell."""
+    """Set the result or the error of the future. False if the event loop is closed."""
     if future is None:
         return True
     try:
@@ -106,7 +107,7 @@ def _tell(future: "asyncio.Future[Any] | None", result: Any, error: BaseExceptio
 
 
 class Cursor:
-    """The part of `aiosqlite.Cursor` that the dialect uses. All rows are in memory, also those of streams."""
+    """The part of `aiosqlite.Cursor` that the dialect uses. All rows are in memory, also for streamed results."""
 
     def __init__(self, connection: SqliteConnection) -> None:
         self._connection = connection
@@ -137,7 +138,7 @@ class Cursor:
         return batch
 
     async def close(self) -> None:
-        """Does nothing: no SQLite cursor is open."""
+        """Do nothing, because no SQLite cursor is open."""
 
     @property
     def description(self) -> Any:
@@ -186,7 +187,7 @@ def _interrupted_after(connection: sqlite3.Connection, timeout_s: float | None) 
 
 async def compact(connection: Any) -> None:
     """Rewrite the file of a connection (SqliteConnection) outside a transaction, and empty its write-ahead log. Raises
-    sqlite3.OperationalError, also when other connections use the file for longer than their busy timeout.
+    sqlite3.OperationalError, for example when other connections use the file for longer than the busy timeout.
     """
     await connection.run_statement("execute", "VACUUM", ())
     ((is_busy, *_),) = (await connection.run_statement("execute", "PRAGMA wal_checkpoint(TRUNCATE)", ())).rows
@@ -195,8 +196,8 @@ async def compact(connection: Any) -> None:
 
 
 class _RollbackOnClose(sqlite3.Connection):
-    """Rolls back its transaction when closed. SQLite keeps a closed connection and its lock alive as long as a cursor
-    of it is referenced, which the traceback of a cancelled task does.
+    """A connection that rolls back its transaction when it is closed. SQLite keeps a closed connection and its lock as
+    long as a cursor of the connection is referenced, for example by the traceback of a cancelled task.
     """
 
     def close(self) -> None:
@@ -206,7 +207,9 @@ class _RollbackOnClose(sqlite3.Connection):
 
 
 def connection_factory(url: sa.URL, read_timeout_s: float) -> Callable[[], SqliteConnection]:
-    """The function with which an engine opens connections. `read_timeout_s`: for a statement of a read transaction."""
+    """The function with which an engine opens connections. `read_timeout_s` limits a statement of a read
+    transaction.
+    """
     arguments, options = url.get_dialect()().create_connect_args(url)
     connect = partial(sqlite3.connect, *arguments, factory=_RollbackOnClose, **options)
     return partial(SqliteConnection, connect, read_timeout_s)
@@ -216,7 +219,7 @@ WAIT_S: Final = 5.0  # for a writer that is about to change the journal mode, or
 
 
 class SqliteSnapshot:
-    """An open read transaction. In WAL mode it keeps its state of the database, and delays no writer."""
+    """An open read transaction. In WAL mode the transaction sees one state of the database, and delays no writer."""
 
     def __init__(self, file: Path) -> None:
         """Begin the transaction. Raises sqlite3.Error."""
@@ -225,7 +228,8 @@ class SqliteSnapshot:
         )
         try:
             self._connection.execute("BEGIN")
-            self._connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # from here on it is pinned
+            # From this statement on, the transaction sees one state.
+            self._connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         except BaseException:
             self._connection.close()
             raise
@@ -241,8 +245,8 @@ class SqliteSnapshot:
         return str(self._connection.execute("SELECT version_num FROM alembic_version").fetchone()[0])
 
     def copy_to(self, target: Path) -> None:
-        """Copy the pinned state to a new file, mode 0600, which is on disk when this returns. Blocks, without the
-        interpreter's lock. Raises sqlite3.Error, OSError.
+        """Copy the state to a new file with mode 0600. The file is on disk when this function returns. Blocks, without
+        holding the interpreter's lock. Raises sqlite3.Error, OSError.
         """
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         with closing(sqlite3.connect(target)) as copy:

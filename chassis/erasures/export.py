@@ -1,4 +1,4 @@
-"""The lines of `sluice erasures export`: tombstones as JSON, to apply them to a restored backup."""
+"""The lines of `sluice erasures export`: tombstones as JSON, which can be applied to a restored backup."""
 
 from datetime import datetime
 from typing import Any
@@ -11,10 +11,10 @@ from chassis.erasures.tables import ErasureKind
 
 
 class ExportedErasure(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One line. `project_id` null: the organization itself, in a backup of the relational database. Times of items are
-    nanoseconds since 1970; `from` is inclusive, `to` exclusive, null is open. Relative times in `filters` are relative
-    to `requested_at`. Of a project or organization everything is erased, whenever it was received; of a filter, what
-    was received before `requested_at`.
+    """One line. If `project_id` is null, the line erases the organization itself, in a backup of the relational
+    database. Times of items are nanoseconds since 1970: `from` is inclusive, `to` is exclusive, and null means no
+    bound. Relative times in `filters` are relative to `requested_at`. The erasure of a project or organization covers
+    everything, regardless of when it was received. The erasure of a filter covers items received before `requested_at`.
     """
 
     id: str
@@ -34,12 +34,12 @@ class ExportedErasure(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
 
 def is_exported(erasure: StoredErasure) -> bool:
-    """Whether the erasure is in force: not a dry run, and its filters are still known."""
+    """Whether the erasure is in force: it is not a dry run, and its filters are still stored."""
     return not erasure.dry_run and erasure.expired_at is None
 
 
 def encode_line(erasure: StoredErasure) -> bytes:
-    """A line with its end."""
+    """Encode an erasure as a line, with the line end."""
     line = ExportedErasure(
         id=erasure.id,
         number=erasure.number,
@@ -55,7 +55,7 @@ def encode_line(erasure: StoredErasure) -> bytes:
 
 
 def decode_line(line: bytes) -> ExportedErasure:
-    """Raises ValueError for a line that is not one of an export."""
+    """Decode a line. Raises ValueError for a line that does not come from an export."""
     try:
         return msgspec.json.decode(line, type=ExportedErasure)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

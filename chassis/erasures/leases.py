@@ -1,8 +1,8 @@
-"""Leases: one gateway at a time executes an erasure; after a crash its lease expires, and another one resumes it.
+"""Leases: one gateway at a time executes an erasure. After a crash its lease expires, and another gateway continues.
 
-Every function runs in the caller's transaction. Write transactions are serialized, so what a claim has read still holds
-when it writes. A worker that has lost its lease, because it was stopped for longer, changes nothing any more: each
-function that takes a lease then returns False.
+Every function runs in the caller's transaction. Write transactions are serialized, so the rows that a claim has read
+are unchanged when the claim writes. A worker loses its lease if it is stopped for longer than the lease lasts. Each
+function that takes a lease then returns False and changes nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ LEASE: Final = timedelta(seconds=60)
 
 
 class AcknowledgementMissing(Exception):
-    """The erasure cannot be completed yet: these journals may hold requests that it covers."""
+    """The erasure cannot be completed yet, because these journals may hold requests that it covers."""
 
     def __init__(self, journals: Sequence[str]) -> None:
         super().__init__(f"not acknowledged by {', '.join(journals)}")
@@ -37,7 +37,7 @@ class AcknowledgementMissing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ErasureLease:
-    """A claimed erasure as it was at the claim; `attempt` is the number of this claim."""
+    """A claimed erasure, as it was when it was claimed. `attempt` is the number of this claim."""
 
     erasure: StoredErasure
     owner: str
@@ -47,13 +47,13 @@ class ErasureLease:
 async def claim(
     connection: AsyncConnection, owner: str, now: datetime, lease: timedelta = LEASE, *, after_org_id: str = ""
 ) -> ErasureLease | None:
-    """Claim the oldest erasure of telemetry that is due and that nobody executes, of the next organization with any
-    after `after_org_id`: so one that deletes many projects delays its own erasures, and no others. None if there is
-    none.
+    """Claim the oldest erasure of telemetry that is due and that no gateway executes. Organizations take turns: the
+    erasure belongs to the next organization after `after_org_id` that has one, so an organization that deletes many
+    projects delays only its own erasures. None if there is no such erasure.
     """
     now = to_milliseconds(now)
     other = erasures.alias()
-    # One erasure of a project at a time: two would rebuild the same derived rows.
+    # One erasure of a project at a time, because two erasures would rebuild the same derived rows.
     is_busy = sa.exists().where(
         other.c.project_id == erasures.c.project_id, other.c.id != erasures.c.id, other.c.lease_until > now
     )
@@ -91,7 +91,7 @@ async def claim(
 
 
 async def renew(connection: AsyncConnection, held: ErasureLease, now: datetime, lease: timedelta = LEASE) -> bool:
-    """Keep the lease for that long from now on."""
+    """Extend the lease to the duration `lease` from `now`."""
     return await _change(connection, held, {"lease_until": to_milliseconds(now) + lease})
 
 
@@ -106,8 +106,8 @@ async def report_progress(
     pending_deletion: Mapping[str, Any] | None = None,
     days: Sequence[str] | None = None,
 ) -> bool:
-    """Store the rows deleted so far by table, the deletion that begins now, what is being done, and (unless None) the
-    days of the items; renews the lease.
+    """Store the numbers of rows deleted so far by table, the deletion that begins now, the current step and (unless
+    None) the days of the items. Renews the lease.
     """
     merged = await merged_counts(connection, held.erasure.id, counts)
     values: dict[str, Any] = {"counts": merged, "pending_deletion": pending_deletion, "message": _shortened(message)}
@@ -120,16 +120,16 @@ async def report_progress(
 async def release(
     connection: AsyncConnection, held: ErasureLease, retry_at: datetime | None = None, message: str | None = None
 ) -> bool:
-    """Give the erasure back before it is done, at shutdown or because a store is unavailable. It is claimed again, not
-    before `retry_at`.
+    """Give up the lease before the erasure is done, at shutdown or because a store is unavailable. The erasure can be
+    claimed again from `retry_at` on.
     """
     values = {"retry_at": retry_at, "message": _shortened(message), "lease_owner": None, "lease_until": None}
     return await _change(connection, held, values)
 
 
 async def complete(connection: AsyncConnection, held: ErasureLease, counts: Mapping[str, int], now: datetime) -> bool:
-    """The telemetry is deleted, or (dry run) counted. Raises AcknowledgementMissing while a journal may hold more of
-    it. The erasure is COMPLETED when its relational rows are deleted as well.
+    """Record that the telemetry is deleted or, in a dry run, counted. Raises AcknowledgementMissing while a journal may
+    hold more of it. The erasure becomes COMPLETED when its relational rows are deleted too.
     """
     if not held.erasure.dry_run:
         missing = await missing_acknowledgements(connection, held.erasure.id)
@@ -150,7 +150,9 @@ async def complete(connection: AsyncConnection, held: ErasureLease, counts: Mapp
 
 
 async def fail(connection: AsyncConnection, held: ErasureLease, message: str) -> bool:
-    """The erasure cannot be executed, for a reason that a retry does not change. The operator lets it begin again."""
+    """Record that the erasure cannot be executed, for a reason that a retry does not change. The operator can restart
+    the erasure.
+    """
     values = {
         "state": ErasureState.FAILED.value,
         "message": _shortened(message),

@@ -1,7 +1,7 @@
-"""Erasures in the database: written by control and the command, read by gateways.
+"""Erasures in the database: control and the command write them, gateways read them.
 
-Every function runs in the caller's transaction. Write transactions are serialized, so numbers ascend in the order of
-commits: a reader that knows the version N has missed nothing up to N.
+Every function runs in the caller's transaction. Write transactions are serialized, so the numbers of erasures ascend in
+the order of commits: a reader that has read up to number N has missed no erasure up to N.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ from chassis.erasures.tables import (
 )
 
 MAX_TOMBSTONES: Final = 1_000  # read at once
-DEADLINE: Final = timedelta(hours=24)  # in which an erasure completes, while gateways and ClickHouse are available
+DEADLINE: Final = timedelta(hours=24)  # for the completion of an erasure, if gateways and ClickHouse are available
 OPEN_STATES: Final = (ErasureState.PENDING, ErasureState.RUNNING)
 
 Filters = Sequence[Mapping[str, Any]]  # as explore accepts them in a body: key, op, value
@@ -32,9 +32,9 @@ Filters = Sequence[Mapping[str, Any]]  # as explore accepts them in a body: key,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewErasure:
-    """What to erase. `filters` None: everything from `from_ns` to `to_ns` (nanoseconds since 1970, None: open).
-    `requested_by` None: the operator. `purged`: whether there are no relational rows to delete. `id`: that of the same
-    erasure elsewhere; None for a new one.
+    """A new erasure. `filters` None: everything from `from_ns` to `to_ns` (nanoseconds since 1970, None: no bound).
+    `requested_by` None: the operator. `purged`: there are no relational rows to delete. `id`: the id that the same
+    erasure has in another database, or None to generate an id.
     """
 
     kind: ErasureKind
@@ -52,9 +52,10 @@ class NewErasure:
 
 @dataclass(frozen=True, slots=True)
 class StoredErasure:
-    """An erasure and how far it is. `counts`: rows by table, deleted or (dry run) found. `pending_deletion`: one that
-    was begun and may not have been executed, with its `rows` by table and the `deletionId` in its statements. `days`:
-    ISO dates of items. Relative times in `filters` are relative to `requested_at`.
+    """An erasure and its progress. `counts`: the number of deleted rows, or rows found by a dry run, by table.
+    `pending_deletion`: a deletion that was begun and may not have been executed, with its `rows` by table and the
+    `deletionId` in its statements. `days`: ISO dates of items. Relative times in `filters` are relative to
+    `requested_at`.
     """
 
     id: str
@@ -86,8 +87,8 @@ class StoredErasure:
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
-    """What is deleted whenever it is stored: items of the project that match, received before `received_before`
-    (None: whenever, because the project is deleted).
+    """Selects items that are deleted even if they are stored later: items of the project that match the filters and
+    were received before `received_before`. None means at any time, because the project is deleted.
     """
 
     number: int
@@ -102,7 +103,7 @@ class Tombstone:
 
 @dataclass(frozen=True, slots=True)
 class OpenErasures:
-    """How many erasures are pending or running, and have failed; since when the oldest of all these waits."""
+    """How many erasures are pending or running, how many have failed, and when the oldest of them was requested."""
 
     open: int
     failed: int
@@ -110,13 +111,13 @@ class OpenErasures:
 
 
 async def create(connection: AsyncConnection, new: NewErasure, now: datetime) -> StoredErasure:
-    """Store an erasure; it is in force from the commit on."""
+    """Store an erasure. The erasure is in force from the commit on."""
     [erasure_id] = await create_many(connection, [new], now)
     return await get(connection, erasure_id)
 
 
 async def create_many(connection: AsyncConnection, wanted: Sequence[NewErasure], now: datetime) -> list[str]:
-    """Store erasures; returns their ids in the same order."""
+    """Store erasures. Returns their ids in the same order."""
     if not wanted:
         return []
     now = to_milliseconds(now)
@@ -127,7 +128,7 @@ async def create_many(connection: AsyncConnection, wanted: Sequence[NewErasure],
 
 
 async def find(connection: AsyncConnection, erasure_id: str, org_id: str | None = None) -> StoredErasure | None:
-    """The erasure with this id, of the organization or (None) of any."""
+    """The erasure with this id, of the organization or (None) of any organization."""
     found = sa.select(erasures).where(erasures.c.id == erasure_id)
     if org_id is not None:
         found = found.where(erasures.c.org_id == org_id)
@@ -146,8 +147,8 @@ async def get(connection: AsyncConnection, erasure_id: str) -> StoredErasure:
 async def list_erasures(
     connection: AsyncConnection, org_id: str | None, before_id: str | None, limit: int, *, only_open: bool = False
 ) -> list[StoredErasure]:
-    """At most `limit` erasures of the organization or (None) of all, newest first, starting with the first one older
-    than `before_id`. `only_open`: those that are not COMPLETED.
+    """At most `limit` erasures of the organization or (None) of all organizations, newest first, starting with the
+    first one older than `before_id`. `only_open`: erasures that are not COMPLETED.
     """
     page = sa.select(erasures).order_by(erasures.c.id.desc()).limit(limit)
     if org_id is not None:
@@ -168,13 +169,15 @@ async def count_open_filters(connection: AsyncConnection, org_id: str) -> int:
 
 
 async def tombstone_version(connection: AsyncConnection) -> int:
-    """The number of the latest erasure, 0 without any; one index look-up, to poll every few seconds."""
+    """The number of the latest erasure, or 0 if there is none. It costs one index look-up, so it can be polled every
+    few seconds.
+    """
     return await connection.scalar(sa.select(sa.func.max(erasures.c.number))) or 0
 
 
 async def list_tombstones(connection: AsyncConnection, after: int = 0, limit: int = MAX_TOMBSTONES) -> list[Tombstone]:
-    """At most `limit` tombstones in force with a number above `after`, in order. Dry runs and organizations have none:
-    each project of a deleted organization has its own.
+    """At most `limit` tombstones in force with a number above `after`, in order. Dry runs have no tombstone, and a
+    deleted organization has one tombstone for each of its projects.
     """
     found = (
         sa.select(erasures)
@@ -191,7 +194,9 @@ async def list_tombstones(connection: AsyncConnection, after: int = 0, limit: in
 
 
 async def list_retention_days(connection: AsyncConnection) -> dict[int, int]:
-    """The retention of each project that has its own, in days. The shorter one of this and the settings applies."""
+    """The retention in days of each project that has its own retention. The shorter of this retention and the retention
+    of the settings applies.
+    """
     found = sa.select(projects.c.id, projects.c.retention_days).where(
         projects.c.retention_days.is_not(None), projects.c.deleted_at.is_(None)
     )
@@ -199,7 +204,7 @@ async def list_retention_days(connection: AsyncConnection) -> dict[int, int]:
 
 
 async def register_journal(connection: AsyncConnection, journal: str, now: datetime) -> None:
-    """A gateway has this journal: erasures wait until it acknowledges. Call at the start and regularly."""
+    """Register a gateway's journal, so that erasures wait for its acknowledgement. Call at the start and regularly."""
     now = to_milliseconds(now)
     where = erasure_journals.c.journal == journal
     if (await connection.execute(erasure_journals.update().where(where).values(seen_at=now))).rowcount == 0:
@@ -207,7 +212,7 @@ async def register_journal(connection: AsyncConnection, journal: str, now: datet
 
 
 async def remove_journal(connection: AsyncConnection, journal: str) -> bool:
-    """The journal does not exist any more, with all it held; no erasure waits for it. False when it is unknown."""
+    """Remove a journal that does not exist any more, so that no erasure waits for it. False when it is unknown."""
     removed = erasure_journals.delete().where(erasure_journals.c.journal == journal)
     return (await connection.execute(removed)).rowcount == 1
 
@@ -219,7 +224,9 @@ async def list_journals(connection: AsyncConnection) -> dict[str, datetime]:
 
 
 async def acknowledge(connection: AsyncConnection, erasure_ids: Sequence[str], journal: str, now: datetime) -> None:
-    """The journal holds no request that these erasures cover and that was received before them; idempotent."""
+    """Record that the journal holds no request that these erasures cover and that was received before them.
+    Idempotent.
+    """
     known = sa.select(erasure_acknowledgements.c.erasure_id).where(
         erasure_acknowledgements.c.journal == journal, erasure_acknowledgements.c.erasure_id.in_(list(erasure_ids))
     )
@@ -235,8 +242,8 @@ async def acknowledge(connection: AsyncConnection, erasure_ids: Sequence[str], j
 
 
 async def missing_acknowledgements(connection: AsyncConnection, erasure_id: str) -> list[str]:
-    """The journals that were registered before the erasure was requested and have not acknowledged it. Those registered
-    later know the tombstone from their start on.
+    """The journals that were registered before the erasure was requested and have not acknowledged it. Journals that
+    were registered later have known the tombstone since their start.
     """
     acknowledged = sa.select(erasure_acknowledgements.c.journal).where(
         erasure_acknowledgements.c.erasure_id == erasure_id
@@ -270,8 +277,8 @@ async def list_unacknowledged(connection: AsyncConnection, journal: str, limit: 
 
 
 async def supersede_filters(connection: AsyncConnection, org_id: str, project_id: int | None, now: datetime) -> None:
-    """The project, or (None) the organization, is deleted: end its erasures by filter, and delete the filters, which
-    may hold personal data. The tombstones of the projects cover what these covered.
+    """End the erasures by filter of a deleted project, or (None) of a deleted organization, and delete their filters,
+    which may contain personal data. The tombstones of the deleted projects cover all items that these erasures covered.
     """
     by_filter = (erasures.c.org_id == org_id) & (erasures.c.kind == ErasureKind.FILTER.value)
     if project_id is not None:
@@ -291,26 +298,28 @@ async def supersede_filters(connection: AsyncConnection, org_id: str, project_id
 
 
 async def has_filters_from_before(connection: AsyncConnection, before: datetime) -> bool:
-    """Whether `expire_filters` would find any."""
+    """Whether `expire_filters` would delete any filters."""
     return await connection.scalar(sa.select(erasures.c.id).where(_is_expirable(before)).limit(1)) is not None
 
 
 async def expire_filters(connection: AsyncConnection, before: datetime, now: datetime) -> int:
-    """Delete the filters of erasures that were completed before `before`, and with them the tombstones. Returns their
-    number.
+    """Delete the filters of erasures that were completed before `before`, and thereby their tombstones. Returns the
+    number of these erasures.
     """
     values = {"filters": None, "from_ns": None, "to_ns": None, "expired_at": to_milliseconds(now)}
     return (await connection.execute(erasures.update().where(_is_expirable(before)).values(values))).rowcount
 
 
 async def list_unpurged(connection: AsyncConnection, limit: int) -> list[StoredErasure]:
-    """At most `limit` erasures whose relational rows are still there, the oldest first."""
+    """At most `limit` erasures whose relational rows are not deleted yet, the oldest first."""
     found = sa.select(erasures).where(erasures.c.purged_at.is_(None)).order_by(erasures.c.number).limit(limit)
     return [erasure_from_row(row) for row in (await connection.execute(found)).mappings()]
 
 
 async def begin_purge(connection: AsyncConnection, erasure_id: str) -> None:
-    """The rows of an organization are being deleted. The state of other erasures is that of their telemetry."""
+    """Record that the rows of an organization are being deleted. The state of other erasures depends on the deletion of
+    their telemetry.
+    """
     pending = (
         (erasures.c.id == erasure_id)
         & (erasures.c.kind == ErasureKind.ORGANIZATION.value)
@@ -320,29 +329,31 @@ async def begin_purge(connection: AsyncConnection, erasure_id: str) -> None:
 
 
 async def add_counts(connection: AsyncConnection, erasure_id: str, deleted: Mapping[str, int]) -> None:
-    """Add rows by table that the transaction deletes."""
+    """Add the numbers of rows, by table, that the transaction deletes."""
     stored = await connection.scalar(sa.select(erasures.c.counts).where(erasures.c.id == erasure_id))
     counts = dict(Counter(stored or {}) + Counter(deleted))
     await connection.execute(erasures.update().where(erasures.c.id == erasure_id).values(counts=counts))
 
 
 async def mark_purged(connection: AsyncConnection, erasure: StoredErasure, now: datetime) -> None:
-    """The relational rows are deleted; completes the erasure if its telemetry is, too. Idempotent."""
+    """Record that the relational rows are deleted. Completes the erasure if its telemetry is deleted too.
+    Idempotent.
+    """
     unpurged = (erasures.c.id == erasure.id) & erasures.c.purged_at.is_(None)
     await connection.execute(erasures.update().where(unpurged).values(purged_at=to_milliseconds(now)))
     await complete_if_done(connection, erasure.id, erasure.org_id, now)
 
 
 async def retry(connection: AsyncConnection, erasure_id: str) -> bool:
-    """Let a failed erasure begin again; False when there is no failed one with this id."""
+    """Restart a failed erasure. False when there is no failed erasure with this id."""
     failed = (erasures.c.id == erasure_id) & (erasures.c.state == ErasureState.FAILED.value)
     values = {"state": ErasureState.PENDING.value, "message": None, "retry_at": None}
     return (await connection.execute(erasures.update().where(failed).values(values))).rowcount == 1
 
 
 async def repeat_completed(connection: AsyncConnection, since: datetime) -> int:
-    """Let the erasures of telemetry that were completed since then begin again, because what they had erased was
-    restored. Those of organizations are done by those of their projects. Returns their number.
+    """Restart the erasures of telemetry that were completed since then, because the erased telemetry was restored. The
+    erasures of an organization's projects also cover the organization. Returns the number of restarted erasures.
     """
     completed = (
         erasures.c.project_id.is_not(None),
@@ -356,7 +367,7 @@ async def repeat_completed(connection: AsyncConnection, since: datetime) -> int:
 
 
 async def count_unfinished(connection: AsyncConnection) -> OpenErasures:
-    """For metrics and `sluice doctor`."""
+    """Count unfinished erasures, for metrics and `sluice doctor`."""
     failed = erasures.c.state == ErasureState.FAILED.value
     found = sa.select(sa.func.count(), sa.func.count(sa.case((failed, 1))), sa.func.min(erasures.c.requested_at)).where(
         erasures.c.state != ErasureState.COMPLETED.value
@@ -366,14 +377,14 @@ async def count_unfinished(connection: AsyncConnection) -> OpenErasures:
 
 
 async def merged_counts(connection: AsyncConnection, erasure_id: str, counts: Mapping[str, int]) -> dict[str, int]:
-    """The stored counts with these in place of those of the same tables."""
+    """The stored counts, with `counts` replacing the stored counts of the same tables."""
     stored = await connection.scalar(sa.select(erasures.c.counts).where(erasures.c.id == erasure_id))
     return {**(stored or {}), **counts}
 
 
 async def complete_if_done(connection: AsyncConnection, erasure_id: str, org_id: str, now: datetime) -> None:
-    """Complete the erasure if telemetry and relational rows are deleted; and that of its organization, if all of its
-    projects are completed.
+    """Complete the erasure if telemetry and relational rows are deleted. Also complete the erasure of its organization,
+    if the erasures of all of the organization's projects are completed.
     """
     completed = {"state": ErasureState.COMPLETED.value, "completed_at": to_milliseconds(now), "message": None}
     purged = erasures.c.purged_at.is_not(None) & (erasures.c.state != ErasureState.COMPLETED.value)
@@ -418,7 +429,7 @@ def _row(new: NewErasure, number: int, now: datetime) -> dict[str, Any]:
 
 def _tombstone(erasure: StoredErasure) -> Tombstone:
     if erasure.project_id is None:
-        raise ValueError(f"{erasure.id} is of an organization")
+        raise ValueError(f"{erasure.id} erases an organization")
     return Tombstone(
         erasure.number,
         erasure.id,

@@ -17,7 +17,7 @@ _UNPURGED: Final = sa.text("purged_at IS NULL")
 
 
 class ErasureKind(StrEnum):
-    """What is erased. An organization's telemetry is erased by an erasure of each of its projects."""
+    """The kinds of erasures. To erase an organization's telemetry, each of its projects has its own erasure."""
 
     ORGANIZATION = "organization"
     PROJECT = "project"
@@ -25,8 +25,8 @@ class ErasureKind(StrEnum):
 
 
 class ErasureState(StrEnum):
-    """PENDING: not started. RUNNING: in progress, or waiting for the next attempt. COMPLETED: final. FAILED: until the
-    operator runs `sluice erasures retry`.
+    """PENDING: not started. RUNNING: in progress, or waiting for the next attempt. COMPLETED: final. FAILED: the
+    erasure waits until the operator runs `sluice erasures retry`.
     """
 
     PENDING = "PENDING"
@@ -41,29 +41,29 @@ erasures: Final = sa.Table(
     sa.Column("id", text(32), primary_key=True),
     sa.Column("number", sa.BigInteger, nullable=False, unique=True),  # ascending in the order of commits
     sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
-    sa.Column("project_id", sa.BigInteger),  # that of telemetry rows, so no foreign key; NULL: an organization
+    sa.Column("project_id", sa.BigInteger),  # the id in telemetry rows, so no foreign key; NULL: an organization
     sa.Column("project_slug", text(MAX_SLUG_LENGTH)),  # at the request; NULL when the organization was deleted
     sa.Column("kind", text(16), nullable=False),
     sa.Column("filters", sa.JSON(none_as_null=True)),  # NULL: everything in the time range
-    sa.Column("from_ns", sa.BigInteger),  # item times in nanoseconds since 1970, from_ns inclusive, to_ns exclusive;
-    sa.Column("to_ns", sa.BigInteger),  # NULL: open
+    sa.Column("from_ns", sa.BigInteger),  # time of items in nanoseconds since 1970, inclusive; NULL: no bound
+    sa.Column("to_ns", sa.BigInteger),  # exclusive; NULL: no bound
     sa.Column("dry_run", sa.Boolean, nullable=False),  # counts only; no tombstone
     sa.Column("requested_by", text(32)),  # a principal; NULL: the operator
     sa.Column("requested_at", UtcTime, nullable=False),
     sa.Column("state", text(16), nullable=False),
     sa.Column("counts", sa.JSON, nullable=False),  # rows by table
-    # Begun and not yet in counts: {"deletionId": text, "rows": by table}.
+    # A deletion that was begun and is not yet in counts: {"deletionId": text, "rows": by table}.
     sa.Column("pending_deletion", sa.JSON(none_as_null=True)),
-    sa.Column("days", sa.JSON(none_as_null=True)),  # ISO dates of items that a filter has erased: derived rows follow
+    sa.Column("days", sa.JSON(none_as_null=True)),  # ISO dates of erased items, for derived rows
     sa.Column("message", text(MAX_MESSAGE_LENGTH)),
-    sa.Column("attempts", sa.Integer, nullable=False),  # claims; distinguishes a claim from later ones
+    sa.Column("attempts", sa.Integer, nullable=False),  # number of claims; distinguishes a claim from later ones
     sa.Column("lease_owner", text(MAX_OWNER_LENGTH)),
     sa.Column("lease_until", UtcTime),
-    sa.Column("retry_at", UtcTime),  # not claimed before
-    sa.Column("purged_at", UtcTime),  # the relational rows are deleted
-    sa.Column("erased_at", UtcTime),  # the telemetry is deleted
+    sa.Column("retry_at", UtcTime),  # not claimed before this time
+    sa.Column("purged_at", UtcTime),  # when the relational rows were deleted
+    sa.Column("erased_at", UtcTime),  # when the telemetry was deleted
     sa.Column("completed_at", UtcTime),
-    sa.Column("expired_at", UtcTime),  # the filters were deleted, so it is no tombstone any more
+    sa.Column("expired_at", UtcTime),  # when the filters, and so the tombstone, were deleted
     enum_check("kind", ErasureKind),
     enum_check("state", ErasureState),
     sa.CheckConstraint("(kind = 'organization') = (project_id IS NULL)", name="project"),
@@ -74,7 +74,7 @@ erasures: Final = sa.Table(
     sa.Index("ix_erasures_unpurged", "number", sqlite_where=_UNPURGED, postgresql_where=_UNPURGED),
 )
 
-# That a journal holds no request of the erasure from before it any more.
+# A row means that a journal holds no request any more that the erasure covers and that was received before it.
 erasure_acknowledgements: Final = sa.Table(
     "erasure_acknowledgements",
     metadata,
@@ -83,7 +83,7 @@ erasure_acknowledgements: Final = sa.Table(
     sa.Column("acknowledged_at", UtcTime, nullable=False),
 )
 
-# The journals that have to acknowledge: a gateway that is stopped may hold requests, too.
+# The journals that must acknowledge erasures, including journals of stopped gateways, which may hold requests too.
 erasure_journals: Final = sa.Table(
     "erasure_journals",
     metadata,

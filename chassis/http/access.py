@@ -1,8 +1,9 @@
 """Access rules of routes, and the checks that enforce them before a handler runs.
 
-A rule is data (`public()`, `anonymous()`, `bearer(scope)`, `session()`, `project_key()`, `directory(check)`); the
-guards (`Guards`) are passed in, but for that of directories, which one service alone has. `with_access_check` combines
-the two: a handler never runs unchecked, and a route cannot be declared without a rule.
+A rule is data (`public()`, `anonymous()`, `bearer(scope)`, `session()`, `project_key()`, `directory(check)`). The
+guards that check the rules (`Guards`) are passed in. Only the rule for directories contains its own guard, because only
+one service has that guard. `with_access_check` combines rules and guards: a handler never runs unchecked, and a route
+cannot be declared without a rule.
 """
 
 from collections.abc import Awaitable, Callable, Collection
@@ -46,19 +47,19 @@ DIRECTORY: Final = web.RequestKey("directory", DirectoryIdentity)
 
 @dataclass(frozen=True, slots=True)
 class Public:
-    """Anyone may call; no rate limit applies."""
+    """No credential is required, and no rate limit applies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Anonymous:
-    """Anyone may call without a credential; the rate limits of the client address apply."""
+    """No credential is required. The rate limits of the client address apply."""
 
 
 @dataclass(frozen=True, slots=True)
 class BearerAuth:
-    """A bearer token with one of `scopes` in the organization (and project) of the path. `existence_check` runs before
-    a 400, 403, 413 or 415 and raises NotFound for a missing resource that the caller could read if it existed.
-    `path_check` runs before organization and project are looked up and raises BadRequest.
+    """A bearer token with one of `scopes` in the organization (and project) of the path is required. `existence_check`
+    runs before a 400, 403, 413 or 415, and raises NotFound for a missing resource that the caller could read if it
+    existed. `path_check` runs before organization and project are looked up, and raises BadRequest.
     """
 
     scopes: tuple[str, ...]
@@ -68,8 +69,8 @@ class BearerAuth:
 
 @dataclass(frozen=True, slots=True)
 class SessionAuth:
-    """A dashboard session, of any organization. `allows_pending_mfa`: also one whose second factor is pending.
-    `accepts_tokens`: also a personal access token.
+    """A dashboard session of any organization is required. `allows_pending_mfa` also accepts a session whose second
+    factor is pending. `accepts_tokens` also accepts a personal access token.
     """
 
     allows_pending_mfa: bool = False
@@ -78,19 +79,19 @@ class SessionAuth:
 
 @dataclass(frozen=True, slots=True)
 class ProjectKeyAuth:
-    """A project key, in a header or in the query string."""
+    """A project key is required, in a header or in the query string."""
 
 
 class DirectoryCheck(Protocol):
     """The guard of `directory` routes."""
 
     async def check(self, authorization: str | None, org_slug: str) -> DirectoryIdentity:
-        """Raises ApiError: 401; 404 for another organization; 503."""
+        """Authenticate the directory. Raises ApiError with 401, 404 (for another organization) or 503."""
 
 
 @dataclass(frozen=True, slots=True)
 class DirectoryAuth:
-    """A token of the directory of the path's organization."""
+    """A token of the directory of the path's organization is required."""
 
     guard: DirectoryCheck
 
@@ -104,38 +105,45 @@ def public() -> Access:
 
 
 def anonymous() -> Access:
-    """A route without credential: 429, before any byte of the body is read, for an address with too many requests or
-    too many failed authentications.
+    """A route that requires no credential. A client address with too many requests or too many failed authentications
+    gets 429 before any byte of the body is read.
     """
     return Anonymous()
 
 
 def bearer(*scopes: str) -> Access:
-    """401 without a valid token, 404 for an organization or project that it may not see, 403 without one of `scopes`.
-    Of several scopes one suffices; the handler decides what each permits.
+    """A route that requires a bearer token with one of `scopes`: 401 without a valid token, 404 for an organization or
+    project that the token may not see, 403 without one of `scopes`. One of several scopes is enough, and the handler
+    decides what each scope permits.
     """
     return BearerAuth(scopes)
 
 
 def session(*, allows_pending_mfa: bool = False) -> Access:
-    """401 without a valid session, or (unless `allows_pending_mfa`) while its second factor is pending; 403 for other
-    tokens.
+    """A route that requires a session: 401 without a valid session or, unless `allows_pending_mfa`, while its second
+    factor is pending, and 403 for other tokens.
     """
     return SessionAuth(allows_pending_mfa)
 
 
 def any_credential() -> Access:
-    """401 without a valid session or token, of any organization; also a session whose second factor is pending."""
+    """A route that requires a session or token of any organization: 401 without a valid one. Accepts a session whose
+    second factor is pending.
+    """
     return SessionAuth(allows_pending_mfa=True, accepts_tokens=True)
 
 
 def project_key() -> Access:
-    """A project key, checked and rate-limited before any byte of the body is read; a refusal closes the connection."""
+    """A route that requires a project key, which is checked and rate-limited before any byte of the body is read. A
+    refusal closes the connection.
+    """
     return ProjectKeyAuth()
 
 
 def directory(check: DirectoryCheck) -> Access:
-    """401 without a valid token of a directory, 404 for an organization that is not its own."""
+    """A route that requires a token of a directory: 401 without a valid token, 404 for another organization than the
+    directory's.
+    """
     return DirectoryAuth(check)
 
 
@@ -143,19 +151,21 @@ class BearerCheck(Protocol):
     """The guard of `bearer` and `session` routes, in two steps."""
 
     async def authenticate(self, authorization: str | None) -> AuthenticatedCredential:
-        """Authenticate the caller. Raises ApiError: 401, 503."""
+        """Authenticate the caller. Raises ApiError with 401 or 503."""
 
     async def authorize(
         self, grant: AuthenticatedCredential, org_slug: str, project_slug: str | None, scopes: Collection[str]
     ) -> AuthorizationContext:
-        """Authorize the caller for an organization and project. Raises ApiError: 404, then 403; 503."""
+        """Authorize the caller for an organization and project. Raises ApiError with 404, 403 or 503. 404 is checked
+        before 403.
+        """
 
 
 class ProjectKeyCheck(Protocol):
-    """The guard of `project_key` routes. Raises ApiError: 400 for over-long values, 401, 403, 503.
+    """The guard of `project_key` routes. Raises ApiError with 400 (for values that are too long), 401, 403 or 503.
 
-    `before_lookup` is called before the lookup of a key that is not in memory, `on_authenticated` with the project of a
-    valid key before a 403. Their exceptions propagate.
+    `before_lookup` is called before the lookup of a key that is not in memory. `on_authenticated` is called with the
+    project of a valid key before the check that may raise 403. Exceptions of both propagate.
     """
 
     async def check(
@@ -172,25 +182,25 @@ class ProjectKeyCheck(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Guards:
-    """The guards of a process; a service deployed alone has only those that its routes need."""
+    """The guards of a process. A service that is deployed alone has only the guards that its routes need."""
 
     bearer: BearerCheck | None = None
     project_key: ProjectKeyCheck | None = None
 
     @classmethod
     def over(cls, auth: AuthGuards) -> Self:
-        """Both guards, backed by the relational store."""
+        """Both guards, which read the relational database."""
         return cls(auth.bearer, auth.project_keys)
 
 
 def authorization_context(request: web.Request) -> AuthorizationContext:
-    """What the caller may do. On `bearer` routes only."""
+    """The permissions of the caller. On `bearer` routes only."""
     return request[AUTHORIZATION_CONTEXT]
 
 
 async def reauthorize(request: web.Request, connection: AsyncConnection, now: datetime) -> AuthorizationContext:
-    """Reload, within this transaction, what the caller may do; the request keeps the result. On `bearer` routes only.
-    Raises the same errors as the guard.
+    """Reload the permissions of the caller within this transaction, and store them on the request. On `bearer` routes
+    only. Raises the same errors as the guard.
     """
     scopes: frozenset[str] = request[REQUIRED_SCOPES]
     request[AUTHORIZATION_CONTEXT] = await reload_authorization(connection, request[AUTHORIZATION_CONTEXT], scopes, now)
@@ -203,8 +213,8 @@ def authenticated_credential(request: web.Request) -> AuthenticatedCredential:
 
 
 async def reauthenticate(request: web.Request, connection: AsyncConnection, now: datetime) -> AuthenticatedCredential:
-    """Reload the caller's session within this transaction; the request keeps the result. On `session` routes only.
-    Raises the same errors as the guard.
+    """Reload the caller's session within this transaction, and store the session on the request. On `session` routes
+    only. Raises the same errors as the guard.
     """
     request[AUTHENTICATED_CREDENTIAL] = await reload_session_credential(
         connection, request[AUTHENTICATED_CREDENTIAL].token_id, now, allow_pending_mfa=request[ALLOWS_PENDING_MFA]
@@ -218,17 +228,18 @@ def project(request: web.Request) -> ProjectIdentity:
 
 
 def directory_identity(request: web.Request) -> DirectoryIdentity:
-    """The directory that calls. On `directory` routes only."""
+    """The directory that sent the request. On `directory` routes only."""
     return request[DIRECTORY]
 
 
 def with_access_check(
     access: Access, handler: Handler, guards: Guards, rate_limits: RateLimits, limit: LimitClass
 ) -> Handler:
-    """Wrap `handler` in its access rule. Raises ValueError when the rule has no guard in this process.
+    """Wrap `handler` so that its access rule is checked first. Raises ValueError when this process has no guard for the
+    rule.
 
-    `limit` is the class of a principal's requests on `bearer` and `session` routes; requests with a project key count
-    as OTLP.
+    `limit` is the rate-limit class of a principal's requests on `bearer` and `session` routes. Requests with a project
+    key have the class OTLP.
     """
     if isinstance(access, Public):
         return handler
@@ -298,7 +309,7 @@ def _with_session_check(
 async def _authenticate_with_limits(
     request: web.Request, guard: BearerCheck, rate_limits: RateLimits, limit: LimitClass
 ) -> AuthenticatedCredential:
-    """Authenticate, and count the request for its principal; later refusals have the headers of that limit."""
+    """Authenticate the request and count it for its principal. Later refusals have the headers of that rate limit."""
     await rate_limits.check_address(request, LimitClass.FAILED_BEARER)
     found = await _authenticate(request, guard, rate_limits)
     holder = f"{found.principal_id}@{found.org_id}"
@@ -311,8 +322,8 @@ async def _authenticate_with_limits(
 
 
 async def _authenticate(request: web.Request, guard: BearerCheck, rate_limits: RateLimits) -> AuthenticatedCredential:
-    """An expired credential does not count as a failure: a page left open keeps sending it, and under a failure limit
-    it could not refresh.
+    """Authenticate the request. An expired credential does not count as a failed authentication: an open browser page
+    keeps sending it, and could not refresh the session if the failure limit applied.
     """
     try:
         return await guard.authenticate(single_value(request.headers.getall("Authorization", [])))
@@ -344,7 +355,7 @@ def _with_project_key_check(guard: ProjectKeyCheck, handler: Handler, rate_limit
         try:
             await _check_project_key(request, guard, rate_limits)
         except ApiError as error:
-            error.close = True  # the body stays unread, for any error
+            error.close = True  # no error handler reads the body
             if "WWW-Authenticate" in error.headers:
                 error.headers["WWW-Authenticate"] = "DSN"
             raise
@@ -365,10 +376,10 @@ async def _check_project_key(request: web.Request, guard: ProjectKeyCheck, rate_
 async def check_project_key(
     request: ClientRequest, named: QueryCredential, guard: ProjectKeyCheck, rate_limits: RateLimits
 ) -> None:
-    """Find the project of the key in the headers or in the query (`named`), and store it on the request.
+    """Find the project of the key in the headers or in the query (`named`), and store the project on the request.
 
-    Failures count for the client address and limit only the lookup of unknown keys: a key in memory passes. A valid
-    key is rate-limited before it is compared with the project that the request names.
+    Failures count for the client address. They limit only the lookup of keys that are not in memory. A valid key is
+    rate-limited before its project is compared with the project that the request names.
     """
 
     async def take_permit(found: ProjectIdentity) -> None:

@@ -1,10 +1,9 @@
-"""Reading a request body within a size and a time.
+"""Read a request body with a size limit and a time limit, and check its media type (RFC 9110 8.3).
 
 aiohttp has no time limit on a body and answers `Expect: 100-continue` before any check. Here the interim response is
-sent when a handler starts to read, after the access check, and a body over its limit is never drained. Received bytes
-extend the deadline: a body of one byte per second is cut off early, a long body over a slow line completes.
-
-Media types of request bodies: which ones a route takes, with which parameters (RFC 9110 8.3).
+sent when a handler starts to read, after the access check, and the rest of a body over the size limit is never read.
+Received bytes extend the deadline, so a body that arrives at one byte per second is cut off early, and a long body over
+a slow line completes.
 """
 
 import asyncio
@@ -30,8 +29,8 @@ _UTF_8: Final = frozenset({"utf-8", "utf8"})
 
 
 def require_media_type(request: web.Request, accepted: Collection[str]) -> str:
-    """The media type of an uncompressed body. Raises UnsupportedMediaType, which closes the connection, for one that is
-    not accepted, for a charset other than UTF-8, and for a compressed body.
+    """The media type of an uncompressed body. Raises UnsupportedMediaType, which closes the connection, for a media
+    type that is not accepted, for a charset other than UTF-8, and for a compressed body.
     """
     if request.content_type not in accepted:
         raise UnsupportedMediaType(f"The body must be {' or '.join(accepted)}.", close=True)
@@ -43,7 +42,7 @@ def require_media_type(request: web.Request, accepted: Collection[str]) -> str:
 
 
 def is_utf_8(content_type: str) -> bool:
-    """Whether a Content-Type names no charset but UTF-8. Its other parameters are ignored."""
+    """Whether a Content-Type names no charset other than UTF-8. Its other parameters are ignored."""
     return ";" not in content_type or all(
         value.strip('"').lower() in _UTF_8
         for name, value in _PARAMETER.findall(content_type)
@@ -55,7 +54,9 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 async def delay_100_continue(request: web.Request) -> None:
-    """Expect handler of every route: sends nothing. `read_body` sends the interim response when a handler reads."""
+    """The Expect handler of every route. It sends nothing: `read_body` sends the interim response when a handler
+    reads.
+    """
 
 
 def reject_malformed(request: web.Request) -> None:
@@ -78,15 +79,16 @@ async def read_body(
     *,
     min_rate: int = 0,
 ) -> bytes:
-    """Read the body as received (still encoded), at most `max_bytes`, within `timeout_s` seconds. Each `min_rate` bytes
-    (0: none) extend the deadline by one second, to at most `timeout_s` from that moment.
+    """Read the body as received (still encoded), at most `max_bytes` bytes, within `timeout_s` seconds. Each `min_rate`
+    received bytes extend the deadline by one second (0: no extension), to at most `timeout_s` from the time of their
+    receipt.
 
-    `on_growth` is called after each piece with the number of bytes held; an ApiError that it raises ends the reading
+    `on_growth` is called after each piece with the number of bytes held. An ApiError that it raises ends the reading
     and closes the connection.
 
-    Raises PayloadTooLarge (from Content-Length before a byte is read, or while reading), ServiceUnavailable when the
-    body does not arrive in time, BadRequest when it ends early or its framing is wrong. All of them close the
-    connection.
+    Raises PayloadTooLarge (for the Content-Length before a byte is read, or while reading), ServiceUnavailable when the
+    body does not arrive in time, and BadRequest when the body ends early or its framing is wrong. All of these errors
+    close the connection.
     """
     _reject_declared_length(request, max_bytes)
     if request.content.is_eof() and request.content.exception() is None:
@@ -113,8 +115,8 @@ async def _send_100_continue(request: web.Request) -> None:
 
 
 class _BodyRateLimit:
-    """A deadline that received bytes extend, by one second per `bytes_per_s`. It is at most `timeout_s` away: a fast
-    start earns no extra time for a remainder that does not arrive.
+    """A deadline that received bytes extend, by one second per `bytes_per_s` bytes. The deadline is at most `timeout_s`
+    in the future, so a fast start gives no extra time to a client that then stops sending.
     """
 
     def __init__(self, limit: asyncio.Timeout, timeout_s: float, bytes_per_s: int) -> None:
@@ -149,7 +151,9 @@ async def _read_at_most(
 
 
 def _received_body(body: bytes, max_bytes: int, on_growth: Callable[[int], None] | None) -> bytes:
-    """A body that is received completely, as most are: it needs no timeout and no interim response."""
+    """The body, if it is already received completely, as most bodies are. It needs no timeout and no interim
+    response.
+    """
     if len(body) > max_bytes:
         raise _too_large(max_bytes)
     if on_growth is not None:
@@ -161,7 +165,7 @@ def _report_growth(on_growth: Callable[[int], None], size: int) -> None:
     try:
         on_growth(size)
     except ApiError as error:
-        error.close = True  # the rest is not drained
+        error.close = True  # the rest of the body is not read
         raise
 
 

@@ -1,7 +1,8 @@
-"""Compression of answers for clients that accept gzip (RFC 9110, 8.4.1.3 and 12.5.3).
+"""Compression of responses for clients that accept gzip (RFC 9110, 8.4.1.3 and 12.5.3).
 
-Answers to GET, and of routes that ask for it (`Route.compress`), are compressed above MIN_BYTES. Never those that may
-hold a secret, which the length of a compressed answer could reveal to who chooses a part of it (BREACH).
+Responses to GET, and responses of routes with `Route.compress`, are compressed if they are larger than MIN_BYTES.
+Responses that may contain a secret are never compressed, because the length of a compressed response could reveal the
+secret to an attacker who chooses a part of the response (BREACH).
 """
 
 import asyncio
@@ -15,16 +16,18 @@ from aiohttp.typedefs import Handler, Middleware
 from chassis.http.route import Route
 
 MIN_BYTES: Final = 4 * 2**10
-MAX_INLINE_BYTES: Final = 64 * 2**10  # takes some 0.1 ms; larger ones are compressed beside the event loop
+MAX_INLINE_BYTES: Final = 64 * 2**10  # takes about 0.1 ms; larger bodies are compressed beside the event loop
 GZIP: Final = "gzip"
 SECRET_PATHS: Final = ("/auth", "/sso", "/scim")
 _LEVEL: Final = 1
-_GZIP_WINDOW: Final = 31  # of zlib: a header and trailer of gzip
+_GZIP_WINDOW: Final = 31  # zlib's value for a header and trailer of gzip
 _COMPRESSED_TYPES: Final = ("application/json", "text/")
 
 
 def _fastest_zlib() -> Any:
-    """isal has zlib's interface at three times its speed, but no wheels for some platforms."""
+    """isal if it is installed, otherwise zlib. isal has zlib's interface and is three times as fast, but has no wheels
+    for some platforms.
+    """
     try:
         from isal import isal_zlib  # noqa: PLC0415 (it may be missing)
     except ImportError:
@@ -36,13 +39,13 @@ _zlib: Final = _fastest_zlib()
 
 
 def accepts_gzip(request: web.Request) -> bool:
-    """Whether the client accepts gzip, by name or by `*`; a weight of 0 forbids it."""
+    """Whether the client accepts gzip, by name or by `*`. A weight of 0 forbids gzip."""
     weights = dict(_parse(item) for item in request.headers.get(hdrs.ACCEPT_ENCODING, "").lower().split(","))
     return weights.get(GZIP, weights.get("*", 0.0)) > 0
 
 
 def _parse(item: str) -> tuple[str, float]:
-    """`gzip;q=0.5` as name and weight; the weight of a malformed item is 0."""
+    """The name and the weight of an item such as `gzip;q=0.5`. The weight of a malformed item is 0."""
     name, *parameters = (part.strip() for part in item.split(";"))
     for parameter in parameters:
         key, _, value = parameter.partition("=")
@@ -55,7 +58,7 @@ def _parse(item: str) -> tuple[str, float]:
 
 
 async def gzip_body(body: bytes) -> bytes:
-    """The body as one member of gzip."""
+    """The body, compressed as one gzip member."""
     if len(body) <= MAX_INLINE_BYTES:
         return _gzip(body)
     return await asyncio.to_thread(_gzip, body)
@@ -67,14 +70,16 @@ def _gzip(body: bytes) -> bytes:
 
 
 def is_compressed(route: Route) -> bool:
-    """Whether large answers of a route are compressed."""
+    """Whether large responses of a route are compressed."""
     if route.compress is not None:
         return route.compress
     return route.method == hdrs.METH_GET and not route.path.startswith(SECRET_PATHS)
 
 
 def compression_middleware(compressed: Collection[tuple[web.AbstractResource | None, str]]) -> Middleware:
-    """Compresses large answers of these resources and methods. What streams its answer compresses it itself."""
+    """Compresses large responses of these resources and methods. Handlers that stream their response compress it
+    themselves.
+    """
 
     @web.middleware
     async def compress(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -87,7 +92,7 @@ def compression_middleware(compressed: Collection[tuple[web.AbstractResource | N
 
 
 async def _compress_body(request: web.Request, response: web.Response) -> None:
-    """Compress a large body if the client accepts it; caches learn that the answer depends on that."""
+    """Compress a large body if the client accepts gzip. `Vary` tells caches that the response depends on the client."""
     body, headers = response.body, response.headers
     is_compressible = headers.get(hdrs.CONTENT_TYPE, "").startswith(_COMPRESSED_TYPES)
     if not isinstance(body, bytes) or len(body) <= MIN_BYTES or hdrs.CONTENT_ENCODING in headers or not is_compressible:

@@ -1,9 +1,10 @@
 """Cross-origin requests (fetch.spec.whatwg.org, CORS protocol): which browser pages may read the responses of a path.
 
-`chassis.http.route.cross_origin` gives a route its `Cors`. All responses of its path have the CORS headers, errors too:
-a page with an expired token must see that error, not a network failure. Pages send their token or key themselves, and
-no such path reads a cookie. But `navigator.sendBeacon` always has the credentials mode `include`, in which browsers
-accept no `*`: a path that takes beacons permits it to the origins that are listed by name.
+`chassis.http.route.cross_origin` gives a route its `Cors`. All responses of the route's path have the CORS headers,
+including errors: a page with an expired token must see that error, not a network failure. Pages send their token or key
+themselves, and no path with CORS headers reads a cookie. But `navigator.sendBeacon` always uses the credentials mode
+`include`, for which browsers do not accept `*`. A path that accepts beacons therefore permits credentials to origins
+that are listed by name.
 """
 
 import re
@@ -20,19 +21,20 @@ from chassis.runtime.settings_loader import SettingsError
 
 RATE_HEADERS: Final = ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
 _PREFLIGHT_SECONDS: Final = 600
-# As a browser sends it: in lower case, without a path. Anything else would match no page.
+# An origin as browsers send it: in lower case, without a path. Any other spelling would match no page.
 _ORIGIN: Final = re.compile(r"\*|[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
-# Names of headers as browsers ask for them, but for those that speak for the connection, a proxy or the browser itself.
+# Names of headers that pages may send, in lower case, as browsers send them in preflight requests. Headers that
+# describe the connection, a proxy or the browser itself are excluded.
 _REQUESTED_HEADER: Final = re.compile(r"(?!(?:cookie|host)\Z|x-forwarded-|proxy-|sec-)[a-z0-9-]{1,64}")
 _MAX_REQUESTED_HEADERS: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Cors:
-    """Permissions of pages of `origins` (`*`: any) on a path: the methods and headers that they may send, and the
-    response headers that they may read (`exposed`). `trusts_named_origins`: pages of an origin that is listed by name,
-    not by `*`, may also send beacons, and custom headers such as `X-Tenant`, which exporters add if a configuration
-    names them.
+    """Permissions of pages of `origins` (`*`: any origin) on a path: the methods and headers that the pages may send,
+    and the response headers that they may read (`exposed`). `trusts_named_origins`: pages of an origin that is listed
+    by name, not by `*`, may also send beacons and custom headers such as `X-Tenant`, which exporters can be configured
+    to send.
     """
 
     origins: frozenset[str]
@@ -43,11 +45,11 @@ class Cors:
 
     @property
     def varies_by_origin(self) -> bool:
-        """Whether responses differ by origin, which caches must know (`Vary`)."""
+        """Whether responses depend on the origin, so that caches must be told (`Vary`)."""
         return bool(self.origins - {"*"})
 
     async def preflight(self, request: web.Request) -> web.Response:
-        """Respond to a preflight request: the methods and headers that a page may send."""
+        """Respond to a preflight request with the methods and headers that a page may send."""
         response = web.Response(status=204)
         allowed_origin = self._allowed_origin(request)
         if allowed_origin is not None:
@@ -60,7 +62,7 @@ class Cors:
         return response
 
     def add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
-        """Add to a response which pages may read it, and which of its headers."""
+        """Add the headers that say which pages may read the response and which of its headers."""
         if self.varies_by_origin:
             vary = response.headers.get("Vary")
             response.headers["Vary"] = "Origin" if vary is None else f"{vary}, Origin"
@@ -93,13 +95,13 @@ def check_origins(name: str, origins: Iterable[str]) -> None:
     for origin in origins:
         if not _ORIGIN.fullmatch(origin):
             raise SettingsError(
-                f"{name}: {origin!r} is not an origin; use *, or scheme://host[:port] in lower case without a path, "
+                f"{name}: {origin!r} is not an origin. Use *, or scheme://host[:port] in lower case without a path, "
                 "for example https://a.example."
             )
 
 
 def cors_middleware(policies: Mapping[web.AbstractResource, Cors]) -> Middleware:
-    """Adds CORS headers to every response of the paths in `policies`, also for methods that they do not have."""
+    """Adds CORS headers to every response of the paths in `policies`, also for methods that the paths do not have."""
 
     @web.middleware
     async def add_cors_headers(request: web.Request, handler: Handler) -> web.StreamResponse:

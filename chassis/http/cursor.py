@@ -1,7 +1,8 @@
 """Opaque page cursors: a position in an ordered list, signed together with the query that produced the list.
 
-A cursor is `base64url(msgpack(payload) + tag)`; the tag is HMAC-SHA256 over binding and payload, truncated to 128 bits.
-The binding (resource, organization, project, window, filters) is not in the cursor: the next request must repeat it.
+A cursor is `base64url(msgpack(payload) + tag)`. The tag is HMAC-SHA256 over binding and payload, truncated to 128 bits.
+The cursor does not contain the binding (resource, organization, project, window, filters), so the next request must
+repeat it.
 """
 
 import base64
@@ -26,7 +27,7 @@ CursorValue = str | int | bytes | None
 
 
 class CursorSigner:
-    """Signs and verifies cursors with one key of at least KEY_BYTES bytes; stateless otherwise."""
+    """Signs and verifies cursors with one key of at least KEY_BYTES bytes. It has no other state."""
 
     def __init__(self, key: bytes) -> None:
         if len(key) < KEY_BYTES:
@@ -48,15 +49,15 @@ class CursorSigner:
     def open(self, text: str, binding: bytes, shape: type[T]) -> T: ...
 
     def open(self, text: str, binding: bytes, shape: Any = tuple[Any, ...]) -> Any:
-        """The payload as `shape`, for example `tuple[int, str]`. Raises BadRequest for a cursor that is altered, of
-        another binding, or of another shape.
+        """The payload as `shape`, for example `tuple[int, str]`. Raises BadRequest for a cursor that was altered, or
+        that has another binding or another shape.
         """
         try:
             if len(text) > MAX_CURSOR_LENGTH:
                 raise ValueError
             raw = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
             body, tag = raw[:-_TAG_BYTES], raw[-_TAG_BYTES:]
-            # Decoding drops the unused low bits of the last digit, so the text itself must be the canonical one.
+            # Decoding ignores the unused low bits of the last digit, so only the canonical text is accepted.
             if base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii") != text:
                 raise ValueError
             if not hmac.compare_digest(tag, self._tag(body, binding)):
@@ -71,8 +72,8 @@ class CursorSigner:
 
 
 def load_cursor_signer(configured: str, path: Path) -> CursorSigner:
-    """A signer with the configured key (several machines must share it), else with the key of the file `path`, which
-    is created if missing.
+    """A signer with the configured key, which several machines must share. Without a configured key, the signer uses
+    the key in the file `path`, which is created if it is missing.
 
     Raises KeyFileUnusable.
     """

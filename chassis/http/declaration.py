@@ -1,4 +1,4 @@
-"""Routes that are declared where they are handled: what a handler needs and what it returns, its signature says.
+"""Routes that are declared at their handlers. The signature of a handler says what the handler needs and returns.
 
     VIEWS = "/orgs/{orgSlug}/projects/{projectSlug}/views"
 
@@ -6,11 +6,12 @@
     async def create_saved_view(self, body: NewSavedView, transaction: Transaction) -> SavedView:
         \"\"\"Save an address of the page under a name.\"\"\"
 
-`declared_routes` makes a `Route` of each such handler. From the signature come
-- the operation's id, `createSavedView`, its summary and description (the docstring),
-- the value of each parameter, in their order: what the service offers for its type (`Arguments`); else of the path by
-  the parameter's name, the JSON body by a structure as its type, the query string by a `Query`,
-- the response: a structure as JSON, `Created` ones with 201, None as 204, a `StreamResponse` as it is.
+`declared_routes` makes a `Route` of each such handler. The handler's name and docstring give the operation's id
+(`createSavedView`), summary and description. The signature gives
+- the value of each parameter, in the order of the parameters: the value that the service provides for the parameter's
+  type (`Arguments`), or a variable of the path with the parameter's name, or the JSON body if the type is a structure,
+  or the query string if the type is a `Query`,
+- the response: a structure is sent as JSON, a `Created` with 201, None as 204, and a `StreamResponse` unchanged.
 """
 
 import inspect
@@ -55,7 +56,7 @@ _DONE: Final = "The request was carried out."
 
 
 class PageOf(msgspec.Struct, Generic[T], rename="camel", frozen=True):
-    """A page of a list, and the cursor of the next one."""
+    """A page of a list, and the cursor of the next page."""
 
     data: list[T]
     next_cursor: str | None
@@ -64,21 +65,23 @@ class PageOf(msgspec.Struct, Generic[T], rename="camel", frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Created(Generic[T]):
-    """What a handler returns that made something, and otherwise returns it alone: `Created[Release] | Release`."""
+    """The result of a handler that created a resource. A handler that may also find an existing resource returns
+    `Created[Release] | Release`.
+    """
 
     body: T
 
 
 class ChecksQuery:
-    """A value that reads the rest of the query string when the handler asks it to, and raises all faults then."""
+    """A value that reads the rest of the query string when the handler asks for it, and then raises all errors."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What handlers get for a type. `provide` may enter contexts, which are left when the handler has returned, before
-    its response is made; `parameters`: what it reads of the query string.
+    """The value that handlers get for a type. `provide` may enter contexts, which are left when the handler has
+    returned, before the response is made. `parameters`: the parameters of the query string that `provide` reads.
     """
 
     provide: Provide
@@ -87,8 +90,8 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """What the handlers of a service may ask for. `read_body` reads a JSON body as a structure, `read_path` a variable
-    of the path.
+    """The values that the handlers of a service may ask for. `read_body` reads a JSON body as a structure, and
+    `read_path` reads a variable of the path.
     """
 
     read_body: Callable[[web.Request, type[Any]], Awaitable[Any]]
@@ -133,12 +136,14 @@ def route(
     checks_query: bool = False,
     **options: Any,
 ) -> Callable[[F], F]:
-    """Declare the method below as the handler of a route. `tag`: in place of that of its class. `status`: of a response
-    with a body. `errors`: statuses beyond those that access and body imply, `only_errors`: all of them, for a handler
-    that has others of its own. `example`: of the body. `body`, `responses` and `parameters` describe what a handler
-    that takes the `web.Request` reads and answers itself. `page`: what the document calls a page, by default the name
-    of its items and `Page`. `checks_query`: the handler reads the query string by itself, and raises its faults before
-    it does anything. `options`: further fields of `Route`.
+    """Declare the method below as the handler of a route.
+
+    `tag` replaces the tag of the class. `status` is the status of a response with a body. `errors` are the error
+    statuses in addition to the ones that access and body imply. `only_errors` replaces all of them. `example` is an
+    example of the body. `body`, `responses` and `parameters` describe a handler that takes the `web.Request` and reads
+    and responds without declared types. `page` is the name of a page in the document, by default the name of its items
+    and `Page`. `checks_query`: the handler reads the query string itself, and raises its errors before all other work.
+    `options` are further fields of `Route`.
     """
     declared = _Declaration(
         method,
@@ -166,8 +171,8 @@ def route(
 
 
 def declared_routes(resource: object, tag: Tag, arguments: Arguments) -> list[Route]:
-    """The routes of an object's methods, in the order of the class. Raises TypeError for a parameter of another type
-    than the service offers.
+    """The routes of an object's methods, in the order of the class. Raises TypeError for a parameter whose type the
+    service does not provide.
     """
     handlers = [name for name, member in vars(type(resource)).items() if hasattr(member, _DECLARED)]
     return [_route(getattr(resource, name), tag, arguments) for name in handlers]
@@ -175,8 +180,8 @@ def declared_routes(resource: object, tag: Tag, arguments: Arguments) -> list[Ro
 
 @cache
 def page_of(item: type[Any], name: str) -> type[msgspec.Struct]:
-    """`PageOf` such items as the document calls it."""
-    next_cursor = Annotated[str | None, Meta(description="`cursor` of the next page. Null: this is the last page.")]
+    """`PageOf[item]` under the name that it has in the document."""
+    next_cursor = Annotated[str | None, Meta(description="The `cursor` of the next page. Null on the last page.")]
     fields = [("data", list[item]), ("next_cursor", next_cursor), ("has_more", bool)]  # type: ignore[valid-type]
     page = msgspec.defstruct(name, fields, rename="camel")
     page.__doc__ = "A page."
@@ -207,7 +212,9 @@ def _route(handler: Callable[..., Awaitable[Any]], tag: Tag, arguments: Argument
 
 
 def _ids(path: str, described: Container[str]) -> list[Parameter]:
-    """The variables of a path, but for slugs, which the document describes by itself, and those that are described."""
+    """The variables of a path without slugs, which the document describes itself, and without variables that are
+    already described.
+    """
     names = (name for name in _VARIABLE.findall(path) if not name.endswith("Slug") and name not in described)
     return [Parameter(name, "path", _PATH_ID, f"The {name.removesuffix('Id')}.") for name in names]
 
@@ -215,7 +222,7 @@ def _ids(path: str, described: Container[str]) -> list[Parameter]:
 def _handler(
     handler: Callable[..., Awaitable[Any]], given: Mapping[str, Provide], status: int, *, checks_query: bool
 ) -> Handler:
-    """`checks_query`: the handler reads the query string or the body by itself, and raises all faults together."""
+    """`checks_query`: the handler reads the query string or the body itself, and raises all errors together."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         async with AsyncExitStack() as stack:
@@ -242,7 +249,7 @@ def _argument(name: str, type_: Any, path: str, arguments: Arguments) -> Argumen
         return _path_argument(variable, arguments)
     if _is_struct(type_):
         return _query_argument(type_) if issubclass(type_, Query) else _body_argument(type_, arguments)
-    raise TypeError(f"{path}: {name} is of no type that handlers get: {type_}")
+    raise TypeError(f"{path}: the service provides no value for the type of {name}: {type_}")
 
 
 async def _request(request: web.Request, _stack: AsyncExitStack) -> web.Request:
@@ -265,7 +272,9 @@ def _body_argument(type_: type[Any], arguments: Arguments) -> Argument:
 
 def _query_argument(type_: type[Query]) -> Argument:
     async def provide(request: web.Request, stack: AsyncExitStack) -> Any:
-        """Faults are raised by the next check of the request: with those of its page, or before the handler runs."""
+        """Read the query. The next check of the request raises the errors, together with the errors of the page
+        parameters or before the handler runs.
+        """
         issues = Issues()
         value = read_query(type_, request.query, issues)
         stack.enter_context(with_known_issues(issues))

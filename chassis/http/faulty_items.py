@@ -1,4 +1,4 @@
-"""Replaces what is invalid in decoded JSON, so that the rest of it can be checked in the same pass; pure.
+"""Replace the invalid parts of decoded JSON, so that the rest can be checked in the same pass.
 
 Paths have the form of `Issue.path`: `body.figures[0].filters[1].op`.
 """
@@ -11,13 +11,14 @@ _STEP: Final = re.compile(r"\.(\w+)|\[([0-9]{1,9})\]")
 
 
 def is_any_under(path: str, paths: Iterable[str]) -> bool:
-    """Whether one of `paths` is `path` or a part of it."""
+    """Whether one of `paths` is `path` or lies below it."""
     return any(each == path or each.startswith((f"{path}.", f"{path}[")) for each in paths)
 
 
 def replace_faulty_items(root: Any, path: str, placeholders: Mapping[str, Any], paths: Iterable[str]) -> list[str]:
-    """Put `placeholders["name[]"]` in the place of each item under which one of `paths` is, of the lists called `name`
-    in the JSON `root`, which is at `path`; of nested ones, the innermost. Returns the other paths.
+    """Replace faulty items in the JSON `root`, which is at `path`. An item of a list called `name` is faulty if one of
+    `paths` lies in the item, and is replaced with `placeholders["name[]"]`. Of nested items, the innermost is replaced.
+    Returns the paths that lie in no such item.
     """
     names = "|".join(re.escape(name[:-2]) for name in placeholders if name.endswith("[]"))
     if not names:
@@ -35,7 +36,7 @@ def replace_faulty_items(root: Any, path: str, placeholders: Mapping[str, Any], 
 
 
 def _value_at(value: Any, path: str) -> Any:
-    """The part of decoded JSON at `path`, such as `.figures[0].filters`; None if there is none."""
+    """The part of decoded JSON at `path`, such as `.figures[0].filters`. None if there is no such part."""
     for name, index in _STEP.findall(path):
         if name and isinstance(value, dict):
             value = value.get(name)

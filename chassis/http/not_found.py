@@ -1,7 +1,7 @@
 """Requests without a route: 404, or 405 with the methods that the path has.
 
-A catch-all route handles them. Without it aiohttp would raise, but only after sending `100 Continue`, which requests a
-body that nobody reads.
+A catch-all route handles these requests. Without it aiohttp would raise an exception, but only after it has sent
+`100 Continue`, which asks for a body that no handler reads.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ def add_catch_all(app: web.Application, resources: Sequence[web.AbstractResource
     """Add a route for every path and method that `resources` do not have."""
 
     async def unrouted(request: web.Request) -> NoReturn:
-        """405 when the path has other methods, else 404."""
+        """Raise 405 when the path has other methods, otherwise 404."""
         _, allowed = await resolve_path(request, resources)
         if allowed:
             raise MethodNotAllowed(sorted(allowed))
@@ -32,7 +32,7 @@ def add_catch_all(app: web.Application, resources: Sequence[web.AbstractResource
 async def resolve_path(
     request: web.Request, resources: Iterable[web.AbstractResource]
 ) -> tuple[web.AbstractResource | None, set[str]]:
-    """The first of `resources` that matches the path, whatever the method, and the methods of all that match."""
+    """The first of `resources` that matches the path with any method, and the methods of all matching resources."""
     first, methods = None, set[str]()
     for resource in resources:
         _, allowed = await resource.resolve(request)
@@ -43,6 +43,6 @@ async def resolve_path(
 
 
 def route_name(request: web.Request) -> str:
-    """The path template of the request's route, for metrics; `unrouted` when it has none."""
+    """The path template of the request's route, for metrics. `unrouted` when the request has no route."""
     resource = request.match_info.route.resource
     return UNROUTED if resource is None or resource.canonical == "/{tail}" else resource.canonical

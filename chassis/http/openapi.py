@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of a process: built from its routes and their types, so that it cannot become outdated.
+"""The OpenAPI 3.1 document of a process. It is built from the routes and their types, so it cannot become outdated.
 
 Source: spec.openapis.org/oas/v3.1.1.
 """
@@ -23,27 +23,27 @@ _SCHEMES: Final = {
         "type": "http",
         "scheme": "bearer",
         "description": (
-            "Personal access token, `Authorization: Bearer pat_...`, or the access token of a dashboard session."
+            "A personal access token (`Authorization: Bearer pat_...`), or the access token of a dashboard session."
         ),
     },
     "legacyAuth": {
         "type": "apiKey",
         "in": "header",
         "name": "X-Legacy-Auth",
-        "description": "Project key: `Legacy legacy_key=KEY`.",
+        "description": "A project key: `Legacy legacy_key=KEY`.",
     },
     "dsnAuth": {
         "type": "apiKey",
         "in": "header",
         "name": "Authorization",
-        "description": "Project key: `DSN {scheme}://{key}@{host}/{projectId}`.",
+        "description": "A project key: `DSN {scheme}://{key}@{host}/{projectId}`.",
     },
     "scimBearer": {
         "type": "http",
         "scheme": "bearer",
         "description": (
-            "Token of an organization's directory, `Authorization: Bearer scim_...`. It belongs to the directory, not "
-            "to a person, and reaches nothing but SCIM."
+            "A token of an organization's directory (`Authorization: Bearer scim_...`). The token belongs to the "
+            "directory, not to a person, and permits only SCIM requests."
         ),
     },
     "legacyKeyQuery": {"type": "apiKey", "in": "query", "name": "legacy_key", "description": "Project key."},
@@ -56,12 +56,12 @@ _SLUG: Final = {"type": "string", "minLength": 1}
 
 _HEADERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "X-Request-Id": (
-        "The id of this request in the log: the client's, if it matches `[A-Za-z0-9._-]{1,64}`, else a generated one.",
+        "The id of this request in the log: the client's id if it matches `[A-Za-z0-9._-]{1,64}`, or a generated id.",
         {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
     ),
     "Retry-After": ("Seconds to wait before the request is retried.", {"type": "integer", "minimum": 1}),
-    "x-ratelimit-limit": ("Requests allowed at once.", {"type": "integer", "minimum": 0}),
-    "x-ratelimit-remaining": ("Requests allowed right now.", {"type": "integer", "minimum": 0}),
+    "x-ratelimit-limit": ("The number of requests that the limit allows at once.", {"type": "integer", "minimum": 0}),
+    "x-ratelimit-remaining": ("The number of requests allowed now.", {"type": "integer", "minimum": 0}),
     "x-ratelimit-reset": (
         "Unix time in seconds at which the whole limit is available again.",
         {"type": "integer", "minimum": 0},
@@ -70,25 +70,28 @@ _HEADERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
 _RATE_HEADERS: Final = ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
 
 _ERROR_RESPONSES: Final[Mapping[int, tuple[str, str]]] = {
-    400: ("BadRequest", "The request is not valid; `details` lists every invalid field."),
-    401: ("Unauthorized", "The credential is missing or not valid; `mfa_required`: a second factor is required."),
+    400: ("BadRequest", "The request is not valid. `details` lists every invalid field."),
+    401: (
+        "Unauthorized",
+        "The credential is missing or not valid. The code `mfa_required` means that a second factor is required.",
+    ),
     403: ("Forbidden", "The credential is valid but does not permit the operation."),
     404: ("NotFound", "The resource does not exist, or the credential may not see it."),
     409: ("Conflict", "The state of the resource does not permit the operation."),
-    412: ("PreconditionFailed", "The resource has another version than `If-Match` names."),
+    412: ("PreconditionFailed", "The resource has a version other than the one in `If-Match`."),
     413: ("PayloadTooLarge", "The body exceeds a size limit, which the message states. The connection is closed."),
     415: ("UnsupportedMediaType", "The content type, charset or content encoding is not supported."),
     429: (
         "RateLimited",
         (
             "A rate limit (`rate_limited`) or a quota (`quota_exceeded`) is exceeded. A quota limits the items per "
-            "month, or the pending approval requests. The headers describe the limit that was exceeded; those of a "
-            "quota count items or requests, and it resets when the next month begins, or when a "
-            "pending request is closed."
+            "month, or the pending approval requests. The headers describe the limit that was exceeded. For a quota "
+            "they count items or approval requests. A quota of items resets when the next month begins. A quota of "
+            "approval requests resets when a pending request is closed."
         ),
     ),
     500: ("InternalError", "An internal error. The log has the details under the request id."),
-    501: ("NotImplemented", "This process cannot do it: a part that it needs is not installed."),
+    501: ("NotImplemented", "This process cannot do this, because a package that is needed is not installed."),
     503: ("ServiceUnavailable", "Overload, or a dependency is unavailable. The same request may succeed later."),
 }
 _RETRYABLE_STATUSES: Final = (429, 503)
@@ -101,7 +104,9 @@ _BODY_STATUSES: Final = (413, 415)
 
 
 class Endpoint(NamedTuple):
-    """A route as the document needs it. `doc` is the docstring of its handler: summary, empty line, description."""
+    """A route, with the data that the document needs. `doc` is the docstring of the handler: summary, empty line,
+    description.
+    """
 
     method: str
     path: str
@@ -216,8 +221,8 @@ class _Writer:
         }
 
     def _error_response(self, status: int, error_spec: ErrorSpec, access: Access) -> dict[str, Any]:
-        """A reference to the shared error response of this status, which is added at its first use. Public routes, and
-        401 of anonymous ones, have components of their own, because their rate-limit headers differ.
+        """A reference to the shared error response of this status, which is added at its first use. Errors of public
+        routes, and 401 of anonymous routes, have separate components, because their rate-limit headers differ.
         """
         name, description = _ERROR_RESPONSES[status]
         description = error_spec.descriptions.get(status, description)
@@ -243,7 +248,7 @@ class _Writer:
         return {media: {} if type_ is None else {"schema": self.schema(type_)} for media, type_ in content.items()}
 
     def schema(self, type_: Any) -> dict[str, Any]:
-        """The schema of a type; its structures are added to the components."""
+        """The schema of a type. The structures of the type are added to the components."""
         template = _REF.format(kind="schemas", name="{name}")
         (schema,), found = msgspec.json.schema_components([type_], schema_hook=_any_value_schema, ref_template=template)
         for name, each in found.items():
@@ -259,12 +264,12 @@ class _Writer:
 
     def _add_component(self, kind: str, name: str, component: Mapping[str, Any]) -> None:
         if self.components[kind].setdefault(name, component) != component:
-            raise ValueError(f"different {kind} have the name {name}")
+            raise ValueError(f"two different {kind} have the name {name}")
 
 
 def _has_rate_limit_headers(access: Access, status: int) -> bool:
-    """Whether a response may have rate-limit headers: any of an anonymous route, any to a valid credential, and every
-    429.
+    """Whether a response may have rate-limit headers: any response of an anonymous route, any response to a valid
+    credential, and every 429.
     """
     if isinstance(access, Anonymous) or status == HTTPStatus.TOO_MANY_REQUESTS:
         return True
@@ -272,7 +277,7 @@ def _has_rate_limit_headers(access: Access, status: int) -> bool:
 
 
 def _error_response_prefix(access: Access, status: int) -> str:
-    """The prefix of an error response whose headers differ from those of most routes."""
+    """The prefix of an error response whose headers differ from the headers of most routes."""
     if isinstance(access, Public):
         return "Public"
     return "Visitor" if isinstance(access, Anonymous) and status == HTTPStatus.UNAUTHORIZED else ""
@@ -316,4 +321,4 @@ def _any_value_schema(type_: type) -> dict[str, Any]:
     """The schema of `object`, which stands for any JSON value in a structure."""
     if type_ is object:
         return {"description": "Any JSON value."}
-    raise NotImplementedError  # on which msgspec rejects the type
+    raise NotImplementedError  # makes msgspec reject the type

@@ -1,19 +1,19 @@
-"""Admission before parsing: refusing an excess request here costs a small part of what parsing it would cost.
+"""Admission before parsing: refusing an excess request here costs much less than parsing it.
 
-A route may have a filter (`Route.pre_parse_filter`). `ConnectionAdmission.check` asks it once the head of a request is
-received:
+A route may have a filter (`Route.pre_parse_filter`). `ConnectionAdmission.check` calls the filter when the head of a
+request is received:
 
-    cached_refusal      a limit of this client is known to be exhausted: refused with that response
-    try_acquire         the request gets a slot, which it holds until its handler is done and the response is sent; it
-                        is parsed and handled as usual
-    overload_response   no slot: refused with this response, in bytes
+    cached_refusal      a limit of this client is known to be exhausted: the request gets this response
+    try_acquire         the request gets a slot, which it holds until its handler is done and the response is sent; the
+                        request is parsed and handled normally
+    overload_response   there is no free slot: the request gets this response, in bytes
 
-The body of a refused request is discarded unparsed as it is received, and the connection is kept: closing it would cost
-both sides a new connection, which is more.
+The body of a refused request is discarded unparsed as it is received, and the connection is kept, because a new
+connection would cost both sides more.
 
-Unusual requests are refused after parsing instead (`require_slot`), like any other error: a chunked body, a body so
-long that a new connection is cheaper, `Expect`, a request of a browser page, `Connection: close` (which costs both
-sides a new connection in any case), a pipelined request.
+Unusual requests are refused after parsing (`require_slot`), like any other error: requests with a chunked body, with
+`Expect`, from a browser page, with `Connection: close` (which costs both sides a new connection anyway), pipelined
+requests, and requests with a body so long that a new connection is cheaper.
 """
 
 import re
@@ -28,7 +28,7 @@ from aiohttp import web
 from chassis.auth.project_credential import client_key, parse_query
 from chassis.errors import ApiError, ServiceUnavailable
 
-MAX_DISCARDED_BYTES: Final = 2**20  # of the rest of a body; reading so many takes as long as a new connection
+MAX_DISCARDED_BYTES: Final = 2**20  # of the rest of a body; reading this much takes as long as a new connection
 
 PRE_PARSE_FILTERS: Final = web.AppKey("pre_parse_filters", Mapping[bytes, "PreParseFilter"])  # by method and path
 
@@ -40,7 +40,7 @@ _UNUSUAL: Final = (b"expect", b"origin")
 
 
 def date_line() -> bytes:
-    """The header Date with its line end, which aiohttp adds only to responses that it writes."""
+    """The header Date with its line end. aiohttp adds this header only to responses that it writes itself."""
     return _date_line(int(time.time()))
 
 
@@ -50,38 +50,38 @@ def _date_line(second: int) -> bytes:
 
 
 class Slot(Protocol):
-    """Permission to be served, held by a request from its head to its response."""
+    """Permission to be served, which a request holds from its head to its response."""
 
     def on_body_received(self) -> None:
-        """Call when the body is complete: from here on the time is ours, not the client's. Idempotent."""
+        """Call when the body is complete. The time after this call is processing time, not the client's. Idempotent."""
 
     def release(self, *, succeeded: bool) -> None:
-        """Call once, when the request ends. `succeeded`: its response is no error."""
+        """Call once, when the request ends. `succeeded`: the response is not an error."""
 
 
 class PreParseFilter(Protocol):
     """Admits requests of a route, or refuses them before they are parsed."""
 
     def cached_refusal(self, preview: "RequestPreview") -> bytes | None:
-        """The complete response for a request whose client is known to have exhausted a limit of its own; None for
-        others. It keeps the connection open.
+        """The complete response for a request whose client is known to have exhausted one of its limits. None for other
+        requests. The response keeps the connection open.
         """
 
     def try_acquire(self, client_key: bytes) -> Slot | None:
-        """A slot for a request of `client_key` (`chassis.auth.project_credential`); None when there is none."""
+        """A slot for a request of `client_key` (`chassis.auth.project_credential`). None when no slot is free."""
 
     def overload_response(self, preview: "RequestPreview") -> bytes:
-        """The complete response for a request without a slot. It keeps the connection open."""
+        """The complete response for a request without a slot. The response keeps the connection open."""
 
     def overload_error(self) -> ServiceUnavailable:
-        """The same refusal as an error, for the application to render."""
+        """The same refusal as an error, which the application renders."""
 
 
 class RequestPreview:
     """The head of a request, read without the parser.
 
-    `route`: method and path. `head_bytes`: length of the head. `content_length`: length of the body, as declared;
-    `received_body_bytes`: the part of it that is received. `headers`: by name in lower case.
+    `route`: method and path. `head_bytes`: length of the head. `content_length`: declared length of the body.
+    `received_body_bytes`: length of the part of the body that is received. `headers`: values by name in lower case.
     """
 
     __slots__ = (
@@ -96,7 +96,7 @@ class RequestPreview:
     )
 
     def __init__(self, line: re.Match[bytes], size: int, length: int, headers: Mapping[bytes, bytes]) -> None:
-        """`line`: match of the request line in the received bytes; `size`, `length`: bytes of head and body."""
+        """`line`: the match of the request line in the received bytes. `size`, `length`: bytes of head and body."""
         self.route, self._query = line[1], line[2]
         self.head_bytes = size
         self.content_length = length
@@ -107,8 +107,8 @@ class RequestPreview:
 
     @classmethod
     def parse(cls, data: bytes) -> "RequestPreview | None":
-        """None when the head is incomplete or not well formed, repeats a header, or does not give the body's length (a
-        transfer coding, `Upgrade`).
+        """Read the head of a request. None when the head is incomplete or malformed, repeats a header, or does not
+        declare the body's length (a transfer coding, `Upgrade`).
         """
         line = _REQUEST_LINE.match(data)
         end = data.find(b"\r\n\r\n")
@@ -140,7 +140,7 @@ class RequestPreview:
         try:
             return parse_query(_decode_header(self._query) or "").project_id is not None
         except ApiError:
-            return True  # refused in any case, though not with a cached refusal
+            return True  # refused anyway, but not with a cached refusal
 
     @property
     def is_simple(self) -> bool:
@@ -154,8 +154,8 @@ class RequestPreview:
 
 
 class ConnectionAdmission:
-    """Pre-parse admission of one connection: where its requests begin and end, as far as that is known without parsing,
-    and the slot of the current request.
+    """Pre-parse admission of one connection. It knows where requests begin and end, as far as this is possible without
+    parsing, and the slot of the current request.
     """
 
     __slots__ = (
@@ -172,19 +172,19 @@ class ConnectionAdmission:
         self._filters = filters
         self._is_framing_known = True  # all requests so far ended where their heads declared
         self._is_first_piece = False  # the next bytes for the parser are the first of a request
-        self._remaining_bytes = 0  # of its body, not yet received
-        self.bytes_to_discard = 0  # the same, of a request that was refused
+        self._remaining_bytes = 0  # bytes of the request's body that are not received yet
+        self.bytes_to_discard = 0  # the same for a refused request
         self.slot: Slot | None = None
         self.is_rejected = False  # `require_slot` refuses the request
 
     @property
     def remaining_bytes(self) -> int:
-        """Bytes of the current body that are not yet received; 0 where that is not known."""
+        """The bytes of the current body that are not received yet. 0 if the number is unknown."""
         return max(self._remaining_bytes, 0) if self._is_framing_known else 0
 
     def check(self, data: bytes, preview: RequestPreview | None) -> bytes | None:
-        """Check the first piece of a request against the filter of its route. Returns the response if the request is
-        refused here; then `data` must not be parsed.
+        """Check the first piece of a request against the filter of its route. If the request is refused here, this
+        returns the response, and `data` must not be parsed.
         """
         self._is_first_piece = True
         if not self._is_framing_known:
@@ -209,17 +209,19 @@ class ConnectionAdmission:
         return pre_parse_filter.overload_response(preview)
 
     def discard(self, data: bytes) -> bytes:
-        """The part of `data` behind the body of a refused request."""
+        """The part of `data` after the body of a refused request."""
         kept = data[self.bytes_to_discard :]
         self.bytes_to_discard -= len(data) - len(kept)
         return kept
 
     def on_parsed(self, nbytes: int, *, heads: int, whole: bool) -> None:
-        """Call after `nbytes` were parsed. `heads`: number of heads in them; `whole`: the last body ends there."""
+        """Call after `nbytes` bytes were parsed. `heads`: number of heads in them. `whole`: the last body ends
+        there.
+        """
         if not self._is_first_piece:
             self._remaining_bytes -= nbytes
         if heads != self._is_first_piece or whole != (self._remaining_bytes == 0):
-            self._is_framing_known = False  # pipelined, or the parser frames it differently
+            self._is_framing_known = False  # a pipelined request, or the parser saw another end of the body
         self._is_first_piece = False
         if whole:
             self.on_body_received()
@@ -235,7 +237,7 @@ class ConnectionAdmission:
         return self.slot is not None
 
     def release(self, *, succeeded: bool) -> None:
-        """Free the slot of the current request, if it has one. `succeeded`: its response is no error."""
+        """Free the slot of the current request, if it has one. `succeeded`: the response is not an error."""
         slot, self.slot, self.is_rejected = self.slot, None, False
         if slot is not None:
             slot.release(succeeded=succeeded)
@@ -243,7 +245,7 @@ class ConnectionAdmission:
 
 def require_slot(request: web.Request, pre_parse_filter: PreParseFilter) -> None:
     """Raise ServiceUnavailable for a request that `ConnectionAdmission.check` rejected, or that could not be checked
-    before parsing and gets no slot now.
+    before parsing and for which no slot is free now.
     """
     admission: ConnectionAdmission = _connection(request).admission
     if admission.slot is None and not admission.is_rejected:
@@ -258,11 +260,11 @@ def require_slot(request: web.Request, pre_parse_filter: PreParseFilter) -> None
 
 
 def _connection(request: web.Request) -> Any:
-    return request.protocol  # of `chassis.http.connections`, which has an admission where there are filters
+    return request.protocol  # an HttpConnection, which has an admission if there are filters
 
 
 def client_key_of(request: web.Request) -> bytes:
-    """As `RequestPreview.client_key`, of a parsed request."""
+    """The same as `RequestPreview.client_key`, for a parsed request."""
     headers = request.headers
     return client_key(headers.get("X-Legacy-Auth"), headers.get("Authorization"), request.raw_path.partition("?")[2])
 

@@ -1,7 +1,7 @@
 """Request ids, generated in batches.
 
-`os.urandom` releases the interpreter's lock, and a busy process then waits to get it back: with one call per id that
-was a tenth of the event loop's time under overload (docs/adr/011-overload.md).
+`os.urandom` releases the interpreter's lock, and a busy process then waits to get the lock back. With one call per id,
+this took a tenth of the event loop's time under overload (docs/adr/011-overload.md).
 """
 
 import os
@@ -17,7 +17,7 @@ _pool: Final[list[str]] = []
 
 
 def new_request_id() -> str:
-    """32 hexadecimal digits, 128 random bits. Thread-safe."""
+    """A new id: 32 hexadecimal digits, 128 random bits. Thread-safe."""
     while True:
         try:
             return _pool.pop()
@@ -27,8 +27,8 @@ def new_request_id() -> str:
 
 
 def resolve_request_id(proposed: str) -> str:
-    """The id that the client proposes if it matches `[A-Za-z0-9._-]{1,64}`, else a new one."""
+    """The id that the client proposes if it matches `[A-Za-z0-9._-]{1,64}`, otherwise a new id."""
     return proposed if _ACCEPTED.fullmatch(proposed) else new_request_id()
 
 
-os.register_at_fork(after_in_child=_pool.clear)  # else parent and child would use the same ids
+os.register_at_fork(after_in_child=_pool.clear)  # otherwise parent and child would use the same ids

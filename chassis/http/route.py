@@ -1,7 +1,7 @@
 """The declaration of a route: one method of one path, with its handler, access rule and description.
 
-An `Operation` has its parameters, bodies and responses as typed values, from which `chassis.http.openapi` builds the
-document.
+An `Operation` contains the parameters, bodies and responses as typed values, from which `chassis.http.openapi` builds
+the document.
 
     Operation(
         id="listSpans",
@@ -13,14 +13,14 @@ document.
 Types are msgspec types (their schemas are JSON Schema 2020-12, which OpenAPI 3.1 requires), built from the constants
 that validation uses. The summary of an operation is the first line of its `description`, or its handler's docstring.
 
-A query string is a structure (`Query`): a field is a parameter, with its bounds and its description.
+A query string is a structure (`Query`). Each field is a parameter with its bounds and its description.
 
     class ReleaseQuery(Query, frozen=True):
-        project: Annotated[str | None, line(MAX_SLUG_LENGTH), Meta(description="Only those of this project.")] = None
+        project: Annotated[str | None, line(MAX_SLUG_LENGTH), Meta(description="Only releases of this project.")] = None
 
-Routes for bearer tokens refuse query parameters that they do not declare: a misspelled filter would otherwise return
-everything, and their clients write whole requests on purpose. Others do not: identity providers, directories, browsers,
-providers of webhooks and OTLP exporters append parameters of their own.
+Routes for bearer tokens refuse query parameters that they do not declare, because a misspelled filter would otherwise
+return everything. Other routes ignore undeclared parameters, because identity providers, directories, browsers, senders
+of webhooks and OTLP exporters append their own parameters.
 """
 
 import re
@@ -52,11 +52,13 @@ from proto.errors import ErrorCode
 from proto.identity import UNPRINTABLE
 
 ParameterLocation = Literal["path", "query", "header"]
-Content = Mapping[str, Any]  # media type -> type of the body; None: bytes in a format that JSON Schema cannot describe
+Content = Mapping[str, Any]  # media type -> type of the body; None: bytes that JSON Schema cannot describe
 
 
 class ErrorBody(msgspec.Struct, rename="camel"):
-    """Why a request was refused. `code` is for programs, `message` for people; quote `requestId` to the operator."""
+    """The reason why a request was refused. `code` is for programs, and `message` is for people. Give the `requestId`
+    to the operator when you ask about an error.
+    """
 
     code: ErrorCode
     message: str
@@ -72,7 +74,7 @@ class Error(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """A group of operations; the document lists groups and their operations in the order of the routes."""
+    """A group of operations. The document lists groups and their operations in the order of the routes."""
 
     name: str
     description: str
@@ -80,7 +82,7 @@ class Tag:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One value in the path (always required), the query string or a header. `default`: its value when absent."""
+    """One value in the path (always required), the query string or a header. `default`: the value when it is absent."""
 
     name: str
     location: ParameterLocation
@@ -93,7 +95,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A required request body, by media type. `example` is one of every media type, unless `examples` has another."""
+    """A required request body, by media type. `example` is the example of every media type that `examples` lacks."""
 
     content: Content
     description: str = ""
@@ -103,8 +105,8 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class ResponseSpec:
-    """A response that the operation declares; without content it has no body. `headers`: additional ones, by name with
-    their descriptions.
+    """A response that the operation declares. A response without content has no body. `headers`: descriptions of
+    additional headers by name.
     """
 
     description: str
@@ -117,7 +119,7 @@ class ResponseSpec:
 class ErrorSpec:
     """The error responses of an operation. `prefix` starts their names in the document's components.
 
-    `descriptions`: by status, for a status that has a more specific meaning here than elsewhere.
+    `descriptions`: descriptions by status, for statuses that have a special meaning in this operation.
     """
 
     prefix: str
@@ -135,10 +137,10 @@ DEFAULT_ERROR_SPEC: Final = ErrorSpec("", json_content(Error))
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One method of one path. `id` is unique in the product: client generators name functions after it.
+    """One method of one path. `id` is unique in the product, because client generators name functions after it.
 
-    `error_statuses` lists statuses beyond those that the access rule and the body imply; `only_error_statuses` all of
-    them, for a handler that has others of its own. `description` is in place of the docstring of a handler that is not
+    `error_statuses` lists statuses in addition to the ones that the access rule and the body imply.
+    `only_error_statuses` replaces all of them. `description` is used instead of the docstring of a handler that is not
     imported with the route. A declared response replaces the error response of the same status.
     """
 
@@ -164,16 +166,18 @@ _PREFLIGHT_RESPONSES: Final = (
 class Route:
     """One method of one path, its handler and its access rule.
 
-    `limit`: the class that a principal's request counts for, on a `bearer` or `session` route.
-    `render_error`: renders its errors; by default as the error envelope.
-    `cancel_on_disconnect`: cancel the handler when its client disconnects; by default for GET, which changes nothing.
-    `operation`: its parameters, body and responses, for `/openapi.json` and `/docs`; without one neither shows it.
-    `cors`: which pages of other origins may read its responses; set by `cross_origin`.
-    `compress`: whether large answers are compressed for clients that accept it; by default those to GET, but for paths
-    whose answers may hold secrets (`chassis.http.compression`).
-    `answers_head`: whether a GET route answers HEAD too, as it answers GET, without the body. False where the
-    request itself has an effect, and where the answer is a stream.
-    `pre_parse_filter`: may refuse requests before they are parsed. For a path without variables.
+    `limit`: the rate-limit class of a principal's request, on a `bearer` or `session` route.
+    `render_error`: renders errors of the route. The default renders the error envelope.
+    `cancel_on_disconnect`: cancel the handler when its client disconnects. The default is true for GET, because GET
+    changes nothing.
+    `operation`: parameters, body and responses, for `/openapi.json` and `/docs`. A route without an operation is not
+    shown there.
+    `cors`: the pages of other origins that may read the responses. It is set by `cross_origin`.
+    `compress`: whether large responses are compressed for clients that accept it. The default is true for GET, except
+    for paths whose responses may contain secrets (`chassis.http.compression`).
+    `answers_head`: whether a GET route also answers HEAD, with the same response without its body. False if the request
+    itself has an effect, or if the response is a stream.
+    `pre_parse_filter`: may refuse requests before they are parsed. Only for a path without variables.
     """
 
     method: str
@@ -191,7 +195,7 @@ class Route:
 
 
 def cross_origin(routes: Iterable[Route], cors: Cors) -> list[Route]:
-    """`routes` with `cors` and a preflight route for every path; unchanged when `cors` has no origins."""
+    """`routes` with `cors` and a preflight route for every path. `routes` unchanged when `cors` has no origins."""
     if not cors.origins:
         return list(routes)
     marked = [replace(route, cors=cors) for route in routes]
@@ -223,33 +227,33 @@ _LINE: Final = re.compile(f"[^{UNPRINTABLE}\ud800-\udfff]+")
 
 
 class Query(msgspec.Struct, frozen=True, rename="camel"):
-    """The parameters of one route. Each is optional: its default is what it is when absent."""
+    """The parameters of one route. Each parameter is optional and has a default."""
 
     def check(self, issues: Issues) -> None:
-        """Record what is wrong beyond the types of the fields. A field with a fault has its default."""
+        """Record errors that the types of the fields do not exclude. An invalid field has its default value here."""
 
 
 def line(max_length: int) -> Meta:
-    """A text that a column of names can hold: without control characters."""
+    """A text without control characters, as columns of names require."""
     return read_as(partial(_matching, _LINE, "Must consist of printable characters."), max_length)
 
 
 def form(pattern: str, message: str, max_length: int | None = None) -> Meta:
-    """A text that matches the pattern as a whole; else the issue has the message. Without `max_length` the pattern
-    alone decides, also about an empty text.
+    """A text that matches the pattern as a whole. Otherwise the issue has the message. Without `max_length` only the
+    pattern is checked, also for an empty text.
     """
     return read_as(partial(_matching, re.compile(pattern), message), max_length, 0 if max_length is None else 1)
 
 
 def read_as(read: Callable[[str, str, Issues], Any], max_length: int | None, min_read: int = 1) -> Meta:
-    """A text of which `read(text, path, issues)` makes the value: None after it has recorded an issue. `min_read`: a
-    shorter text is refused before.
+    """A text that `read(text, path, issues)` converts to the value. `read` returns None after it has recorded an issue.
+    A text shorter than `min_read` is refused before.
     """
     return Meta(min_length=1, max_length=max_length, extra={"read": read, "min_read": min_read})
 
 
 def read_query(type_: type[Q], query: Mapping[str, str], issues: Issues) -> Q:
-    """The structure; faults are recorded, and their fields have their defaults."""
+    """Read the query string as the structure. Errors are recorded, and invalid fields get their defaults."""
     read = {name: _read(parameter, query, issues) for name, parameter in _parameters(type_).items()}
     value = type_(**{name: each for name, each in read.items() if each is not None})
     value.check(issues)
@@ -257,19 +261,19 @@ def read_query(type_: type[Q], query: Mapping[str, str], issues: Issues) -> Q:
 
 
 def query_parameters(type_: type[Query]) -> tuple[Parameter, ...]:
-    """What the document says of them."""
+    """The parameters of the structure, for the document."""
     return tuple(_parameters(type_).values())
 
 
 @cache
 def _parameters(type_: type[Query]) -> dict[str, Parameter]:
-    """By field."""
+    """The parameters by field."""
     hints = get_type_hints(type_, include_extras=True)
     return {field.name: _parameter(field, hints[field.name]) for field in msgspec.structs.fields(type_)}
 
 
 def _parameter(field: msgspec.structs.FieldInfo, hint: Any) -> Parameter:
-    """The description stands beside the schema, not in it."""
+    """The parameter of a field. Its description stands beside the schema, not in the schema."""
     alternatives, *metas = get_args(hint)
     (base,) = (each for each in get_args(alternatives) or (alternatives,) if each is not NoneType)
     described = next(meta for meta in metas if meta.description)
@@ -283,7 +287,7 @@ def _parameter(field: msgspec.structs.FieldInfo, hint: Any) -> Parameter:
 
 
 def _read(parameter: Parameter, query: Mapping[str, str], issues: Issues) -> Any:
-    """The value; None when absent, and after recording an issue."""
+    """The value. None when the parameter is absent or an issue was recorded."""
     name, base = parameter.name, (*get_args(parameter.type), parameter.type)[0]
     bounds = next(iter(getattr(parameter.type, "__metadata__", ())), Meta())
     if base is int:
@@ -314,14 +318,15 @@ def refuses_undeclared(route: Route) -> bool:
 
 
 def with_declared_parameters(route: Route) -> Handler:
-    """The handler of `route`, which does nothing for a request with undeclared parameters: that is a BadRequest, which
-    names each of them and what else the handler's checks find. A handler that checks nothing does not run.
+    """The handler of `route` with a check for undeclared parameters. A request with undeclared parameters has no effect
+    and gets a BadRequest that names each of them, together with the errors that the handler's own checks find. A
+    handler that has no such checks does not run.
     """
     if route.operation is None or not refuses_undeclared(route):
         return route.handler
     handler, body = route.handler, route.operation.body
     declared = {parameter.name for parameter in route.operation.parameters if parameter.location == "query"}
-    known = f"Known: {', '.join(sorted(declared))}." if declared else "There are none."
+    known = f"Known parameters: {', '.join(sorted(declared))}." if declared else "This path has no parameters."
 
     async def checked(request: web.Request) -> web.StreamResponse:
         undeclared = list(dict.fromkeys(name for name in request.query if name not in declared))
@@ -337,7 +342,9 @@ def with_declared_parameters(route: Route) -> Handler:
 
 
 async def _with_further_faults(error: BadRequest, handler: Handler, request: web.Request) -> BadRequest:
-    """`error` with the faults that the checks of the handler find. Raises what comes before a 400, such as NotFound."""
+    """`error` with the errors that the checks of the handler find. Raises errors that precede a 400, such as
+    NotFound.
+    """
     known = error.details or []
     with with_known_issues(known):
         try:

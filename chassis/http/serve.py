@@ -7,13 +7,13 @@
              -> wait up to DRAIN_GRACE_S for the connections to end (`_drain_connections`)
              -> finish requests in flight, close the cleanup contexts
 
-The port is bound before anything is started, so a port in use fails at once, with one sentence.
+The port is bound before anything is started, so a port in use is reported immediately, with one sentence.
 
-Connections are accepted in batches; without a free file descriptor, after a pause (`Acceptor`). asyncio itself logs an
-error for each connection that it has no descriptor for. uvloop accepts one connection per loop iteration (since libuv
-1.45), so under load, when iterations are long, new clients wait for many seconds; and it closes connections that it has
-no descriptor for. Here both loops accept what the kernel has queued, a bounded number at a time, and without a
-descriptor leave the queue in the kernel for PAUSE_S.
+Connections are accepted in batches, and after a pause if no file descriptor is free (`Acceptor`). asyncio itself logs
+an error for each connection that it has no descriptor for. uvloop accepts one connection per loop iteration (since
+libuv 1.45), so under load, when iterations are long, new clients wait for many seconds. uvloop also closes connections
+that it has no descriptor for. Here, with both loops, a limited number of the connections that the kernel has queued is
+accepted at a time. Without a free descriptor, connections stay in the kernel's queue for PAUSE_S.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ from chassis.runtime.telemetry import Telemetry
 
 BACKLOG: Final = 1024  # connections that the kernel queues while the loop is busy
 ACCEPT_BATCH: Final = 64  # connections accepted before the loop runs something else
-CLOSE_ROUNDS: Final = 64  # at the end: as long as connections keep coming while others are connected
+CLOSE_ROUNDS: Final = 64  # of accepting at the end, if new connections arrive while others are connected
 PAUSE_S: Final = 0.5  # when descriptors or memory for another connection are exhausted
 
 _EXHAUSTED: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
@@ -57,13 +57,13 @@ class Acceptor:
     def start(self) -> None:
         """Start listening and accepting. Raises OSError when the socket cannot listen."""
         self._listener.setblocking(False)
-        self._listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # accepted connections inherit it
+        self._listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # accepted connections inherit this option
         self._listener.listen(BACKLOG)
         self._loop.add_reader(self._listener.fileno(), self._accept)
 
     async def close(self) -> None:
-        """Accept what the kernel has queued, then stop accepting. The listener stays open; its owner closes it at once:
-        the kernel resets what it queues meanwhile.
+        """Accept the connections that the kernel has queued, then stop accepting. The listener stays open, and its
+        owner must close it immediately, because the kernel resets connections that it queues meanwhile.
         """
         if self._pause is not None:
             self._pause.cancel()
@@ -75,7 +75,9 @@ class Acceptor:
         await asyncio.gather(*self._connecting)
 
     async def _accept_queued(self) -> None:
-        """Accept until nothing came while the last ones were connected. Raises OSError like `_accept_some`."""
+        """Accept until no connection arrives while the last ones are being connected. Raises OSError like
+        `_accept_some`.
+        """
         for _ in range(CLOSE_ROUNDS):
             await asyncio.gather(*self._connecting)
             if not self._accept_some(BACKLOG):
@@ -88,8 +90,8 @@ class Acceptor:
             self._pause_accepting(error)
 
     def _accept_some(self, max_connections: int) -> int:
-        """Accept at most `max_connections` from the queue; returns how many were taken. Raises OSError without
-        descriptors or memory for another.
+        """Accept at most `max_connections` connections from the queue. Returns how many were taken. Raises OSError when
+        descriptors or memory for another connection are exhausted.
         """
         for taken in range(max_connections):
             try:
@@ -99,7 +101,7 @@ class Acceptor:
             except OSError as error:
                 if error.errno in _EXHAUSTED:
                     raise
-                continue  # that connection was closed by its client
+                continue  # its client has closed the connection
             accepted.setblocking(False)
             task = self._loop.create_task(self._connect(accepted))
             self._connecting.add(task)
@@ -109,11 +111,11 @@ class Acceptor:
     async def _connect(self, accepted: socket.socket) -> None:
         try:
             await self._loop.connect_accepted_socket(self._protocol, accepted)
-        except OSError:  # closed by its client in the meantime
+        except OSError:  # its client has closed the connection meanwhile
             accepted.close()
 
     def _pause_accepting(self, error: OSError) -> None:
-        """Stop accepting for PAUSE_S: an immediate retry would be a busy loop."""
+        """Stop accepting for PAUSE_S, because an immediate retry would be a busy loop."""
         self._telemetry.accept_pauses.inc()
         self._telemetry.log.warning("accepting connections paused", detail=error.strerror, pause_s=PAUSE_S)
         self._loop.remove_reader(self._listener.fileno())
@@ -126,7 +128,7 @@ class Acceptor:
 
 DRAIN_GRACE_S: Final = 1.0  # for kept-alive and just accepted connections
 DRAIN_POLL_S: Final = 0.01
-_SIGNAL_DEBOUNCE_S: Final = 1.0  # two signals within it (from a service manager and from a supervisor) count as one
+_SIGNAL_DEBOUNCE_S: Final = 1.0  # signals within this time (from service manager and supervisor) count as one
 
 
 async def serve(
@@ -138,13 +140,13 @@ async def serve(
     stop: asyncio.Event | None = None,
     extra_listeners: Sequence[socket.socket] = (),
 ) -> None:
-    """Serve `app` on a bound socket (`bind`) until SIGTERM or SIGINT, then drain; a later signal ends the process.
+    """Serve `app` on a bound socket (`bind`) until SIGTERM or SIGINT, then drain. A later signal ends the process.
 
     `extra_listeners`: further bound sockets. `stop`: an event that ends serving like the first signal. Raises
-    StartupError when a socket cannot listen, and what a cleanup context raises when it starts.
+    StartupError when a socket cannot listen, and every exception that a cleanup context raises when it starts.
     """
     stop = stop or asyncio.Event()
-    _install_signal_handlers(stop)  # before anything is opened: a signal during the start leaves nothing half open
+    _install_signal_handlers(stop)  # first, so that a signal during the start leaves nothing half open
     async with listening(app, listener, settings, telemetry, extra_listeners):
         memory.freeze_gc()
         on_listening()
@@ -163,9 +165,9 @@ async def listening(
     telemetry: Telemetry,
     extra_listeners: Sequence[socket.socket] = (),
 ) -> AsyncIterator[None]:
-    """Start `app` and accept connections; on exit stop accepting, finish requests in flight, and close.
+    """Start `app` and accept connections. On exit stop accepting, finish requests in flight, and close.
 
-    The connection limit is that of the settings, or lower if the file descriptors do not suffice.
+    The connection limit of the settings applies, or a lower limit if there are too few file descriptors.
     """
     runner = web.AppRunner(app, shutdown_timeout=settings.drain_timeout_s, handle_signals=False)
     listeners = (listener, *extra_listeners)
@@ -202,12 +204,12 @@ async def listening(
 
 
 async def _drain_connections(registry: ConnectionRegistry, seconds: float) -> None:
-    """Wait until all connections have ended, at most `seconds`: each client may send one more request, whose response
+    """Wait until all connections have ended, at most `seconds`. Each client may send one more request, whose response
     closes the connection. Closing a connection while a request is in transit would lose the request.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
-    while len(registry) and loop.time() < end:  # noqa: ASYNC110 - nothing else waits for the last connection to end
+    while len(registry) and loop.time() < end:  # noqa: ASYNC110 - no event signals that the last connection has ended
         await asyncio.sleep(DRAIN_POLL_S)
 
 
@@ -215,7 +217,7 @@ def bind_health(settings: ChassisSettings) -> list[socket.socket]:
     """The bound socket of the separate health port, if one is configured. Raises StartupError, like `bind`."""
     if not settings.health_port:
         return []
-    if settings.health_port == settings.port:  # it can be bound twice, but not listened on
+    if settings.health_port == settings.port:  # a port can be bound twice, but only one socket can listen
         raise StartupError("--health-port and --port must differ.", exit_code=2)
     return [bind("127.0.0.1", settings.health_port, option="--health-port")]
 
@@ -256,8 +258,8 @@ def _listen(acceptor: Acceptor, listener: socket.socket) -> Acceptor:
 
 
 def _connection_limit(settings: ChassisSettings, telemetry: Telemetry, reserved: int) -> int:
-    """The connection limit of the settings, or that of the file descriptors left once everything else is open.
-    `reserved`: descriptors of other servers in the process.
+    """The connection limit of the settings, or the number of file descriptors that are left when everything else is
+    open, if that is lower. `reserved`: descriptors of other servers in the process.
     """
     affordable = fd_limits.connection_budget() - reserved
     if affordable < settings.max_connections:
@@ -272,10 +274,12 @@ def _connection_limit(settings: ChassisSettings, telemetry: Telemetry, reserved:
 
 def _bind_error(host: str, port: int, error: OSError, option: str = "--port") -> StartupError:
     if error.errno == errno.EADDRINUSE:
-        return StartupError(f"Port {port} on {host} is in use; stop the other program or choose another with {option}.")
+        return StartupError(
+            f"Port {port} on {host} is in use. Stop the other program or choose another port with {option}."
+        )
     if error.errno == errno.EACCES:
         return StartupError(
-            f"Port {port} on {host} requires privileges that this user does not have; choose a port above 1023."
+            f"Port {port} on {host} requires privileges that this user does not have. Choose a port above 1023."
         )
     if error.errno == errno.EADDRNOTAVAIL:
         return StartupError(f"{host} is not an address of this machine.")
@@ -283,9 +287,9 @@ def _bind_error(host: str, port: int, error: OSError, option: str = "--port") ->
 
 
 def _require_c_parser() -> None:
-    """Require aiohttp's C parser: the one in Python is many times slower and less tested."""
+    """Require aiohttp's C parser, because its Python parser is many times slower and less tested."""
     if http_parser.HttpRequestParser is http_parser.HttpRequestParserPy:
-        raise StartupError("aiohttp is installed without its C parser; install a build of aiohttp for this platform.")
+        raise StartupError("aiohttp is installed without its C parser. Install a build of aiohttp for this platform.")
 
 
 def _server(runner: web.AppRunner) -> web.Server:
@@ -303,7 +307,7 @@ def _install_signal_handlers(stop: asyncio.Event) -> None:
 
     def restore_default_handlers() -> None:
         for name in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(name)  # the next signal has its default effect: it ends the process
+            loop.remove_signal_handler(name)  # the next signal has its default effect and ends the process
 
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, on_signal)

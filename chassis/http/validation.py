@@ -1,10 +1,10 @@
 """Validation of request input: typed bodies, bounded query parameters, one issue per offending field.
 
-Faults of the query that are known before the handler runs (`with_known_issues`) are in every `Issues` that the handler
-makes, so its first check raises them together with its own.
+Errors of the query that are known before the handler runs (`with_known_issues`) are in every `Issues` that the handler
+makes, so the handler's first check raises them together with its own errors.
 
-Valid input costs one typed decode. msgspec stops at the first fault, so invalid input is checked again, field by field;
-that pass is bounded by the size of the body and by MAX_ISSUES.
+Valid input costs one typed decode. msgspec stops at the first error, so invalid input is checked again, field by field.
+The size of the body and MAX_ISSUES limit this second pass.
 """
 
 import re
@@ -25,15 +25,15 @@ from proto.json_keys import find_repeated_keys
 
 MAX_ISSUES: Final = 100  # a body of a million invalid elements gets a short response, not a megabyte
 MAX_PATH_LENGTH: Final = 200
-MAX_MESSAGE_LENGTH: Final = 500  # holds the longest list of names that a field accepts
+MAX_MESSAGE_LENGTH: Final = 500  # enough for the longest list of names that a field accepts
 _INTEGER: Final = re.compile(r"-?[0-9]+")
 _MAX_DIGITS: Final = 18  # Python refuses to parse thousands of them
 MAX_EXPLAINED_BYTES: Final = (
     2**20
-)  # of a larger body only the first fault is reported: untyped, it takes far more memory
+)  # for a larger body only the first error is reported, because untyped decoding takes far more memory
 _LOCATION: Final = re.compile(r" - at `\$([^`]*)`\Z")
 
-# msgspec has one exception class; only its message distinguishes the faults.
+# msgspec has one exception class, and only its message distinguishes the errors.
 _CODES: Final = (
     (re.compile(r"^Object missing required field"), "missing"),
     (re.compile(r"^Object contains unknown field"), "unknown_field"),
@@ -47,7 +47,7 @@ _CODES: Final = (
     (re.compile(r"^Expected `.*`, got `"), "type"),
 )
 
-# The types in msgspec's messages as JSON names them.
+# The JSON names of the types in msgspec's messages.
 _JSON_TYPES: Final = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
 _QUOTED_TYPES: Final = re.compile(r"\b(Expected|got) `(\w+(?: \| \w+)*)`")
 
@@ -58,7 +58,7 @@ _KNOWN_ISSUES: Final[ContextVar[tuple[Issue, ...]]] = ContextVar("known_issues",
 
 
 class Issues:
-    """Collects the faults of one request, at most MAX_ISSUES; `raise_if_any` raises them as one 400."""
+    """Collects the errors of one request, at most MAX_ISSUES. `raise_if_any` raises them as one 400."""
 
     def __init__(self) -> None:
         self._issues: list[Issue] = list(_KNOWN_ISSUES.get())
@@ -74,11 +74,13 @@ class Issues:
         return len(self._issues) >= MAX_ISSUES
 
     def has_issue_under(self, path: str) -> bool:
-        """Whether `path` or a part of it has an issue."""
+        """Whether there is an issue at `path` or below it."""
         return is_any_under(path, (each.path for each in self._issues))
 
     def add(self, path: str, message: str, code: str) -> None:
-        """Add an issue, unless full. `path` as in `query.limit`, `body.filters[0].op`; `code`: a word for programs."""
+        """Add an issue, unless there are MAX_ISSUES. `path` has the form `query.limit` or `body.filters[0].op`. `code`
+        is a word for programs.
+        """
         if not self.is_full:
             self._issues.append(Issue(path[:MAX_PATH_LENGTH], message[:MAX_MESSAGE_LENGTH], code))
 
@@ -89,7 +91,7 @@ class Issues:
 
 @contextmanager
 def with_known_issues(issues: Iterable[Issue]) -> Iterator[None]:
-    """Every `Issues` that is made inside begins with these."""
+    """Make every `Issues` that is created inside the context begin with these issues."""
     token = _KNOWN_ISSUES.set(tuple(issues))
     try:
         yield
@@ -98,7 +100,7 @@ def with_known_issues(issues: Iterable[Issue]) -> Iterator[None]:
 
 
 def single_value(query: Mapping[str, str], name: str, issues: Issues) -> str | None:
-    """The value of a query parameter; None when absent, and after recording an issue for a repeated one."""
+    """The value of a query parameter. None when the parameter is absent, or repeated, which is recorded as an issue."""
     getall = getattr(query, "getall", None)
     if getall is not None and len(getall(name, ())) > 1:
         issues.add(f"query.{name}", "Must not be repeated.", "repeated")
@@ -107,7 +109,7 @@ def single_value(query: Mapping[str, str], name: str, issues: Issues) -> str | N
 
 
 def bounded_int(query: Mapping[str, str], name: str, default: int, lo: int, hi: int, issues: Issues) -> int:
-    """A decimal integer within [lo, hi]; `default` when absent, and after recording an issue."""
+    """A decimal integer within [lo, hi]. `default` when the parameter is absent or an issue was recorded."""
     text = single_value(query, name, issues)
     if text is None:
         return default
@@ -126,7 +128,7 @@ def bounded_int(query: Mapping[str, str], name: str, default: int, lo: int, hi: 
 
 
 def bounded_text(query: Mapping[str, str], name: str, lo: int, hi: int, issues: Issues) -> str | None:
-    """A text of lo to hi characters; None when absent, and after recording an issue."""
+    """A text of lo to hi characters. None when the parameter is absent or an issue was recorded."""
     text = single_value(query, name, issues)
     if text is None:
         return None
@@ -134,7 +136,7 @@ def bounded_text(query: Mapping[str, str], name: str, lo: int, hi: int, issues: 
 
 
 def check_length(path: str, text: str, lo: int, hi: int, issues: Issues) -> bool:
-    """Whether the text has lo to hi characters; records an issue if not."""
+    """Whether the text has lo to hi characters. Records an issue if not."""
     if len(text) > hi:
         issues.add(path, f"Must have at most {hi} characters.", "too_long")
     elif len(text) < lo:
@@ -145,13 +147,14 @@ def check_length(path: str, text: str, lo: int, hi: int, issues: Issues) -> bool
 
 
 def must_be_one_of(names: Iterable[str]) -> str:
-    """The message of an issue for a value that is none of `names`."""
+    """The message of an issue for a value that is not one of `names`."""
     return f"Must be one of {', '.join(names)}."
 
 
 def decode_json(type_: type[T], raw: bytes, path: str, issues: Issues, *, unique_keys: bool = True) -> T | None:
-    """JSON bytes as `type_`; None after recording an issue for every invalid field under `path`, and for every key that
-    an object has twice, also where `type_` ignores it, unless `unique_keys` is False.
+    """Decode JSON bytes as `type_`. Records an issue for every invalid field under `path`, and returns None if there
+    are any. Unless `unique_keys` is False, a key that an object has twice is an issue too, also if `type_` ignores the
+    key.
     """
     decoded = None
     before = len(issues)
@@ -162,7 +165,7 @@ def decode_json(type_: type[T], raw: bytes, path: str, issues: Issues, *, unique
             if len(raw) > MAX_EXPLAINED_BYTES:
                 location = _LOCATION.search(str(error))
                 _report(path + (location[1] if location else ""), error, issues)
-            else:  # the typed decoder stopped at the fault: the rest may not even be JSON
+            else:  # the typed decoder stopped at the first error, and the rest may not be valid JSON
                 _explain(type_, msgspec.json.decode(raw), path, error, issues)
         if unique_keys and (decoded is not None or len(raw) <= MAX_EXPLAINED_BYTES):
             _report_repeated_keys(raw, path, issues)
@@ -181,12 +184,12 @@ def _report_repeated_keys(raw: bytes, path: str, issues: Issues) -> None:
 
 
 def decode_with_placeholders(type_: type[T], raw: bytes, placeholders: Mapping[str, Any], issues: Issues) -> T | None:
-    """A JSON body as `type_`, also an invalid one, so that checks beyond its types run in the same pass.
+    """Decode a JSON body as `type_` even if the body is invalid, so that further checks can run in the same pass.
 
-    Every fault is an issue under `body`. An invalid field gets its value from `placeholders`, else its default. An
-    invalid item of a list `name`, at whatever depth, is replaced with `placeholders["name[]"]`, so that the other items
-    are checked in their places. The result must not be used when there are issues. None when no `type_` can be built
-    even so.
+    Every error is an issue under `body`. An invalid field gets its value from `placeholders`, or its default. An
+    invalid item of a list `name`, at any depth, is replaced with `placeholders["name[]"]`, so that the other items keep
+    their indexes and can be checked. The result must not be used when there are issues. None when `type_` cannot be
+    built even with placeholders.
     """
     decoded = decode_json(type_, raw, "body", issues)
     if decoded is not None:
@@ -211,7 +214,7 @@ async def read_json(
     request: web.Request, type_: type[T], issues: Issues | None = None, *, max_bytes: int, timeout_s: float
 ) -> T:
     """Read the JSON body as `type_`. Raises, in this order, UnsupportedMediaType, PayloadTooLarge, ServiceUnavailable
-    (the body does not arrive in time), BadRequest as `decode_body` does.
+    (if the body does not arrive in time), and BadRequest as `decode_body` does.
     """
     return decode_body(type_, await read_json_bytes(request, max_bytes=max_bytes, timeout_s=timeout_s), issues)
 
@@ -225,9 +228,9 @@ async def read_json_bytes(request: web.Request, *, max_bytes: int, timeout_s: fl
 def decode_body(type_: type[T], raw: bytes, issues: Issues | None = None) -> T:
     """Decode a JSON body. Raises BadRequest with one issue per invalid field, with paths that start with `body`.
 
-    `issues`: of a handler that checks the body further and then raises them. What they hold is raised here only
-    together with a fault of the body. Unknown fields of the body itself are left to the handler, to be raised with
-    what it finds.
+    `issues` belongs to a handler that makes further checks of the body and then raises all issues. Issues that it
+    already contains are raised here only together with an error of the body. Unknown fields of the body itself are
+    recorded, and the handler raises them together with its own issues.
     """
     collected = Issues() if issues is None else issues
     before = len(collected)
@@ -237,18 +240,18 @@ def decode_body(type_: type[T], raw: bytes, issues: Issues | None = None) -> T:
         decoded = decode_with_placeholders(type_, raw, {}, Issues())
     if issues is None or (found and decoded is None):
         collected.raise_if_any("The request body is not valid.")
-    return decoded  # type: ignore[return-value]  # None only for types that permit null: else an issue was raised
+    return decoded  # type: ignore[return-value]  # None only for types that permit null
 
 
 def _explain(type_: Any, value: Any, path: str, error: msgspec.ValidationError, issues: Issues) -> None:
     before = len(issues)
     _walk(type_, value, path, issues)
-    if len(issues) == before:  # the typed decoder is stricter than `_walk`: report its error
+    if len(issues) == before:  # the typed decoder is stricter than `_walk`, so its error is reported
         _report(path, error, issues)
 
 
 def _walk(type_: Any, value: Any, path: str, issues: Issues) -> None:
-    """Record the innermost faults: a container is reported only when none of its parts is."""
+    """Record the innermost errors. A container is reported only when none of its parts is invalid."""
     try:
         msgspec.convert(value, type_)
         return
@@ -268,7 +271,9 @@ def _walk(type_: Any, value: Any, path: str, issues: Issues) -> None:
 
 
 def _container(type_: Any, value: Any) -> Any:
-    """The only alternative of `type_` that has parts and fits the kind of `value`; None for none or several."""
+    """The alternative of `type_` that has parts and fits the kind of `value`. None if no or several alternatives
+    fit.
+    """
     origin = get_origin(type_)
     if origin is Annotated:
         return _container(get_args(type_)[0], value)
@@ -283,7 +288,7 @@ def _container(type_: Any, value: Any) -> Any:
 
 
 def _tagged_arms(type_: Any) -> dict[Any, Any]:
-    """The structures of a union by their tags; empty if they have none."""
+    """The structures of a union by their tags. Empty if they have no tags."""
     arms = [arm for arm in get_args(type_) if arm is not NoneType]
     if get_origin(type_) not in (Union, UnionType) or not all(map(_is_struct, arms)):
         return {}
@@ -291,7 +296,7 @@ def _tagged_arms(type_: Any) -> dict[Any, Any]:
 
 
 def _tagged_arm(arms: Mapping[Any, Any], value: Any) -> Any:
-    """The structure that a value names by its tag; None if it names none."""
+    """The structure that a value's tag names. None if the tag names no structure."""
     if not arms or not isinstance(value, dict):
         return None
     tag = value.get(_tag_field(arms))
@@ -351,8 +356,8 @@ def _is_struct(type_: Any) -> bool:
 
 
 def _report(path: str, error: msgspec.ValidationError, issues: Issues, type_: Any = None) -> None:
-    """Add an issue for `error`. For a type of fixed names the message lists them; for a text of the wrong format it is
-    the `description` in the Meta of its type, which is easier to read than a pattern.
+    """Add an issue for `error`. For a type of fixed names the message lists the names. For a text of the wrong format
+    the message is the `description` in the Meta of its type, which is easier to read than a pattern.
     """
     message = _LOCATION.sub("", str(error))
     code = next((code for pattern, code in _CODES if pattern.search(message)), "invalid")
@@ -362,7 +367,7 @@ def _report(path: str, error: msgspec.ValidationError, issues: Issues, type_: An
 
 
 def in_json_words(message: str) -> str:
-    """A message of msgspec with the names that JSON has for types."""
+    """A message of msgspec with the JSON names of types."""
 
     def named(quoted: re.Match[str]) -> str:
         names = " | ".join(_JSON_TYPES.get(name, name) for name in quoted[2].split(" | "))
@@ -372,7 +377,7 @@ def in_json_words(message: str) -> str:
 
 
 def _allowed_names(type_: Any) -> tuple[str, ...]:
-    """The names that a type accepts if it accepts only names, null or absence; empty for any other type."""
+    """The names that a type accepts, if the type accepts only names, null or absence. Empty for any other type."""
     origin = get_origin(type_)
     if origin is Annotated:
         return _allowed_names(get_args(type_)[0])

@@ -3,15 +3,15 @@
     _request_id_middleware    request id, rate-limit headers
     cors_middleware           CORS headers, where a route permits other origins
     _access_log_middleware    access log and metrics
-    compression_middleware    gzip of large answers
+    compression_middleware    gzip of large responses
     _error_middleware         exceptions to responses
     _with_preparse            the decision of the route's pre-parse filter
-    with_access_check         the access rule; of a bearer route: address limit 429, 401, principal limit 429, 404, 403
-    with_declared_parameters  of a bearer route: 400 for query parameters that it does not declare
+    with_access_check         the access rule; for a bearer route: 429 (address), 401, 429 (principal), 404, 403
+    with_declared_parameters  for a bearer route: 400 for query parameters that the route does not declare
 
-A service declares its routes, each with its access rule; `build_app` rejects a rule that has no guard. A handler
-returns a response or raises `ApiError`; any other exception is a 500 without detail, and the log has the traceback
-under the request id.
+A service declares its routes, each with its access rule. `build_app` rejects a rule that has no guard. A handler
+returns a response or raises `ApiError`. Any other exception becomes a 500 without details, and the log has the
+traceback under the request id.
 """
 
 import hmac
@@ -102,11 +102,11 @@ __all__ = (
 CleanupContext = Callable[[web.Application], AsyncIterator[None]]
 
 MAX_DEFAULT_BODY: Final = 2**20  # bytes; for handlers that read with aiohttp's own methods
-CLIENT_CLOSED_REQUEST: Final = 499  # in log and metrics only: no client is left to read a response
-PROBE_METHODS: Final = ("GET", "HEAD")  # declared both: load balancers use either
+CLIENT_CLOSED_REQUEST: Final = 499  # in log and metrics only, because the client has disconnected
+PROBE_METHODS: Final = ("GET", "HEAD")  # both are declared, because load balancers use either
 KNOWN_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
-# Of every JSON answer: it may hold what only its reader may see, and is nothing but JSON.
+# Headers of every JSON response: caches must not store it, and browsers must not treat it as another type.
 JSON_HEADERS: Final[Mapping[str, str]] = MappingProxyType(
     {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 )
@@ -116,15 +116,16 @@ API_DOCS: Final = web.AppKey("api_docs", ApiDocs)
 
 
 def render_json_error(_request: web.Request, error: ApiError, rid: str) -> web.Response:
-    """The error envelope, for routes without a renderer of their own."""
+    """The error envelope, for routes without their own renderer."""
     return json_response(envelope(error, rid), status=error.status)
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What a service contributes to a process; the composition root joins several into one application.
+    """The parts of a service: routes, cleanup contexts and dependencies. The composition root joins several services
+    into one application.
 
-    `cleanup_contexts` start in order and close in reverse order; `/readyz` checks the dependencies in `readiness`.
+    `cleanup_contexts` start in order and close in reverse order. `/readyz` checks the dependencies in `readiness`.
     """
 
     name: str
@@ -134,7 +135,9 @@ class Service:
 
 
 def json_response(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
-    """`body` (anything msgspec encodes) as `Content-Type: application/json`; some clients reject a charset."""
+    """A response with `body` (any value that msgspec encodes) as `Content-Type: application/json`. It names no charset,
+    because some clients reject a charset.
+    """
     response = web.Response(body=msgspec.json.encode(body), status=status, headers={**JSON_HEADERS, **(headers or {})})
     response.headers["Content-Type"] = JSON_TYPE
     return response
@@ -157,10 +160,11 @@ def build_app(
     limiter: Limiter | None = None,
     full_document: Callable[[], dict[str, Any]] | None = None,
 ) -> web.Application:
-    """One application from routes, cleanup contexts and readiness; adds health, metrics, `/openapi.json` and `/docs`.
+    """Build one application from routes, cleanup contexts and dependencies. Adds the routes for health, metrics,
+    `/openapi.json` and `/docs`.
 
-    `full_document`: the document that `/docs` shows where `service` is one of several; by default its own.
-    `limiter` counts for the limits of the settings; by default one inside the process.
+    `full_document`: the document that `/docs` shows if `service` is one of several services. The default is the
+    process's own document. `limiter` counts for the limits of the settings. The default counts inside the process.
     Raises ValueError for a route whose access rule has no guard in this process.
     """
     proxies = TrustedProxies(settings.trusted_proxies)
@@ -210,16 +214,16 @@ def build_app(
 
 
 def _methods(route: Route, with_head: Collection[str]) -> Sequence[str]:
-    """The methods that the handler of a route answers. `with_head`: the paths with a HEAD route of their own. The body
-    of an answer to HEAD is not sent; its headers are those of GET, with the length of the body.
+    """The methods that the handler of a route answers. `with_head`: the paths with their own HEAD route. A response to
+    HEAD has the same headers as the response to GET, with the length of the body, but the body is not sent.
     """
     is_answered = route.method == "GET" and route.answers_head and route.path not in with_head
     return ("GET", "HEAD") if is_answered else (route.method,)
 
 
 def _with_preparse(route: Route, handler: Handler) -> Handler:
-    """Mark the request with CANCEL_ON_DISCONNECT, which the connection reads when the client disconnects; refuse the
-    request where the route's filter does.
+    """Mark the request with CANCEL_ON_DISCONNECT, which the connection reads when the client disconnects. Refuse the
+    request if the route's filter refused it.
     """
     cancel = route.method == "GET" if route.cancel_on_disconnect is None else route.cancel_on_disconnect
     pre_parse_filter = route.pre_parse_filter
@@ -235,7 +239,7 @@ def _with_preparse(route: Route, handler: Handler) -> Handler:
 
 @web.middleware
 async def _request_id_middleware(request: web.Request, handler: AiohttpHandler) -> web.StreamResponse:
-    """Set the id of the request, in the logs and in every response, and add the headers of its rate limit."""
+    """Set the id of the request in the logs and in every response, and add the headers of the request's rate limit."""
     rid = resolve_request_id(request.headers.get("X-Request-Id", ""))
     request[REQUEST_ID] = rid
     structlog.contextvars.bind_contextvars(request_id=rid)
@@ -293,7 +297,7 @@ def _error_middleware(telemetry: Telemetry, renderers: Mapping[web.AbstractResou
 async def _find_renderer(
     request: web.Request, renderers: Mapping[web.AbstractResource, ErrorRenderer]
 ) -> ErrorRenderer:
-    """The renderer of the path, also when the path has only other methods."""
+    """The error renderer of the path, also when the path has only other methods."""
     resource = request.match_info.route.resource
     if resource not in renderers:
         resource, _ = await resolve_path(request, renderers)
@@ -301,7 +305,7 @@ async def _find_renderer(
 
 
 def _to_api_error(raised: web.HTTPException) -> ApiError:
-    """An error that aiohttp itself raised, with a message of ours."""
+    """An error that aiohttp itself raised, with a message of Sluice."""
     if raised.status == web.HTTPNotFound.status_code:
         return NotFound()
     if raised.status == web.HTTPRequestEntityTooLarge.status_code:
@@ -354,7 +358,7 @@ def _system_routes(
 
 
 def _add_docs_routes(service: str, routes: list[Route], full_document: Callable[[], dict[str, Any]] | None) -> ApiDocs:
-    """The documentation of every route in `routes`, to which it appends its own two."""
+    """Add the two documentation routes to `routes`. They document every route in `routes`."""
     api_docs = ApiDocs(
         f"Sluice {service}" if service != "sluice" else "Sluice",
         lambda: [
@@ -372,7 +376,7 @@ def _add_docs_routes(service: str, routes: list[Route], full_document: Callable[
 
 
 def _require_metrics_access(request: web.Request, token: str, proxies: TrustedProxies) -> None:
-    """Require loopback or the configured token: the metrics would show an outsider load and failures."""
+    """Require loopback or the configured token, because metrics would reveal load and failures to outsiders."""
     presented = request.headers.get("Authorization", "")
     if token and hmac.compare_digest(presented.encode("utf-8", "surrogateescape"), f"Bearer {token}".encode()):
         return

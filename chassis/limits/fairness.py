@@ -1,9 +1,9 @@
-"""Shares a bound between those who use it, so that none of them starves the others. The classes differ in what becomes
-of a request that does not fit.
+"""Share a limited capacity between its holders, so that no holder starves the others. The classes differ in how they
+treat a request that does not fit.
 
-`FairShare` refuses it: a holder may have as much as is left free (`fair_share`), so nobody needs to wait.
+`FairShare` refuses the request. A holder may have as much as is left free (`fair_share`), so no request waits.
 
-`FairSemaphore` lets it wait: organizations take turns, and so do the users within one.
+`FairSemaphore` lets the request wait. Organizations take turns, and so do the users of an organization.
 """
 
 import asyncio
@@ -19,16 +19,17 @@ K = TypeVar("K")
 
 
 def fair_share(free: int, held: int, factor: int = 1) -> int:
-    """The most of `free` that a holder of `held` may still take: `factor` times what is then left free, held and taken
-    together (the dynamic thresholds of Choudhury and Hahne). A newcomer, with `held` 0, may take all of it.
+    """The largest part of `free` that a holder of `held` may still take. After taking it, the holder has at most
+    `factor` times as much as is left free (the dynamic thresholds of Choudhury and Hahne). A new holder, with `held` 0,
+    may take all of `free`.
     """
     return max((factor * free - held) // (factor + 1), 0) if held else free
 
 
 class FairShare(Generic[H]):
-    """A `capacity` in any unit. A holder may hold as much as is left free: one alone half of it, two a third each. A
-    newcomer may take all that the others leave; then the next one is refused until some of it is given back. While
-    nothing is taken, any amount is permitted.
+    """A `capacity` in any unit. A holder may hold as much as is left free: a single holder may hold half of the
+    capacity, and each of two holders a third. A new holder may take everything that the others leave. The next new
+    holder is then refused until some of the capacity is given back. While nothing is taken, any amount is permitted.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -37,7 +38,7 @@ class FairShare(Generic[H]):
         self._held: dict[H, int] = {}
 
     def permits(self, holder: H, amount: int) -> bool:
-        """Whether `holder` may take `amount` more; 0 and negative amounts are always permitted."""
+        """Whether `holder` may take `amount` more. 0 and negative amounts are always permitted."""
         if amount <= 0 or not self.taken:
             return True
         return amount <= fair_share(self.capacity - self.taken, self._held.get(holder, 0))
@@ -47,7 +48,7 @@ class FairShare(Generic[H]):
         return self._held.get(holder, 0)
 
     def take(self, holder: H, amount: int) -> bool:
-        """Take `amount` if it is permitted; returns whether it was."""
+        """Take `amount` if it is permitted. Returns whether it was permitted."""
         permitted = self.permits(holder, amount)
         if permitted:
             self.change(holder, amount)
@@ -64,14 +65,16 @@ class FairShare(Generic[H]):
 
 
 class Requester(NamedTuple):
-    """Who waits: a user in an organization, including all agents and services that the user transitively owns."""
+    """The owner of a waiting request: a user in an organization. Requests of all agents and services that the user
+    directly or indirectly owns belong to the same requester.
+    """
 
     org: str
     user: str
 
 
 class QueueFull(ServiceUnavailable):
-    """The queue is full: in total, for the organization or for the user. Answered 503."""
+    """503: the queue is full, in total, for the organization or for the user."""
 
 
 class ShareLimits(NamedTuple):
@@ -82,12 +85,14 @@ class ShareLimits(NamedTuple):
 
     @classmethod
     def of(cls, total: int) -> "ShareLimits":
-        """A half and three quarters: a single user or organization at its limit leaves capacity for others."""
+        """Half of `total` for a user and three quarters for an organization, so that a single user or organization at
+        its limit leaves capacity for others.
+        """
         return cls(max(1, total // 2), max(1, total * 3 // 4))
 
     @classmethod
     def all_but_one(cls, total: int) -> "ShareLimits":
-        """All but one, which stays free for the next requester."""
+        """All of `total` except one, which stays free for the next requester."""
         return cls(max(1, total - 1), max(1, total - 1))
 
 
@@ -98,13 +103,13 @@ class _Waiter(NamedTuple):
 
 
 class FairSemaphore:
-    """`total` slots (or bytes), of which one requester holds at most `limits`; at most `max_waiting` requests wait,
-    half of them from one user, three quarters from one organization.
+    """`total` slots (or bytes). A requester holds at most its `limits`. At most `max_waiting` requests wait, at most
+    half of them from one user and three quarters from one organization.
 
-    A requester that holds nothing may exceed its limit with one acquisition, if that is larger. Organizations take
-    turns, and so do the users of one, regardless of how many requests each has waiting. Requesters at their limit are
-    skipped; while one within its limit waits for enough capacity, the others wait behind it. Requests of one user are
-    served in order.
+    A requester that holds nothing may exceed its limit with one acquisition that is larger than the limit.
+    Organizations take turns, and so do the users of an organization, regardless of how many requests each has waiting.
+    Requesters at their limit are skipped. While a requester within its limit waits for enough capacity, all requesters
+    behind it wait too. Requests of one user are served in order.
     """
 
     def __init__(self, total: int, limits: ShareLimits, max_waiting: int) -> None:
@@ -116,7 +121,7 @@ class FairSemaphore:
         self._in_use_by_user = Counter[Requester]()
         self._in_use_by_org = Counter[str]()
         self._waiting_by_org = Counter[str]()
-        # In order of turn, organizations and the users of each. None of these can start: those that can are removed.
+        # The organizations, and the users of each, in the order of their turns. Requests that can start are removed.
         self._waiting: dict[str, dict[Requester, deque[_Waiter]]] = {}
 
     @property
@@ -130,11 +135,11 @@ class FairSemaphore:
         return self._waiting_by_org.total()
 
     def demand(self, requester: Requester) -> int:
-        """What the user holds, plus the number of the user's waiting requests."""
+        """The amount that the user holds, plus the number of the user's waiting requests."""
         return self._in_use_by_user[requester] + len(self._waiting.get(requester.org, {}).get(requester, ()))
 
     async def acquire(self, requester: Requester, amount: int = 1) -> int:
-        """Acquire `amount`, or `total` if that is less. Returns the acquired amount, which the caller must release.
+        """Acquire the lesser of `amount` and `total`. Returns the acquired amount, which the caller must release.
         Raises QueueFull.
         """
         waiter = _Waiter(requester, min(amount, self._total), asyncio.get_running_loop().create_future())
@@ -147,7 +152,7 @@ class FairSemaphore:
         return waiter.amount
 
     def release(self, requester: Requester, amount: int = 1) -> None:
-        """Release `amount` and wake the next waiters at once."""
+        """Release `amount` and wake the next waiters immediately."""
         self._free += amount
         _subtract(self._in_use_by_user, requester, amount)
         _subtract(self._in_use_by_org, requester.org, amount)
@@ -156,7 +161,7 @@ class FairSemaphore:
 
     @asynccontextmanager
     async def slot(self, requester: Requester) -> AsyncIterator[None]:
-        """Hold one slot while inside; raises like `acquire`."""
+        """Hold one slot while inside the context. Raises QueueFull."""
         await self.acquire(requester)
         try:
             yield
@@ -164,7 +169,7 @@ class FairSemaphore:
             self.release(requester)
 
     def blocks_others(self, holder: Requester) -> bool:
-        """Whether a waiting request might proceed if `holder` released something."""
+        """Whether a waiting request could start if `holder` released something."""
         for org, users in self._waiting.items():
             for requester, waiting in users.items():
                 if requester == holder or self._is_within_limits(requester, waiting[0].amount):
@@ -174,7 +179,7 @@ class FairSemaphore:
         return False
 
     def _is_within_limits(self, requester: Requester, amount: int) -> bool:
-        """Whether `amount` more is within the limits, whether or not it is free."""
+        """Whether `amount` more is within the requester's limits, regardless of the free capacity."""
         user, org = self._in_use_by_user[requester], self._in_use_by_org[requester.org]
         return (not user or user + amount <= self._limits.user) and (not org or org + amount <= self._limits.org)
 
@@ -188,7 +193,7 @@ class FairSemaphore:
             waiter.granted.set_result(None)
 
     def _next_waiter(self) -> _Waiter | None:
-        """The first waiter within its limits; None if there is none or its amount is not free."""
+        """The first waiter within its limits. None if there is no such waiter, or if its amount is not free."""
         for users in self._waiting.values():
             for requester, waiting in users.items():
                 # A waiter that is being cancelled removes itself.
@@ -198,7 +203,7 @@ class FairSemaphore:
         return None
 
     def _rotate(self, requester: Requester) -> None:
-        """Move the requester that was just served behind all others that wait."""
+        """Move the requester that was just served behind all other waiting requesters."""
         users = self._waiting.get(requester.org)
         if users is not None:
             self._waiting[requester.org] = self._waiting.pop(requester.org)
@@ -211,13 +216,15 @@ class FairSemaphore:
         except asyncio.CancelledError:
             if waiter.granted.cancelled():
                 self._remove_waiter(waiter)
-                self._wake_waiters()  # without it, others may be able to proceed
-            else:  # granted at the moment of the cancellation
+                self._wake_waiters()  # others may be able to start without this waiter
+            else:  # the slot was granted at the moment of the cancellation
                 self.release(waiter.requester, waiter.amount)
             raise
 
     def _check_queue_limits(self, waiter: _Waiter) -> None:
-        """`waiter` is already queued, so the counts include it: a count may exceed its limit by one."""
+        """Raise QueueFull if the queue is too long. `waiter` is already queued and included in the counts, so it is
+        refused if a count is one above its limit.
+        """
         requester = waiter.requester
         if self.waiting > self._max_waiting:
             queued = f"{self._max_waiting} requests"

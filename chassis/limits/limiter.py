@@ -1,15 +1,14 @@
 """The interface of rate limiters, independent of where the buckets are stored.
 
-The generic cell rate algorithm: a bucket is one number, the time at which it will be full again.
-
-    full_at   never earlier than now; each request adds one interval
-    allowed   while that leaves it at most `burst` intervals ahead of now
+The generic cell rate algorithm: a bucket is one number, `full_at`, the time at which the bucket will be full again.
+`full_at` is never earlier than now, and each request adds one interval to it. A request is allowed if `full_at` is then
+at most `burst` intervals ahead of now.
 
 So at most `burst + t / interval` requests pass in any period of length t. Times are integer nanoseconds of one clock.
 Source: ITU-T I.371, the virtual scheduling algorithm.
 
-The limiter inside the process (`LocalLimiter`) is exact for one process, and lost when it ends. `Allowance` limits how
-much of something each holder may use, in any unit: some at once, and some more each second.
+The limiter inside the process (`LocalLimiter`) is exact for one process. Its buckets are lost when the process ends.
+`Allowance` limits how much of a resource each holder may use, in any unit: a burst at once, and a rate per second.
 """
 
 import threading
@@ -26,7 +25,7 @@ SECOND_NS: Final = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`requests` per `per_s` seconds on average, `burst` at once; all at least 1."""
+    """`requests` per `per_s` seconds on average, and `burst` at once. All are at least 1."""
 
     requests: int
     per_s: int
@@ -34,12 +33,16 @@ class Rule:
 
     @property
     def interval_ns(self) -> int:
-        """Time in which one permit is restored, in nanoseconds; rounded up, so that never more pass than allowed."""
+        """The time in which one permit is restored, in nanoseconds. It is rounded up, so that never more requests pass
+        than allowed.
+        """
         return -(-self.per_s * SECOND_NS // self.requests)
 
 
 class BucketState(NamedTuple):
-    """A bucket after a check: `full_at` to store, remaining requests, nanoseconds until one would pass (0: now)."""
+    """A bucket after a check: the `full_at` to store, the number of remaining requests, and the nanoseconds until the
+    next request would pass (0: now).
+    """
 
     full_at: int
     remaining: int
@@ -47,7 +50,7 @@ class BucketState(NamedTuple):
 
 
 def peek(full_at: int, now: int, rule: Rule) -> BucketState:
-    """The state of the bucket; `wait_ns` 0 means that one more request would pass."""
+    """The state of the bucket. `wait_ns` is 0 if one more request would pass."""
     interval = rule.interval_ns
     full_at = max(full_at, now)
     spare = now + rule.burst * interval - full_at
@@ -55,7 +58,7 @@ def peek(full_at: int, now: int, rule: Rule) -> BucketState:
 
 
 def take(full_at: int, now: int, rule: Rule) -> BucketState:
-    """Count one request: it passes if `wait_ns` is 0. A rejected request costs nothing."""
+    """Count one request. The request passes if `wait_ns` is 0. A rejected request is not counted."""
     state = peek(full_at, now, rule)
     if state.wait_ns:
         return state
@@ -63,12 +66,12 @@ def take(full_at: int, now: int, rule: Rule) -> BucketState:
 
 
 class LimitClass(StrEnum):
-    """The kinds of requests that have a limit of their own; also the label in the metrics."""
+    """The kinds of requests that have separate limits. The value is also the label in the metrics."""
 
     API = "api"  # requests of a principal in an organization
-    ANALYSIS = "analysis"  # what reads a whole window: aggregates, comparisons and the like; not counted as API
-    APPROVAL = "approval"  # requests for approval; counted as API as well
-    CHANNEL_TEST = "channel_test"  # requests that send to an endpoint of a tenant's choice; counted as API as well
+    ANALYSIS = "analysis"  # reads of a whole window, such as aggregates and comparisons; not counted as API
+    APPROVAL = "approval"  # requests for approval; also counted as API
+    CHANNEL_TEST = "channel_test"  # requests that send to an endpoint that a tenant chose; also counted as API
     VISITOR = "visitor"  # requests of an address for a session: login, refresh, logout, invitation, keys
     REFRESH = "refresh"  # refreshes of one session
     ACCOUNT_MAIL = "account_mail"  # mails about accounts of an organization to one address
@@ -78,24 +81,25 @@ class LimitClass(StrEnum):
     FAILED_KEY = "failed_key"  # invalid project keys, by address
     FAILED_CODE = "failed_code"  # wrong second factors and confirmations, by account
     FAILED_LOGIN = "failed_login"  # wrong passwords of logins, by account and address
-    NEW_ADDRESS = "new_address"  # passwords tried at an account from addresses that it has not logged in from
+    NEW_ADDRESS = "new_address"  # wrong passwords for an account from addresses that it has not logged in from
     LOGIN_PROOF_OF_WORK = "login_proof_of_work"  # uses of one proof of work
     LOGIN_MAIL = "login_mail"  # mailed links that lift the limit of new addresses, by account and by address
     FAILED_SSO = "failed_sso"  # single sign-ons that failed or were not finished, by address
     SCIM = "scim"  # requests of an organization's directory
-    WEBHOOK = "webhook"  # verified deliveries to an integration, or of a platform
-    FAILED_WEBHOOK = "failed_webhook"  # deliveries without a valid signature, by address
+    WEBHOOK = "webhook"  # verified webhook requests to an integration, or of a platform
+    FAILED_WEBHOOK = "failed_webhook"  # webhook requests without a valid signature, by address
     SSO_REFUSAL = "sso_refusal"  # refused single sign-ons of an organization that are recorded in its audit log
 
 
-COUNTED_AS_API: Final = frozenset({LimitClass.APPROVAL, LimitClass.CHANNEL_TEST})  # counted as API first
+# Requests of these classes are also counted as API, before they are counted in their own class.
+COUNTED_AS_API: Final = frozenset({LimitClass.APPROVAL, LimitClass.CHANNEL_TEST})
 
 
 class UnavailablePolicy(Enum):
     """The behaviour of a class while Redis is configured but unavailable."""
 
     COUNT_LOCALLY = auto()  # each process counts for itself
-    REJECT = auto()  # every request is rejected: protecting the accounts matters more than availability
+    REJECT = auto()  # every request is rejected, because protecting accounts matters more than availability
 
 
 UNAVAILABLE_POLICIES: Final[Mapping[LimitClass, UnavailablePolicy]] = MappingProxyType(
@@ -126,14 +130,16 @@ UNAVAILABLE_POLICIES: Final[Mapping[LimitClass, UnavailablePolicy]] = MappingPro
 
 
 class Bucket(NamedTuple):
-    """A limit class and the id whose requests are counted."""
+    """A limit class and the id of the holder whose requests are counted."""
 
     limit: LimitClass
     holder: str
 
 
 class LimitResult(NamedTuple):
-    """`reset`: epoch seconds when the bucket is full again. `wait_ns`: until a request passes, 0 if this one did."""
+    """The result of a check. `reset`: epoch seconds at which the bucket is full again. `wait_ns`: nanoseconds until a
+    request passes, or 0 if this request passed.
+    """
 
     limit: int
     remaining: int
@@ -153,20 +159,22 @@ class Limiter(Protocol):
     """
 
     async def take(self, bucket: Bucket, rule: Rule) -> LimitResult:
-        """Count one request, unless it is rejected."""
+        """Count one request, unless the request is rejected."""
 
     async def peek(self, bucket: Bucket, rule: Rule) -> LimitResult:
         """The result that one request would get, without counting it."""
 
 
 def limit_result(state: BucketState, now: int, clock_ns: int, rule: Rule) -> LimitResult:
-    """The result for clients: `state` at `now` of the limiter's clock, which is `clock_ns` since 1970."""
+    """The result for clients, made of `state` at `now` of the limiter's clock. `clock_ns` is the same time in
+    nanoseconds since 1970.
+    """
     reset = _ceil_seconds(clock_ns + state.full_at - now)
     return LimitResult(rule.burst, state.remaining, reset, state.wait_ns)
 
 
 def _ceil_seconds(nanoseconds: int) -> int:
-    """Rounded up, so that a client that waits this long passes."""
+    """Whole seconds, rounded up, so that a client passes after waiting this long."""
     return -(-nanoseconds // SECOND_NS)
 
 
@@ -174,10 +182,10 @@ MAX_BUCKETS: Final = 10_000  # of each class; a bucket takes about 250 bytes
 
 
 class LocalLimiter:
-    """At most `max_buckets` buckets of each class, so that a flood in one class evicts nothing of another.
+    """At most `max_buckets` buckets of each class, so that a flood in one class evicts no buckets of another class.
 
-    A full bucket holds no information and is dropped once it is the least recently used one. Beyond the limit the least
-    recently used bucket is dropped in any state: its holder starts with a full one.
+    A full bucket contains no information and is dropped when it becomes the least recently used bucket. Beyond the
+    limit the least recently used bucket is dropped in any state, and its holder starts with a full bucket.
     """
 
     def __init__(
@@ -187,14 +195,16 @@ class LocalLimiter:
         monotonic: Callable[[], int] = time.monotonic_ns,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        """Both in nanoseconds: `monotonic` is used for counting, `clock` (since 1970) for times sent to clients."""
+        """Both clocks return nanoseconds. `monotonic` is used for counting, and `clock` (since 1970) for times that are
+        sent to clients.
+        """
         self._max_buckets = max_buckets
         self._monotonic = monotonic
         self._clock = clock
         self._full_at: dict[LimitClass, OrderedDict[str, int]] = {limit: OrderedDict() for limit in LimitClass}
 
     async def take(self, bucket: Bucket, rule: Rule) -> LimitResult:
-        """Count one request, unless it is rejected."""
+        """Count one request, unless the request is rejected."""
         now = self._monotonic()
         buckets = self._full_at[bucket.limit]
         state = take(buckets.get(bucket.holder, now), now, rule)
@@ -204,7 +214,7 @@ class LocalLimiter:
         return limit_result(state, now, self._clock(), rule)
 
     async def peek(self, bucket: Bucket, rule: Rule) -> LimitResult:
-        """The result that one request would get, without counting it; stores nothing."""
+        """The result that one request would get, without counting the request or storing anything."""
         now = self._monotonic()
         full_at = self._full_at[bucket.limit].get(bucket.holder, now)
         return limit_result(peek(full_at, now, rule), now, self._clock(), rule)
@@ -219,27 +229,29 @@ class LocalLimiter:
             buckets.popitem(last=False)
 
 
-MAX_HOLDERS: Final = 10_000  # remembered; the one that used something longest ago is forgotten first
+MAX_HOLDERS: Final = 10_000  # remembered; the holder whose last use is longest ago is forgotten first
 K = TypeVar("K", bound=Hashable)
 
 
 class Allowance(Generic[K]):
-    """What each holder has left: at most `burst`, `per_s` more each second. Threads may use it."""
+    """The amount that each holder has left: at most `burst`, with `per_s` more each second. Safe for threads."""
 
     def __init__(self, burst: float, per_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._burst = burst
         self._per_s = per_s
         self._clock = clock
-        self._left: dict[K, tuple[float, float]] = {}  # what was left, at a time
+        self._left: dict[K, tuple[float, float]] = {}  # the amount that was left, and at which time
         self._lock = threading.Lock()
 
     def has(self, holder: K) -> bool:
-        """Whether the holder may use something now. How much is often known afterwards, so a holder may come to owe."""
+        """Whether the holder has anything left. The amount of a use is often known only afterwards, so the amount left
+        may become negative.
+        """
         with self._lock:
             return self._left_now(holder) > 0
 
     def take(self, holder: K, amount: float) -> bool:
-        """Use something, if so much is left."""
+        """Use `amount`, if so much is left. Returns whether it was."""
         with self._lock:
             is_left = amount <= self._left_now(holder)
             if is_left:
@@ -247,7 +259,7 @@ class Allowance(Generic[K]):
             return is_left
 
     def use(self, holder: K, amount: float) -> None:
-        """Count what was used."""
+        """Count a use of `amount`, even if less is left."""
         with self._lock:
             self._use(holder, amount)
 

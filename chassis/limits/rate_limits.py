@@ -1,7 +1,7 @@
 """The rate limits of a process, applied twice per request: by address before authentication, then by holder.
 
-A request here is what authentication, limits and quotas see of it, whatever protocol it came over (`ClientRequest`):
-`web.Request` over HTTP, a call over gRPC. Its client address is what trusted proxies report.
+`ClientRequest` is the interface of a request for authentication, limits and quotas. It is the same for all protocols:
+`web.Request` over HTTP and a call over gRPC implement it. Trusted proxies report the client address of a request.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class ClientRequest(Protocol):
-    """Where a request comes from, its headers, and the values that steps store on it for later steps."""
+    """The origin of a request, its headers, and the values that steps of processing store for later steps."""
 
     @property
     def remote(self) -> str | None:
@@ -30,7 +30,7 @@ class ClientRequest(Protocol):
 
     @property
     def headers(self) -> MultiMapping[str]:
-        """Headers over HTTP, metadata over gRPC; names are case-insensitive."""
+        """The headers over HTTP, or the metadata over gRPC. Names are case-insensitive."""
 
     def __getitem__(self, key: web.RequestKey[T], /) -> T: ...
 
@@ -45,13 +45,13 @@ _Address = IPv4Address | IPv6Address
 
 
 class TrustedProxies:
-    """The networks whose `X-Forwarded-For` is trusted; from any other peer it is ignored."""
+    """The networks whose `X-Forwarded-For` is trusted. The header of any other peer is ignored."""
 
     def __init__(self, networks: Sequence[str]) -> None:
         self._networks = tuple(ip_network(text, strict=False) for text in networks)
 
     def client_address(self, request: ClientRequest) -> str:
-        """The first address that is not a trusted proxy, starting at the peer; by default the peer itself."""
+        """The first address that is not a trusted proxy, starting at the peer. The peer itself if there is none."""
         current = request.remote or ""
         if not self._networks:
             return current
@@ -62,11 +62,15 @@ class TrustedProxies:
         return current
 
     def rate_limit_key(self, request: ClientRequest) -> str:
-        """The client as limits count it: an IPv4 address, or the /64 of an IPv6 one, which one subscriber owns."""
+        """The client for which limits count: an IPv4 address, or the /64 of an IPv6 address, which one subscriber
+        has.
+        """
         return _address_key(_parse(self.client_address(request)))
 
     def peer_key(self, peer: str) -> str:
-        """The peer of a connection, counted likewise; empty for a trusted proxy, which stands for many clients."""
+        """The peer of a connection, in the form of `rate_limit_key`. Empty for a trusted proxy, which represents many
+        clients.
+        """
         return "" if self._trusts(peer) else _address_key(_parse(peer))
 
     def is_local(self, request: ClientRequest) -> bool:
@@ -108,14 +112,15 @@ LIMIT_RESULT: Final = web.RequestKey("rate_limit", LimitResult)
 MINUTE: Final = 60
 QUARTER: Final = 15 * MINUTE
 HOUR: Final = 60 * MINUTE
-PROOF_OF_WORK_S: Final = 10 * MINUTE  # in which a proof of work counts once; it is good for half as long
-MAX_CACHED_RULES: Final = 1_024  # rules of keys with a rate of their own; most keys share a few
+PROOF_OF_WORK_S: Final = 10 * MINUTE  # in which a proof of work is accepted once; a proof is valid for half this time
+MAX_CACHED_RULES: Final = 1_024  # rules of keys with their own rate; most keys share a few rules
+
 
 _COUNTED_SUBJECTS: Final[Mapping[LimitClass, str]] = MappingProxyType(
     {
         LimitClass.FAILED_BEARER: "failed authentications from this address",
         LimitClass.FAILED_KEY: "failed authentications from this address",
-        LimitClass.FAILED_WEBHOOK: "refused deliveries from this address",
+        LimitClass.FAILED_WEBHOOK: "refused webhook requests from this address",
         LimitClass.FAILED_CODE: "failed codes and confirmations of this account",
         LimitClass.FAILED_LOGIN: "failed logins with this e-mail address and organization from this client address",
         LimitClass.NEW_ADDRESS: "failed logins to this e-mail address from new client addresses",
@@ -137,17 +142,17 @@ class RateLimits:
     def __init__(
         self, rules: Mapping[LimitClass, Rule], limiter: Limiter, proxies: TrustedProxies, refused: Counter
     ) -> None:
-        """`refused` counts rejected requests, with the label `limit`."""
+        """`refused` is the metric that counts rejected requests, with the label `limit`."""
         self._rules = rules
         self._limiter = limiter
         self._proxies = proxies
         self._refused = refused
 
     async def take(self, request: ClientRequest, limit: LimitClass, holder: str, rate: int | None = None) -> None:
-        """Count a request of `holder`. The response headers report this bucket's state, whether the request passes or
-        not; with several buckets, the one with the least remaining. Raises RateLimited.
+        """Count a request of `holder`. The response headers report the state of this bucket, whether the request passes
+        or not. With several buckets they report the bucket with the fewest remaining requests. Raises RateLimited.
 
-        `rate`: requests per second that replace those of the class, if the holder has a rate of its own; 0: no limit.
+        `rate`: requests per second of a holder with its own rate, which replaces the rate of the class. 0: no limit.
         """
         rule = self._rules.get(limit) if rate is None else _rule_for_rate(rate, self._rules.get(limit))
         if rule is None:
@@ -157,20 +162,22 @@ class RateLimits:
         self._raise_if_exceeded(result, rule, limit)
 
     async def take_for_address(self, request: ClientRequest, limit: LimitClass) -> None:
-        """Like `take`, for the address of the request."""
+        """The same as `take`, for the address of the request."""
         await self.take(request, limit, self._proxies.rate_limit_key(request))
 
     async def take_secondary(self, request: ClientRequest, limit: LimitClass, holder: str) -> None:
-        """Count the request in a second bucket, which the headers report only if it rejects. Raises RateLimited."""
+        """Count the request in a second bucket. The headers report this bucket only if it rejects the request. Raises
+        RateLimited.
+        """
         await self._apply(holder, self._limiter.take, request, limit)
 
     async def admits(self, limit: LimitClass, holder: str) -> bool:
-        """Count something that is no request; False beyond the limit. Neither a header nor a metric reports it."""
+        """Count an event that is not a request. False beyond the limit. No header and no metric reports the result."""
         rule = self._rules.get(limit)
         return rule is None or not (await self._limiter.take(Bucket(limit, holder), rule)).wait_ns
 
     def address_key(self, request: ClientRequest) -> str:
-        """What names the client's address in buckets: an IPv4 address or an IPv6 network."""
+        """The id of the client's address in buckets: an IPv4 address or an IPv6 network."""
         return self._proxies.rate_limit_key(request)
 
     def client_address(self, request: ClientRequest) -> str:
@@ -178,26 +185,26 @@ class RateLimits:
         return self._proxies.client_address(request)
 
     async def check_address(self, request: ClientRequest, limit: LimitClass) -> None:
-        """RateLimited when the address of the request has failed too often in this class; counts nothing."""
+        """Raise RateLimited when the address of the request has failed too often in this class. Counts nothing."""
         await self._apply_for_address(self._limiter.peek, request, limit)
 
     async def record_address_failure(self, request: ClientRequest, limit: LimitClass) -> None:
-        """Count a failure. RateLimited if other failures emptied the address's bucket while this credential was
-        checked.
+        """Count a failure. Raises RateLimited if other failures emptied the address's bucket while this credential was
+        being checked.
         """
         await self._apply_for_address(self._limiter.take, request, limit)
 
     async def check_account(self, request: ClientRequest, limit: LimitClass, account: str) -> None:
-        """RateLimited when authentication to this account has failed too often; counts nothing."""
+        """Raise RateLimited when authentication to this account has failed too often. Counts nothing."""
         await self._apply(account, self._limiter.peek, request, limit)
 
     async def record_account_failure(self, request: ClientRequest, limit: LimitClass, account: str) -> None:
-        """Count a failed authentication to this account. RateLimited if its bucket was emptied meanwhile."""
+        """Count a failed authentication to this account. Raises RateLimited if its bucket was emptied meanwhile."""
         await self._apply(account, self._limiter.take, request, limit)
 
     async def record_attempt(self, request: ClientRequest, limit: LimitClass, account: str, attempt: str) -> None:
-        """Count an attempt as a failed authentication to this account, unless the same was recorded a moment ago, which
-        is as long as one takes to be allowed again. RateLimited if the account's bucket was emptied meanwhile.
+        """Count an attempt as a failed authentication to this account, unless the same attempt was recorded within the
+        time in which the rule allows one more. Raises RateLimited if the account's bucket was emptied meanwhile.
         """
         rule = self._rules.get(limit)
         if rule is None:
@@ -210,7 +217,7 @@ class RateLimits:
         await self._apply(self._proxies.rate_limit_key(request), apply, request, limit)
 
     async def _apply(self, holder: str, apply: _LimiterCall, request: ClientRequest, limit: LimitClass) -> None:
-        """The response headers report the bucket only if it rejects."""
+        """Call `apply` for a bucket. The response headers report the bucket only if it rejects the request."""
         rule = self._rules.get(limit)
         if rule is None:
             return
@@ -236,7 +243,9 @@ def _most_restrictive(earlier: LimitResult | None, latest: LimitResult) -> Limit
 
 @lru_cache(MAX_CACHED_RULES)
 def _rule_for_rate(rate: int, default: Rule | None) -> Rule | None:
-    """A rule of `rate` per second with a burst in proportion to the class's; two seconds' worth if that has no rule."""
+    """A rule of `rate` requests per second. Its burst is in proportion to the burst of the class, or the requests of
+    two seconds if the class has no rule.
+    """
     if not rate:
         return None
     burst = 2 * rate if default is None else rate * default.burst * default.per_s // default.requests
@@ -272,7 +281,7 @@ def rules_from_settings(settings: ChassisSettings) -> dict[LimitClass, Rule]:
 
 
 def limit_headers(request: ClientRequest) -> dict[str, str]:
-    """The `x-ratelimit-` headers for the result stored on the request; empty without one."""
+    """The `x-ratelimit-` headers for the result that is stored on the request. Empty if there is no result."""
     result = request.get(LIMIT_RESULT)
     if result is None:
         return {}

@@ -1,13 +1,13 @@
-"""The limiter that processes share: one script in Redis, using Redis's clock.
+"""The limiter that several processes share. It is one script in Redis, which uses Redis's clock.
 
-A bucket in Redis is two numbers: the time of its last update (microseconds of the server), and how far ahead of that
-time it would be full (nanoseconds); the arithmetic is that of `limiter`. When Redis does not respond in time, the
-process's own limiter decides, if the policy of the class allows it.
+A bucket in Redis is two numbers: the time of its last update (in microseconds, by the server's clock), and how long
+after that time it will be full (in nanoseconds). The arithmetic is the same as in `limiter`. When Redis does not
+respond in time, the process's own limiter decides, if the policy of the class allows it.
 
-Two cases need no round trip. A bucket that rejected, for as long as it reported: no other process can fill it sooner.
-And classes in LEASED_CLASSES: the process takes several permits at once and uses them within LEASE_NS. So over all
-processes, however many, at most `burst + rate * (t + LEASE_NS)` requests pass in any period of length t, as long as
-Redis loses no data.
+Two cases need no round trip. When a bucket has rejected a request, the process rejects further requests for the
+reported wait, because no other process can fill the bucket sooner. For classes in LEASED_CLASSES, the process takes
+several permits at once and uses them within LEASE_NS. So over any number of processes, at most
+`burst + rate * (t + LEASE_NS)` requests pass in any period of length t, as long as Redis loses no data.
 """
 
 import asyncio
@@ -35,15 +35,15 @@ from chassis.limits.limiter import (
 )
 from chassis.redis import Redis, RedisUnavailable, Script
 
-LEASE_NS: Final = SECOND_NS // 10  # after this, unused permits of a lease expire
+LEASE_NS: Final = SECOND_NS // 10  # unused permits of a lease expire after this time
 MIN_RETRY_NS: Final = SECOND_NS // 50  # a leased bucket that rejected is not requested again sooner
 BURST_DIVISOR: Final = 16  # one lease takes at most this part of a burst
 LEASED_CLASSES: Final = frozenset({LimitClass.OTLP})  # one round trip per request would be too expensive
 PREFIX: Final = "sluice:limit"
 
-# KEYS: the bucket. ARGV: interval (ns), burst, permits wanted (0: only peek). Returns permits granted, and how far
-# ahead of now the bucket is full. Numbers are doubles: exact below 2^53, so for buckets that are full within 104 days.
-# When the clock is set back, no permits are lost or gained; the bucket refills from the new time.
+# KEYS: the bucket. ARGV: interval (ns), burst, permits wanted (0: only peek). Returns the granted permits, and the time
+# until the bucket is full. Numbers are doubles, which are exact below 2^53, so for buckets that are full within 104
+# days. When the clock is set back, no permits are lost or gained, and the bucket refills from the new time.
 TAKE_SCRIPT: Final = Script(
     """
 local interval, burst, wanted = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -66,7 +66,9 @@ return {granted, string.format('%.0f', ahead)}
 
 
 class ScriptResult(NamedTuple):
-    """The script's result, and the time of the request (ns): permits granted, nanoseconds until the bucket is full."""
+    """The script's result (granted permits, and nanoseconds until the bucket is full), and the time of the request in
+    nanoseconds.
+    """
 
     granted: int
     ahead_ns: int
@@ -74,7 +76,7 @@ class ScriptResult(NamedTuple):
 
 
 class RedisLimiter:
-    """Buckets in `redis`; `local` counts while Redis is unavailable."""
+    """Counts in buckets in `redis`. `local` counts while Redis is unavailable."""
 
     def __init__(
         self,
@@ -87,7 +89,9 @@ class RedisLimiter:
         monotonic: Callable[[], int] = time.monotonic_ns,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        """Both in nanoseconds: `monotonic` times leases, `clock` (since 1970) is for times sent to clients."""
+        """Both clocks return nanoseconds. `monotonic` is used for leases, and `clock` (since 1970) for times that are
+        sent to clients.
+        """
         self._redis = redis
         self._local = local
         self._unavailable_policies = unavailable_policies
@@ -129,7 +133,7 @@ class RedisLimiter:
         if state is not None:
             return state
         async with lease.lock:
-            state = lease.consume(self._monotonic(), rule)  # another request may have fetched permits meanwhile
+            state = lease.consume(self._monotonic(), rule)  # another request may have fetched permits
             if state is None:
                 state = lease.store_result(
                     await self._run_script(bucket, rule, lease.next_lease_size(rule)), rule, MIN_RETRY_NS
@@ -137,7 +141,7 @@ class RedisLimiter:
         return state
 
     async def _take_or_peek(self, permits: int, bucket: Bucket, rule: Rule) -> LimitResult:
-        """Take one permit, or with 0 peek."""
+        """Take permits, or only peek if `permits` is 0."""
         lease = self._leases[bucket.limit].get(bucket.holder)
         state = None if lease is None else lease.cached_rejection(self._monotonic(), rule)
         if state is None:
@@ -164,7 +168,9 @@ class RedisLimiter:
         return await local_call(bucket, rule)
 
     def _lease(self, bucket: Bucket) -> "PermitLease":
-        """The lease of the bucket, marked as most recently used; drops idle ones, and the oldest beyond MAX_BUCKETS."""
+        """The lease of the bucket, marked as most recently used. Drops idle leases, and the oldest lease beyond
+        MAX_BUCKETS.
+        """
         leases, now = self._leases[bucket.limit], self._monotonic()
         lease = leases.setdefault(bucket.holder, PermitLease())
         leases.move_to_end(bucket.holder)
@@ -173,12 +179,12 @@ class RedisLimiter:
         return lease
 
     def _to_result(self, state: BucketState, rule: Rule) -> LimitResult:
-        """Bucket states here are relative to now."""
+        """The result for clients. Bucket states in this module are relative to now."""
         return limit_result(state, 0, self._clock(), rule)
 
 
 class PermitLease:
-    """The last known state of one bucket, and the leased permits. Times are of one clock, in nanoseconds."""
+    """The last known state of one bucket, and the leased permits. All times are nanoseconds of the same clock."""
 
     __slots__ = ("_ahead_ns", "_granted", "_permits", "_refused_until", "_requested_at", "_size", "lock")
 
@@ -192,7 +198,7 @@ class PermitLease:
         self._refused_until = 0
 
     def consume(self, now: int, rule: Rule) -> BucketState | None:
-        """Pass one request with a leased permit, or reject it; None when Redis must decide."""
+        """Pass one request with a leased permit, or reject it. None when Redis must decide."""
         if self._permits and now < self._requested_at + LEASE_NS:
             self._permits -= 1
             return self._bucket_state(now, rule, 0)
@@ -203,7 +209,9 @@ class PermitLease:
         return self._bucket_state(now, rule, self._refused_until - now) if now < self._refused_until else None
 
     def next_lease_size(self, rule: Rule) -> int:
-        """Number of permits to request: twice the last number if all were used, else as many as were used."""
+        """The number of permits to request: twice the last number if all were used, otherwise the number of used
+        ones.
+        """
         if self._granted:
             used = self._granted - self._permits
             self._size = 2 * self._size if used == self._granted else max(1, used)
@@ -212,7 +220,7 @@ class PermitLease:
         return self._size
 
     def store_result(self, result: ScriptResult, rule: Rule, min_wait_ns: int = 0) -> BucketState:
-        """Store the granted permits and use one of them, or store the rejection, for at least `min_wait_ns`."""
+        """Store the granted permits and use one of them, or store the rejection for at least `min_wait_ns`."""
         self._granted, self._ahead_ns, self._requested_at = result
         self._permits = max(0, self._granted - 1)
         if self._granted:
@@ -222,7 +230,7 @@ class PermitLease:
         return self._bucket_state(self._requested_at, rule, wait_ns)
 
     def is_idle(self, now: int) -> bool:
-        """Whether dropping the lease loses no information."""
+        """Whether the lease contains no information and can be dropped."""
         return now >= max(self._refused_until, self._requested_at + max(LEASE_NS, self._ahead_ns))
 
     def _bucket_state(self, now: int, rule: Rule, wait_ns: int) -> BucketState:

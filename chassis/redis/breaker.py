@@ -1,7 +1,7 @@
 """The circuit breaker in front of Redis: closed while Redis replies in time.
 
-`Broadcast` sends short messages from one process to all others over it. Best effort: receivers converge a little later
-without them.
+`Broadcast` sends short messages from one process to all others through Redis. Messages may be lost: receivers then
+notice the change a little later.
 """
 
 import asyncio
@@ -19,10 +19,10 @@ from chassis.redis.scripts import RedisFailure, RedisUnavailable, Script
 
 PROBE_S: Final = 0.5  # between two probes while Redis is unavailable
 CONNECT_S: Final = 1.0  # for a probe that has to connect first
-GRACE_LOOP_TURNS: Final = 12  # event loop turns that a reply needs at most: 4, and 8 more to open a connection
+GRACE_LOOP_TURNS: Final = 12  # event loop turns that a reply needs at most: 4, plus 8 to open a connection
 MAX_REASON: Final = 300  # characters of Redis's error, in the log
 
-# It writes, so that a Redis that is full, read-only or closed to this user does not count as available.
+# The probe writes, so that a Redis that is full, read-only or forbidden for this user does not count as available.
 _PROBE: Final = Script("return redis.call('SET', KEYS[1], 1, 'PX', 1000)")
 _PROBE_KEYS: Final = ("sluice:probe",)
 
@@ -42,14 +42,14 @@ class RedisClient(Protocol):
 
 
 class Redis:
-    """Runs scripts while Redis is available, and fails at once while it is not. `running` starts and closes it."""
+    """Runs scripts while Redis is available, and fails immediately while it is not. `running` starts and closes it."""
 
     name = "redis"
 
     def __init__(
         self, client: RedisClient, address: str, timeout_s: float, registry: CollectorRegistry | None = None
     ) -> None:
-        """`address` is for messages, without a password; `timeout_s` is the maximum wait of a caller."""
+        """`address` is for messages and contains no password. `timeout_s` is the maximum wait of a caller."""
         self.address = address
         self._client = client
         self._timeout_s = timeout_s
@@ -75,7 +75,7 @@ class Redis:
         await self.close()
 
     async def start(self) -> None:
-        """Probe once; a failure starts the background probe and raises nothing."""
+        """Probe once. A failure starts the background probe and raises nothing."""
         try:
             await self._connect_and_probe()
         except RedisFailure as failure:
@@ -93,12 +93,12 @@ class Redis:
         await self._client.close()
 
     async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[str | int]) -> Any:
-        """The script's result. Raises RedisUnavailable, at once while the breaker is open. The script may have run
-        nevertheless.
+        """Run the script and return its result. Raises RedisUnavailable, immediately while the breaker is open. When it
+        is raised, the script may have run nevertheless.
         """
         if not self._is_up:
             raise RedisUnavailable
-        # The call continues after its caller has stopped waiting: a connection that it is opening serves the next call.
+        # The call continues after its caller has stopped waiting: the next call can use a connection that it opens.
         call = self._start_call(script, keys, arguments)
         try:
             return await _wait_for_reply(call, self._timeout_s)
@@ -107,19 +107,19 @@ class Redis:
             raise RedisUnavailable from failure
 
     def messages(self, channel: str) -> AsyncIterator[str | None]:
-        """Messages published on the channel until the connection ends, on a connection of its own; None whenever the
-        subscription becomes active. Raises RedisFailure.
+        """The messages published on the channel until the connection ends, received on a separate connection. Yields
+        None whenever the subscription becomes active. Raises RedisFailure.
         """
         return self._client.messages(channel)
 
     async def probe(self) -> None:
-        """For `/readyz`: raises while the breaker is open, or when Redis does not reply."""
+        """Probe Redis for `/readyz`. Raises while the breaker is open, or when Redis does not reply."""
         if not self._is_up:
             raise RedisUnavailable("it does not respond in time")
         await self._client.evaluate(_PROBE, _PROBE_KEYS, ())
 
     async def inspect(self) -> str:
-        """Connect and probe, for `sluice doctor`; returns the version. Raises StartupError with the reason."""
+        """Connect and probe, for `sluice doctor`. Returns the version. Raises StartupError with the reason."""
         try:
             await self._connect_and_probe()
             return await self._client.version()
@@ -127,7 +127,7 @@ class Redis:
             raise StartupError(f"{self.address} cannot be used: {str(failure).rstrip('.')}.") from failure
 
     def _start_call(self, script: Script, keys: Sequence[str], arguments: Sequence[str | int]) -> "asyncio.Future[Any]":
-        """Start a call; it is tracked until it ends."""
+        """Start a call and track it until it ends."""
         call = asyncio.ensure_future(self._client.evaluate(script, keys, arguments))
         self._calls.add(call)
         call.add_done_callback(self._on_call_done)
@@ -136,7 +136,7 @@ class Redis:
     def _on_call_done(self, call: "asyncio.Future[Any]") -> None:
         self._calls.discard(call)
         if not call.cancelled():
-            call.exception()  # retrieved: there may be no caller waiting any more
+            call.exception()  # retrieved here, because no caller may be waiting any more
 
     def _trip_breaker(self, failure: RedisFailure) -> None:
         self._failures.labels(failure.kind).inc()
@@ -160,7 +160,7 @@ class Redis:
         self._log_up()
 
     async def _connect_and_probe(self) -> None:
-        """Connect, with a longer timeout, and then check that Redis replies within the normal one."""
+        """Connect, with a longer timeout, and then check that Redis replies within the normal timeout."""
         for timeout_s in (CONNECT_S, self._timeout_s):
             call = self._start_call(_PROBE, _PROBE_KEYS, ())
             try:
@@ -181,9 +181,9 @@ class Redis:
 
 
 async def _wait_for_reply(call: "asyncio.Future[Any]", timeout_s: float) -> Any:
-    """The call's result. Raises RedisFailure if it is not there after `timeout_s` and GRACE_LOOP_TURNS turns of the
-    event loop. In an idle process these turns take no time; in a busy one the timeout was spent on other work, and says
-    nothing about Redis.
+    """The call's result. Raises RedisFailure if there is no result after `timeout_s` and GRACE_LOOP_TURNS turns of the
+    event loop. In an idle process these turns take no time. In a busy process the timeout may have passed during other
+    work, so that the timeout alone says nothing about Redis.
     """
     await asyncio.wait((call,), timeout=timeout_s)
     for _ in range(GRACE_LOOP_TURNS):
@@ -196,10 +196,12 @@ async def _wait_for_reply(call: "asyncio.Future[Any]", timeout_s: float) -> Any:
 
 
 def open_redis(url: str, timeout_s: float, registry: CollectorRegistry | None = None) -> Redis:
-    """Not started. Raises StartupError for an invalid URL, or when the driver is not installed."""
+    """Create a Redis that is not started. Raises StartupError for an invalid URL, or when the driver is not
+    installed.
+    """
     address = redacted_url(url)
     try:
-        from chassis.redis.client import RedisPyClient  # noqa: PLC0415 - the driver is there only where a server is used
+        from chassis.redis.client import RedisPyClient  # noqa: PLC0415 - the driver may not be installed
 
         return Redis(RedisPyClient.from_url(url), address, timeout_s, registry)
     except ModuleNotFoundError as error:
@@ -212,8 +214,8 @@ def open_redis(url: str, timeout_s: float, registry: CollectorRegistry | None = 
 
 
 def redacted_url(url: str) -> str:
-    """The URL for messages: scheme, host, port and database. Raises StartupError, which shows nothing of the URL, if it
-    has no host or is cut short by a character that the password should have percent-encoded.
+    """The URL for messages: scheme, host, port and database. Raises StartupError, which shows no part of the URL, if
+    the URL has no host, or if a character of the password that is not percent-encoded cuts it short.
     """
     parts = urlsplit(url)
     try:
@@ -233,14 +235,16 @@ def _invalid_url() -> StartupError:
 
 
 RESUBSCRIBE_S: Final = 0.5  # from the end of a subscription to the next attempt
-MAX_IN_FLIGHT: Final = 64  # messages being sent; beyond that a message is dropped
-MAX_LENGTH: Final = 200  # characters; longer messages, which are not ours, are cut
+MAX_IN_FLIGHT: Final = 64  # messages being sent; further messages are dropped
+MAX_LENGTH: Final = 200  # characters; longer messages, which Sluice does not send, are cut
 
 _PUBLISH: Final = Script("return redis.call('PUBLISH', KEYS[1], ARGV[1])")
 
 
 class Broadcast:
-    """One channel. Calls `on_message` with messages of other processes; `on_gap` when messages may have been missed."""
+    """One channel. Calls `on_message` with messages of other processes, and `on_gap` when messages may have been
+    missed.
+    """
 
     def __init__(
         self, redis: Redis, channel: str, on_message: Callable[[str], None], on_gap: Callable[[], None]
@@ -254,14 +258,14 @@ class Broadcast:
         self._in_flight: set[asyncio.Task[None]] = set()
 
     def publish(self, message: str) -> None:
-        """Send in the background: the caller does not wait, and is not notified of the outcome."""
+        """Send in the background. The caller does not wait and does not learn the result."""
         if self._redis.is_up and len(self._in_flight) < MAX_IN_FLIGHT:
             task = asyncio.get_running_loop().create_task(self._send(message))
             self._in_flight.add(task)
             task.add_done_callback(self._in_flight.discard)
 
     async def running(self, _app: web.Application) -> AsyncIterator[None]:
-        """Subscribe, as soon as Redis is available; at shutdown wait for messages in flight."""
+        """Subscribe as soon as Redis is available. At shutdown wait for messages in flight."""
         self._listener = asyncio.get_running_loop().create_task(self._listen())
         yield
         self._listener.cancel()
@@ -283,7 +287,7 @@ class Broadcast:
             await asyncio.sleep(RESUBSCRIBE_S)
 
     def _dispatch(self, message: str | None) -> None:
-        if message is None:  # the subscription has just become active
+        if message is None:  # the subscription became active
             self._on_gap()
             return
         sender, _, text = message[:MAX_LENGTH].partition(" ")

@@ -14,48 +14,48 @@ from redis.maint_notifications import MaintNotificationsConfig
 
 from chassis.redis.scripts import RedisFailure, Script
 
-MAX_CONNECTIONS: Final = 16  # at once; a call beyond that waits for a free one
+MAX_CONNECTIONS: Final = 16  # at once; a further call waits for a free connection
 SUBSCRIPTION_PING_S: Final = (
-    10.0  # without a message, until a subscription is checked with a ping, and again until it counts as lost
+    10.0  # without a message before a subscription is checked with a ping, and without a reply before it counts as lost
 )
-SOCKET_TIMEOUT_S: Final = 1.0  # to connect, and for a reply: the caller has stopped waiting long before
+SOCKET_TIMEOUT_S: Final = 1.0  # for a connection, and for a reply; the caller stops waiting long before
 
 
 class RedisPyClient:
-    """A client on redis-py. Every method raises RedisFailure."""
+    """A client that uses redis-py. Every method raises RedisFailure."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
 
     @classmethod
     def from_url(cls, url: str) -> Self:
-        """Does not connect yet. ValueError or TypeError for an invalid URL or option."""
+        """Create a client without connecting. Raises ValueError or TypeError for an invalid URL or option."""
         pool = BlockingConnectionPool.from_url(
             url,
             max_connections=MAX_CONNECTIONS,
             timeout=SOCKET_TIMEOUT_S,
             socket_timeout=SOCKET_TIMEOUT_S,
             socket_connect_timeout=SOCKET_TIMEOUT_S,
-            retry=Retry(NoBackoff(), 0),  # the caller falls back at once instead of waiting for a second attempt
-            protocol=2,  # with the next two lines: no handshake commands, which cost a round trip each
+            retry=Retry(NoBackoff(), 0),  # the caller has an alternative, so there is no second attempt
+            protocol=2,  # this and the next two lines avoid handshake commands, which cost a round trip each
             driver_info=None,
             maint_notifications_config=MaintNotificationsConfig(enabled=False),
         )
-        pool.connection_class(**pool.connection_kwargs)  # validates the options; opens nothing
+        pool.connection_class(**pool.connection_kwargs)  # validates the options and opens no connection
         return cls(Driver.from_pool(pool))
 
     async def evaluate(self, script: Script, keys: Sequence[str], arguments: Sequence[str | int]) -> Any:
-        """Run the script by its hash, and send its text if Redis does not know it; returns its result."""
+        """Run the script by its hash, and send its text if Redis does not know it. Returns the script's result."""
         try:
             try:
                 return await self._driver.evalsha(script.sha, len(keys), *keys, *arguments)
             except NoScriptError:  # Redis was restarted, or its scripts were flushed
                 return await self._driver.eval(script.text, len(keys), *keys, *arguments)
-        except Exception as error:  # whatever the driver raises must not fail a request
+        except Exception as error:  # no exception of the driver may fail a request
             raise _to_redis_failure(error) from error
 
     async def messages(self, channel: str) -> AsyncIterator[str | None]:
-        """Messages published on the channel; None whenever the subscription becomes active."""
+        """The messages published on the channel. Yields None whenever the subscription becomes active."""
         async with self._driver.pubsub() as subscription:
             try:
                 await subscription.subscribe(channel)
@@ -75,7 +75,7 @@ class RedisPyClient:
                 raise _to_redis_failure(error) from error
 
     async def version(self) -> str:
-        """`7.0.15`; empty if the user may not run INFO."""
+        """The version of Redis, such as `7.0.15`. Empty if the user may not run INFO."""
         try:
             info = await self._driver.info("server")
         except NoPermissionError:

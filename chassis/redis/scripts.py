@@ -7,7 +7,7 @@ FailureKind = Literal["timeout", "connection", "refused"]
 
 
 class Script:
-    """A Lua script, which Redis knows by its SHA-1 once it has been loaded."""
+    """A Lua script. Redis identifies a loaded script by its SHA-1."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -23,4 +23,4 @@ class RedisFailure(Exception):
 
 
 class RedisUnavailable(Exception):
-    """Redis cannot be used now; the caller continues without it."""
+    """Redis cannot be used now. The caller continues without Redis."""

@@ -1,12 +1,12 @@
 """Liveness and readiness of a process (`/livez` and `/readyz`) and of its workers.
 
-Servers of other protocols (`OtherServers`) drain with HTTP, and share its file descriptors.
+Servers of other protocols (`OtherServers`) drain together with the HTTP server, and share its file descriptors.
 
 Several worker processes behind one port exchange metrics and readiness with each other and the supervisor. Each worker
-listens on a socket of its own, in Linux's abstract namespace, bound by the supervisor; a client sends the query
-`metrics` or `ready`. The worker that gets `GET /metrics` queries the others and responds with the metrics of all, every
-sample with the label `worker`. A worker that does not respond in time is reported with `sluice_worker_up` 0. For the
-supervisor each worker is a dependency (`WorkerDependency`).
+listens on its own socket in Linux's abstract namespace, which the supervisor binds. A client sends the query `metrics`
+or `ready`. The worker that gets `GET /metrics` queries the other workers and responds with the metrics of all workers.
+Every sample has the label `worker`. A worker that does not respond in time is reported with `sluice_worker_up` 0. For
+the supervisor each worker is a dependency (`WorkerDependency`).
 """
 
 import asyncio
@@ -24,20 +24,22 @@ import structlog
 from aiohttp import web
 
 PROBE_TIMEOUT_S: Final = 2.0
-REUSE_S: Final = 1.0  # lifetime of a round of probes: a flood of /readyz must not become a flood of probes
+REUSE_S: Final = 1.0  # how long results of probes are reused, so that a flood of /readyz causes no flood of probes
 _NO_RESPONSE: Final = f"no response within {PROBE_TIMEOUT_S:g} s"
-_UNAVAILABLE: Final = "does not respond"  # the public text: a driver's error may name hosts, ports and users
+_UNAVAILABLE: Final = "does not respond"  # the public text, because a driver's error may name hosts, ports and users
 _MAX_DETAIL: Final = 500  # characters of a driver's error, in the log
 
 log = structlog.get_logger(__name__)
 
 
 class NotReady(Exception):
-    """A dependency responds but cannot be used now. The message is shown to clients: it must not name hosts."""
+    """A dependency responds but cannot be used now. The message is shown to clients, so it must not name hosts."""
 
 
 class Dependency(Protocol):
-    """A dependency of a service. `probe` raises while it is unavailable, with a log message free of secrets."""
+    """A dependency of a service. `probe` raises while the dependency is unavailable. The message of the exception is
+    logged and must not contain secrets.
+    """
 
     @property
     def name(self) -> str: ...
@@ -47,7 +49,7 @@ class Dependency(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OptionalDependency:
-    """A dependency that the service can do without for a while: reported by `/readyz`, without failing it."""
+    """A dependency that the service does not need for a while. `/readyz` reports its state, but does not fail."""
 
     dependency: Dependency
 
@@ -62,7 +64,7 @@ class OptionalDependency:
 
 
 class Probe(msgspec.Struct, frozen=True):
-    """Result of the last probe of a dependency; `error` is null if it is available, else a generic reason."""
+    """The result of the last probe of a dependency. `error` is null if it is available, otherwise a generic reason."""
 
     name: str
     ok: bool
@@ -85,7 +87,7 @@ class Health:
         self._round: tuple[float, list[Probe]] | None = None
 
     async def probes(self) -> list[Probe]:
-        """Probe all dependencies concurrently, each for at most PROBE_TIMEOUT_S; callers within REUSE_S share the
+        """Probe all dependencies concurrently, each for at most PROBE_TIMEOUT_S. Callers within REUSE_S share the
         result.
         """
         async with self._lock:
@@ -95,7 +97,7 @@ class Health:
             return self._round[1]
 
     def not_ready_reason(self, probes: Sequence[Probe]) -> str | None:
-        """The reason why the process is not ready, safe to show to clients; None when it is ready."""
+        """The reason why the process is not ready, which is safe to show to clients. None when the process is ready."""
         unavailable = [probe.name for probe in probes if probe.required and not probe.ok]
         if unavailable:
             return f"{', '.join(unavailable)} unavailable"
@@ -115,7 +117,7 @@ class Health:
         return Probe(dependency.name, True, None, required)
 
     def _log_unavailable(self, name: str, detail: str) -> None:
-        """Logs one line per change, not per probe: load balancers probe every few seconds during an outage."""
+        """Log one line per change, not per probe, because load balancers probe every few seconds during an outage."""
         if name not in self._unavailable:
             self._unavailable.add(name)
             log.warning("dependency unavailable", service=self.service, dependency=name, detail=detail)
@@ -130,36 +132,38 @@ HEALTH: Final = web.AppKey("health", Health)
 
 
 def _detail(error: Exception) -> str:
-    """The error's own message, never that of its cause: a driver's may quote a password."""
+    """The error's own message, never the message of its cause, because a driver's message may quote a password."""
     return (str(error) or type(error).__name__)[:_MAX_DETAIL]
 
 
 @dataclass
 class OtherServers:
-    """Filled by the cleanup contexts that run such a server, when they start."""
+    """The servers of other protocols in the process. The cleanup contexts that run such a server add it when they
+    start.
+    """
 
     descriptors: int = 0  # files that all of them together may open, for connections
-    # Each is called once, when HTTP stops accepting.
+    # Each function is called once, when the HTTP server stops accepting.
     stop_accepting: list[Callable[[], None]] = field(default_factory=list)
 
 
 OTHER_SERVERS: Final = web.AppKey("other_servers", OtherServers)
 
 
-RESPONSE_TIMEOUT_S: Final = 1.0  # timeout: a worker whose event loop hangs must not fail the scrape of all
+RESPONSE_TIMEOUT_S: Final = 1.0  # short, because a worker that hangs must not fail the scrape of all workers
 MAX_EXPOSITION: Final = 16 * 2**20  # bytes
 _CREDENTIALS: Final = struct.Struct("3i")  # ucred of a peer: process, user, group
 
 METRICS: Final = b"metrics\n"
-READY: Final = b"ready\n"  # the response is a line with the reason why it is not ready, or an empty one
+READY: Final = b"ready\n"  # the response is the reason why the worker is not ready as a line, or an empty line
 
 _NAME: Final = re.compile(rb"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _UP: Final = b"# HELP sluice_worker_up 1 if the worker responds, 0 otherwise.\n# TYPE sluice_worker_up gauge\n"
 
 
 class WorkerMetrics:
-    """This process among the workers of its port. `own_number` is its number, `listener` its socket, `names` the
-    sockets of all workers. The supervisor has neither number nor socket.
+    """Metrics of the workers of a port, seen from one process. `own_number` is the number of this process, `listener`
+    is its socket, and `names` are the sockets of all workers. The supervisor has no number and no socket.
     """
 
     def __init__(self, own_number: int | None, listener: socket.socket | None, names: Sequence[bytes]) -> None:
@@ -168,7 +172,7 @@ class WorkerMetrics:
         self._names = names
 
     async def serve(self, exposition: Callable[[], bytes], app: web.Application) -> AsyncIterator[None]:
-        """A cleanup context: serves `exposition` to the other workers, and readiness to the supervisor."""
+        """A cleanup context that serves `exposition` to the other workers, and readiness to the supervisor."""
 
         async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
@@ -178,7 +182,7 @@ class WorkerMetrics:
                     writer.write(await _readiness(app[HEALTH]) if query == READY else exposition())
                     await writer.drain()
             except (OSError, TimeoutError, ValueError):
-                pass  # the client has disconnected or sent no valid query
+                pass  # the client has disconnected or sent an invalid query
             finally:
                 writer.close()
 
@@ -190,7 +194,7 @@ class WorkerMetrics:
         server.close()
 
     async def collect(self, exposition: bytes) -> bytes:
-        """The metrics of all workers; `exposition` are those of this process, if it is a worker."""
+        """The metrics of all workers. `exposition` contains the metrics of this process, if it is a worker."""
         others = [number for number in range(len(self._names)) if number != self._own_number]
         fetched = await asyncio.gather(*(self._fetch_exposition(number) for number in others))
         expositions = dict(zip(others, fetched, strict=True)) | (
@@ -199,7 +203,7 @@ class WorkerMetrics:
         return merge_expositions({number: expositions[number] for number in sorted(expositions)})
 
     async def _fetch_exposition(self, number: int) -> bytes:
-        """Empty when the worker does not respond in time."""
+        """The metrics of a worker. Empty when the worker does not respond in time."""
         try:
             async with asyncio.timeout(RESPONSE_TIMEOUT_S):
                 return await _query_worker(self._names[number], METRICS)
@@ -209,8 +213,8 @@ class WorkerMetrics:
 
 
 class WorkerDependency:
-    """A worker as a dependency of its supervisor: unavailable when it does not respond, or reports that it is not
-    ready.
+    """A worker as a dependency of its supervisor. The worker is unavailable when it does not respond, or when it
+    reports that it is not ready.
     """
 
     def __init__(self, number: int, name: bytes) -> None:
@@ -218,7 +222,7 @@ class WorkerDependency:
         self._socket = name
 
     async def probe(self) -> None:
-        """Raises NotReady with the worker's reason; OSError when it does not respond."""
+        """Raises NotReady with the worker's reason, or OSError when the worker does not respond."""
         response = await _query_worker(self._socket, READY)
         if response != b"\n":
             raise NotReady(response.decode().strip())
@@ -254,13 +258,13 @@ async def _query_worker(name: bytes, query: bytes) -> bytes:
 
 
 def _is_same_user(writer: asyncio.StreamWriter) -> bool:
-    """Whether the peer is a process of the same user: any user can connect to names of this namespace."""
+    """Whether the peer is a process of the same user. Any user can connect to names of the abstract namespace."""
     credentials = writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return bool(_CREDENTIALS.unpack(credentials)[1] == os.geteuid())
 
 
 def bind_worker_socket() -> socket.socket:
-    """A listening socket with a free name that the system chooses (unix(7), autobind)."""
+    """Create a listening socket with a free name that the system chooses (unix(7), autobind)."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind("")
     listener.listen()
@@ -268,7 +272,7 @@ def bind_worker_socket() -> socket.socket:
 
 
 def merge_expositions(expositions: Mapping[int, bytes]) -> bytes:
-    """Merge the expositions of several workers. An empty one is of a worker that did not respond."""
+    """Merge the expositions of several workers. An empty exposition means that the worker did not respond."""
     families: dict[bytes, list[bytes]] = {}
     for worker, text in expositions.items():
         label = b'worker="%d"' % worker
@@ -285,7 +289,7 @@ def merge_expositions(expositions: Mapping[int, bytes]) -> bytes:
 
 
 def _with_label(sample: bytes, label: bytes) -> bytes:
-    """A sample line with one more label, in front."""
+    """The sample line with an additional label before its other labels."""
     name = _NAME.match(sample)
     if name is None:
         return sample

@@ -1,4 +1,4 @@
-"""Keys that a service generates at its first start and keeps in a file of its own, mode 0600."""
+"""Keys that a service generates at its first start and stores in a file of mode 0600."""
 
 import contextlib
 import os
@@ -13,13 +13,14 @@ KEY_BYTES: Final = 32
 
 
 class KeyFileUnusable(StartupError):
-    """The key file cannot be read or created; the message is one sentence for the operator."""
+    """The key file cannot be read or created. The message is one sentence for the operator."""
 
 
 def load_or_create_key(path: Path, name: str) -> bytes:
-    """The 32 bytes in `path` (hex, mode 0600); generated and written atomically if the file does not exist yet.
+    """The 32 bytes in the file `path` (hexadecimal, mode 0600). If the file does not exist yet, the key is generated
+    and written atomically.
 
-    `name` is used in messages. Raises KeyFileUnusable. Two processes that start together use the same key.
+    `name` is used in messages. Raises KeyFileUnusable. Processes that start at the same time use the same key.
     """
     try:
         if not path.exists():
@@ -35,8 +36,9 @@ def load_or_create_key(path: Path, name: str) -> bytes:
 
 
 def create_private(path: Path, text: str) -> None:
-    """Create a file atomically with mode 0600; it and its directory entry are on disk when this returns. An existing
-    file is not changed: of processes that start together the first wins, and the others read its file. Raises OSError.
+    """Create a file atomically with mode 0600. The file and its directory entry are on disk when this returns. An
+    existing file is not changed: if several processes start at the same time, the first one creates the file, and the
+    others read it. Raises OSError.
     """
     temporary = _write_temporary_file(path, text)
     try:
@@ -48,9 +50,9 @@ def create_private(path: Path, text: str) -> None:
 
 
 def replace_private(path: Path, text: str) -> None:
-    """Replace the content of an existing file atomically; it is on disk when this returns. Owner, group and mode are
-    kept, so that the same users can read it; a symbolic link keeps pointing to it. Raises OSError, with nothing
-    changed.
+    """Replace the content of an existing file atomically. The content is on disk when this returns. Owner, group and
+    mode are kept, so that the same users can read the file, and a symbolic link still points to the file. Raises
+    OSError, and changes nothing then.
     """
     path = path.resolve(strict=True)
     original = path.stat()
@@ -68,7 +70,7 @@ def replace_private(path: Path, text: str) -> None:
 
 
 def _write_temporary_file(path: Path, text: str) -> Path:
-    """A temporary file next to `path`, mode 0600, whose content is on disk."""
+    """Write a temporary file with mode 0600 next to `path`. Its content is on disk when this returns."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-")  # created with mode 0600
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(text)
@@ -78,7 +80,7 @@ def _write_temporary_file(path: Path, text: str) -> Path:
 
 
 def _fsync_directory(directory: Path) -> None:
-    """Sync the directory entries: without this a new file may be gone after a power loss."""
+    """Sync the directory entries, because a new file may otherwise be lost after a power loss."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -1,22 +1,22 @@
-"""The memory of a process: how much it may use, what it keeps, and when it gives some back.
+"""The memory of a process: how much memory the process may use, keeps for reuse, and returns to the system.
 
-`tune_malloc`: by default glibc maps every block of 128 KiB or more separately and unmaps it when it is freed, and
-returns the end of its heap as soon as that is free: the kernel then clears each page again, for every body, for the
+`tune_malloc`: by default glibc maps every block of 128 KiB or more separately and unmaps the block when it is freed,
+and returns the end of its heap as soon as that is free. The kernel then clears each page again, for every body, for the
 columns of a request, for every block. Here freed memory is kept for reuse. Blocks of MMAP_THRESHOLD_BYTES or more are
 still mapped, and at most TRIM_THRESHOLD_BYTES are kept at the end of a heap.
 
 `freeze_gc`: by default Python's garbage collector runs after every 700 new container objects, which is every few
-requests, and now and then over all objects. Here the objects that exist when the process starts to listen are excluded,
-and the rest is collected less often: each request creates a few hundred objects and leaves next to none behind.
+requests, and sometimes over all objects. Here the objects that exist when the process starts to listen are excluded,
+and other objects are collected less often, because each request creates a few hundred objects and leaves almost none.
 
-`available_bytes`: the machine's memory, or less if a control group limits it. A container's limit, and systemd's
-`MemoryMax`, is a limit of its control group; the machine's memory as the kernel reports it does not include it. Both
+`available_bytes`: the machine's memory, or less if a control group limits it. A container's limit and systemd's
+`MemoryMax` are limits of a control group, which the machine's memory as reported by the kernel does not include. Both
 versions of control groups are read (https://docs.kernel.org/admin-guide/cgroup-v2.html and cgroup-v1/memory.html), and
 the limits of all parent groups count too.
 
-`trim_task` returns freed memory to the system now and then. glibc keeps free memory between blocks that are in use.
-After a burst that was most of the process: 382 MiB resident, 159 after `malloc_trim`, which took a twelfth of a second,
-during which other threads may wait to allocate.
+`trim_task` regularly returns freed memory to the system, because glibc keeps free memory between blocks that are in
+use. After a burst, free memory was most of a process: 382 MiB were resident before `malloc_trim` and 159 MiB after it.
+`malloc_trim` took a twelfth of a second, during which other threads may wait to allocate.
 """
 
 import asyncio
@@ -34,14 +34,14 @@ from chassis.runtime.periodic import PeriodicTask
 
 MMAP_THRESHOLD_BYTES: Final = 32 * 2**20
 TRIM_THRESHOLD_BYTES: Final = 128 * 2**20
-GC_THRESHOLD: Final = 10_000  # new container objects since the last collection that start the next
+GC_THRESHOLD: Final = 10_000  # new container objects since the last collection before the next one starts
 
 _M_TRIM_THRESHOLD: Final = -1  # malloc.h
 _M_MMAP_THRESHOLD: Final = -3
 
 
 def tune_malloc() -> None:
-    """Set the thresholds of this process's malloc; does nothing where the C library has no `mallopt`."""
+    """Set the thresholds of this process's malloc. Does nothing if the C library has no `mallopt`."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES)
@@ -79,8 +79,8 @@ def _limits(membership: Path, mount: Path) -> Iterator[int]:
 
 
 def _limits_up_to_root(root: Path, path: str, name: str) -> Iterator[int]:
-    """The limits of a group and its parents. The root is read too: a container may see its own group there, whatever
-    path it is given.
+    """The limits of a group and its parents. The root is read too, because a container may see its own group there,
+    regardless of the path that it is given.
     """
     group = root / path.lstrip("/")
     for directory in (group, *group.parents):
@@ -95,7 +95,7 @@ def _limits_up_to_root(root: Path, path: str, name: str) -> Iterator[int]:
 
 
 TRIM_INTERVAL_S: Final = 60.0
-MIN_GROWTH_BYTES: Final = 64 * 2**20  # growth since the last trim that starts the next
+MIN_GROWTH_BYTES: Final = 64 * 2**20  # growth since the last trim before the next one starts
 
 log = structlog.get_logger(__name__)
 
@@ -104,7 +104,9 @@ _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 async def trim_task(_app: web.Application) -> AsyncIterator[None]:
-    """A cleanup context: trims while the application runs. Does nothing without `malloc_trim` (musl, macOS)."""
+    """A cleanup context that trims memory while the application runs. Does nothing without `malloc_trim` (musl,
+    macOS).
+    """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is None or not _STATM.exists():
         yield
@@ -126,5 +128,5 @@ async def trim_task(_app: web.Application) -> AsyncIterator[None]:
 
 
 def resident_bytes() -> int:
-    """Resident memory of this process, in bytes."""
+    """The resident memory of this process, in bytes."""
     return int(_STATM.read_text().split()[1]) * _PAGE

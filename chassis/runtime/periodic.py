@@ -1,4 +1,4 @@
-"""Periodic background work, repeated whether it fails or not, and the end of background tasks."""
+"""Periodic background work, which is repeated whether it fails or not, and the cancellation of background tasks."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -10,20 +10,20 @@ from aiohttp import web
 
 
 async def cancel_tasks(*tasks: "asyncio.Task[Any] | None") -> None:
-    """Cancel those tasks that were started (None: not), and wait until each has ended, however it ends."""
+    """Cancel the tasks that were started (None: not started), and wait until each has ended, even with an error."""
     started = [task for task in tasks if task is not None]
     for task in started:
         task.cancel()
     await asyncio.gather(*started, return_exceptions=True)
 
 
-FIRST_RUN_DELAY_S: Final = 0.0  # of tasks that run immediately; tests that are over sooner have none of them
+FIRST_RUN_DELAY_S: Final = 0.0  # of tasks that run immediately; tests raise it so that such tasks do not run
 
 FailureKey = tuple[type[Exception], object]
 
 
 class LoggedFailure(Exception):
-    """A failure that a `FailureLog` logs once for each `code`, with this message."""
+    """A failure with a message, which a `FailureLog` logs once for each `code`."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -48,16 +48,18 @@ class FailureLog:
         self._logged.add(kind)
         if message is None:
             self._log.warning(self._event, exc_info=error)
-        else:  # an error of a store, which has a message; its traceback adds nothing
+        else:  # an error of a store, whose message is enough without the traceback
             self._log.warning(self._event, error=message, code=code)
 
     def succeeded(self) -> None:
-        """A run succeeded: the next failure of any kind is logged."""
+        """Record that a run succeeded, so that the next failure of any kind is logged."""
         self._logged.clear()
 
 
 class PeriodicTask:
-    """Runs `work` every `interval_s` seconds. An exception ends that run only, and is logged as `failure_event`."""
+    """Runs `work` every `interval_s` seconds. An exception ends only the current run, and is logged as
+    `failure_event`.
+    """
 
     def __init__(
         self,
@@ -70,8 +72,8 @@ class PeriodicTask:
         close_timeout_s: float = 0.0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """The first run starts after one interval, or with `run_immediately` at once. At `close`, a run in progress may
-        take `close_timeout_s` seconds to finish.
+        """The first run starts after one interval, or immediately with `run_immediately`. At `close`, a run in progress
+        may take `close_timeout_s` seconds to finish.
         """
         self._work = work
         self._interval_s = interval_s
@@ -89,11 +91,11 @@ class PeriodicTask:
         await self.close()
 
     def start(self) -> None:
-        """Start the task; needs a running event loop."""
+        """Start the task. Needs a running event loop."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
-        """Stop between two runs; a run in progress is cancelled after `close_timeout_s` seconds."""
+        """Stop between two runs. A run in progress is cancelled after `close_timeout_s` seconds."""
         if self._task is None:
             return
         with suppress(TimeoutError):
@@ -115,7 +117,7 @@ class PeriodicTask:
     async def _run_once(self) -> None:
         try:
             await self._work()
-        except Exception as error:  # noqa: BLE001 (the next run follows whatever was raised)
+        except Exception as error:  # noqa: BLE001 (the next run must follow after any error)
             self._failures.failed(error)
         else:
             self._failures.succeeded()

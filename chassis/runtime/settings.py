@@ -9,23 +9,23 @@ from chassis.runtime.settings_loader import Port, Settings, SettingsError, setti
 
 
 class ChassisSettings(Settings, frozen=True, kw_only=True):
-    """Stores, connections, rate limits and shutdown; every service has them."""
+    """The settings that every service has: stores, connections, rate limits and shutdown."""
 
-    data: Annotated[str, setting("Directory for all data on disk; created with mode 0700.")] = "data"
+    data: Annotated[str, setting("Directory for all data on disk. It is created with mode 0700.")] = "data"
     host: Annotated[str, setting("Address to listen on.")] = "127.0.0.1"
     port: Annotated[int, setting("Port to listen on.", zero="any free port", ge=0, le=65_535)] = 4318
     grpc_port: Annotated[
         Port | None,
         setting(
-            "Port to listen on for OTLP/gRPC, on the same address; of `sluice up` and `sluice gateway`.",
+            "Port to listen on for OTLP/gRPC, on the same address. Only `sluice up` and `sluice gateway` use it.",
             zero="0: any free port; empty: none",
         ),
     ] = 4317
     health_port: Annotated[
         int,
         setting(
-            "Second port on 127.0.0.1, for this command only. With --workers it serves /livez, /readyz and /metrics "
-            "of all workers; without, the same paths as the main port.",
+            "Second port, on 127.0.0.1, for this command only. With --workers it serves /livez, /readyz and /metrics "
+            "of all workers. Without --workers it serves the same paths as the main port.",
             zero="none",
             ge=0,
             le=65_535,
@@ -34,7 +34,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     public_url: Annotated[
         str,
         setting(
-            "Base URL that users see, in DSNs, examples and single sign-on, which needs https.",
+            "Base URL that users see, for example in DSNs and examples. Single sign-on needs a URL with https.",
             zero="empty: built from host and port",
         ),
     ] = ""
@@ -49,19 +49,19 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     clickhouse_timeout_s: Annotated[
         float,
         setting(
-            "How long a call waits for a ClickHouse server to respond; an insert is then retried with the same "
-            "deduplication token.",
+            "How long a call waits for a response of a ClickHouse server. An insert without a response is retried with "
+            "the same deduplication token.",
             unit="seconds",
             ge=1,
             le=3_600,
-            advanced="a slow ClickHouse would finish inserts or reads that time out",
+            advanced="ClickHouse is slow, and inserts or reads that time out would finish later",
         ),
     ] = 30.0
     clickhouse_memory_bytes: Annotated[
         int,
         setting(
             "Memory limit of the embedded ClickHouse, at least 256 MiB. An insert, merge or read that would exceed "
-            "it fails; one read may use a quarter of it. A ClickHouse server has its own limits.",
+            "the limit fails. One read may use a quarter of the limit. A ClickHouse server has its own limits.",
             unit="bytes",
             zero="two fifths of the memory of the machine, or of its control group",
             ge=0,
@@ -89,7 +89,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     database_timeout_s: Annotated[
         float,
         setting(
-            "How long a request waits for a database transaction, and for each response within it; then 503.",
+            "How long a request waits for a database transaction, and for each response of the database in it. Then "
+            "the request gets 503.",
             unit="seconds",
             ge=0.05,
             le=600,
@@ -108,18 +109,19 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     redis_timeout_s: Annotated[
         float,
         setting(
-            "How long a request waits for Redis; then each process enforces rates separately until Redis again.",
+            "How long a request waits for Redis. After that, each process enforces rates separately until Redis "
+            "responds again.",
             unit="seconds",
             ge=0.001,
             le=10,
-            advanced="Redis is farther away than a few milliseconds",
+            advanced="a round trip to Redis takes more than a few milliseconds",
         ),
     ] = 0.05
     durability: Annotated[
         Literal["journal", "store", "memory"],
         setting(
-            "What a 200 from the gateway guarantees. journal: the items are on disk; store: they are in ClickHouse; "
-            "memory: nothing, items not stored yet are lost with the process."
+            "The guarantee of a 200 from the gateway. journal: the items are on disk. store: the items are in "
+            "ClickHouse. memory: no guarantee, because items that are not stored yet are lost with the process."
         ),
     ] = "journal"
     retention_days: Annotated[
@@ -132,8 +134,9 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     max_connections: Annotated[
         int,
         setting(
-            "Concurrent connections; lowered if there are too few file descriptors. At the limit, an idle connection "
-            "is closed to accept a new one; if none is idle, the new one gets 503.",
+            "Maximum number of concurrent connections. The limit is lowered if there are too few file descriptors. At "
+            "the limit, an idle connection is closed to accept a new connection. If no connection is idle, the new "
+            "connection gets 503.",
             unit="connections",
             ge=1,
         ),
@@ -141,7 +144,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     max_connections_per_address: Annotated[
         int,
         setting(
-            "Concurrent connections per client address (IPv6: per /64), except trusted proxies; above it 503.",
+            "Maximum number of concurrent connections per client address (IPv6: per /64), except trusted proxies. "
+            "Further connections get 503.",
             unit="connections",
             zero="no limit",
             ge=0,
@@ -151,7 +155,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     max_head_bytes: Annotated[
         int,
         setting(
-            "Size of a request head (request line and headers); above it 400. Explore's longest filters need 49,152.",
+            "Maximum size of a request head (request line and headers). A larger head gets 400. Explore's longest "
+            "filters need 49,152 bytes.",
             unit="bytes",
             ge=2**13,
             le=2**20,
@@ -161,18 +166,18 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     max_head_buffer_bytes: Annotated[
         int,
         setting(
-            "Memory for request heads in a process: those that are incomplete, long, or queued behind a request in "
-            "flight. Above it connections are closed, those that hold most first. At least 16 times "
-            "SLUICE_MAX_HEAD_BYTES.",
+            "Maximum memory in a process for request heads that are incomplete, long, or queued behind a request in "
+            "flight. Above the limit, connections are closed, first the ones that hold most. The value must be at "
+            "least 16 times SLUICE_MAX_HEAD_BYTES.",
             unit="bytes",
             ge=2**17,
-            advanced="thousands of clients send long heads at once, or memory is scarce",
+            advanced="thousands of clients send long heads at the same time, or memory is scarce",
         ),
     ] = 2**26
     header_timeout_s: Annotated[
         float,
         setting(
-            "How long a connection may take to send a complete request head; then it is closed.",
+            "How long a connection may take to send a complete request head. Then the connection is closed.",
             unit="seconds",
             ge=0.05,
             le=3_600,
@@ -182,8 +187,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     body_timeout_s: Annotated[
         float,
         setting(
-            "How long a request body may take to arrive, or pause if it arrives at SLUICE_BODY_MIN_RATE or above; "
-            "then 503 and the connection is closed.",
+            "How long a request body may take to arrive. For a body that arrives at SLUICE_BODY_MIN_RATE or faster, "
+            "how long it may pause. Then the request gets 503 and the connection is closed.",
             unit="seconds",
             ge=0.05,
             le=3_600,
@@ -193,7 +198,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     body_min_rate: Annotated[
         int,
         setting(
-            "Minimum rate of an export's body; a body at this rate or above has no time limit.",
+            "Minimum rate of an export's body. A body that arrives at this rate or faster has no time limit.",
             unit="bytes/s",
             zero="the body must arrive within SLUICE_BODY_TIMEOUT_S",
             ge=0,
@@ -203,7 +208,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     keepalive_timeout_s: Annotated[
         float,
         setting(
-            "Idle time after which a connection is closed; keep it above the idle timeout of a load balancer.",
+            "Idle time after which a connection is closed. Keep it above the idle timeout of your load balancer.",
             unit="seconds",
             ge=0.05,
             le=3_600,
@@ -212,8 +217,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     send_timeout_s: Annotated[
         float,
         setting(
-            "Interval over which the read rate of a client is measured. Below SLUICE_SEND_MIN_RATE its connection is "
-            "closed, unless it has read the rest of the response.",
+            "Interval over which the rate at which a client reads is measured. If the rate is below "
+            "SLUICE_SEND_MIN_RATE, the connection is closed, unless the client has read the rest of the response.",
             unit="seconds",
             ge=0.05,
             le=3_600,
@@ -223,7 +228,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     send_min_rate: Annotated[
         int,
         setting(
-            "Minimum rate at which a client must read a response; at this rate or above there is no time limit.",
+            "Minimum rate at which a client must read a response. At this rate or a faster one there is no time limit.",
             unit="bytes/s",
             zero="at least one byte per SLUICE_SEND_TIMEOUT_S",
             ge=0,
@@ -235,7 +240,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
         setting(
             "After SIGTERM, how long /readyz fails while connections are still accepted.",
             unit="seconds",
-            zero="stop accepting at once",
+            zero="stop accepting immediately",
             ge=0,
             le=600,
         ),
@@ -247,8 +252,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     api_rate: Annotated[
         int,
         setting(
-            "Sustained rate of requests per principal and organization, except explore's analyses; above it 429. "
-            "Without Redis, each process enforces this and every other rate separately.",
+            "Sustained rate of requests per principal and organization, except explore's analyses. Further requests "
+            "get 429. Without Redis, each process enforces this and every other rate separately.",
             unit="requests/min",
             zero="no limit",
             ge=0,
@@ -262,7 +267,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
         int,
         setting(
             "Sustained rate of explore's analyses (aggregates, figures, heatmaps, comparisons, service maps) per "
-            "principal and organization, counted separately; above it 429.",
+            "principal and organization. Analyses do not count towards SLUICE_API_RATE. Further analyses get 429.",
             unit="requests/min",
             zero="no limit",
             ge=0,
@@ -276,14 +281,14 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
             unit="requests",
             ge=1,
             le=10_000_000,
-            advanced="a dashboard loads more panels at once",
+            advanced="a dashboard loads more panels at the same time",
         ),
     ] = 120
     approval_rate: Annotated[
         int,
         setting(
             "Sustained rate of approval requests per user and organization, including the user's agents and "
-            "services; above it 429. They also count towards SLUICE_API_RATE.",
+            "services. Further requests get 429. Approval requests also count towards SLUICE_API_RATE.",
             unit="requests/min",
             zero="no limit",
             ge=0,
@@ -298,25 +303,25 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
             unit="requests",
             ge=1,
             le=10_000_000,
-            advanced="agents request more approvals at once",
+            advanced="agents request more approvals at the same time",
         ),
     ] = 60
     channel_test_rate: Annotated[
         int,
         setting(
-            "Rate and burst of notification channel tests per principal and organization; above it 429. They also "
-            "count towards SLUICE_API_RATE.",
+            "Rate and burst of notification channel tests per principal and organization. Further tests get 429. Tests "
+            "also count towards SLUICE_API_RATE.",
             unit="requests/min",
             zero="no limit",
             ge=0,
             le=10_000_000,
-            advanced="channels are set up by a script that tests each",
+            advanced="a script sets up channels and tests each of them",
         ),
     ] = 20
     scim_rate: Annotated[
         int,
         setting(
-            "Rate and burst of SCIM requests per organization; above it 429.",
+            "Rate and burst of SCIM requests per organization. Further requests get 429.",
             unit="requests/min",
             zero="no limit",
             ge=0,
@@ -326,8 +331,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     webhook_rate: Annotated[
         int,
         setting(
-            "Rate and burst of verified webhooks per integration, and per platform that serves the whole deployment; "
-            "above it 429.",
+            "Rate and burst of verified webhook requests per integration, and per platform that serves the whole "
+            "deployment. Further requests get 429.",
             unit="requests/s",
             zero="no limit",
             ge=0,
@@ -337,8 +342,9 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     failed_webhook_rate: Annotated[
         int,
         setting(
-            "Rate and burst, per client address, of webhooks without a valid signature for each integration, and of "
-            "those that name none; above it 429, before the body is read.",
+            "Rate and burst, per client address, of webhook requests without a valid signature. They are counted for "
+            "each integration, and together if they name no integration. Further requests get 429 before their body "
+            "is read.",
             unit="requests/min",
             zero="no limit",
             ge=0,
@@ -349,7 +355,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
         int,
         setting(
             "Rate and burst of session requests per client address, successful or not: login, refresh, logout, "
-            "invitation acceptance, signing keys; above it 429, before the body is read.",
+            "invitation acceptance, signing keys. Further requests get 429 before their body is read.",
             unit="requests/min",
             zero="no limit",
             ge=0,
@@ -359,7 +365,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     refresh_rate: Annotated[
         int,
         setting(
-            "Rate and burst of refreshes per session; above it 429, and the session stays valid.",
+            "Rate and burst of refreshes per session. Further refreshes get 429, and the session stays valid.",
             unit="requests/min",
             zero="no limit",
             ge=0,
@@ -370,20 +376,20 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     failed_bearer_rate: Annotated[
         int,
         setting(
-            "Failed access-token authentications (401) allowed per client address (IPv6: per /64), rate and burst; "
-            "above it 429, also with a valid token. Tokens that were valid and have expired do not count.",
+            "Rate and burst of failed authentications (401) with access tokens per client address (IPv6: per /64). "
+            "Further requests of the address get 429, also with a valid token. Expired tokens do not count.",
             unit="requests/min",
             zero="no limit",
             ge=0,
             le=10_000_000,
-            advanced="many users share an address, and invalid tokens of some block the others",
+            advanced="many users share an address, and invalid tokens of some users block the others",
         ),
     ] = 30
     otlp_rate: Annotated[
         int,
         setting(
-            "Sustained rate of export requests per project key, unless the key has its own rate; above it 429, "
-            "before the body is read.",
+            "Sustained rate of export requests per project key, unless the key has its own rate. Further requests get "
+            "429 before their body is read.",
             unit="requests/s",
             zero="no limit",
             ge=0,
@@ -396,20 +402,20 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     failed_key_rate: Annotated[
         int,
         setting(
-            "Failed project-key authentications (401) of exports allowed per client address (IPv6: per /64), rate "
-            "and burst; above it 429, except for keys that are in use.",
+            "Rate and burst of failed authentications (401) with project keys per client address (IPv6: per /64). "
+            "Further exports of the address get 429, except exports with keys that are in use.",
             unit="requests/min",
             zero="no limit",
             ge=0,
             le=10_000_000,
-            advanced="many senders share an address, and a wrong key of one blocks the unknown keys of the others",
+            advanced="many senders share an address, and wrong keys of one sender block new keys of the others",
         ),
     ] = 30
     failed_login_rate: Annotated[
         int,
         setting(
             "Failed logins with one e-mail address and organization from one client address (IPv6: /64), and failed "
-            "codes and confirmations of one account; above it 429, also with correct credentials.",
+            "codes and confirmations of one account. Further attempts get 429, also with correct credentials.",
             unit="attempts/15 min",
             zero="no limit",
             ge=0,
@@ -419,8 +425,9 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     new_address_login_rate: Annotated[
         int,
         setting(
-            "Failed logins to one e-mail address, per hour, from all client addresses that the account has not logged "
-            "in from within 30 days. Above it, such an address needs a proof of work or a mailed link.",
+            "Failed logins to one e-mail address from client addresses that the account has not logged in from within "
+            "30 days, all of these addresses together. Further logins from such addresses need a proof of work or a "
+            "mailed link.",
             unit="attempts/h",
             zero="no limit",
             ge=0,
@@ -430,8 +437,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     failed_sso_rate: Annotated[
         int,
         setting(
-            "Single sign-ons that fail, and as many begun and not finished, allowed per client address; above it 429. "
-            "Those that succeed do not count.",
+            "Failed single sign-ons per client address, and as many that were begun and not finished. Further single "
+            "sign-ons get 429. Successful single sign-ons do not count.",
             unit="attempts/min",
             zero="no limit",
             ge=0,
@@ -442,35 +449,35 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     sso_refusal_rate: Annotated[
         int,
         setting(
-            "Refused single sign-ons of one organization that its audit log records; more are only counted.",
+            "Refused single sign-ons of one organization that its audit log records. Further ones are only counted.",
             unit="events/min",
             zero="no limit",
             ge=0,
             le=10_000_000,
-            advanced="strangers try the addresses of an organization, and you need every attempt in its log",
+            advanced="attackers try the addresses of an organization, and you need every attempt in its audit log",
         ),
     ] = 60
     account_mail_rate: Annotated[
         int,
         setting(
-            "Invitations and address verifications that an organization may mail to one address, and login links to "
-            "one account and for one client address; above it 429.",
+            "Invitations and address verifications that an organization may mail to one address. Also login links to "
+            "one account, and login links for one client address. Further requests get 429.",
             unit="mails/h",
             zero="no limit",
             ge=0,
             le=10_000_000,
-            advanced="mails to one address get lost and are sent again more often",
+            advanced="mails to one address are lost and must be sent again more often",
         ),
     ] = 5
     organization_mail_rate: Annotated[
         int,
         setting(
-            "Invitations and address verifications that an organization may mail in total; above it 429.",
+            "Invitations and address verifications that an organization may mail in total. Further requests get 429.",
             unit="mails/h",
             zero="no limit",
             ge=0,
             le=10_000_000,
-            advanced="an organization invites more users at once",
+            advanced="an organization invites more users at the same time",
         ),
     ] = 100
     trusted_proxies: Annotated[
@@ -493,7 +500,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
             raise SettingsError("SLUICE_MAX_HEAD_BUFFER_BYTES must be at least 16 times SLUICE_MAX_HEAD_BYTES.")
         if self.clickhouse_url and not self.clickhouse_url.startswith(("chdb://", "http://", "https://")):
             raise SettingsError("SLUICE_CLICKHOUSE_URL must start with chdb://, http:// or https://.")
-        # chDB has no escape for it.
+        # chDB has no escape for '?'.
         if self.uses_embedded_clickhouse and "?" in unquote(self.effective_clickhouse_url):
             raise SettingsError(
                 "SLUICE_DATA, or the directory of SLUICE_CLICKHOUSE_URL, must not contain '?' in its absolute path: "
@@ -513,12 +520,12 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
 
     @property
     def effective_clickhouse_url(self) -> str:
-        """URL of ClickHouse; by default the embedded engine in the data directory."""
+        """URL of ClickHouse. The default is the embedded engine in the data directory."""
         return self.clickhouse_url or f"chdb://{quote(str(self.data_dir / 'clickhouse'))}"
 
     @property
     def effective_database_url(self) -> str:
-        """URL of the database; by default a SQLite file in the data directory."""
+        """URL of the database. The default is a SQLite file in the data directory."""
         return self.database_url or f"sqlite:///{quote(str(self.data_dir / 'sluice.db'))}"
 
     @property
@@ -539,7 +546,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
 
     @property
     def grpc_address(self) -> str | None:
-        """Host and port of OTLP/gRPC; None when it is off."""
+        """Host and port of OTLP/gRPC. None when OTLP/gRPC is off."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return None if self.grpc_port is None else f"{host}:{self.grpc_port}"
 

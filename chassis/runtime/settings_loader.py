@@ -1,9 +1,10 @@
-"""Loads settings: once at start, from the environment and a TOML file, into a frozen structure per service.
+"""Load settings once at the start, from the environment and a TOML file, into a frozen structure per service.
 
-The settings of all services (`chassis.runtime.settings`) are `SLUICE_<FIELD>`, at the top level of the file. A service
-adds a structure of its own whose fields are `SLUICE_<SERVICE>_<FIELD>` and the table `[<service>]` of the same file. An
-unknown name or an invalid value stops the start with a message that names it. Each field has its unit, the meaning of 0
-and a sentence; `describe` turns them into the rows of `sluice config` and of docs/settings.md.
+The settings of all services (`chassis.runtime.settings`) have the names `SLUICE_<FIELD>`, and are at the top level of
+the file. A service adds its own structure, whose fields have the names `SLUICE_<SERVICE>_<FIELD>` and are in the table
+`[<service>]` of the same file. An unknown name or an invalid value prevents the start with a message that names it.
+Each field has a description, a unit and the meaning of 0. `describe` returns them for `sluice config` and
+docs/settings.md.
 """
 
 import os
@@ -19,7 +20,7 @@ from chassis.errors import StartupError
 
 PREFIX = "SLUICE_"
 SERVICES = ("gateway", "query", "control")
-CONFIG_VARIABLE = "SLUICE_CONFIG"  # names the TOML file itself, so it is not a setting
+CONFIG_VARIABLE = "SLUICE_CONFIG"  # not a setting, because it names the TOML file
 Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
 
 _KINDS: Final[Mapping[Any, str]] = {
@@ -32,7 +33,7 @@ _KINDS: Final[Mapping[Any, str]] = {
 
 
 class SettingsError(StartupError):
-    """A setting has an unknown name or an invalid value; the message names it."""
+    """A setting has an unknown name or an invalid value. The message names the setting."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, exit_code=2)
@@ -49,9 +50,9 @@ def setting(
     le: float | None = None,
     advanced: str = "",
 ) -> msgspec.Meta:
-    """Describe one field: its unit, the meaning of 0 (or empty), and the bounds of its value.
+    """Describe one field: its unit, the meaning of 0 (or of an empty value), and the bounds of its value.
 
-    `advanced` says when to change a setting that most operators need not know; it is empty for the others.
+    `advanced` says when to change a setting that most operators do not need. It is empty for other settings.
     """
     extra = {"unit": unit, "zero": zero, "secret": secret, "shown_default": shown_default, "advanced": advanced}
     return msgspec.Meta(description=doc, extra=extra, ge=ge, le=le)
@@ -82,9 +83,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         toml_path: Path | None = None,
         overrides: Mapping[str, Any] | None = None,
     ) -> Self:
-        """Read from defaults, then the file, then the environment, then `overrides` (command-line options).
+        """Read values from defaults, the file, the environment and `overrides` (command-line options). Later sources
+        replace earlier ones.
 
-        Raises SettingsError naming every setting that is unknown or invalid.
+        Raises SettingsError, which names every unknown or invalid setting.
         """
         values, origins = _gather(cls.prefix, environ, toml_path, _optional_fields(cls))
         for name, value in (overrides or {}).items():
@@ -96,11 +98,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return settings
 
     def validate(self) -> None:
-        """Check constraints between fields; raises SettingsError."""
+        """Check constraints between fields. Raises SettingsError."""
 
 
 def environment(environ: Mapping[str, str] | None = None) -> Mapping[str, str]:
-    """The `SLUICE_` variables of the process environment; nothing else reads it."""
+    """The `SLUICE_` variables of the process environment. No other code reads the environment."""
     source = os.environ if environ is None else environ
     return {name: value for name, value in source.items() if name.startswith(PREFIX)}
 
@@ -133,8 +135,8 @@ def describe(settings: Settings) -> list[SettingInfo]:
 def _gather(
     prefix: str, environ: Mapping[str, str], toml_path: Path | None, optional: Collection[str]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Values by field, the environment over the file, and the origin of each; empty variables count as unset, but for
-    those of `optional` fields.
+    """The values by field, and the origin of each value. The environment overrides the file. Empty variables count as
+    unset, except the variables of `optional` fields.
     """
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
@@ -174,7 +176,7 @@ def _file_values(prefix: str, toml_path: Path | None) -> dict[str, Any]:
 
 
 def _table_prefix(prefix: str) -> str:
-    """`gateway.` for the prefix SLUICE_GATEWAY_, empty for the chassis."""
+    """The table of a prefix in the file: `gateway.` for SLUICE_GATEWAY_, empty for the settings of all services."""
     service = prefix.removeprefix(PREFIX).rstrip("_").lower()
     return f"{service}." if service else ""
 
@@ -185,13 +187,13 @@ def _reject_unknown(cls: type[Settings], values: Mapping[str, Any], origins: Map
     if unknown:
         plural = "s" if len(unknown) > 1 else ""
         raise SettingsError(
-            f"Unknown setting{plural}: {', '.join(unknown)}. Names that begin with {PREFIX} are settings; "
-            "`sluice config` lists them."
+            f"Unknown setting{plural}: {', '.join(unknown)}. Names that begin with {PREFIX} are settings. "
+            "`sluice config` lists all settings."
         )
 
 
 def _reject_invalid(cls: type[Settings], values: dict[str, Any], origins: Mapping[str, str]) -> None:
-    """Convert field by field, so that every invalid value is reported with its origin."""
+    """Convert each field separately, so that every invalid value is reported with its origin."""
     hints = get_type_hints(cls, include_extras=True)
     metas, optional = _metas(cls), _optional_fields(cls)
     problems = []
@@ -219,7 +221,7 @@ def _expected_value(kind: Any, meta: msgspec.Meta) -> str:
 
 
 def _optional_fields(cls: type[Settings]) -> set[str]:
-    """The fields for which empty is a value of its own: None."""
+    """The fields for which an empty variable is a value: None."""
     hints = get_type_hints(cls, include_extras=True)
     return {name for name in _metas(cls) if NoneType in get_args(getattr(hints[name], "__origin__", None))}
 

@@ -1,10 +1,10 @@
 """A service's own telemetry: JSON log lines on standard error, and the metrics behind `/metrics`.
 
-No secret may reach either. Log values pass `redact`, which masks by name and by pattern; the access log has the path
-without its query; metrics carry route templates, never paths, projects or keys.
+Logs and metrics must not contain secrets. Log values pass `redact`, which masks values by name and by pattern. The
+access log has the path without its query. Metrics have route templates, never paths, projects or keys.
 
-`LoopLag` is a timer that measures how late it fires. Everything in a process waits for its event loop; if one callback
-takes a second, every response takes a second longer.
+`LoopLag` is a timer that measures how late it fires. All work of a process waits for its event loop, so a callback that
+takes a second delays every response by a second.
 """
 
 import asyncio
@@ -28,12 +28,15 @@ from prometheus_client.process_collector import ProcessCollector
 from chassis.runtime.health import WorkerMetrics
 
 TICK_S: Final = 0.1
-WINDOW_S: Final = 15.0  # the maximum covers this window and the last, so a scraper sees any peak younger than WINDOW_S
+# The maximum covers the current and the previous window, so a scraper sees every peak that is younger than WINDOW_S.
+WINDOW_S: Final = 15.0
 _LAG_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class LoopLag:
-    """Measures while `running`. The clock is the system's: a loop's own may stand still during a callback."""
+    """Measures the lag while `running`. It uses the system's clock, because a loop's own clock may stand still during a
+    callback.
+    """
 
     def __init__(self, registry: CollectorRegistry, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -51,7 +54,7 @@ class LoopLag:
         worst.set_function(lambda: max(self._worst, self._worst_before))
 
     async def running(self, _app: web.Application) -> AsyncIterator[None]:
-        """A cleanup context: measures while the application runs."""
+        """A cleanup context that measures while the application runs."""
         self._window_end = self._clock() + WINDOW_S
         self._schedule()
         yield
@@ -115,13 +118,13 @@ class AccessLogEntry(msgspec.Struct, frozen=True, tag_field="event", tag="reques
 
 
 class Telemetry:
-    """Metrics of one process (several services may share it) and the logger of the HTTP server code.
+    """Metrics of one process, which several services may share, and the logger of the HTTP server code.
 
-    `worker_metrics`: the processes that share its port; `/metrics` of any of them reports all.
+    `worker_metrics`: the processes that share the port. `/metrics` of each of them reports the metrics of all.
     """
 
     def __init__(self, service: str, stream: TextIO | None = None, worker_metrics: WorkerMetrics | None = None) -> None:
-        # `_created` series give the creation time of each counter: twice as many series, which nothing reads.
+        # `_created` series give the creation time of each counter. They would double the number of series without use.
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the library types half of its functions
         self.registry = CollectorRegistry()
         self._service = service
@@ -148,8 +151,8 @@ class Telemetry:
         )
         self.expired_connections = Counter(
             "sluice_http_expired_connections",
-            "Connections closed by a timeout (head: incomplete request head; send: response not read), or evicted "
-            "while idle to make room (idle).",
+            "Connections closed by a timeout or evicted, by reason: head (the request head was incomplete), send (the "
+            "client did not read the response), idle (evicted at the connection limit).",
             ("phase",),
             registry=self.registry,
         )
@@ -170,9 +173,9 @@ class Telemetry:
         )
         self.rate_limited = Counter(
             "sluice_http_rate_limited_requests",
-            "Requests rejected by a rate limit: per principal (api, analysis, channel_test), user (approval), project "
-            "key (otlp), address (visitor, failed_bearer, failed_key), session (refresh), account (failed_code, "
-            "new_address), account and address (failed_login), either of them (login_mail).",
+            "Requests rejected by a rate limit, by limit: per principal (api, analysis, channel_test), user "
+            "(approval), project key (otlp), address (visitor, failed_bearer, failed_key), session (refresh), account "
+            "(failed_code, new_address), account and address together (failed_login), account or address (login_mail).",
             ("limit",),
             registry=self.registry,
         )
@@ -185,7 +188,9 @@ class Telemetry:
     def record_request(
         self, route: str, method: str, path: str, status: int, seconds: float, remote: str, rid: str
     ) -> None:
-        """Count one request and write its access line, bypassing `logging` because this runs for every request."""
+        """Count one request and write its line of the access log, without `logging` because this runs for every
+        request.
+        """
         series = self._series.get((route, method, status))
         if series is None:
             series = self.requests.labels(route, method, str(status)), self.seconds.labels(route)
@@ -208,7 +213,7 @@ class Telemetry:
         """Set `sluice_build_info`: service, version and decoder."""
         build_info = Gauge(
             "sluice_build_info",
-            "Always 1; the labels describe the build.",
+            "Always 1. The labels describe the build.",
             ("service", "version", "decoder"),
             registry=self.registry,
         )
@@ -231,7 +236,9 @@ class Telemetry:
 
 
 def configure_logging(level: str, stream: TextIO | None = None) -> None:
-    """Send every log line of this process, also of libraries, to `stream` (default: standard error) as JSON."""
+    """Send every log line of this process, including lines of libraries, to `stream` (default: standard error) as
+    JSON.
+    """
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_logger_name,
@@ -268,7 +275,7 @@ def configure_logging(level: str, stream: TextIO | None = None) -> None:
 
 
 def redact(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Structlog processor: mask values by the name of their key, and secrets inside texts."""
+    """A structlog processor that masks values by the name of their key, and secrets inside texts."""
     for name, value in event.items():
         if not name.startswith("_"):  # _record and _from_structlog belong to the formatter
             event[name] = MASK if name.lower() in _SECRET_NAMES else _redact_value(value)
@@ -276,7 +283,7 @@ def redact(_logger: object, _method: str, event: MutableMapping[str, Any]) -> Mu
 
 
 def redact_text(text: str) -> str:
-    """Mask credentials in URLs, and tokens after their label."""
+    """Mask credentials in URLs, and tokens that follow a label."""
     return _LABELLED_SECRET.sub(rf"\1{MASK}", _URL_CREDENTIALS.sub(f"://{MASK}@", text))
 
 

@@ -1,6 +1,6 @@
-"""Source maps as services use them: control stores them, the gateway resolves frames for fingerprints, explore and
-control resolve them for display.
+"""Source maps: control stores them, the gateway resolves frames for fingerprints, and explore and control resolve
+frames for display.
 
-`store` is their place in the relational database. `resolver.SourceMaps` keeps in memory which projects have maps, and
-the maps that were used last, and bounds what each project takes of memory and threads.
+`store` has the table of source maps in the relational database. `resolver.SourceMaps` keeps in memory which projects
+have maps, and the maps that were used last. It limits the memory and the thread time that each project may use.
 """

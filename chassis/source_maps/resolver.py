@@ -1,11 +1,11 @@
-"""Resolves stack traces with the source maps of their project.
+"""Resolve stack traces with the source maps of their project.
 
-In memory: the revision of each project that has maps, read every REFRESH_S seconds; the paths of the projects that were
-asked for last; the frames and the maps that were used last, each within bytes that the projects share fairly
-(`FairCache`). The rest is read from the database when a frame needs it. What cannot be read in time is not resolved,
-and counted: no export waits for the database longer than TIMEOUT_S. What is in memory is resolved however late it is,
-so that one error has one fingerprint under load, too. The work of frames and maps that were not in memory is bounded by
-project.
+The process keeps in memory: the revision of each project that has maps, read every REFRESH_S seconds; the paths of the
+projects that were used last; and the frames and the maps that were used last, in caches that the projects share fairly
+(`FairCache`). Other data is read from the database when a frame needs it. An export waits for the database for at most
+TIMEOUT_S. A frame whose data cannot be read in time is not resolved, which a metric counts. Frames whose data is in
+memory are resolved even after that time, so that an error has the same fingerprint under load. The work for frames and
+maps that are not in memory is limited for each project.
 """
 
 import asyncio
@@ -33,13 +33,13 @@ T = TypeVar("T")
 
 
 class _Share(OrderedDict[Hashable, tuple[T, int]]):
-    """The entries of a project with their sizes, those that were used last at the end."""
+    """The entries of a project with their sizes, the most recently used entries at the end."""
 
     size = 0
 
 
 class FairCache(Generic[T]):
-    """Values by project and key, of `max_size` together in the caller's unit. Threads may use it."""
+    """Caches values by project and key, with a total size of `max_size` in the caller's unit. Safe for threads."""
 
     def __init__(self, max_size: int) -> None:
         self._max_size: Final = max_size
@@ -57,7 +57,9 @@ class FairCache(Generic[T]):
             return share[key][0]
 
     def put(self, project_id: int, key: Hashable, value: T, size: int) -> None:
-        """Keep a value, unless it alone makes its project the one with most of a full cache."""
+        """Store a value. While the cache is too large, drop the least recently used values of the project with the
+        largest share, which may include the new value.
+        """
         with self._lock:
             share = self._shares.setdefault(project_id, _Share())
             if key in share:
@@ -72,7 +74,7 @@ class FairCache(Generic[T]):
                     del self._shares[largest]
 
     def forget(self, project_id: int) -> None:
-        """Drop everything of a project."""
+        """Drop all values of a project."""
         with self._lock:
             share = self._shares.pop(project_id, None)
             self._size -= 0 if share is None else share.size
@@ -83,17 +85,17 @@ class FairCache(Generic[T]):
 
 
 REFRESH_S: Final = 5.0
-TIMEOUT_S: Final = 1.0  # of one caller, for everything that it reads from the database
-RETRY_S: Final = 5.0  # after a failure of the database, until it is asked again; the log line has it
-MAX_BYTES: Final = MAX_LOADED_BYTES  # of all maps in memory: each fits alone
-MAX_FRAME_BYTES: Final = 16 * 2**20  # of all resolved frames in memory: some 30 000
-MAX_INDEXED: Final = 100_000  # paths of all projects in memory: some 30 MB
-MAX_CONTENT_BYTES: Final = 64 * 2**20  # of a map, inflated; larger ones are not stored
-BURST_S: Final = 1.0  # of work that source maps may cause for a project at once
+TIMEOUT_S: Final = 1.0  # for all reads of one caller from the database together
+RETRY_S: Final = 5.0  # from a failure of the database to the next read; a log line below repeats the number
+MAX_BYTES: Final = MAX_LOADED_BYTES  # of all maps in memory; every single map fits
+MAX_FRAME_BYTES: Final = 16 * 2**20  # of all resolved frames in memory, about 30 000 frames
+MAX_INDEXED: Final = 100_000  # paths of all projects in memory, about 30 MB
+MAX_CONTENT_BYTES: Final = 64 * 2**20  # of an inflated map; larger maps are not stored
+BURST_S: Final = 1.0  # seconds of work that source maps of a project may cause at once
 REFILL: Final = 0.1  # seconds of work per second
-LOOK_UP_S: Final = 1e-4  # of a frame in a map
-LOAD_S: Final = 1 / (200 * 2**20)  # of a byte of a map
-_FRAME_BYTES: Final = 500  # of a frame in memory, besides its texts
+LOOK_UP_S: Final = 1e-4  # seconds of work to look up a frame in a map
+LOAD_S: Final = 1 / (200 * 2**20)  # seconds of work to load a byte of a map
+_FRAME_BYTES: Final = 500  # of a frame in memory, without its texts
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -102,14 +104,14 @@ _FrameKey = tuple[str, str, int, int]  # id of the map, function, line and colum
 
 
 class _Missing:
-    """Marks a key that a cache does not have; None marks a map or frame that does not exist."""
+    """Marks a key that a cache does not have. In contrast, None marks a map or frame that does not exist."""
 
 
 _MISSING: Final = _Missing()
 
 
 class ProjectResolver:
-    """The maps of one project, for the work of one caller in one thread. After `deadline` the database is not asked."""
+    """The maps of one project, for one caller in one thread. After `deadline` nothing is read from the database."""
 
     def __init__(self, maps: "SourceMaps", project_id: int, revision: int, deadline: float) -> None:
         self._maps = maps
@@ -119,8 +121,8 @@ class ProjectResolver:
         self._last: tuple[str, CompactMap | None] = "", None
 
     def resolve(self, release: str, stacktrace: str) -> str:
-        """The stack trace with the frames of the sources; as it is if no frame can be resolved. Blocks, so call it in a
-        thread.
+        """The stack trace with the frames of the sources, or unchanged if no frame can be resolved. Blocks, so call it
+        in a thread.
         """
         key = release, stacktrace
         found = self._resolved.get(key)
@@ -144,7 +146,7 @@ class ProjectResolver:
         return self._maps.frame(self._project[0], key, self._load)
 
     def _load(self, source_map_id: str) -> CompactMap | None:
-        """A map. The last one is kept here, so that others do not displace it between two frames."""
+        """Load a map. The last map is kept here, so that other callers' maps do not evict it between two frames."""
         if self._last[0] != source_map_id or self._last[1] is None:
             self._last = source_map_id, self._maps.find_map(self._project[0], source_map_id, self._deadline)
         return self._last[1]
@@ -162,7 +164,7 @@ class _MapFrames:
 
 
 class SourceMaps:
-    """The source maps of all projects, shared by the services of a process; threads may use it."""
+    """The source maps of all projects, which the services of a process share. Safe for threads."""
 
     def __init__(
         self,
@@ -181,14 +183,16 @@ class SourceMaps:
         self._indexes = FairCache[_Index | None](MAX_INDEXED)
         self._maps = FairCache[CompactMap | _Missing | None](max_bytes)
         self._frames = FairCache[OriginalFrame | _Missing | None](MAX_FRAME_BYTES)
-        self._allowance = Allowance[int](burst_s, REFILL, clock)  # all projects share the threads that build batches
+        self._allowance = Allowance[int](
+            burst_s, REFILL, clock
+        )  # all projects use the same threads, which build batches
         self._retry_at = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._unresolved = Counter(
             "sluice_source_map_failures",
-            "Look-ups of source maps that failed, by reason: database (it did not answer), damaged, timeout (the "
-            "caller had waited for the database before), allowance (the project has used up its share of work). The "
-            "frames keep the minified form.",
+            "Failed look-ups of source maps, by reason: database (no response), damaged (map cannot be read), timeout "
+            "(the time limit for reads had passed), allowance (the project has used up its share of work). The frames "
+            "keep their minified form.",
             ["reason"],
             registry=registry,
         )
@@ -197,8 +201,8 @@ class SourceMaps:
         )
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
-        """Refresh until shutdown. What starts afterwards knows the projects, unless the database does not answer in
-        time: a gateway reads its journal then.
+        """Refresh until shutdown. Cleanup contexts that start later, such as a gateway's reading of its journal, find
+        the projects known, unless the database does not respond in time.
         """
         self._loop = asyncio.get_running_loop()
         try:
@@ -211,17 +215,19 @@ class SourceMaps:
         await self._task.close()
 
     async def refresh(self) -> None:
-        """Read which projects have source maps, and which revision of them. Raises DatabaseUnavailable."""
+        """Read the revision of each project that has source maps. Raises DatabaseUnavailable."""
         self._loop = asyncio.get_running_loop()
         async with self._database.read() as connection:
             self._revisions = await read_revisions(connection)
 
     def deadline(self) -> float:
-        """The time by which a caller that begins now is done."""
+        """The time at which the reads of a caller that begins now must end."""
         return self._clock() + self._timeout_s
 
     def of_project(self, project_id: int, deadline: float) -> ProjectResolver | None:
-        """The maps of a project; None if it has none. While that is not known, there is a failure for each call."""
+        """The maps of a project. None if the project has no maps. While it is unknown which projects have maps, each
+        call is counted as a failure.
+        """
         if self._revisions is None:
             self._unresolved.labels("database").inc()
             return None
@@ -229,7 +235,7 @@ class SourceMaps:
         return None if revision is None else ProjectResolver(self, project_id, revision, deadline)
 
     async def resolve(self, project_id: int, release: str, stacktrace: str) -> str | None:
-        """The stack trace with the frames of the sources, for display; None if no frame can be resolved."""
+        """The stack trace with the frames of the sources, for display. None if no frame can be resolved."""
         project = self.of_project(project_id, self.deadline())
         if project is None or not stacktrace:
             return None
@@ -248,7 +254,7 @@ class SourceMaps:
         return index.get((release, path))
 
     def frame(self, project_id: int, key: _FrameKey, load: Callable[[str], CompactMap | None]) -> OriginalFrame | None:
-        """A frame of a project's map, which `load` returns if the frame is not in memory."""
+        """A frame of a project's map. If the frame is not in memory, `load` loads the map."""
         known = self._frames.get(project_id, key, _MISSING)
         if not isinstance(known, _Missing):
             return known
@@ -279,7 +285,7 @@ class SourceMaps:
         return found
 
     def _decode(self, content: bytes, source_map_id: str, project_id: int) -> CompactMap | None:
-        """None for content that cannot be read, which is not tried again."""
+        """Decode a map. None for content that cannot be read. Reading it is not attempted again."""
         try:
             inflate = zlib.decompressobj()
             raw = inflate.decompress(content, MAX_CONTENT_BYTES)
@@ -287,7 +293,7 @@ class SourceMaps:
         except (zlib.error, msgspec.MsgspecError, ValueError) as error:
             self._unresolved.labels("damaged").inc()
             log.warning(
-                "a source map is damaged; upload it again",
+                "source map is damaged; upload it again",
                 source_map_id=source_map_id,
                 project_id=project_id,
                 error=str(error),
@@ -295,8 +301,8 @@ class SourceMaps:
             return None
 
     def _read(self, make: Callable[[], Coroutine[Any, Any, T]], project_id: int, deadline: float) -> T | None:
-        """Read from the database, in a thread that is not the loop's. None if the database does not answer in time, or
-        has failed in the last RETRY_S.
+        """Read from the database, from a thread other than the event loop's. None if the database does not respond in
+        time, or has failed within RETRY_S.
         """
         now = self._clock()
         if self._loop is None or now < self._retry_at or now >= deadline:
@@ -305,16 +311,16 @@ class SourceMaps:
         future = asyncio.run_coroutine_threadsafe(make(), self._loop)
         try:
             return future.result(deadline - now)
-        except Exception as error:  # noqa: BLE001 (an export must not fail for it)
+        except Exception as error:  # noqa: BLE001 (it must not make an export fail)
             was_late = isinstance(error, TimeoutError) and not future.done()
             future.cancel()
-            if was_late and deadline - now < self._timeout_s / 2:  # the caller's time was nearly over
+            if was_late and deadline - now < self._timeout_s / 2:  # most of the caller's time had already passed
                 self._unresolved.labels("timeout").inc()
                 return None
             self._retry_at = self._clock() + RETRY_S
             self._unresolved.labels("database").inc()
             log.warning(
-                "source maps could not be read from the relational database; stack traces are not resolved for 5 s",
+                "reading source maps from the relational database failed, stack traces are not resolved for 5 s",
                 project_id=project_id,
                 error=str(error) or type(error).__name__,
             )

@@ -1,5 +1,6 @@
-"""The table of source maps, and what services read of it. Every function runs in the caller's transaction.
-`projects.source_maps_revision` counts the changes to a project's maps; 0: it never had one.
+"""The table of source maps, and functions that read it. Every function runs in the caller's transaction.
+
+`projects.source_maps_revision` counts the changes to a project's maps. It is 0 if the project never had a map.
 """
 
 from typing import Final
@@ -11,7 +12,7 @@ from chassis.auth.tables import metadata, projects
 from chassis.db.database import UtcTime, text
 from chassis.issues import MAX_VERSION_LENGTH
 
-MAX_PATH_LENGTH: Final = 1_024  # ASCII, as in a URL: with the release it must fit into an index
+MAX_PATH_LENGTH: Final = 1_024  # ASCII characters, as in a URL; release and path must fit into an index together
 DEBUG_ID_LENGTH: Final = 36
 
 source_maps: Final = sa.Table(
@@ -27,7 +28,7 @@ source_maps: Final = sa.Table(
     sa.Column("size", sa.BigInteger, nullable=False),  # of `content`
     sa.Column("created_by", text(32), sa.ForeignKey("principals.id")),
     sa.Column("created_at", UtcTime, nullable=False),
-    # A StoredMap, compressed with zlib; last, so that lists need not read it.
+    # A StoredMap, compressed with zlib. It is the last column, so that lists need not read it.
     sa.Column("content", sa.LargeBinary, nullable=False),
     sa.UniqueConstraint("project_id", "release", "path"),
     sa.Index(None, "org_id"),
@@ -44,7 +45,7 @@ async def read_revisions(connection: AsyncConnection) -> dict[int, int]:
 
 
 async def read_index(connection: AsyncConnection, project_id: int) -> dict[tuple[str, str], str]:
-    """The ids of a project's maps by release and path: at most as many as a project may have."""
+    """The ids of all of a project's maps, by release and path."""
     found = sa.select(source_maps.c.id, source_maps.c.release, source_maps.c.path).where(
         source_maps.c.project_id == project_id
     )
@@ -52,7 +53,7 @@ async def read_index(connection: AsyncConnection, project_id: int) -> dict[tuple
 
 
 async def read_content(connection: AsyncConnection, source_map_id: str) -> bytes | None:
-    """The stored content of a map; None if it was deleted."""
+    """The stored content of a map. None if the map was deleted."""
     content: bytes | None = await connection.scalar(
         sa.select(source_maps.c.content).where(source_maps.c.id == source_map_id)
     )

@@ -1,5 +1,5 @@
-"""Which errors are one issue: the fingerprint of an exception, under rules that have a fingerprint version.
+"""The grouping of errors into issues: the fingerprint of an exception, by rules that have a fingerprint version.
 
-`fingerprint` computes it in the current version, `messages` normalizes a message, `version_1` has the rules of earlier
-releases. Stack traces are parsed by `proto.stack_traces`.
+`fingerprint` computes the fingerprint of the current version, `messages` normalizes a message, and `version_1` has the
+rules of earlier releases. `proto.stack_traces` parses stack traces.
 """

@@ -1,10 +1,10 @@
 """The fingerprint of an error: 16 bytes that stay the same across releases, builds and starts of a process.
 
-It is a hash of the exception's type, the type of its innermost cause and the top frames of that cause in the
-application's own code; of types and messages where no frame is the application's. Of a group all members count. Line
-numbers, addresses, ids, hashes, versions and directories are removed first: they change with every build while the
-error stays the same. Recursion counts once: how often an error's functions had called one another when it was raised
-says nothing.
+The fingerprint is a hash of the exception's type, the type of its innermost cause, and the top frames of that cause in
+the application's own code. If no frame belongs to the application, it is a hash of types and messages. For a group of
+exceptions all members count. Line numbers, addresses, ids, hashes, versions and directories are removed first, because
+they change with every build while the error stays the same. Repeated calls of a recursion count once, because the depth
+of a recursion says nothing about the error.
 """
 
 import hashlib
@@ -19,20 +19,21 @@ from proto.stack_traces import trace
 from proto.stack_traces.frames import Frame, Memo
 from proto.stack_traces.trace import Trace, read_trace
 
-FINGERPRINT_FRAMES: Final = 5  # the deeper ones change with the callers
+FINGERPRINT_FRAMES: Final = 5  # deeper frames change with the callers
 
 _KIND: Final = re.compile(r"Recursion|StackOverflow|SystemStack|^InternalError$")
-_RANGE_ERROR: Final = "RangeError"  # of browsers: a full stack, and much else, which V8 says in the first line
+# In browsers, the type of a full stack and of many other errors; V8 names the reason in the first line.
+_RANGE_ERROR: Final = "RangeError"
 _TRACE: Final = re.compile(r"stack overflow|call stack|stack level too deep|goroutine stack exceeds", re.IGNORECASE)
 _TRACE_CHARS: Final = 300
-_INNER: Final = re.compile(r"<genexpr>$|\{closure\}$")  # within a function, beside those without name
-_SELDOM: Final = 4  # what is this much rarer than the most frequent function is where the cycle ended
+_INNER: Final = re.compile(r"<genexpr>$|\{closure\}$")  # functions within a function, besides functions without a name
+_SELDOM: Final = 4  # functions this much rarer than the most frequent function belong to the end of the cycle
 
 
 def fold(frames: Sequence[Frame], kind: str, stacktrace: str) -> list[str]:
-    """The texts of the five innermost functions, in the order of the alphabet, because functions that call one another
-    come in any order; of those that recur together all. If the stack was full, as the type or the first lines say, they
-    alone count.
+    """The texts of the five innermost functions, in alphabetical order, because functions that call one another appear
+    in any order. Of functions that recur together all are included. If the stack was full, which the type or the first
+    lines say, only the recurring functions count.
     """
     texts = [frame.text for frame in frames]
     distinct = list(dict.fromkeys(texts))
@@ -45,7 +46,7 @@ def fold(frames: Sequence[Frame], kind: str, stacktrace: str) -> list[str]:
 
 
 def _overflown(texts: Sequence[str], kind: str, stacktrace: str) -> set[str]:
-    """The functions of an endless recursion; none if the stack was not full."""
+    """The functions of an endless recursion. Empty if the stack was not full."""
     counts = Counter(texts)
     most = max(counts.values())
     cycle = {text for text, count in counts.items() if count > max(1, most // _SELDOM)}
@@ -56,7 +57,7 @@ def _overflown(texts: Sequence[str], kind: str, stacktrace: str) -> set[str]:
 
 
 def _innermost(distinct: Sequence[str], cycles: dict[str, set[str]], passed_by: set[str]) -> set[str]:
-    """So many functions, of a cycle all."""
+    """The innermost functions: FINGERPRINT_FRAMES of them, or more if they belong to a cycle."""
     found: set[str] = set()
     for text in distinct:
         if len(found) >= FINGERPRINT_FRAMES:
@@ -67,7 +68,7 @@ def _innermost(distinct: Sequence[str], cycles: dict[str, set[str]], passed_by: 
 
 
 def _cycles(texts: Sequence[str]) -> dict[str, set[str]]:
-    """The functions between the first and the last call of a function, by each of them."""
+    """For each function, all functions between its first and its last call."""
     ends = {text: number for number, text in enumerate(texts)}
     found: dict[str, set[str]] = {}
     cycle: set[str] = set()
@@ -82,11 +83,13 @@ def _cycles(texts: Sequence[str]) -> dict[str, set[str]]:
 
 
 def _passed_by(frames: Sequence[Frame]) -> set[str]:
-    """Lambdas and the like through which a function has only called itself: without recursion they are not there."""
+    """Lambdas and similar functions through which a function only called itself. Without recursion they do not
+    appear.
+    """
     inner = {frame.text for frame in frames if not frame.is_named or _INNER.search(frame.text)}
     if not inner:
         return inner
-    path: dict[str, None] = {}  # from the outermost function to the innermost one, without what came round again
+    path: dict[str, None] = {}  # from the outermost to the innermost function, without repetitions
     for frame in reversed(frames):
         if frame.text in path:
             while next(reversed(path)) != frame.text:
@@ -95,16 +98,16 @@ def _passed_by(frames: Sequence[Frame]) -> set[str]:
     return inner - path.keys()
 
 
-FINGERPRINT_VERSION: Final = 2  # of the rules that make a fingerprint
+FINGERPRINT_VERSION: Final = 2  # version of the rules by which fingerprints are computed
 FINGERPRINT_BYTES: Final = 16
-MAX_CAUSES: Final = 8  # whose messages count
+MAX_CAUSES: Final = 8  # causes whose messages count
 
 _MESSAGE_CHARS: Final = 2_048  # more than `normalize_message` reads
 _MESSAGES_BYTES: Final = 2 * 2**20
 _RULES_BYTES: Final = 16 * 2**20
 _RULE_BYTES: Final = 64 * 2**10
 
-# Types that only carry another exception from a thread, task or call to its caller: the cause's type says what failed.
+# Types that only pass another exception from a thread, task or call to its caller. The cause's type says what failed.
 _WRAPPER_NAMES = """
 java.util.concurrent.ExecutionException java.util.concurrent.CompletionException
 java.lang.reflect.InvocationTargetException java.lang.reflect.UndeclaredThrowableException
@@ -115,7 +118,7 @@ ExceptionGroup BaseExceptionGroup exceptiongroup.ExceptionGroup exceptiongroup.B
 """
 _TRANSPARENT_WRAPPERS: Final = frozenset(_WRAPPER_NAMES.split())
 
-# Functions that stand between a framework and what they wrap: middlewares, filters, interceptors, decorators.
+# Functions that a framework calls around other functions: middlewares, filters, interceptors, decorators.
 _PASSES_ON: Final = re.compile(
     r"(?:^|\W)(?:__call__|dispatch|wrapp(?:er|ed)|inner|decorat(?:or|ed)|call|handle|Handle|ServeHTTP|doFilter(?:Internal)?"
     r"|intercept|[iI]nvoke(?:Async)?|process(?:_request|_view|_response)?|use|next|\w*[mM]iddleware)$"
@@ -123,8 +126,8 @@ _PASSES_ON: Final = re.compile(
 
 
 class _Rule(NamedTuple):
-    """What an exception's type and stack trace are for its fingerprint: `digest`, unless its message counts as well,
-    between `before` and `after`.
+    """The contribution of an exception's type and stack trace to its fingerprint: `digest`. If the message counts too,
+    it is hashed between `before` and `after`.
     """
 
     digest: bytes
@@ -133,8 +136,8 @@ class _Rule(NamedTuple):
 
 
 def fingerprint(kind: str, message: str, stacktrace: str) -> bytes:
-    """16 bytes that identify an error across releases. Takes some microseconds for a trace or lines that were seen
-    before, at most some milliseconds for a hostile one.
+    """16 bytes that identify an error across releases. Takes some microseconds for a trace, or a trace with lines, that
+    was seen before, and at most some milliseconds for a hostile trace.
     """
     digest, before, after = _RULES[kind, stacktrace]
     if digest:
@@ -145,7 +148,7 @@ def fingerprint(kind: str, message: str, stacktrace: str) -> bytes:
 
 
 def forget() -> None:
-    """Forgets what was seen, as in a new process."""
+    """Clear the caches, as in a new process."""
     _RULES.forget()
     _MESSAGES.forget()
     trace.forget()
@@ -160,11 +163,11 @@ def _read_rule(error: tuple[str, str]) -> _Rule:
     text = _join(_place(one, kind, stacktrace) if one.own else f"{kind}{_causes(one)}" for one in members)
     if any(frame.is_named for one in members for frame in one.own[: one.place]):
         return _Rule(_hash(text))
-    return _Rule(b"", f"{text}\n\n")  # functions without name: the frames say hardly anything
+    return _Rule(b"", f"{text}\n\n")  # functions without a name: frames alone do not identify the error
 
 
 def _join(texts: Iterable[str]) -> str:
-    """The members of a group are a set: they fail in any order, and many of them for the same reason."""
+    """Join the members of a group as a set, because they fail in any order, and many of them for the same reason."""
     return "\n\n".join(sorted(set(texts)))
 
 
@@ -173,7 +176,7 @@ def _causes(found: Trace) -> str:
 
 
 def _place(found: Trace, kind: str, stacktrace: str) -> str:
-    """Types and frames."""
+    """The types and frames of an exception, as one text."""
     types = [kind] if not found.cause or found.cause == kind else [kind, found.cause]
     if len(types) > 1 and kind in _TRANSPARENT_WRAPPERS:
         types = [found.cause]
@@ -181,8 +184,8 @@ def _place(found: Trace, kind: str, stacktrace: str) -> str:
 
 
 def _with_caller(found: Trace) -> Sequence[Frame]:
-    """The frames at the place; of a single function (a helper that a library calls again) with its caller, too, as far
-    as the caller is no middleware by its name.
+    """The frames at the place of the error. If there is only one function, which may be a helper that a library calls,
+    its caller is included, unless the name of the caller is the name of a middleware.
     """
     place, around = found.own[: found.place], found.own[found.place :]
     if any(frame.text != place[0].text for frame in place):

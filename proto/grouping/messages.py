@@ -1,9 +1,10 @@
-"""Messages of errors without what differs between occurrences: numbers, ids, times, addresses, paths, quoted input.
+"""Normalize messages of errors: replace the parts that differ between occurrences, such as numbers, ids, times,
+addresses, paths and quoted input.
 
-A number, an id, a hash or an IP address of any spelling is `<n>`, so that a bug is one issue whatever it was called
-with. Words stay, with or without digits (`utf8`, `sha256`, `order_items`, `E11000`). Codes that name a failure are
-words: the status in `status 404` and `HTTP 500`, SQLSTATEs, errnos, exit codes. There are few of them, and a 404 is
-another bug than a 500.
+A number, an id, a hash or an IP address of any spelling becomes `<n>`, so that a bug is one issue for all inputs. Words
+are kept, with or without digits (`utf8`, `sha256`, `order_items`, `E11000`). Codes that name a failure count as words:
+the status in `status 404` and `HTTP 500`, SQLSTATEs, errnos, exit codes. There are few such codes, and a 404 is a
+different bug from a 500.
 
 The cost is linear in the length: possessive quantifiers, and no pattern starts within a word.
 """
@@ -28,14 +29,14 @@ _WORDS: Final = (
     r"|i18n|l10n|a11y|k8s|e2e|b2b|b2c|p2p|o11y|s3|ec2|r2|log4j2?|neo4j|sqlite3|db2|c3p0|web3|d3|es(?:[5-9]|20\d\d)"
     r"|py(?:thon)?[23](?:\.\d{1,2})?"
 )
-# Error codes of databases, compilers and identity providers; their numbers name the failure.
+# Error codes of databases, compilers and identity providers, whose numbers name the failure.
 _CODES: Final = (
     r"(?:ORA|TNS|PLS)-\d{4,5}|P[12]\d{3}|E\d{4,5}|TS\d{4,5}|CS\d{4}|AADSTS\d{4,7}|SQL\d{4,5}N?|PGRST\d{3}|MSB\d{4}"
 )
 
 KNOWN_WORD: Final = re.compile(rf"(?i:{_WORDS})|{_CODES}")
 
-# Of a piece of an identifier: a known word at its start or where the case changes (group 1), or digits.
+# Matches in a piece of an identifier: a known word at its start or where the case changes (group 1), or digits.
 KNOWN_WORD_OR_DIGITS: Final = re.compile(
     rf"((?:(?<![^\W_])|(?<=[a-z0-9])(?=[A-Z]))(?:(?i:{_WORDS})|{_CODES})(?!\d))|\d++(?:\.\d++)*+"
 )
@@ -50,13 +51,13 @@ _VOWEL: Final = re.compile(r"[aeiouyAEIOUY]")
 MIN_GENERATED_CHARS: Final = 8
 MIN_SHORT_CHARS: Final = 5
 NANOID_CHARS: Final = 21
-# The mean length of the runs of letters of a word and of digits: camel-case words have three and more.
+# The mean length of the runs of letters and of digits in a word. Camel-case words have three and more.
 RUN_CHARS: Final = 2.5
 SHORT_RUN_CHARS: Final = 1.25
 
 
 def is_generated_id(piece: str) -> bool:
-    """Whether letters and digits are mixed as in ids and hashes; a word with a number (`sha256sum`) is not."""
+    """Whether letters and digits are mixed as in ids and hashes. False for a word with a number (`sha256sum`)."""
     if len(piece) < MIN_SHORT_CHARS or piece.isdigit():
         return False
     if _HASH.fullmatch(piece) or _ULID.fullmatch(piece):
@@ -79,18 +80,22 @@ def is_nanoid(token: str) -> bool:
 
 
 def is_generated_suffix(piece: str, after_generated: bool) -> bool:
-    """Whether it is the five characters at the end of a pod's name; without digits only behind a generated part."""
+    """Whether the piece may be the five characters at the end of a pod's name. Without digits it may be only after a
+    generated part.
+    """
     return bool(_SUFFIX.fullmatch(piece)) and (after_generated or not (piece.isalpha() or piece.isdigit()))
 
 
 def is_prefixed_id(letters: str) -> bool:
-    """Whether the letters behind a prefix (`usr_bXkQmZ`) are generated, by their case: camel-case words have vowels."""
+    """Whether the letters after a prefix (`usr_bXkQmZ`) are generated. Their upper and lower case decides, and
+    camel-case words have vowels.
+    """
     if letters.islower() or letters.isupper():
         return False
     return any(len(run) == 1 or not (run.isupper() or _VOWEL.search(run)) for run in _RUN.findall(letters))
 
 
-MAX_MESSAGE_CHARS: Final = 1_024  # of the first line that are read
+MAX_MESSAGE_CHARS: Final = 1_024  # characters of the first line that are read
 MAX_NORMALIZED_CHARS: Final = 512  # less, because replacements shorten one message more than another
 MAX_PREFIX_CHARS: Final = 10
 
@@ -103,7 +108,8 @@ _PATH: Final = re.compile(
     r"|(?<![\w/\\>.~-])(?:[A-Za-z]:[/\\]++[\w.@~+%=$-]++|(?:~|\.{1,2})?[/\\]++[\w.@~+%=$-]++[/\\]++[\w.@~+%=$-]++)"
     r"(?:[/\\]++[\w.@~+%=$-]++)*+[/\\]?"
 )
-# The phrases of libraries that quote what they were to parse; other quoted texts may be the names that tell bugs apart.
+# Phrases with which libraries quote text that they could not parse. Other quoted texts may be names that distinguish
+# bugs.
 _QUOTED_INPUT: Final = re.compile(
     r"(?i)\b(duplicate entry|with base \d+:|to float:|input string:?|parsing|integer\(\):|float\(\):"
     r"|input syntax for (?:type )?[\w ]{1,30}:|incorrect \w{1,20} value:|time data|isoformat string:"
@@ -119,8 +125,8 @@ _CLOCK: Final = (
 _DAY: Final = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*+,? "
 _MONTH: Final = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*+\.?"
 _TIME: Final = re.compile(
-    r"(?<![\w.])(?<![0-9A-Fa-f]{2}:)(?:"  # no part of an IPv6 or hardware address
-    rf"\d{{4}}([-/.])\d{{1,2}}\1\d{{1,2}}(?:[T _]{_CLOCK})?"  # RFC 3339 and its relatives
+    r"(?<![\w.])(?<![0-9A-Fa-f]{2}:)(?:"  # not a part of an IPv6 or hardware address
+    rf"\d{{4}}([-/.])\d{{1,2}}\1\d{{1,2}}(?:[T _]{_CLOCK})?"  # RFC 3339 and similar formats
     rf"|\d{{1,2}}([-/.])\d{{1,2}}\2\d{{4}}(?:,?[T ]{_CLOCK})?"
     rf"|(?:{_DAY})?\d{{1,2}}[ /-]{_MONTH}[ ,/-]{{1,2}}\d{{2,4}}(?:[ :,]{{1,2}}{_CLOCK})?"  # RFC 2822, access logs
     rf"|(?:{_DAY})?{_MONTH} {{1,2}}\d{{1,2}}(?:,? \d{{4}})?(?:[ ,]{{1,2}}(?:at )?{_CLOCK})?"  # ctime, syslog
@@ -134,7 +140,7 @@ _COLONS: Final = re.compile(  # IPv6 with its port, hardware addresses
     r"(?<![\w:.])\[?[0-9A-Fa-f]{0,4}(?::{1,2}+[0-9A-Fa-f]{0,4}){1,9}(?:\.\d{1,3}){0,3}(?:%\w{1,16})?\]?(?::\d{1,5})?(?!\w)"
 )
 
-# A word that has a digit, with what follows its hyphens; decimals, thousands and exponents; a sign.
+# A word that has a digit, including parts after hyphens; decimals, thousands and exponents; a sign.
 _TOKEN: Final = re.compile(
     r"(?<![\w-])(?:[+\u2212](?=\d))?\.?(?=[\w-]*\d)[\w-]++(?:[.,'\u2019]\d[\w-]*+)*+(?:(?<=[eE])\+\d[\w-]*+)?"
 )
@@ -150,7 +156,7 @@ _NUMBER: Final = re.compile(
 )
 _UUID: Final = re.compile(r"(?<![^\W_])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![^\W_])")
 _PIECE: Final = re.compile(r"([-_]?)([^\W_]++)")
-# What stands before a number that names a failure.
+# Words before a number that names a failure.
 _CODE_WORDS: Final = ("status", "http", "error", "exit", "response", "errno", "sql", "signal", "hresult")
 _CODE_BEFORE: Final = re.compile(
     r"(?i)(?:\b(?P<status>(?:http|response|status)[ _-]?(?:status)?[ _-]?(?:code)?)|\b(?P<version>https?/)"
@@ -166,7 +172,7 @@ _UNIT_AFTER: Final = re.compile(
     r"|B|bytes?|[kKMGTP]i?[bB]|bits?)\b)"
 )
 _PLURAL: Final = re.compile(r"(<n> [A-Za-z-]{4,}+)(?<=[A-Za-rt-z]s)(?<!us)(?<!alias)(?![\w-])")
-# Plurals that have a vowel more than the singular: processes, matches, boxes, statuses, but caches.
+# Plurals with one more vowel than the singular: processes, matches, boxes, statuses, but not caches.
 _HISSING: Final = re.compile(r"(?:ss|sh|(?<!ca)(?<!ni)ch|x|zz|status| bus|virus|bonus|alias)es$")
 _LATIN: Final = re.compile(r"(?<= )(?:(ind|vert)ices|(matr)ices)$")
 _SERIES: Final = re.compile(r"<n>(?:(?:, ?|; ?| |[-_:.])<n>)++")
@@ -175,9 +181,11 @@ _PREFIX: Final = re.compile(r"(?<![\w>-])[a-z]{2,8}$")
 
 
 def normalize_message(text: str) -> str:
-    """The first line of a message, at most 512 characters, with what differs between occurrences replaced."""
+    """The first line of a message, at most 512 characters, in which parts that differ between occurrences are
+    replaced.
+    """
     line = text.lstrip()[:MAX_MESSAGE_CHARS].split("\n", 1)[0]
-    if "  " in line or not line.isprintable():  # tabs and the like are not
+    if "  " in line or not line.isprintable():  # tabs, for example, are not printable
         line = " ".join(line.split())
     if "://" in line:
         line = _URL.sub("<url>", line)
@@ -224,7 +232,7 @@ def _replace_prefixed(match: re.Match[str]) -> str:
 
 
 def _replace_colons(match: re.Match[str]) -> str:
-    """An address has a digit, and `::` or six groups."""
+    """Replace an address. An address has a digit, and either `::` or six groups."""
     text = match[0]
     return "<n>" if ("::" in text or text.count(":") >= 5) and _DIGIT.search(text) else text
 
@@ -249,7 +257,7 @@ def _replace_token(match: re.Match[str]) -> str:
 
 
 def _is_code(match: re.Match[str]) -> bool:
-    """Whether it is a number that names a failure, as the words before it say."""
+    """Whether the match is a number that names a failure, according to the words before it."""
     start = match.start()
     before = _CODE_BEFORE.search(match.string[max(0, start - _CODE_CHARS) : start])
     if not before:
@@ -258,7 +266,7 @@ def _is_code(match: re.Match[str]) -> bool:
 
 
 def _replace_pieces(token: str) -> str:
-    """The parts between hyphens and underscores: generated ones and numbers are replaced, words keep what is around."""
+    """Replace generated parts and numbers between hyphens and underscores. Words keep the characters around them."""
     parts: list[str] = []
     is_generated, at = False, 0
     for match in _PIECE.finditer(token):

@@ -1,7 +1,7 @@
-"""The rules of fingerprint version 1: how builds before 0.1.0 grouped errors, kept as they were.
+"""The unchanged rules of fingerprint version 1, by which builds before 0.1.0 grouped errors.
 
-The follower of issues computes the fingerprint of these rules, too, for an error whose current fingerprint is unknown,
-and so finds the issue that the error had before an upgrade. Never change this module: a change here loses issues.
+For an error whose current fingerprint is unknown, the follower of issues also computes the fingerprint of these rules,
+to find the issue that the error had before an upgrade. Never change this module: a change here loses issues.
 """
 
 import hashlib
@@ -16,8 +16,8 @@ _MAX_MESSAGE_CHARS: Final = 1_024
 
 
 class _Frame(NamedTuple):
-    """A stack frame: `location` is a file or class; `in_app` is false for code of a library. `file` is the path of the
-    source file as far as the trace tells it; empty if `location` is that.
+    """A stack frame: `location` is a file or class, and `in_app` is false for code of a library. `file` is the path of
+    the source file as far as it is known from the trace, or empty if `location` is this path.
     """
 
     location: str
@@ -26,7 +26,7 @@ class _Frame(NamedTuple):
     file: str = ""
 
 
-# Parts of a message that differ between occurrences of one error, the more specific first.
+# Parts of a message that differ between occurrences of one error, more specific patterns first.
 _VARIABLE: Final = (
     (re.compile(r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b"), "<id>"),
     (re.compile(r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"), "<time>"),
@@ -50,7 +50,9 @@ def _normalize_message(text: str) -> str:
 
 
 def _in_app_frames(stacktrace: str) -> list[str]:
-    """Stable texts of the application's own frames, innermost first; of all frames if it has none."""
+    """Stable texts of the application's own frames, innermost first. Texts of all frames if none is the
+    application's.
+    """
     return [_normalize_frame(frame) for frame in _parse_in_app(stacktrace)]
 
 
@@ -72,7 +74,7 @@ _PYTHON_LIBRARY: Final = re.compile(r"[/\\](?:site-packages|dist-packages|lib[/\
 
 
 def _parse_python(text: str) -> list[_Frame]:
-    """Python prints the innermost frame last; the last exception of a chain is the one that was raised."""
+    """Parse a Python trace. Python prints the innermost frame last, and the raised exception last in a chain."""
     lines = text.rsplit("Traceback (most recent call last)", 1)[-1].splitlines()
     frames = []
     for line in reversed(lines[-2 * _MAX_LINES :]):
@@ -83,7 +85,9 @@ def _parse_python(text: str) -> list[_Frame]:
 
 
 def _parse_innermost_first(text: str) -> list[_Frame]:
-    """Every other language prints the innermost frame first; the first parser that matches a line parses the rest."""
+    """Parse a trace of another language, which prints the innermost frame first. The first parser that matches a line
+    parses the rest.
+    """
     lines = [line[:_MAX_LINE_CHARS] for line in text.splitlines()[:_MAX_LINES]]
     for number, line in enumerate(lines):
         for parse in _FRAME_PARSERS:
@@ -96,7 +100,7 @@ _NEXT_SECTION: Final = ("Caused by: ", "Suppressed: ", " ---> ", "goroutine ", "
 
 
 def _parse_section(lines: list[str], parse: "_FrameParser") -> list[_Frame]:
-    """Frames up to the next exception of a chain (or goroutine): the first is the outermost, which was reported."""
+    """Parse frames up to the next exception of a chain (or goroutine). The first exception is the reported one."""
     frames = []
     for number, line in enumerate(lines):
         if line.lstrip().startswith(_NEXT_SECTION):
@@ -109,7 +113,7 @@ def _parse_section(lines: list[str], parse: "_FrameParser") -> list[_Frame]:
 
 _FrameParser = Callable[[str, str], _Frame | None]
 
-# at com.shop.Cart.add(Cart.java:42), with an optional class loader and module in front: app//com.shop@1.2/...
+# at com.shop.Cart.add(Cart.java:42), with an optional class loader and module before it: app//com.shop@1.2/...
 _JAVA: Final = re.compile(
     r"\s*at (?:[\w.@-]*/){0,2}([\w.$]+(?:/0x[0-9a-f]+)?)\.([\w$<>-]+)"
     r"\((?:([\w$-]+\.\w+)(?::\d+)?|Native Method|Unknown Source)\)"
@@ -203,7 +207,9 @@ _GO_CLOSURE: Final = re.compile(r"\.func\d+(?:\.\d+)*|\.gowrap\d+|-fm$")
 
 
 def _parse_go(line: str, following: str) -> _Frame | None:
-    """A line with the function, followed by one with its file, which tells libraries from the application."""
+    """Parse a line with the function and the next line with its file, which distinguishes libraries from the
+    application.
+    """
     file = _GO_FILE.match(following)
     match = _GO.match(line) if file else None
     if not file or not match:
@@ -250,8 +256,8 @@ _BUILD: Final = (
 
 
 def _normalize_frame(frame: _Frame) -> str:
-    """Keep the last two parts of the location, because the rest depends on where it was built or installed, and replace
-    hashes, versions and numbers.
+    """The last two parts of the location, with hashes, versions and numbers replaced. The other parts depend on where
+    the application was built or installed.
     """
     location = "/".join(re.split(r"[/\\]", frame.location)[-_LOCATION_PARTS:])
     text = f"{location}:{frame.function}"
@@ -265,7 +271,7 @@ _FINGERPRINT_FRAMES: Final = 5
 
 
 def fingerprint_version_1(kind: str, message: str, stacktrace: str) -> bytes:
-    """The 16 bytes by which version 1 identified an error."""
+    """The fingerprint of version 1: 16 bytes."""
     frames = _in_app_frames(stacktrace)[:_FINGERPRINT_FRAMES]
     parts = [kind.strip(), *frames] if frames else [kind.strip(), "", _normalize_message(message)]
     return hashlib.blake2b("\n".join(parts).encode(), digest_size=_FINGERPRINT_BYTES).digest()

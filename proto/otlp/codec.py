@@ -1,4 +1,6 @@
-"""The active decoder: the kernel if it was built, otherwise the reference, with the same results (docs/codec.md)."""
+"""The active decoder: the kernel if it was built, otherwise the reference. Both have the same results
+(docs/codec.md).
+"""
 
 import importlib
 from collections.abc import Sequence
@@ -10,7 +12,7 @@ from proto.otlp.policy import Block, DecodedPayload, FieldFaults, Policy, Signal
 
 
 class NamedKeySet(Protocol):
-    """The attribute keys that the roll-up names (`proto.otlp.reference.blocks`); each decoder has its own class."""
+    """The attribute keys that the roll-up names (`proto.otlp.reference.blocks`). Each decoder has its own class."""
 
 
 def _load() -> ModuleType:
@@ -30,15 +32,15 @@ def decode(
 ) -> DecodedPayload:
     """Decode one export request, `body` in OTLP's protobuf encoding. Raises DecodeError if the request is refused.
 
-    `faults`: items of the request that are rejected already.
+    `faults`: items of the request that were already rejected.
     """
     decoded: DecodedPayload = _decoder.decode(signal, body, project_id, policy, now_ns, faults)
     return decoded
 
 
 class PythonReadLimit(NamedTuple):
-    """How much of an OTLP/JSON body Python may read, at a twentieth of the speed: bytes of all items that the kernel
-    leaves to Python, and bytes of one such item.
+    """How much of an OTLP/JSON body Python may read, because Python reads at a twentieth of the kernel's speed: the
+    bytes of all items that the kernel leaves to Python, and the bytes of one such item.
     """
 
     total_bytes: int
@@ -46,8 +48,8 @@ class PythonReadLimit(NamedTuple):
 
 
 def decode_json(signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int) -> DecodedPayload:
-    """Decode one export request, `body` in OTLP/JSON. Raises DecodeError if the request is refused; rejects items with
-    an invalid field. There is no limit to how much is read in Python.
+    """Decode one export request, `body` in OTLP/JSON. Raises DecodeError if the request is refused. Items with an
+    invalid field are rejected. Python may read any amount.
     """
     decoded = _decode_by_kernel(PythonReadLimit(len(body), len(body)), signal, body, project_id, policy, now_ns)
     return decoded if decoded is not None else decode_json_in_python(signal, body, project_id, policy, now_ns)
@@ -58,8 +60,8 @@ def decode_json_within(
 ) -> DecodedPayload | None:
     """Like `decode_json`, but returns None if Python would have to read more than `left`.
 
-    Python reads everything if the kernel was not built, otherwise what the kernel leaves: items, or a complete body
-    (docs/codec.md section 6).
+    Python reads everything if the kernel was not built. Otherwise Python reads the items, or the complete body, that
+    the kernel does not read (docs/codec.md section 6).
     """
     decoded = _decode_by_kernel(left, signal, body, project_id, policy, now_ns)
     if decoded is None and len(body) <= min(left):
@@ -85,7 +87,8 @@ def decode_json_in_python(signal: Signal, body: bytes, project_id: int, policy: 
 
 def estimate_json_memory(body: bytes, policy: Policy, left: PythonReadLimit | None) -> int:
     """Upper bound of the memory in bytes that reading `body` in OTLP/JSON takes in addition to the body (`python -m
-    benchmarks.codec memory`). With `left`: read by the kernel, and one item at a time in Python. None: all in Python.
+    benchmarks.codec memory`). With `left`, the kernel reads the body, and Python reads one item at a time. With None,
+    Python reads the complete body.
     """
     objects = min(_count_objects(body), policy.max_parts)
     if left is None:
@@ -95,7 +98,7 @@ def estimate_json_memory(body: bytes, policy: Policy, left: PythonReadLimit | No
 
 
 class _MemoryCost(NamedTuple):
-    """Bytes of memory per body, per byte of it, and per opening brace in it."""
+    """Bytes of memory per body, per byte of the body, and per opening brace in the body."""
 
     base_bytes: int
     per_byte: int
@@ -117,19 +120,19 @@ def _count_objects(body: bytes) -> int:
     if KERNEL:
         counted: int = _decoder.count_objects(body)
         return counted
-    # In steps, so that other threads can run in between.
+    # Count in steps, so that other threads can run between them.
     return sum(body.count(b"{", at, at + _STEP) for at in range(0, len(body), _STEP))
 
 
 def new_named_keys(per_batch: int, per_day: int) -> NamedKeySet:
-    """The state by which `build_blocks` limits attribute keys, one per process (`proto.otlp.reference.blocks`)."""
+    """The state with which `build_blocks` limits attribute keys, one per process (`proto.otlp.reference.blocks`)."""
     named: NamedKeySet = _decoder.NamedKeys(per_batch, per_day)
     return named
 
 
 def build_blocks(decoded: Sequence[DecodedPayload], batch_id: int, named: NamedKeySet | None = None) -> list[Block]:
-    """The insert blocks of one batch: one per table and day, from these requests in the order given. The roll-up of
-    attribute keys contains the `named` keys, or all keys for None.
+    """The insert blocks of one batch: one block per table and day, with the rows of these requests in the given order.
+    The roll-up of attribute keys contains the `named` keys, or all keys for None.
     """
     blocks: list[Block] = _decoder.build_blocks(decoded, batch_id, named)
     return blocks

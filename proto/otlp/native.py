@@ -1,8 +1,8 @@
 """Blocks in ClickHouse's Native format, for the column types of `proto.storage.tables`.
 
-A block is the number of columns and of rows as varints, then per column its name, its type and its data. The data of a
-column with a LowCardinality in its type begins with the version of that serialization. A LowCardinality column without
-rows has no further data. https://clickhouse.com/docs/interfaces/formats/Native
+A block consists of the numbers of columns and of rows as varints, followed by the name, type and data of each column.
+If the type of a column contains LowCardinality, the column's data begins with the version of that serialization. A
+LowCardinality column without rows has no further data. https://clickhouse.com/docs/interfaces/formats/Native
 """
 
 import re
@@ -31,19 +31,21 @@ _LOW_CARDINALITY: Final = "LowCardinality(String)"
 
 _DICTIONARY_VERSION: Final = struct.pack("<Q", 1)
 _HAS_ADDITIONAL_KEYS: Final = 1 << 9  # the block contains the dictionary,
-_NEED_UPDATE_DICTIONARY: Final = 1 << 10  # which replaces that of previous blocks
-# Maximum number of keys, index type, struct code.
+_NEED_UPDATE_DICTIONARY: Final = 1 << 10  # which replaces the dictionary of previous blocks
+# The maximum number of keys, the index type, and its struct code.
 _INDEXES: Final = ((1 << 8, 0, "B"), (1 << 16, 1, "H"), (1 << 32, 2, "I"))
 
 
 def write_block(table: Table, rows: Sequence[Sequence[object]]) -> list[bytes]:
-    """One Native block, in pieces, from rows of cells in the order of `table.columns`; cells as for `write_columns`."""
+    """One Native block, in pieces, from rows of cells in the order of `table.columns`. Cells have the types that
+    `write_columns` accepts.
+    """
     cells = list(zip(*rows, strict=True)) if rows else [()] * len(table.columns)
     return write_columns(table.columns, cells, len(rows))
 
 
 def write_columns(columns: Sequence[Column], cells: Sequence[Sequence[Any]], rows: int) -> list[bytes]:
-    """One Native block, in pieces, from a sequence of `rows` cells per column: the header, then one piece per column.
+    """One Native block from a sequence of `rows` cells per column. The pieces are the header and one piece per column.
 
     Cells are `int`, `float`, `bytes` or `str` (written as UTF-8), and mappings or sequences of pairs for a Map.
     Raises ValueError for a cell that does not fit its type, or a column of another length.
@@ -101,7 +103,9 @@ def _fixed(values: Sequence[bytes], size: int) -> bytes:
 
 
 def _low_cardinality(values: Sequence[str | bytes]) -> bytes:
-    """Keys in order of first appearance, then an index per row, of the width that the number of keys requires."""
+    """Encode a LowCardinality column: keys in order of first appearance, then an index per row. The number of keys
+    determines the width of an index.
+    """
     if not values:
         return b""
     keys: dict[bytes, int] = {}
@@ -117,7 +121,7 @@ def _low_cardinality(values: Sequence[str | bytes]) -> bytes:
 
 
 def _maps(key_type: str, value_type: str, values: Sequence[Mapping[Any, Any] | Sequence[tuple[Any, Any]]]) -> bytes:
-    """The end of the entries of each row, then all keys, then all values."""
+    """Encode a Map column: the end of the entries of each row, then all keys, then all values."""
     ends: list[int] = []
     pairs: list[tuple[Any, Any]] = []
     for value in values:

@@ -1,4 +1,4 @@
-"""The interface of the decoders: the policy and its limits, reasons of rejection, and the decoded request.
+"""The interface of the decoders: the policy with its limits, the reasons of rejections, and the decoded request.
 
 See docs/codec.md.
 """
@@ -44,7 +44,7 @@ SEVERITY_NUMBERS: Final[Mapping[bytes, int]] = {
     for first, name in ((1, "TRACE"), (5, "DEBUG"), (9, "INFO"), (13, "WARN"), (17, "ERROR"), (21, "FATAL"))
     for number in (0, 2, 3, 4)
 }
-# Bytes of the column `truncations` for an item, its resource and its scope. What does not fit is summed up.
+# Bytes of the column `truncations` for an item, its resource and its scope. Truncations that do not fit are summed up.
 MAX_ITEM_TRUNCATIONS: Final = 8 * 2**10
 MAX_ORIGIN_TRUNCATIONS: Final = 2**10
 VALUE_DEPTH: Final = 32
@@ -52,7 +52,7 @@ GROUP_DEPTH: Final = 32
 
 
 class ItemRejection(StrEnum):
-    """Why an item was rejected: exactly one reason per rejected item."""
+    """The reason why an item was rejected. A rejected item has exactly one reason."""
 
     INVALID_TRACE_ID = "invalid_trace_id"
     INVALID_SPAN_ID = "invalid_span_id"
@@ -67,7 +67,7 @@ class ItemRejection(StrEnum):
 
 
 class ItemModification(StrEnum):
-    """How accepted items were modified; an item counts once for each kind of modification."""
+    """How accepted items were modified. An item counts once for each kind of modification."""
 
     TRUNCATED = "truncated"
     REPAIRED = "repaired"
@@ -78,33 +78,33 @@ class ItemModification(StrEnum):
 
 
 class RequestWarning(StrEnum):
-    """What Sluice read otherwise than it was sent, or could not read, in a request that it accepts. The response names
+    """The parts of an accepted request that Sluice did not read, or did not read as they were sent. The response names
     each kind once (`proto.otlp.responses`).
     """
 
-    SNAKE_CASE = "snake_case"  # OTLP/JSON: members in snake_case; they are read
-    ENUM_NAMES = "enum_names"  # OTLP/JSON: names of enum values; they are read
-    REPEATED_LIST = "repeated_list"  # OTLP/JSON: a list given twice in one message; it is joined
-    REPEATED_MEMBER = "repeated_member"  # OTLP/JSON: another member given twice; the last one is read
-    RETIRED_NAMES = "retired_names"  # members that OTLP had before 1.0; they are not read
+    SNAKE_CASE = "snake_case"  # OTLP/JSON: members in snake_case, which are read
+    ENUM_NAMES = "enum_names"  # OTLP/JSON: names of enum values, which are read
+    REPEATED_LIST = "repeated_list"  # OTLP/JSON: a list given twice in one message, which is joined
+    REPEATED_MEMBER = "repeated_member"  # OTLP/JSON: another member given twice, of which the last one is read
+    RETIRED_NAMES = "retired_names"  # members of OTLP before 1.0, which are not read
     SPANS_SENT_AS_LOGS = "spans_sent_as_logs"  # not stored
     LOGS_SENT_AS_SPANS = "logs_sent_as_spans"  # not stored
     UNSUPPORTED_SIGNAL = "unsupported_signal"  # metrics or profiles; not stored
 
 
 class RequestRejection(StrEnum):
-    """Why a request is refused by the decoder."""
+    """The reason why the decoder refuses a request."""
 
     MALFORMED = "malformed"
     TOO_DEEP = "too_deep"
     TOO_MANY_ITEMS = "too_many_items"
     TOO_MANY_PARTS = "too_many_parts"
     RESOURCES_TOO_LARGE = "resources_too_large"
-    IRREGULAR_JSON = "irregular_json"  # by the gateway: it would take too long to read
+    IRREGULAR_JSON = "irregular_json"  # refused by the gateway, because reading it would take too long
 
 
 class DecodeError(Exception):
-    """The complete request is refused. The message names the limit or the fault."""
+    """The complete request is refused. The message names the limit or the error."""
 
     def __init__(self, reason: RequestRejection, message: str) -> None:
         super().__init__(message)
@@ -113,7 +113,9 @@ class DecodeError(Exception):
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits for one request. Sizes are bytes of UTF-8, times nanoseconds. The journal records it."""
+    """The limits for one request. Sizes are bytes of UTF-8, and times are nanoseconds. The journal records the policy
+    of each request.
+    """
 
     max_items: int = 50_000
     max_parts: int = 2_000_000
@@ -125,14 +127,14 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     max_events: int = 128
     max_links: int = 128
     max_exceptions: int = 4096
-    # 0: no limit, as in journals that were written before these limits existed.
+    # 0 means no limit, as in journals that were written before these limits existed.
     max_resource_bytes: int = 0
     max_scope_bytes: int = 0
     max_repeated_bytes: int = 0
     max_future_ns: int = 3600 * 10**9
     retention_ns: int = 30 * NANOS_PER_DAY  # 0: unlimited; items before the year 2000 are rejected anyway
     sensitive_words: tuple[str, ...] = SENSITIVE_WORDS
-    exempt_keys: tuple[str, ...] = ()  # full keys that the key rule does not apply to; the value rules do
+    exempt_keys: tuple[str, ...] = ()  # full keys to which the value rules apply, but not the key rule
 
     def min_time_ns(self, now_ns: int) -> int:
         """The earliest accepted time at `now_ns`, in nanoseconds since 1970."""
@@ -142,21 +144,21 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decode_error(reason: RequestRejection, policy: Policy) -> DecodeError:
-    """The error for `reason`, except IRREGULAR_JSON; its message names the limit of `policy` that was exceeded."""
+    """The error for `reason`, which must not be IRREGULAR_JSON. The message names the exceeded limit of `policy`."""
     messages = {
         RequestRejection.MALFORMED: "The body is not a valid OTLP protobuf message.",
         RequestRejection.TOO_DEEP: (
-            f"Values are nested more than {VALUE_DEPTH} levels deep, or unknown groups more than {GROUP_DEPTH}."
+            f"Values are nested more than {VALUE_DEPTH} levels deep, or unknown groups more than {GROUP_DEPTH} levels."
         ),
         RequestRejection.TOO_MANY_ITEMS: (
-            f"The request has more than {policy.max_items} spans or log records; send smaller batches."
+            f"The request has more than {policy.max_items} spans or log records. Send smaller batches."
         ),
         RequestRejection.TOO_MANY_PARTS: (
             f"The request has more than {policy.max_parts} spans, log records, attributes, events, links and array "
-            "elements; send smaller batches."
+            "elements. Send smaller batches."
         ),
         RequestRejection.RESOURCES_TOO_LARGE: (
-            f"Resource and scope attributes, counted once per item, exceed {policy.max_repeated_bytes} bytes; send "
+            f"Resource and scope attributes, counted once per item, exceed {policy.max_repeated_bytes} bytes. Send "
             "fewer items per request, or fewer resource attributes."
         ),
     }
@@ -164,14 +166,16 @@ def decode_error(reason: RequestRejection, policy: Policy) -> DecodeError:
 
 
 class FieldFaults:
-    """What is found in one OTLP/JSON request before it is converted to protobuf: rejected items, and warnings."""
+    """The rejected items and the warnings of an OTLP/JSON request, found before the request is converted to
+    protobuf.
+    """
 
     __slots__ = ("first", "rejected", "warnings")
 
     def __init__(self) -> None:
         self.warnings: set[RequestWarning] = set()
         self.rejected: Counter[str] = Counter()  # by ItemRejection
-        self.first = ""  # location and description of the first fault
+        self.first = ""  # place and description of the first error
 
     def add(self, reason: ItemRejection, items: int, fault: str) -> None:
         if items:
@@ -194,8 +198,8 @@ class RaisedException(NamedTuple):
 
 
 class Block(NamedTuple):
-    """One insert: the rows of `table` of one `day` (days since 1970-01-01) as pieces of Native bytes, which are not
-    joined.
+    """The data of one insert: the rows of `table` of one `day` (days since 1970-01-01) in the Native format, in several
+    pieces.
     """
 
     table: str
@@ -205,7 +209,7 @@ class Block(NamedTuple):
 
 
 class DecodedPayload(Protocol):
-    """One decoded request: every item is accepted, or rejected for one reason."""
+    """One decoded request. Every item of the request is accepted, or rejected for one reason."""
 
     @property
     def signal(self) -> Signal: ...
@@ -215,34 +219,36 @@ class DecodedPayload(Protocol):
     def accepted(self) -> int: ...
     @property
     def days(self) -> Sequence[int]:
-        """Days of the accepted items (since 1970-01-01), ascending: each day becomes a separate block."""
+        """The days of the accepted items (since 1970-01-01), ascending. Each day becomes a separate block."""
 
     @property
     def symbols(self) -> int:
-        """Approximate number of distinct keys and names in its rows, by which the dictionaries of an insert grow. The
-        two decoders may differ here.
+        """The approximate number of distinct keys and names in the rows, by which the dictionaries of an insert grow.
+        The two decoders may return different numbers.
         """
 
     def large_origins(self, over: int) -> Mapping[int, int]:
-        """Sizes in bytes of the stored resources and scopes that exceed `over` bytes, by a 64-bit hash, which differs
-        between processes.
+        """The sizes in bytes of the stored resources and scopes that exceed `over` bytes, by a 64-bit hash. The hash
+        differs between processes.
         """
 
     @property
     def rejected(self) -> Mapping[str, int]:
-        """Number of rejected items by `ItemRejection`; only reasons that occurred."""
+        """The number of rejected items by `ItemRejection`, with only the reasons that occurred."""
 
     @property
     def first_fault(self) -> str:
-        """For OTLP/JSON: location and description of the first value that its field cannot hold; empty if none."""
+        """For OTLP/JSON: place and description of the first value that its field cannot hold. Empty if there is
+        none.
+        """
 
     @property
     def warnings(self) -> Sequence[RequestWarning]:
-        """The kinds of warnings, each once, in the order of `RequestWarning`."""
+        """The kinds of warnings, without repetitions, in the order of `RequestWarning`."""
 
     @property
     def modified(self) -> Mapping[str, int]:
-        """Number of accepted items by `ItemModification`; only modifications that occurred."""
+        """The number of accepted items by `ItemModification`, with only the modifications that occurred."""
 
     @property
     def exceptions(self) -> Sequence[RaisedException]: ...
@@ -250,4 +256,6 @@ class DecodedPayload(Protocol):
     def exceptions_over_limit(self) -> int: ...
     @property
     def nbytes(self) -> int:
-        """Approximate memory of the columns in bytes, for budgets; the two decoders may differ here."""
+        """The approximate memory of the columns in bytes, for budgets. The two decoders may return different
+        numbers.
+        """

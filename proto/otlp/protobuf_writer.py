@@ -1,4 +1,4 @@
-"""Writes protobuf's wire format: fields as bytes, which callers join into messages.
+"""Write protobuf's wire format: fields as bytes, which callers join into messages.
 
 https://protobuf.dev/programming-guides/encoding/
 """
@@ -28,7 +28,7 @@ _SHORT: Final = [[bytes((number << 3 | 2, size)) for size in range(0x80)] for nu
 
 
 def varint_field(number: int, value: int) -> bytes:
-    """An integer, enum or boolean; a negative number is encoded as the ten bytes of its two's complement."""
+    """An integer, enum or boolean. A negative number is encoded as the ten bytes of its two's complement."""
     return varint(number << 3) + varint(value & 0xFFFFFFFFFFFFFFFF)
 
 

@@ -15,7 +15,7 @@ Media = Literal["protobuf", "json"]
 
 CONTENT_TYPES: Final[Mapping[Media, str]] = {"protobuf": "application/x-protobuf", "json": "application/json"}
 
-MAX_MESSAGE: Final = 1024  # characters; keeps a response far below the 4 MiB that clients read
+MAX_MESSAGE: Final = 1024  # characters, so that a response is much smaller than the 4 MiB that clients read
 
 _BAD_REQUEST: Final = "type.googleapis.com/google.rpc.BadRequest"
 _RETRY_INFO: Final = "type.googleapis.com/google.rpc.RetryInfo"
@@ -71,8 +71,8 @@ def export_response(
     first_fault: str = "",
     warnings: Sequence[RequestWarning] = (),
 ) -> bytes:
-    """The body of a 200 response. `rejected` counts items by reason; without rejected items and warnings
-    `partial_success` is unset. `first_fault` locates the first invalid field of a JSON request.
+    """The body of a 200 response. `rejected` counts items by reason. Without rejected items and warnings,
+    `partial_success` is unset. `first_fault` is the place of the first invalid field of a JSON request.
     """
     count = sum(rejected.values())
     if count == 0 and not warnings:
@@ -88,7 +88,7 @@ def export_response(
 def partial_success_message(
     signal: Signal, rejected: Mapping[str, int], first_fault: str, warnings: Sequence[RequestWarning]
 ) -> str:
-    """What was rejected, then the warnings; `Warning: ...` alone if nothing was rejected."""
+    """The rejected items, then the warnings. Only `Warning: ...` if no item was rejected."""
     warning = f"Warning: {'. '.join(_WARNINGS[kind] for kind in warnings)}." if warnings else ""
     if not sum(rejected.values()):
         return warning
@@ -97,8 +97,8 @@ def partial_success_message(
 
 
 def rejection_message(signal: Signal, rejected: Mapping[str, int], first_fault: str = "") -> str:
-    """`3 spans rejected: invalid_trace_id 2, invalid_field 1 (first error: resourceSpans[0]...kind: ...)`, most
-    frequent reason first.
+    """A text such as `3 spans rejected: invalid_trace_id 2, invalid_field 1 (first error: resourceSpans[0]...kind:
+    ...)`, with the most frequent reason first.
     """
     reasons = sorted(rejected.items(), key=lambda entry: (-entry[1], entry[0]))
     _, items = _ITEMS[signal]
@@ -137,7 +137,7 @@ def status_protobuf(
 def status_json(
     status: int, message: str, violations: Sequence[Violation] = (), error: Mapping[str, object] | None = None
 ) -> bytes:
-    """google.rpc.Status in JSON; `error`, the inner object of the error envelope, is added as the member `error`."""
+    """google.rpc.Status in JSON. `error`, the inner object of the error envelope, is added as the member `error`."""
     body: dict[str, object] = {"code": rpc_code(status), "message": _short(message)}
     if violations:
         fields = [{"field": field, "description": _short(description)} for field, description in violations]

@@ -1,9 +1,9 @@
-"""Which keys indicate a secret: the listed words, and how a key is matched against them (docs/codec.md 4).
+"""The keys that indicate a secret: a list of words, and rules that match a key against the words (docs/codec.md 4).
 
-Keys of public conventions that only look like credentials, with their sources (docs/codec.md 4).
+Keys of public conventions that only look like credentials are listed with their sources (docs/codec.md 4).
 
-A `*`, at the end or the beginning of a key, stands for at least one byte. No entry keeps a value under
-a word that is scrubbed in all cases, such as `password`.
+A `*` at the end or the beginning of a key stands for at least one byte. No listed key has a word whose values are
+always scrubbed, such as `password`.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 
 class Convention(NamedTuple):
-    """Keys that one publisher documents, and where."""
+    """Keys that one publisher documents, and the place of the documentation."""
 
     source: str
     keys: tuple[str, ...]
@@ -87,27 +87,27 @@ KEPT_KEYS: Final = (
 )
 
 
-_ANY: Final = "surrogatepass"  # what cannot be encoded as UTF-8 equals no key
-_SEPARATOR: Final = rb"[\x00-/:-@\[-`{-\x7f]"  # each ASCII byte but letters and digits
+_ANY: Final = "surrogatepass"  # text that cannot be encoded as UTF-8 equals no key
+_SEPARATOR: Final = rb"[\x00-/:-@\[-`{-\x7f]"  # each ASCII byte except letters and digits
 _SEPARATORS: Final = re.compile(_SEPARATOR)
-_BOUNDARY: Final = b"\xff"  # marks a change of case; no byte of UTF-8
-# Where the case changes: `clientSecret`, `APIKey`, `oauth2Token`. `OAuth` and `oAuth` are one part.
+_BOUNDARY: Final = b"\xff"  # marks a change of case; never occurs in UTF-8
+# The places where the case changes: `clientSecret`, `APIKey`, `oauth2Token`. `OAuth` and `oAuth` are one part.
 _CASE_CHANGE: Final = re.compile(
     rb"(?:(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]))"
     rb"(?!(?:(?<=\A[oO])|(?<=" + _SEPARATOR + rb"o)|(?<=[^A-Z]O))Auth)"
 )
 
-# Everything but booleans is scrubbed under these words, and no exemption may name a key with one of them.
+# All values except booleans are scrubbed under these words, and a key with one of these words cannot be exempt.
 FLOOR_WORDS: Final = (
     *("pass_word", "pass_words", "passwd", "pwd", "pass_phrase", "pass_code", "authorization", "private_key"),
     *("private_keys", "cookie", "cookies", "set_cookie", "cvv", "cvc", "card_number", "ssn", "social_security"),
-    # Passwords written as one word with what they are for.
+    # Passwords written as one word with their purpose.
     *("user_password", "db_password", "database_password", "admin_password", "root_password", "new_password"),
     *("old_password", "current_password", "confirm_password", "smtp_password", "redis_password", "mysql_password"),
     # Environment variables and session cookies.
     *("pgpassword", "sshpass", "jsessionid", "phpsessid", "aspxauth", "aspsessionid"),
 )
-# Everything but booleans is scrubbed under these words, too.
+# All values except booleans are also scrubbed under these words.
 STRICT_WORDS: Final = (
     *("pin", "otp", "totp", "csrf", "xsrf", "credential", "credentials", "creds"),
     *("api_key", "api_keys", "access_key", "access_keys", "secret_key", "secret_keys", "encryption_key"),
@@ -125,7 +125,7 @@ MEASURABLE_WORDS: Final = (
     *("secret", "secrets", "client_secret", "app_secret", "shared_secret"),
 )
 SENSITIVE_WORDS: Final = (*FLOOR_WORDS, *STRICT_WORDS, *MEASURABLE_WORDS)
-# Complete keys under which everything but booleans is scrubbed: too short to be searched for inside of a key.
+# Complete keys under which all values except booleans are scrubbed. They are too short to be searched for inside keys.
 SENSITIVE_NAMES: Final = ("pass", "pw", "jwt", "bearer")
 MEASURES: Final = (
     *("count", "counts", "counter", "total", "totals", "sum", "usage", "used", "limit", "size", "length", "len"),
@@ -139,12 +139,14 @@ MEASURES: Final = (
 
 
 def mark_parts(key: bytes) -> bytes:
-    """A key in lower case: each separator is `_`, and a byte that UTF-8 does not have stands where the case changes."""
+    """A key in lower case, in which each separator is `_`, and a byte that never occurs in UTF-8 marks each change of
+    case.
+    """
     return _SEPARATORS.sub(b"_", _CASE_CHANGE.sub(_BOUNDARY, key).lower())
 
 
 def normalize_word(word: str) -> bytes:
-    """A listed word in lower case, its parts joined by `_`; empty if it has none."""
+    """A listed word in lower case, with its parts joined by `_`. Empty if the word has no parts."""
     return b"_".join(part for part in re.split(rb"[_\xff]", mark_parts(word.encode())) if part)
 
 
@@ -155,14 +157,14 @@ def compile_words(words: Iterable[bytes]) -> re.Pattern[bytes]:
 
 
 def _spelling(word: bytes) -> bytes:
-    """The pattern of one word: its parts may be joined, or separated, and the case may change anywhere."""
+    """The pattern of one word. The parts of the word may be joined or separated, and the case may change anywhere."""
     return rb"[_\xff]?".join(
         rb"\xff?".join(re.escape(part[at : at + 1]) for at in range(len(part))) for part in word.split(b"_")
     )
 
 
 class KeyRules(NamedTuple):
-    """What the key rule of a policy compares keys with; words as `normalize_word` returns them."""
+    """The words and keys with which the key rule of a policy compares keys. Words have the form of `normalize_word`."""
 
     strict_words: frozenset[bytes]
     measurable_words: frozenset[bytes]

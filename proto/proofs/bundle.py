@@ -33,7 +33,7 @@ PREDICATE_TYPE: Final = "urn:sluice:ai-authored-change:0.1.0"
 
 
 class RecheckHandle(Shape, frozen=True):
-    """How a reader checks a claim again."""
+    """The way in which a reader can check a claim again."""
 
     mechanism: Literal["SHELL", "GIT", "ARTIFACT", "API", "NONE"]
     instruction: Text2000
@@ -44,7 +44,7 @@ class RecheckHandle(Shape, frozen=True):
 
 
 class ClaimEnvelope(Shape, tag_field="kind", frozen=True):
-    """What every claim has besides its evidence."""
+    """The fields that every claim has in addition to its evidence."""
 
     claim_id: Identifier
     statement: ClaimStatement
@@ -85,37 +85,37 @@ class FlakeFreedomClaim(ClaimEnvelope, tag="flake_freedom", frozen=True):
 
 
 class BlastRadiusContainmentClaim(ClaimEnvelope, tag="blast_radius_containment", frozen=True):
-    """A claim: the patch touches nothing but what it may."""
+    """A claim: the patch changes only permitted files."""
 
     evidence: evidence.BlastRadiusContainment
 
 
 class ResourceEnvelopeClaim(ClaimEnvelope, tag="resource_envelope", frozen=True):
-    """A claim: what the run was allowed and what it took."""
+    """A claim: the resource limits of the run, and the resources that it used."""
 
     evidence: evidence.ResourceEnvelope
 
 
 class ModelAttributionClaim(ClaimEnvelope, tag="model_attribution", frozen=True):
-    """A claim: who or what wrote the patch."""
+    """A claim: a person or a model wrote the patch."""
 
     evidence: evidence.ModelAttribution
 
 
 class ApproverIdentityClaim(ClaimEnvelope, tag="approver_identity", frozen=True):
-    """A claim: who approved the patch."""
+    """A claim: a person or a policy approved the patch."""
 
     evidence: evidence.ApproverIdentity
 
 
 class DurabilityWindowClaim(ClaimEnvelope, tag="durability_window", frozen=True):
-    """A claim: the issue stayed away after the patch."""
+    """A claim: the issue did not return after the patch."""
 
     evidence: evidence.DurabilityWindow
 
 
 class StateSliceClaim(ClaimEnvelope, tag="state_slice", frozen=True):
-    """A claim: which state of the program was captured."""
+    """A claim: a state of the program was captured."""
 
     evidence: evidence.StateSlice
 
@@ -127,13 +127,13 @@ class BehavioralDiffClaim(ClaimEnvelope, tag="behavioral_diff", frozen=True):
 
 
 class DivergenceLocalizationClaim(ClaimEnvelope, tag="divergence_localization", frozen=True):
-    """A claim: where two runs diverge."""
+    """A claim: the place at which two runs diverge."""
 
     evidence: evidence.DivergenceLocalization
 
 
 class PatchOriginClaim(ClaimEnvelope, tag="patch_origin", frozen=True):
-    """A claim: where the patch comes from."""
+    """A claim: the origin of the patch."""
 
     evidence: evidence.PatchOrigin
 
@@ -164,7 +164,7 @@ Claim = (
 
 
 class Issuer(Shape, frozen=True):
-    """Who has made the bundle."""
+    """The issuer, which created the bundle."""
 
     id: Text300
     name: Text200
@@ -182,7 +182,7 @@ class Patch(Shape, frozen=True):
 
 
 class Subject(Shape, frozen=True):
-    """What the bundle is about."""
+    """The subject of the bundle."""
 
     org_slug: Text120
     project_slug: Text120
@@ -199,7 +199,7 @@ class Subject(Shape, frozen=True):
 
 
 class ProofBundle(Shape, frozen=True):
-    """The ledger of specification 2.8."""
+    """A proof bundle (the ledger of specification 2.8)."""
 
     format_version: Literal["0.1.0"]
     spec_uri: Text300
@@ -214,14 +214,14 @@ class ProofBundle(Shape, frozen=True):
 
 
 class Builder(Shape, frozen=True):
-    """What has run the work that a predicate attests."""
+    """The system that ran the work that a predicate attests."""
 
     id: Text300
     version: dict[str, str]
 
 
 class ChangeAuthor(Shape, frozen=True):
-    """Who wrote the change."""
+    """The author of the change."""
 
     kind: AuthorKind
     agent_id: Text200
@@ -239,7 +239,7 @@ class HumanApproval(Shape, frozen=True):
 
 
 class Verification(Shape, frozen=True):
-    """The result of the bundle, repeated."""
+    """A copy of the result of the bundle."""
 
     tier: ProofTier
     verdict: ProofVerdict
@@ -266,7 +266,7 @@ HexDigest = Annotated[
 
 
 class ResourceDescriptor(Shape, omit_defaults=True, frozen=True):
-    """An artifact; every key is optional."""
+    """An artifact. Every key is optional."""
 
     name: Text500 | UnsetType = UNSET
     uri: Text500 | UnsetType = UNSET

@@ -1,6 +1,6 @@
-"""DSSE envelopes (https://github.com/secure-systems-lab/dsse, version 1.0.2): parsed, signed, verified.
+"""Parse, sign and verify DSSE envelopes (https://github.com/secure-systems-lab/dsse, version 1.0.2).
 
-A payload is read only after one of its signatures was verified, over the bytes as they came. `keyid` is a hint: any key
+A payload is read only after one of its signatures was verified over the received bytes. `keyid` is only a hint: any key
 may have made any signature.
 """
 
@@ -28,45 +28,47 @@ MAX_SIGNATURES: Final = 16
 MAX_KEY_ID_LENGTH: Final = 200
 MAX_ATTEMPTS: Final = 64  # to verify a signature with a key
 MIN_ATTEMPTS: Final = 4
-MAX_HASHED_BYTES: Final = 64 * 2**20  # in all attempts: Ed25519 hashes the payload each time
+MAX_HASHED_BYTES: Final = 64 * 2**20  # in all attempts, because Ed25519 hashes the payload each time
 _ED25519_BYTES: Final = 64
 _MAX_P256_BYTES: Final = 72
 _DER_SEQUENCE: Final = b"\x30"
-_MAX_SIGNATURE_LENGTH: Final = 70_000  # of SLH-DSA, which may stand beside one of ours, in base64
+_MAX_SIGNATURE_LENGTH: Final = 70_000  # of SLH-DSA in base64, which may accompany a supported one
 _MAX_PADDING: Final = 2
 _ED25519_PRIME: Final = 2**255 - 19
 _ED25519_D: Final = -121_665 * pow(121_666, -1, _ED25519_PRIME) % _ED25519_PRIME
-_URL_SAFE: Final = str.maketrans("-_+/", "+/~~")  # the letters of the other alphabet become one of neither
+_URL_SAFE: Final = str.maketrans("-_+/", "+/~~")  # characters of the standard alphabet become invalid
 
 PublicKey = Ed25519PublicKey | ec.EllipticCurvePublicKey
 PrivateKey = Ed25519PrivateKey | ec.EllipticCurvePrivateKey
 
 
 class InvalidEnvelope(ValueError):
-    """The bytes are no envelope, or the envelope is one that nobody should make. The message is for people."""
+    """The bytes are not an envelope, or the envelope is not permitted. The message is for people."""
 
 
 class InvalidKey(ValueError):
-    """Not a key in PEM, or one of a kind that is not supported."""
+    """The text is not a key in PEM, or the kind of the key is not supported."""
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """`sig` in base64; `keyid` a hint: without one, null and empty are the same. Other fields are ignored."""
+    """A signature: `sig` in base64, and `keyid`, which is a hint. A missing, null and empty `keyid` mean the same.
+    Other fields are ignored.
+    """
 
     sig: Annotated[str, Meta(min_length=1, max_length=_MAX_SIGNATURE_LENGTH)]
     keyid: Annotated[str, Meta(max_length=MAX_KEY_ID_LENGTH)] | UnsetType | None = UNSET
 
 
 class EnvelopeBody(msgspec.Struct, frozen=True):
-    """An envelope as it is sent: `payload` in base64. Other fields are ignored (envelope.md, "Parsing rules")."""
+    """An envelope as it is sent, with `payload` in base64. Other fields are ignored (envelope.md, "Parsing rules")."""
 
     payload: str
-    payloadType: Annotated[str, Meta(max_length=200)]  # noqa: N815 (as DSSE has it)
+    payloadType: Annotated[str, Meta(max_length=200)]  # noqa: N815 (the name in DSSE)
     signatures: Annotated[list[Signature], Meta(min_length=1, max_length=MAX_SIGNATURES)]
 
 
 class Envelope(NamedTuple):
-    """A payload, which is not to be read before it is verified, and who may have signed it."""
+    """A payload, which must not be read before it is verified, and its signatures."""
 
     payload: bytes
     payload_type: str
@@ -74,7 +76,7 @@ class Envelope(NamedTuple):
 
 
 def parse(raw: bytes) -> Envelope:
-    """Raises InvalidEnvelope, also for repeated keys and for unknown payload types."""
+    """Parse an envelope. Raises InvalidEnvelope, also for repeated keys and for unknown payload types."""
     try:
         wire = msgspec.json.decode(raw, type=EnvelopeBody)
         has_more = count_strings(raw) != count_strings(msgspec.json.encode(wire))  # ignored fields, or repeated keys
@@ -95,22 +97,22 @@ def encode(envelope: Envelope) -> bytes:
 
 
 def pae(payload_type: str, payload: bytes) -> bytes:
-    """What is signed: the pre-authentication encoding."""
+    """The pre-authentication encoding, which is the text that is signed."""
     encoded = payload_type.encode()
     return b"DSSEv1 %d %b %d %b" % (len(encoded), encoded, len(payload), payload)
 
 
 def sign(payload: bytes, payload_type: str, key: PrivateKey, key_id: str) -> Envelope:
-    """An envelope with one signature."""
+    """Create an envelope with one signature."""
     signed = pae(payload_type, payload)
     made = key.sign(signed) if isinstance(key, Ed25519PrivateKey) else key.sign(signed, ec.ECDSA(hashes.SHA256()))
     return Envelope(payload, payload_type, (Signature(base64.b64encode(made).decode("ascii"), key_id),))
 
 
 def find_signers(envelope: Envelope, keys: Sequence[tuple[str, PublicKey]]) -> Iterator[int]:
-    """The positions of the keys that have made one of the signatures. Those that a `keyid` names are tried first, then
-    the others in their order, until MAX_ATTEMPTS pairs of a key and a signature were tried, or fewer of a large
-    payload.
+    """The positions of the keys that have made one of the signatures. Keys that a `keyid` names are tried first, then
+    the others in their order, until MAX_ATTEMPTS pairs of a key and a signature were tried. For a large payload fewer
+    pairs are tried.
     """
     signed = pae(envelope.payload_type, envelope.payload)
     digest = hashlib.sha256(signed).digest()
@@ -149,7 +151,7 @@ def _is_made_by(key: PublicKey, signature: bytes, signed: bytes, digest: bytes) 
 def load_public_key(pem: bytes) -> PublicKey:
     """An Ed25519 or ECDSA P-256 key. Raises InvalidKey."""
     if b"PRIVATE KEY" in pem:
-        raise InvalidKey("Is a private key, which only its owner may have. Name the public key, and replace this one.")
+        raise InvalidKey("Is a private key, which must stay secret. Send the public key, and replace this key pair.")
     try:
         key = serialization.load_pem_public_key(pem)
     except Exception as error:  # cryptography documents several
@@ -172,7 +174,7 @@ def load_private_key(pem: bytes, password: bytes | None = None) -> PrivateKey:
 def _supported_public(key: object) -> PublicKey:
     if isinstance(key, Ed25519PublicKey):
         if _is_weak(key):
-            raise InvalidKey("Is a weak key: anybody can make signatures that it verifies.")
+            raise InvalidKey("Is a weak key: signatures that it verifies can be made without the private key.")
         return key
     if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1):
         return key
@@ -182,8 +184,8 @@ def _supported_public(key: object) -> PublicKey:
 def _is_weak(key: Ed25519PublicKey) -> bool:
     """Whether the point has an order of 8 or less, or is not written in its canonical form (RFC 8032, 5.1.3).
 
-    Of -x² + y² = 1 + d·x²·y², y is 1 or -1 for the orders 1 and 2, 0 for 4; doubled, a point of order 8 has y = 0,
-    which is x² = -y².
+    On the curve -x² + y² = 1 + d·x²·y², y is 1 or -1 for the orders 1 and 2, and 0 for the order 4. Doubling a point of
+    order 8 gives y = 0, which means x² = -y².
     """
     y = int.from_bytes(key.public_bytes_raw(), "little") & (2**255 - 1)
     if y >= _ED25519_PRIME:
@@ -205,7 +207,7 @@ def default_key_id(key: PublicKey) -> str:
 
 
 def decode_base64(text: str) -> bytes:
-    """Either alphabet, padded or not. Raises InvalidEnvelope."""
+    """Decode base64 in either alphabet, with or without padding. Raises InvalidEnvelope."""
     plain = text.rstrip("=")
     if "-" in plain or "_" in plain:
         plain = plain.translate(_URL_SAFE)

@@ -37,7 +37,7 @@ from proto.proofs.primitives import (
 
 
 class Qualification(Shape, frozen=True):
-    """Whether a failing test is about the issue."""
+    """The evidence that a failing test concerns the issue."""
 
     outcome: Text120
     code: Text120
@@ -140,7 +140,7 @@ class BlastRadiusContainment(Shape, frozen=True):
 
 
 class NoiseBand(Shape, frozen=True):
-    """The range in which a difference says nothing."""
+    """The range of differences that are only noise."""
 
     known: bool
     source: Text200
@@ -178,7 +178,7 @@ class Agent(Shape, frozen=True):
 
 
 class ModelAttribution(Shape, frozen=True):
-    """Who, or which model, wrote the change."""
+    """The person or the model that wrote the change."""
 
     author_kind: AuthorKind
     agent: Agent
@@ -192,7 +192,7 @@ class ModelAttribution(Shape, frozen=True):
 
 
 class Approver(Shape, frozen=True):
-    """Who approved."""
+    """The approver."""
 
     principal_id: Text200
     display_name: Text200
@@ -217,7 +217,7 @@ class ActChainLink(Shape, frozen=True):
 
 
 class ApproverIdentity(Shape, frozen=True):
-    """Who approved the change, and on whose behalf."""
+    """The approver of the change, and the person on whose behalf the approver acted."""
 
     approver: Approver | None
     act_chain: Annotated[list[ActChainLink], Meta(max_length=16)]
@@ -247,7 +247,7 @@ class ReleaseHealthDelta(Shape, frozen=True):
 
 
 class CreditBack(Shape, frozen=True):
-    """What is paid back for a change that did not last."""
+    """The refund for a change that did not last."""
 
     issued: bool
     amount_cents: Count
@@ -273,7 +273,7 @@ class DurabilityWindow(Shape, frozen=True):
 
 
 class SliceProbe(Shape, frozen=True):
-    """A probe in a running process, and who allowed it."""
+    """A probe in a running process, and its approval."""
 
     probe_id: Text200
     approved_by_principal_id: Text200 | None
@@ -285,7 +285,7 @@ class SliceProbe(Shape, frozen=True):
 
 
 class StateSlice(Shape, frozen=True):
-    """The values that led to a fault."""
+    """The values that led to an error."""
 
     origin: Literal["throw", "probe"]
     file: Text1024
@@ -303,14 +303,14 @@ class StateSlice(Shape, frozen=True):
 
 
 class NotReplayed(Shape, frozen=True):
-    """How many samples were left out, and why."""
+    """The number of samples that were not replayed, and the reason."""
 
     reason: Text120
     count: Count
 
 
 class SelectionCriterion(Shape, frozen=True):
-    """By what samples were chosen."""
+    """A criterion by which samples were selected."""
 
     basis: Text80
     samples: Count
@@ -318,7 +318,7 @@ class SelectionCriterion(Shape, frozen=True):
 
 
 class Selection(Shape, frozen=True):
-    """Which recorded samples were replayed."""
+    """The recorded samples that were selected and replayed."""
 
     candidate_pool: Count
     selected: Count
@@ -330,7 +330,7 @@ class Selection(Shape, frozen=True):
 
 
 class Coverage(Shape, frozen=True):
-    """How much of the patch the samples run through."""
+    """How much of the patch the samples execute."""
 
     patched_files: Integer
     patched_lines_executable: Integer
@@ -343,7 +343,7 @@ class Coverage(Shape, frozen=True):
 
 
 class ClassificationBasis(Shape, frozen=True):
-    """Why a difference is intended or not."""
+    """The reason why a difference is classified as intended or not."""
 
     rule: Text120
     detail: Detail600
@@ -351,7 +351,7 @@ class ClassificationBasis(Shape, frozen=True):
 
 
 class DiffFinding(Shape, frozen=True):
-    """One difference between two answers."""
+    """One difference between two responses."""
 
     sample_id: Text200
     selection_basis: Text80
@@ -363,7 +363,7 @@ class DiffFinding(Shape, frozen=True):
 
 
 class BehavioralDiff(Shape, frozen=True):
-    """How answers differ with and without the patch."""
+    """The differences between responses with and without the patch."""
 
     base_commit: Text80 | None
     patch_digest: Sha256Digest
@@ -382,7 +382,7 @@ class BehavioralDiff(Shape, frozen=True):
 
 
 class DivergencePoint(Shape, frozen=True):
-    """Where two traces part."""
+    """The place at which two traces diverge."""
 
     index: Count
     frame_key: Text1024
@@ -401,14 +401,14 @@ class DivergencePoint(Shape, frozen=True):
 
 
 class NormalizationRule(Shape, frozen=True):
-    """A rule that made traces comparable, and how often."""
+    """A rule that made traces comparable, and how often it was applied."""
 
     rule_id: Text120
     occurrences: Integer
 
 
 class PostPatch(Shape, frozen=True):
-    """What the patch did to the divergence."""
+    """The effect of the patch on the divergence."""
 
     outcome: Literal["RESOLVED", "MOVED_AS_INTENDED", "UNCHANGED", "NEW_DIVERGENCE", "INCONCLUSIVE", "NOT_ASSERTED"]
     intended_frame_keys: Annotated[list[Text1024], Meta(max_length=50)]
@@ -417,7 +417,7 @@ class PostPatch(Shape, frozen=True):
 
 
 class DivergenceLocalization(Shape, frozen=True):
-    """The first place at which a failing run differs from a good one."""
+    """The first place at which a failing run differs from a successful run."""
 
     status: Literal["LOCALIZED", "NO_DIVERGENCE", "INCONCLUSIVE_NONDETERMINISM", "UNAVAILABLE"]
     reference_label: Text120
@@ -443,7 +443,7 @@ class DivergenceLocalization(Shape, frozen=True):
 
 
 class Submitter(Shape, frozen=True):
-    """Who handed the patch in."""
+    """The submitter of the patch."""
 
     principal_id: Text200 | None
     kind: ActorKind
@@ -451,7 +451,7 @@ class Submitter(Shape, frozen=True):
 
 
 class DeclaredAuthor(Shape, frozen=True):
-    """Who is said to have written the patch."""
+    """The declared author of the patch."""
 
     vendor: Text120 | None
     agent_name: Text120 | None
@@ -460,7 +460,7 @@ class DeclaredAuthor(Shape, frozen=True):
 
 
 class VerifierIndependence(Shape, frozen=True):
-    """What the issuer of the bundle did besides verifying."""
+    """The other roles of the bundle's issuer, besides verification."""
 
     patch_authored_by_issuer: bool
     repro_authored_by_issuer: bool
@@ -468,7 +468,7 @@ class VerifierIndependence(Shape, frozen=True):
 
 
 class PatchOrigin(Shape, frozen=True):
-    """Where the patch comes from."""
+    """The origin of the patch."""
 
     origin_kind: Literal["FIRST_PARTY", "EXTERNAL_AGENT", "HUMAN_CONTRACTOR", "UNATTRIBUTED"]
     externally_authored: bool
@@ -485,7 +485,7 @@ class PatchOrigin(Shape, frozen=True):
 
 
 class MitigationInverse(Shape, frozen=True):
-    """What undoes a mitigation."""
+    """The action that reverses a mitigation."""
 
     action_type: Text80
     description: Detail600
@@ -493,7 +493,7 @@ class MitigationInverse(Shape, frozen=True):
 
 
 class BlastRadius(Shape, frozen=True):
-    """What a mitigation affects."""
+    """The parts that a mitigation affects."""
 
     scope: Text40
     environments: Annotated[list[Text120], Meta(max_length=20)]
@@ -505,7 +505,7 @@ class BlastRadius(Shape, frozen=True):
 
 
 class MitigationApproval(Shape, frozen=True):
-    """Who approved a mitigation."""
+    """The approval of a mitigation."""
 
     request_id: Text200 | None
     approved_by_principal_id: Text200 | None
@@ -517,7 +517,7 @@ class MitigationApproval(Shape, frozen=True):
 
 
 class MitigationVerification(Shape, frozen=True):
-    """Whether a mitigation has helped."""
+    """The evidence whether a mitigation helped."""
 
     signal: Text400
     kind: Text80
@@ -530,7 +530,7 @@ class MitigationVerification(Shape, frozen=True):
 
 
 class ReversalDebt(Shape, frozen=True):
-    """Who has to undo a mitigation, and until when."""
+    """The person who must reverse a mitigation, and the deadline."""
 
     debt_id: Text200
     owner_principal_id: Text200
@@ -540,7 +540,7 @@ class ReversalDebt(Shape, frozen=True):
 
 
 class MitigationApplied(Shape, frozen=True):
-    """A measure that was taken until the change is out."""
+    """A temporary measure until the change is released."""
 
     mitigation_id: Text200
     action_type: Text80

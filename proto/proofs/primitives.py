@@ -66,7 +66,7 @@ class ProofTier(StrEnum):
 
 
 class ProofVerdict(StrEnum):
-    """What the proof says of the change."""
+    """The verdict of the proof on the change."""
 
     PASSED = "PASSED"
     VOID = "VOID"
@@ -74,7 +74,7 @@ class ProofVerdict(StrEnum):
 
 
 class ClaimStatus(StrEnum):
-    """What became of one claim."""
+    """The result of one claim."""
 
     SUPPORTED = "SUPPORTED"
     REFUTED = "REFUTED"
@@ -83,9 +83,9 @@ class ClaimStatus(StrEnum):
 
 
 class TestObservation(StrEnum):
-    """What a test did."""
+    """The result of a test."""
 
-    __test__ = False  # no test of pytest
+    __test__ = False  # not a test for pytest
 
     PASSED = "PASSED"
     FAILED = "FAILED"
@@ -94,7 +94,7 @@ class TestObservation(StrEnum):
 
 
 class ActorKind(StrEnum):
-    """What acted."""
+    """The kind of an actor."""
 
     USER = "user"
     AGENT = "agent"
@@ -102,7 +102,7 @@ class ActorKind(StrEnum):
 
 
 class AuthorKind(StrEnum):
-    """Who wrote a change."""
+    """The kind of author of a change."""
 
     AI = "ai"
     HUMAN = "human"
@@ -110,4 +110,4 @@ class AuthorKind(StrEnum):
 
 
 class Shape(Struct, rename="camel", forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """An object of which every key is required, and no other is allowed."""
+    """An object whose keys are all required, and which has no other keys."""

@@ -1,4 +1,4 @@
-"""Bytes of a bundle, or of a verified payload, as values: read, checked for faults, and believed or not."""
+"""Read a bundle or a verified payload, find its errors, and check whether its key is trusted."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -17,12 +17,12 @@ MAX_BYTES: Final = 4 * 2**20  # of a bundle, with its envelope if it is signed
 
 
 def payload_shape(payload_type: str) -> type[ProofBundle] | type[Statement]:
-    """What a payload must be."""
+    """The type of a payload."""
     return ProofBundle if payload_type == dsse.BUNDLE_TYPE else Statement
 
 
 def bundle_of(value: ProofBundle | Statement) -> ProofBundle:
-    """The bundle itself, or that in the statement."""
+    """The bundle itself, or the bundle in the statement."""
     return value.predicate.ledger if isinstance(value, Statement) else value
 
 
@@ -34,7 +34,7 @@ def read_payload(payload: bytes, payload_type: str) -> ProofBundle:
 
 
 def is_envelope(raw: bytes) -> bool:
-    """Whether a file looks like an envelope, for programs that are not told by a media type."""
+    """Whether a file looks like an envelope, for programs that know no media type."""
     try:
         fields = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -43,12 +43,14 @@ def is_envelope(raw: bytes) -> bool:
 
 
 MAX_ANNOTATION_DEPTH: Final = (
-    32  # of lists and objects; deeper ones are read or not, as the reader has room on its stack
+    32  # of lists and objects; whether deeper nesting can be read depends on the reader's stack
 )
 
 
 class Fault(NamedTuple):
-    """`path` as in `.claims[0].claimId`, empty for the whole; `code`: a word for programs."""
+    """An error. `path` has the form `.claims[0].claimId` and is empty for the whole document. `code` is a word for
+    programs.
+    """
 
     path: str
     message: str
@@ -56,7 +58,7 @@ class Fault(NamedTuple):
 
 
 def find_faults(value: ProofBundle | Statement) -> Iterator[Fault]:
-    """Ids that are there twice, and annotations that are nested too deeply."""
+    """Find repeated ids, and annotations that are nested too deeply."""
     place = ".predicate.ledger" if isinstance(value, Statement) else ""
     for at in repeated_claim_ids(bundle_of(value)):
         yield Fault(f"{place}.claims[{at}].claimId", "An earlier claim has this id.", "repeated")
@@ -79,9 +81,9 @@ def _contents(value: Any) -> Any:
 
 
 class KeyValidity(NamedTuple):
-    """What is published of a key besides the key itself. `issuer`: the `issuer.id` that bundles of this key have; None:
-    any. `valid_from` is inclusive, `valid_until` exclusive; None: unlimited. `is_named`: whether bundles name the key
-    by this id, which nobody knows of a key alone.
+    """The published data of a key besides the key itself. `issuer`: the `issuer.id` that bundles of this key must have
+    (None: any). `valid_from` is inclusive and `valid_until` exclusive (None: unlimited). `is_named`: whether bundles
+    name the key by this id. The id of a bare key is not known.
     """
 
     key_id: str
@@ -93,19 +95,19 @@ class KeyValidity(NamedTuple):
 
 
 def find_distrust(key: KeyValidity, issuer: Issuer, issued_at: str, at: datetime | None = None) -> str | None:
-    """Why a bundle is not believed although the key has signed it; None: it is. `issuer`, `issued_at`: of the bundle.
-    `at`: when the key must have been valid; by default when the bundle was issued. A revoked key may have signed with
-    any date, so it never counts.
+    """The reason why a bundle is not trusted although the key has signed it, or None if it is trusted. `issuer` and
+    `issued_at` are fields of the bundle. `at` is the time at which the key must have been valid, by default the time at
+    which the bundle was issued. A revoked key is never trusted, because it may have signed with any date.
     """
     if key.revoked_at is not None:
         return f"the key {key.key_id} was revoked at {_text(key.revoked_at)}."
     if key.issuer is not None and key.issuer != issuer.id:
-        return f"the key {key.key_id} is of the issuer {key.issuer}, not of {issuer.id}."
+        return f"the key {key.key_id} belongs to the issuer {key.issuer}, not to {issuer.id}."
     if key.is_named and issuer.key_id not in (None, key.key_id):
         return f"the bundle names the key {issuer.key_id}, not {key.key_id}."
     moment = at or parse_rfc3339(issued_at)
     if moment is None:
-        return f"{issued_at} is not a time of the calendar."
+        return f"{issued_at} is not a valid time."
     is_early = key.valid_from is not None and moment < key.valid_from
     if is_early or (key.valid_until is not None and moment >= key.valid_until):
         begin = "" if key.valid_from is None else f" from {_text(key.valid_from)}"

@@ -1,4 +1,4 @@
-"""What the shapes of a bundle cannot say: whether its parts agree. Findings never change what is stored."""
+"""Check whether the parts of a bundle agree, which types cannot ensure. Findings never change the stored bundle."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
@@ -16,20 +16,20 @@ from proto.proofs.primitives import ClaimStatus, IsoTimestamp, ProofTier, ProofV
 from proto.rfc3339 import parse_rfc3339
 
 MAX_FINDINGS: Final = 100
-LEDGER: Final = "predicate.ledger"  # where the bundle is in a statement
+LEDGER: Final = "predicate.ledger"  # the place of the bundle in a statement
 _TOLERANCE: Final = 0.005  # of scores and rates, which are rounded
 _BILLABLE_TIERS: Final = frozenset({ProofTier.A, ProofTier.B, ProofTier.C})
 
 
 class Severity(StrEnum):
-    """ERROR: the bundle contradicts itself. WARNING: a reader should look twice."""
+    """ERROR: the bundle contradicts itself. WARNING: a reader should check the bundle."""
 
     ERROR = "error"
     WARNING = "warning"
 
 
 class Finding(NamedTuple):
-    """`path` as in `claims[0].evidence.killed`; `code`: a word for programs."""
+    """A finding. `path` has the form `claims[0].evidence.killed`. `code` is a word for programs."""
 
     severity: Severity
     path: str
@@ -41,8 +41,8 @@ _Found = Iterator[Finding]
 
 
 class _Context(NamedTuple):
-    """What the claims of a bundle are held against. `failing_tests`: the digests of the tests that failed without the
-    patch, by their paths.
+    """The data with which the claims of a bundle are compared. `failing_tests`: the digests of the tests that failed
+    without the patch, by the paths of the tests.
     """
 
     bundle: ProofBundle
@@ -65,7 +65,7 @@ def check(bundle: ProofBundle) -> list[Finding]:
 
 
 def check_statement(statement: Statement) -> list[Finding]:
-    """What is wrong with the parts of a statement around its bundle; at most MAX_FINDINGS, errors first."""
+    """The findings for the parts of a statement around its bundle: at most MAX_FINDINGS, errors first."""
     predicate, bundle = statement.predicate, statement.predicate.ledger
     found = list(_check_times("predicate", predicate, but="ledger"))
     said, shown = predicate.verification, "predicate.verification"
@@ -76,9 +76,9 @@ def check_statement(statement: Statement) -> list[Finding]:
         ("specUri", said.spec_uri, bundle.spec_uri),
     ):
         if here != there:
-            found.append(_error(f"{shown}.{name}", f"Is not {name} of the bundle.", "contradiction"))
+            found.append(_error(f"{shown}.{name}", f"Differs from {name} of the bundle.", "contradiction"))
     if not any(_is_subject(one, bundle) for one in statement.subject):
-        found.append(_warning("subject", "No digest is that of the patch or of the commit.", "unsupported"))
+        found.append(_warning("subject", "No digest matches the patch or the commit.", "unsupported"))
     for at, one in enumerate(statement.subject):
         if one.uri is msgspec.UNSET and one.digest is msgspec.UNSET:
             found.append(_warning(f"subject[{at}]", "Has neither a uri nor a digest.", "unsupported"))
@@ -86,8 +86,8 @@ def check_statement(statement: Statement) -> list[Finding]:
 
 
 def check_payload(value: ProofBundle | Statement) -> list[Finding]:
-    """What is wrong with a bundle and with the statement around it; at most MAX_FINDINGS, errors first. Paths are those
-    in the payload.
+    """The findings for a bundle and for the statement around it: at most MAX_FINDINGS, errors first. Paths are relative
+    to the payload.
     """
     if not isinstance(value, Statement):
         return check(value)
@@ -95,7 +95,7 @@ def check_payload(value: ProofBundle | Statement) -> list[Finding]:
 
 
 def within(place: str, found: Iterable[Finding]) -> list[Finding]:
-    """Findings of a bundle that is at `place` of its payload; empty: it is the payload."""
+    """The findings of a bundle that is at `place` of its payload. `place` is empty if the bundle is the payload."""
     return [one._replace(path=f"{place}.{one.path}") if place else one for one in found]
 
 
@@ -121,7 +121,7 @@ def _failing_tests(bundle: ProofBundle) -> dict[str, set[str]]:
 
 
 def repeated_claim_ids(bundle: ProofBundle) -> list[int]:
-    """Where claims are whose id an earlier one has."""
+    """The positions of claims that have the id of an earlier claim."""
     first: dict[str, int] = {}
     return [at for at, claim in enumerate(bundle.claims) if first.setdefault(claim.claim_id, at) != at]
 
@@ -129,7 +129,7 @@ def repeated_claim_ids(bundle: ProofBundle) -> list[int]:
 def _check_verdict(bundle: ProofBundle) -> _Found:
     is_void = bundle.tier is ProofTier.VOID
     if is_void != (bundle.verdict is ProofVerdict.VOID):
-        yield _error("verdict", "The tier VOID and the verdict VOID belong together.", "contradiction")
+        yield _error("verdict", "The tier VOID and the verdict VOID require each other.", "contradiction")
     if bundle.billable and (bundle.verdict is not ProofVerdict.PASSED or bundle.tier not in _BILLABLE_TIERS):
         yield _error("billable", "Only a bundle that PASSED in tier A, B or C is billable.", "contradiction")
     if bundle.verdict is not ProofVerdict.PASSED:
@@ -142,13 +142,15 @@ def _check_verdict(bundle: ProofBundle) -> _Found:
 
 
 def _check_times(path: str, shape: Any, but: str = "") -> _Found:
-    """Every time in it is one of the calendar. Claims, and the field `but`, are left to their own call."""
+    """Check that every time in `shape` exists in the calendar. Claims and the field `but` are checked by separate
+    calls.
+    """
     for place in _wrong_times(shape, but):
-        yield _error(f"{path}.{place}" if path else place, "Is not a time of the calendar.", "time")
+        yield _error(f"{path}.{place}" if path else place, "Is not a valid time.", "time")
 
 
 def _wrong_times(shape: Any, but: str = "") -> Iterator[str]:
-    """Where they are, from the shape on."""
+    """The places of invalid times, relative to `shape`."""
     for name, encoded, is_time in _fields_with_times(shape.__class__):
         value = getattr(shape, name)
         if value is None or name == but:
@@ -165,7 +167,7 @@ def _wrong_times(shape: Any, but: str = "") -> Iterator[str]:
 
 @cache
 def _fields_with_times(shape: Any) -> tuple[tuple[str, str, bool], ...]:
-    """The fields that are times (True), or have some in them, by their names here and in JSON."""
+    """The fields that are times (True) or contain times (False), with their names in Python and in JSON."""
     found = []
     for field in msgspec.structs.fields(shape):
         if field.name == "claims":
@@ -208,7 +210,7 @@ def _check_repro_passes(context: _Context, claim: Claim, shown: evidence.ReproPa
     yield from _check_exit_code(shown.observed, shown.exit_code, place)
     failed = context.failing_tests.get(shown.test_path)
     if failed is not None and shown.test_digest not in failed:
-        yield _error(f"{place}.testDigest", "Is another test than the one that failed before.", "contradiction")
+        yield _error(f"{place}.testDigest", "Is not the test that failed before the patch.", "contradiction")
 
 
 def _check_exit_code(observed: TestObservation, code: int | None, place: str) -> _Found:
@@ -233,7 +235,7 @@ def _check_suite(_context: _Context, claim: Claim, shown: evidence.SuiteGreen, p
 
 def _check_mutation(_context: _Context, claim: Claim, shown: evidence.MutationPinScore, place: str) -> _Found:
     if shown.killed + shown.survived + shown.equivalent + shown.invalid > shown.generated:
-        yield _error(f"{place}.generated", "Is less than the mutants of all outcomes.", "sum")
+        yield _error(f"{place}.generated", "Is less than the sum of the mutants with each result.", "sum")
     decided = shown.killed + shown.survived
     if shown.score is not None and (not decided or abs(shown.score - shown.killed / decided) > _TOLERANCE):
         yield _error(f"{place}.score", "Is not killed / (killed + survived).", "sum")
@@ -262,14 +264,14 @@ def _check_containment(context: _Context, claim: Claim, shown: evidence.BlastRad
         ("removedLines", shown.removed_lines, patch.removed_lines),
     ):
         if here != there:
-            yield _warning(f"{place}.{name}", f"Is not subject.patch.{name}.", "contradiction")
+            yield _warning(f"{place}.{name}", f"Differs from subject.patch.{name}.", "contradiction")
 
 
 def _check_approver(_context: _Context, claim: Claim, shown: evidence.ApproverIdentity, place: str) -> _Found:
     if shown.human_approval and shown.received_approvals < shown.required_approvals:
         yield _error(f"{place}.receivedApprovals", "Is less than requiredApprovals.", "contradiction")
     if claim.status is ClaimStatus.SUPPORTED and shown.human_approval and shown.approver is None:
-        yield _error(f"{place}.approver", "A human approved, but is not named.", "contradiction")
+        yield _error(f"{place}.approver", "A human approved, but the human is not named.", "contradiction")
 
 
 def _check_durability(_context: _Context, _claim: Claim, shown: evidence.DurabilityWindow, place: str) -> _Found:
@@ -280,7 +282,7 @@ def _check_durability(_context: _Context, _claim: Claim, shown: evidence.Durabil
             f"{place}.verdict", "Is DURABLE, but the issue came back, or the change was reverted.", "contradiction"
         )
     if shown.state == "OPEN" and shown.verdict != "PENDING":
-        yield _warning(f"{place}.verdict", "Is decided while the window is OPEN.", "order")
+        yield _warning(f"{place}.verdict", "There is a verdict although the window is OPEN.", "order")
 
 
 def _check_slice(_context: _Context, _claim: Claim, shown: evidence.StateSlice, place: str) -> _Found:
@@ -306,11 +308,11 @@ def _check_diff(context: _Context, claim: Claim, shown: evidence.BehavioralDiff,
 
 def _check_divergence(_context: _Context, _claim: Claim, shown: evidence.DivergenceLocalization, place: str) -> _Found:
     if shown.status == "LOCALIZED" and shown.first_divergence is None:
-        yield _error(f"{place}.firstDivergence", "Is missing although the status is LOCALIZED.", "contradiction")
+        yield _error(f"{place}.firstDivergence", "Is missing, but the status is LOCALIZED.", "contradiction")
     if shown.status == "NO_DIVERGENCE" and (shown.divergence_count or shown.first_divergence is not None):
         yield _error(f"{place}.divergenceCount", "Must be 0 for the status NO_DIVERGENCE.", "contradiction")
     if shown.matched_frames > min(shown.reference_frames, shown.candidate_frames):
-        yield _error(f"{place}.matchedFrames", "Is more than a trace has.", "sum")
+        yield _error(f"{place}.matchedFrames", "Is more than the frames of a trace.", "sum")
 
 
 def _check_origin(context: _Context, _claim: Claim, shown: evidence.PatchOrigin, place: str) -> _Found:
@@ -330,7 +332,7 @@ def _check_mitigation(_context: _Context, _claim: Claim, shown: evidence.Mitigat
 
 def _check_patch(context: _Context, digest: str, place: str) -> _Found:
     if digest != context.bundle.subject.patch.diff_digest:
-        yield _error(f"{place}.patchDigest", "Is not subject.patch.diffDigest.", "contradiction")
+        yield _error(f"{place}.patchDigest", "Differs from subject.patch.diffDigest.", "contradiction")
 
 
 def _check_order(place: str, *named: tuple[str, str | None]) -> _Found:

@@ -1,9 +1,9 @@
-"""A source map as it is stored: its mappings as they are, with a place to begin at every kilobyte.
+"""A source map as it is stored: its unchanged mappings, with a place at every kilobyte from which decoding can begin.
 
-Decoded, a map of a megabyte takes a hundred; a look-up decodes one kilobyte instead. Mappings are base64 VLQ numbers,
-each the difference to the segment before (ECMA-426, section 5).
+A decoded map of one megabyte would take a hundred megabytes, so a look-up decodes only one kilobyte. Mappings are
+base64 VLQ numbers, and each number is the difference to the previous segment (ECMA-426, section 5).
 
-Names of functions are shown without what is another one in the next build.
+Names of functions are shown without the parts that change with each build.
 """
 
 import re
@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, Self
 import msgspec
 
 MAX_VALUE: Final = 2**31 - 1  # of a line, a column or an index
-_MAX_DIGITS: Final = 7  # of one number: 32 bits with sign
+_MAX_DIGITS: Final = 7  # of one number, which has 32 bits with its sign
 _ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _DIGITS: Final = {digit: value for value, digit in enumerate(_ALPHABET)}
 _CONTINUES: Final = 32
@@ -26,12 +26,13 @@ _LENGTHS: Final = (1, 4, 5)
 
 
 class InvalidSourceMap(ValueError):
-    """The source map cannot be used; the message is one sentence."""
+    """The source map cannot be used. The message is one sentence."""
 
 
-# What is at a position of the minified file, and up to the next segment: key, hasSource, hasName, source, line, column,
-# name. The key is the position: line * 2**32 + column. `source` and `name` are indexes. Without source or name, their
-# numbers are those that the next segment counts from. A plain tuple: a map has millions.
+# A segment describes the minified file from a position up to the next segment: key, hasSource, hasName, source, line,
+# column, name. The key is the position: line * 2**32 + column. `source` and `name` are indexes. If a segment has no
+# source or name, its numbers are the numbers from which the next segment counts. Segments are plain tuples, because a
+# map has millions of them.
 Segment = tuple[int, bool, bool, int, int, int, int]
 
 
@@ -56,10 +57,9 @@ def _fields(segment: str) -> tuple[int, ...]:
 
 
 def decode_segments(text: str, before: Segment, last: int | None = None) -> list[Segment]:
-    """The segments of a part of `mappings` that begins after a comma or semicolon, or at the start; `before` is the
-    segment before it. Each line begins with a segment without source. Raises InvalidSourceMap, also for segments of a
-    line that are not in the order of their columns. With `last`, what is behind the segments up to this key may be
-    left out.
+    """The segments of a part of `mappings` that begins after a comma or semicolon, or at the start. `before` is the
+    segment before the part. Each line begins with a segment without source. Raises InvalidSourceMap, also if the
+    segments of a line are not in the order of their columns. With `last`, segments after this key may be omitted.
     """
     found: list[Segment] = []
     key, _, _, source, line, column, name = before
@@ -91,23 +91,24 @@ def decode_segments(text: str, before: Segment, last: int | None = None) -> list
     return found
 
 
-MAX_SHORT_NAME: Final = 3  # characters of a variable's name that a minifier has made, rather than a programmer
-MAX_SHORT_PROPERTY: Final = 2  # of a property's, which minifiers keep unless they are told to
+MAX_SHORT_NAME: Final = 3  # characters of a variable's name that a minifier has probably made
+MAX_SHORT_PROPERTY: Final = 2  # of a property's name, which minifiers keep by default
 
 _CALL: Final = re.compile(
     r"(?P<new>new )?(?P<receivers>(?:[\w$]+\.)*)(?P<own>[\w$]+)(?: \[as (?P<alias>[^\[\]]{1,300})\])?"
 )
 _IDENTIFIER: Final = re.compile(r"(?<![\w$.])[A-Za-z_$][\w$]*")
-_RECEIVERS: Final = frozenset(("Object", "Module", "Function", "global", "window", "exports"))  # of any function
+# Receivers that V8 prints for any function.
+_RECEIVERS: Final = frozenset(("Object", "Module", "Function", "global", "window", "exports"))
 _KEYWORDS: Final = frozenset(
     ("new", "as", "get", "set", "async", "static", "Object", "global", "code", "module", "eval")
 )
 
 
 def original_function(minified: str, original: Callable[[str], str | None], *, renames: bool) -> str:
-    """The function of a frame by its original name; `original` knows those that the map has. A name that only a
-    minifier gives, and that the map does not know, is left out, because the next build gives another. `renames`:
-    whether the build has other identifiers than the sources.
+    """The original name of the function of a frame. `original` returns the names that the map has. A name that a
+    minifier has made and that the map does not have is omitted, because it changes with the next build. `renames`:
+    whether the build has identifiers that differ from the identifiers in the sources.
     """
 
     def known(match: re.Match[str]) -> str:
@@ -115,7 +116,7 @@ def original_function(minified: str, original: Callable[[str], str | None], *, r
 
     if not renames:
         return _IDENTIFIER.sub(known, minified)
-    # Firefox names a function after what surrounds it: setup/t/<
+    # Firefox includes the enclosing functions in the name of a function: setup/t/<
     parts = [
         _stable(part, original) if _CALL.fullmatch(part) else _IDENTIFIER.sub(known, part)
         for part in minified.split("/")
@@ -124,7 +125,9 @@ def original_function(minified: str, original: Callable[[str], str | None], *, r
 
 
 def _stable(part: str, original: Callable[[str], str | None]) -> str:
-    """What is the same in each build of a name such as `new t`, `Object.t [as onClick]`; empty if nothing is."""
+    """The parts that do not change between builds of a name such as `new t` or `Object.t [as onClick]`. Empty if all
+    parts change.
+    """
     call = _CALL.fullmatch(part)
     if call is None:
         raise LookupError(part)
@@ -143,13 +146,13 @@ def _stable(part: str, original: Callable[[str], str | None]) -> str:
     return (call["new"] or "") + ".".join([*kept, own]) + (f" [as {alias}]" if alias else "")
 
 
-COLUMNS: Final = 8  # of a place in `places`: its offset in `mappings`, and the segment before it
-MAX_LOADED_BYTES: Final = 64 * 2**20  # of a map; one that would take more is not stored
-_FUNCTION_BYTES: Final = 80  # of a declaration: two numbers in two lists
+COLUMNS: Final = 8  # numbers of a place in `places`: its offset in `mappings`, and the segment before it
+MAX_LOADED_BYTES: Final = 64 * 2**20  # of a loaded map; a map that would take more is not stored
+_FUNCTION_BYTES: Final = 80  # of a declaration, which is two numbers in two lists
 
 
 class OriginalPosition(NamedTuple):
-    """A position in a source file; line and column count from 0. `name`: the original identifier there, if any."""
+    """A position in a source file. Line and column count from 0. `name`: the original identifier there, if any."""
 
     source: str
     line: int
@@ -158,7 +161,7 @@ class OriginalPosition(NamedTuple):
 
 
 class OriginalFrame(NamedTuple):
-    """What a frame of the minified file was made of. `function` is empty if its name is not known."""
+    """The frame in the sources for a frame of the minified file. `function` is empty if its name is not known."""
 
     position: OriginalPosition
     function: str
@@ -166,8 +169,8 @@ class OriginalFrame(NamedTuple):
 
 class StoredMap(msgspec.Struct, array_like=True, frozen=True):
     """The stored form, encoded as MessagePack. `places`: signed 64-bit numbers in the byte order of x86-64 and arm64,
-    COLUMNS for each. `functions`: by minified name, where functions of that name are declared (keys of segments,
-    ascending) and the indexes of their original names.
+    COLUMNS numbers for each place. `functions`: for each minified name, the places where functions of that name are
+    declared (keys of segments, ascending), and the indexes of their original names.
     """
 
     sources: list[str]
@@ -178,7 +181,7 @@ class StoredMap(msgspec.Struct, array_like=True, frozen=True):
 
 
 class CompactMap:
-    """Looks positions up. Immutable, so threads can share it."""
+    """Looks up positions. Immutable, so threads can share it."""
 
     def __init__(self, stored: StoredMap) -> None:
         places = array("q")
@@ -194,11 +197,11 @@ class CompactMap:
 
     @classmethod
     def decode(cls, content: bytes) -> Self:
-        """Raises msgspec.MsgspecError for bytes that are no StoredMap."""
+        """Decode a StoredMap. Raises msgspec.MsgspecError for other bytes."""
         return cls(msgspec.msgpack.decode(content, type=StoredMap))
 
     def frame(self, function: str, line: int, column: int) -> OriginalFrame | None:
-        """What a frame of this function at a position of the minified file was made of."""
+        """The frame in the sources for a frame of this function at a position of the minified file."""
         position = self.find(line, column)
         if position is None:
             return None
@@ -209,7 +212,7 @@ class CompactMap:
         return OriginalFrame(position, original_function(function, original, renames=bool(self._stored.names)))
 
     def find(self, line: int, column: int) -> OriginalPosition | None:
-        """What a position of the minified file was made of; None if nothing is known to be there."""
+        """The source position for a position of the minified file. None if the map has no source for the position."""
         segment = self._segment(line << 32 | column)
         if segment is None:
             return None

@@ -1,7 +1,7 @@
-"""Rewrites the frames of a JavaScript stack trace: V8's (`    at t (https://shop.example/a.js:1:2)`), and those of
-Firefox and Safari (`t@https://shop.example/a.js:1:2`). Everything else stays as it is.
+"""Rewrite the frames of a JavaScript stack trace: frames of V8 (`    at t (https://shop.example/a.js:1:2)`), and frames
+of Firefox and Safari (`t@https://shop.example/a.js:1:2`). Other lines are not changed.
 
-Bounded: MAX_LINES lines of MAX_LINE characters are read.
+At most MAX_LINES lines of MAX_LINE characters are read.
 """
 
 import re
@@ -17,10 +17,10 @@ MAX_PATH: Final = 1_024
 
 
 class Frames(Protocol):
-    """The frames of a minified file, as `CompactMap` has them."""
+    """Looks up the frames of a minified file, as `CompactMap` does."""
 
     def frame(self, function: str, line: int, column: int) -> OriginalFrame | None:
-        """What a frame was made of."""
+        """The frame in the sources for a frame of the minified file."""
 
 
 FindMap = Callable[[str], Frames | None]  # by the path of the minified file
@@ -47,14 +47,14 @@ class _Frame(NamedTuple):
 
 
 def url_path(url: str) -> str:
-    """The path of a URL or a file, by which maps are found: without origin, drive, query and fragment."""
+    """The path of a URL or a file, without origin, drive, query and fragment. Maps are found by this path."""
     found = _ORIGIN.match(url)
     path = re.split("[?#]", url[found.end() if found else 0 :], maxsplit=1)[0].replace("\\", "/")
     return path if path.startswith("/") else f"/{path}"
 
 
 def resolve_stack_trace(text: str, find_map: FindMap) -> str | None:
-    """The text with the frames of the sources; None if no frame has changed."""
+    """The text with the frames of the sources. None if no frame has changed."""
     changed = False
     lines = text.split("\n", MAX_LINES)
     for number, line in enumerate(lines[:MAX_LINES]):

@@ -1,11 +1,11 @@
-"""Reads a source map (ECMA-426) that somebody has uploaded, which may be made to cost as much as possible.
+"""Read an uploaded source map (ECMA-426), which may be hostile.
 
-Linear in the size of the map. JSON lists of millions of short texts take twenty times their size, so a map is read
-where memory has a limit (`control.code.source_maps.parser_process`).
+The cost is linear in the size of the map. JSON lists of millions of short texts take twenty times their size, so a map
+is read in a process whose memory is limited (`control.code.source_maps.parser_process`).
 
-A frame names a function as the minifier has renamed it, and a map knows the original name of each declaration:
-`find_declarations` finds those of a minified file. By patterns, not by a parser: one name too many does no harm,
-because a map has no other name at its place.
+A frame has the minified name of a function, and a map knows the original name at the place of each declaration.
+`find_declarations` finds the declarations of a minified file. It uses patterns instead of a parser. A declaration that
+is found by mistake does no harm, because the map has no name at its place.
 """
 
 import re
@@ -93,7 +93,7 @@ MAX_MAPPINGS_BYTES: Final = 32 * 2**20
 MAX_DELIMITERS: Final = 10_000_000  # commas and semicolons of all mappings: lines and segments
 MAX_TEXT: Final = 300  # characters of a path or a name
 PLACE_CHARS: Final = 1_024  # of mappings between two places to begin at
-# A member of our own in the map, as ECMA-426 allows: by minified name of a function, lines and columns of declarations.
+# A member of the map that only Sluice uses, as ECMA-426 allows: lines and columns of declarations by minified name.
 FUNCTIONS_MEMBER: Final = "x_minified_functions"
 VERSION: Final = 3
 
@@ -108,7 +108,7 @@ class _Offset(msgspec.Struct):
 
 
 class _Map(msgspec.Struct):
-    """A map, or one of a section. Unknown members are skipped, among them `sourcesContent`, which is never stored."""
+    """A map, or the map of a section. Unknown members are skipped, also `sourcesContent`, which is never stored."""
 
     version: int
     mappings: str = ""
@@ -138,7 +138,7 @@ class _IndexMap(msgspec.Struct):
 
 
 class ReadMap(NamedTuple):
-    """A map as it is stored, and the debug id that it has in common with its minified file: a UUID, if it has one."""
+    """A map as it is stored, and the debug id (a UUID) that the map shares with its minified file, if it has one."""
 
     stored: StoredMap
     debug_id: str | None
@@ -153,7 +153,7 @@ def read_source_map(raw: bytes) -> ReadMap:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidSourceMap("It is not valid JSON.") from error
     if found.version != VERSION or any(one.map.version != VERSION for one in found.sections or ()):
-        raise InvalidSourceMap("It is not of version 3.")
+        raise InvalidSourceMap("Its version is not 3.")
     builder = _Builder(_declared(found.functions))
     if found.sections is not None:
         if len(found.sections) > MAX_SECTIONS:
@@ -168,13 +168,13 @@ def read_source_map(raw: bytes) -> ReadMap:
 
 
 def _unguarded(raw: bytes) -> bytes:
-    """Without a byte order mark, and without the first line that keeps a script from reading the map."""
+    """Remove a byte order mark, and the first line that prevents scripts from reading the map."""
     raw = raw.removeprefix(b"\xef\xbb\xbf")
     return raw.partition(b"\n")[2] if raw.startswith(b")]}'") else raw
 
 
 def parse_debug_id(text: str) -> str | None:
-    """A UUID in lower case; None for other texts."""
+    """The UUID in lower case. None for other texts."""
     return text.lower() if _UUID.fullmatch(text) else None
 
 
@@ -191,7 +191,7 @@ def _declared(functions: dict[str, list[int]]) -> dict[int, str]:
 
 
 class _Builder:
-    """Appends maps, one behind the other."""
+    """Joins the maps of sections into one map."""
 
     def __init__(self, declared: dict[int, str]) -> None:
         self._declared = declared
@@ -276,7 +276,7 @@ def _parts(mappings: str) -> Iterator[str]:
 
 
 _BUNDLER: Final = re.compile(r"^(?:webpack|webpack-internal|turbopack|rollup|vite|ng|app)://[^/]*/")
-_VARIANT: Final = re.compile(r"\?[0-9a-zA-Z]{0,32}$")  # webpack numbers sources of one name
+_VARIANT: Final = re.compile(r"\?[0-9a-zA-Z]{0,32}$")  # webpack numbers sources with the same name
 _UNSAFE: Final = re.compile(
     r"[\x00-\x20\x7f-\xa0\u061c\u1680\u2000-\u200f\u2028-\u202f\u205f\u2066-\u2069\u3000\ufeff]"
 )
@@ -284,8 +284,8 @@ _BALANCED: Final = re.compile(r"(?:[^()]|\([^()]*\))*")
 
 
 def source_path(source: str | None, root: str | None) -> str:
-    """A source as frames show it: its path, without what bundlers put before it and without white space. Empty if the
-    map does not tell it.
+    """The path of a source as frames show it, without prefixes of bundlers and without white space. Empty if the map
+    does not have it.
     """
     if not source:
         return ""
@@ -298,7 +298,7 @@ def source_path(source: str | None, root: str | None) -> str:
 
 
 def _without_dots(path: str) -> str:
-    """Without `.` and `..`; what leads out of the folder of the build is dropped."""
+    """Resolve `.` and `..` in a path. `..` that leads out of the folder of the build is dropped."""
     parts: list[str] = []
     for part in path.split("/"):
         if part != "..":

@@ -1,12 +1,12 @@
-"""Puts the lines of a stack trace together: the exceptions of a chain of causes, the innermost cause first; of a group
-of exceptions, a chain for each of its members.
+"""Join the lines of a stack trace to a chain of exceptions, with the innermost cause first. A group of exceptions has a
+chain for each of its members.
 
-`arrange` is for the runtimes that print frames from the innermost outwards, all but Python. Java and Node print a cause
-after its wrapper, .NET prints it before the frames of its wrapper, PHP and Go before the wrapper.
+`arrange` is for all runtimes except Python. They print frames from the innermost outwards. Java and Node print a cause
+after its wrapper, .NET prints a cause before the frames of its wrapper, and PHP and Go print it before the wrapper.
 
-`arrange_python` is for Python, where the reported exception comes last, and groups of exceptions are trees that are
-drawn with bars. A direct cause (`raise ... from`) comes before its wrapper; an exception that was handled meanwhile is
-no cause. Of a group each exception is a cause.
+`arrange_python` is for Python. Python prints the reported exception last, and draws groups of exceptions as trees with
+bars. A direct cause (`raise ... from`) comes before its wrapper. An exception that was being handled is not a cause.
+Each exception of a group is a cause.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +21,9 @@ _MAX_CHAIN: Final = 32
 
 @dataclass(slots=True)
 class _Printed:
-    """An exception as it is printed: `link` is what stands before it, `depth` how many groups it is in."""
+    """An exception as it is printed. `link` is the kind of line before it, and `depth` is the number of enclosing
+    groups.
+    """
 
     link: Kind
     depth: int
@@ -29,7 +31,7 @@ class _Printed:
 
 
 def arrange_python(lines: Sequence[Line]) -> list[list[Raised]]:
-    """The chain of each exception that is in no group or is the member of one, innermost cause first."""
+    """The chain of the reported exception, or of each member of a group, with the innermost cause first."""
     printed = _split(lines)
     chains: list[list[Raised]] = []
     pending: list[tuple[int, int, list[Raised]]] = [(0, len(printed), [])]
@@ -51,7 +53,7 @@ def arrange_python(lines: Sequence[Line]) -> list[list[Raised]]:
 
 
 def _members(printed: Sequence[_Printed], start: int, end: int) -> list[tuple[int, int]]:
-    """Where the exceptions of a group begin and end, with their causes and their own members."""
+    """The begin and end of each exception of a group, including its causes and its own members."""
     starts = [start]
     for number in range(start + 1, end):
         if printed[number].link is Kind.MEMBER and printed[number].depth <= printed[starts[-1]].depth:
@@ -60,12 +62,12 @@ def _members(printed: Sequence[_Printed], start: int, end: int) -> list[tuple[in
 
 
 def _is_type(line: Line) -> bool:
-    """A dotted name alone could be a function of Go, too."""
+    """Whether the line is the type of an exception. A bare dotted name could also be a Go function."""
     return line.kind is Kind.TYPE or (line.kind is Kind.FUNCTION and not line.family)
 
 
 def _split(lines: Sequence[Line]) -> list[_Printed]:
-    """The exceptions in the order of the text, those that have frames or a type."""
+    """The exceptions that have frames or a type, in the order of the text."""
     printed = [_Printed(Kind.OTHER, 1)]
     for index, line in enumerate(lines):
         kind, current = line.kind, printed[-1]
@@ -85,8 +87,8 @@ def _split(lines: Sequence[Line]) -> list[_Printed]:
     return kept
 
 
-MAX_CHAIN: Final = 32  # exceptions; of more, the outermost do not count
-MAX_FRAMES: Final = 1_000  # of an exception, with those of its wrapper that it shares
+MAX_CHAIN: Final = 32  # exceptions; of a longer chain, the outermost exceptions do not count
+MAX_FRAMES: Final = 1_000  # of an exception, including frames that it shares with its wrapper
 _JOINED_BYTES: Final = 4 * 2**20
 _JOINED_ENTRY_BYTES: Final = 8_192
 _LIST: Final = 1  # the number of a cause that is a list of exceptions
@@ -96,7 +98,7 @@ Join = Callable[[Sequence[Line]], Iterator[tuple[int, Line]]]
 
 
 def arrange(lines: Sequence[Line], family: str) -> list[list[Raised]]:
-    """The chain of each exception that the trace tells of: of one, or of the members of a group."""
+    """The chain of the exception in the trace, or of each member of a group."""
     join = _JOINS.get(family)
     chain = _Chain()
     for index, line in join(lines) if join else enumerate(lines):
@@ -107,20 +109,20 @@ def arrange(lines: Sequence[Line], family: str) -> list[list[Raised]]:
 
 @dataclass(slots=True)
 class _Chain:
-    """The exceptions so far; `at` is the one whose frames come next. `members`: the chains of earlier members."""
+    """The exceptions so far. `at` is the exception whose frames come next. `members`: the chains of earlier members."""
 
     members: list[list[Raised]] = field(default_factory=list)
     raised: list[Raised] = field(default_factory=lambda: [Raised()])
     _at: int = 0
-    _suppressed: int = -1  # the indentation of a suppressed exception, whose lines are passed over
+    _suppressed: int = -1  # the indentation of a suppressed exception, whose lines are skipped
     _number: int = -1
-    _group: Raised | None = None  # whose members are listed
-    _is_list: bool = False  # of Node: members have no mark of their own
+    _group: Raised | None = None  # the group whose members are listed
+    _is_list: bool = False  # a list of Node, whose members are not marked
     _last: int = -1  # the line of the last frame
     _is_shared: bool = False  # whether the frames that it shares with its wrapper are known
 
     def take(self, index: int, line: Line) -> bool:
-        """Whether the trace goes on after this line."""
+        """Add a line. Returns whether the trace continues after this line."""
         if self._suppressed >= 0 and self._is_suppressed(line):
             return True
         current = self.raised[self._at]
@@ -144,7 +146,7 @@ class _Chain:
         return True
 
     def _share_frames(self, count: int, current: Raised) -> None:
-        """Add the last `count` frames of the wrapper, once: frames that were repeated would multiply by each cause."""
+        """Add the last `count` frames of the wrapper once, because repeated frames would multiply with each cause."""
         wrapper = self.raised[self._at + 1].frames if self._at + 1 < len(self.raised) else []
         if not self._is_shared and count <= len(wrapper):
             room = MAX_FRAMES - len(current.frames)
@@ -152,7 +154,7 @@ class _Chain:
         self._is_shared = True
 
     def _take_frame(self, index: int, line: Line, current: Raised) -> bool:
-        if line.text and current.frames:  # Ruby: the frame in which the next exception was raised
+        if line.text and current.frames:  # Ruby: the frame that raised the next exception
             self._begin_cause(index, line)
             current = self.raised[self._at]
         elif self._is_list and current.frames and index > self._last + 1:  # the next exception of a list
@@ -183,7 +185,9 @@ class _Chain:
             self._group, self._is_list = self.raised[1] if len(self.raised) > 1 else None, True
 
     def _begin_member(self, index: int, line: Line) -> bool:
-        """Another exception of the group that was listed last, or of the one whose frames have just been read."""
+        """Begin another exception of the group that was listed last, or of the exception whose frames were just
+        read.
+        """
         if len(self.members) >= MAX_MEMBERS - 1:
             return False
         if self._at and not self._is_list:
@@ -213,8 +217,8 @@ class _Chain:
 
 
 def _join_go(lines: Sequence[Line]) -> Iterator[tuple[int, Line]]:
-    """Of Go: a function and a file that follow one another are a frame; what stands between frames begins a wrapper.
-    The first goroutine is the one that failed; the frames before it are the runtime's.
+    """Join the lines of Go: a function and a file that follow one another are a frame, and a line between frames begins
+    a wrapper. The first goroutine is the one that failed. The frames before it belong to the runtime.
     """
     function: Line | None = None
     last = -1  # the line of the last frame
@@ -231,8 +235,10 @@ def _join_go(lines: Sequence[Line]) -> Iterator[tuple[int, Line]]:
 
 
 def _join_rust(lines: Sequence[Line]) -> Iterator[tuple[int, Line]]:
-    """A function may have a file in the next line. The lines after a bare `Caused by:` are messages."""
-    messages: tuple[Kind, ...] = ()  # what the next line may be, to be a message
+    """Join the lines of Rust: the next line may have the file of a function. The lines after a bare `Caused by:` are
+    messages.
+    """
+    messages: tuple[Kind, ...] = ()  # the kinds that the next line may have to count as a message
     for index, line in enumerate(lines):
         if line.kind is Kind.CAUSE and not line.text:
             messages = (Kind.FUNCTION, Kind.TYPE, Kind.OTHER)
@@ -250,8 +256,8 @@ def _join_rust(lines: Sequence[Line]) -> Iterator[tuple[int, Line]]:
 
 
 def _join_php(lines: Sequence[Line]) -> Iterator[tuple[int, Line]]:
-    """A line names a function and where it was called. Where the place of the exception is known, each function is
-    joined with the place inside of it: the one that the line before names.
+    """Join the lines of PHP: a line names a function and the place of its call. If the place of the exception is known,
+    each function is joined with the place inside the function, which the previous line names.
     """
     inner: str | None = None
     for index, line in enumerate(lines):
@@ -279,6 +285,6 @@ _JOINS: Final[dict[str, Join]] = {go.FAMILY: _join_go, rust.FAMILY: _join_rust, 
 
 
 def forget() -> None:
-    """Forgets the frames of two lines that were seen."""
+    """Clear the cache of frames that were joined from two lines."""
     for frames in _FRAMES.values():
         frames.forget()

@@ -21,7 +21,7 @@ _DYNAMIC: Final = re.compile(r"(?<=lambda_method)\d+")
 
 
 def read(head: str, rest: str, indent: int) -> Line:
-    """Reads `at <head>(<rest>`; Mono has a space before the parenthesis and offsets behind it."""
+    """Reads `at <head>(<rest>`. Mono has a space before the parenthesis and offsets after it."""
     head = head.rstrip()
     if head.startswith("(wrapper"):
         return frame_line(FAMILY, make_frame(head, "", False, is_standard=True), indent)

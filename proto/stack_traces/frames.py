@@ -1,10 +1,10 @@
-"""A line of a stack trace as its runtime's parser reads it, the stable text of a frame, and what is kept of both.
+"""A line of a stack trace as the parser of its runtime reads it, the stable text of a frame, and caches of both.
 
-A parser is pure: it sees one line and nothing else, so what it returns may be kept for the next trace that has the
-line: lines, and whole traces, repeat endlessly in a process. `proto.stack_traces.chain` puts the lines together.
+A parser is pure: its result depends only on one line. So results can be cached for the next trace that has the same
+line, because lines and whole traces repeat often in a process. `proto.stack_traces.chain` joins the lines.
 
-What is kept is bounded in bytes. When the newer half is full, it becomes the older one, whose entries are forgotten
-unless they are needed before the newer half is full again. It never changes a result, only its cost.
+The bytes of a cache are limited. When the newer half of a cache is full, it becomes the older half. Entries of the
+older half are dropped, unless they are used before the newer half is full again. Caches never change a result.
 """
 
 import re
@@ -20,11 +20,12 @@ MAX_MEMBERS: Final = 32  # of a group of exceptions; Python prints 15
 
 
 class Frame(NamedTuple):
-    """A stack frame: `location` is a file, class or package; `in_app` is false for code of a library. `file` is the
-    path of the source file as far as the trace tells it; empty if `location` is that. `text` is stable across builds;
-    empty for library code. `is_standard`: of the runtime's standard library. `is_panic`: this frame raises what the
-    frames before it report. `is_named` is false for a function without name (a lambda, a closure), of which there may
-    be many in a file or function, and if a minifier has replaced the name.
+    """A stack frame. `location` is a file, class or package. `in_app` is false for code of a library. `file` is the
+    path of the source file as far as it is known from the trace, or empty if `location` is this path. `text` is stable
+    across builds, and empty for library code. `is_standard`: the frame belongs to the runtime's standard library.
+    `is_panic`: this frame raises the panic that the frames before it report. `is_named` is false for a function without
+    a name (a lambda, a closure), because a file or function may have many of them, and for a name that a minifier has
+    replaced.
     """
 
     location: str
@@ -38,27 +39,27 @@ class Frame(NamedTuple):
 
 
 class Kind(IntEnum):
-    """What a line of a stack trace is."""
+    """The kind of a line of a stack trace."""
 
     OTHER = 0  # part of a message, source code, or nothing
     FRAME = 1
     FUNCTION = 2  # the first of two lines of a frame
-    FILE = 3  # the second one
+    FILE = 3  # the second of two lines of a frame
     TYPE = 4  # type and message of an exception
-    CAUSE = 5  # the exceptions that follow are the cause of the one before
-    WRAPPER = 6  # what follows is the exception whose cause came before
-    CONTEXT = 7  # what follows was raised while the one before was handled
+    CAUSE = 5  # the following exceptions are the cause of the previous exception
+    WRAPPER = 6  # the previous exception is the cause of the following exception
+    CONTEXT = 7  # the following exception was raised while the previous exception was handled
     SUPPRESSED = 8
     TRACEBACK = 9  # a traceback of Python begins
     MEMBER = 10  # the next exception of a group
-    MORE = 11  # so many frames of the wrapper follow
-    END = 12  # what follows is of another thread, or of another exception of a group
+    MORE = 11  # a number of frames of the wrapper follow
+    END = 12  # the following lines belong to another thread, or to another exception of a group
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class Line:
-    """A line, never changed once it is made: `family` is its runtime, empty for a line that several have. `text` is the
-    type of an exception, or the half of a frame; `number` the frame's number, or the count of frames; `indent` is in
+    """A line, which is immutable. `family` is its runtime, or empty for a line that several runtimes have. `text` is
+    the type of an exception, or half of a frame. `number` is the frame's number, or a count of frames. `indent` is in
     characters.
     """
 
@@ -70,14 +71,14 @@ class Line:
     number: int = -1
 
 
-OTHER: Final = Line(Kind.OTHER)  # no parser knows it
-PASSED_OVER: Final = Line(Kind.OTHER)  # a frame of code that is made while the program runs
+OTHER: Final = Line(Kind.OTHER)  # a line that no parser knows
+PASSED_OVER: Final = Line(Kind.OTHER)  # a frame of code that is generated while the program runs
 
 
 @dataclass(slots=True)
 class Raised:
-    """An exception of a trace: its type as far as the trace says it, the index of the line that does, and its frames,
-    the innermost first.
+    """An exception of a trace: its type if the trace has it, the index of the line with the type, and its frames, the
+    innermost first.
     """
 
     type: str = ""
@@ -90,7 +91,7 @@ _UNNAMED: Final = re.compile(
 )
 _MIN_ID: Final = 16
 _ID: Final = re.compile(r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])(?=(?:[^0-9]*[0-9]){3})[A-Za-z0-9_-]{16,}")
-# Where applications are installed: such a directory says nothing about a file that is directly in it.
+# Directories in which applications are installed. The name of such a directory says nothing about the files in it.
 _ROOT: Final = re.compile(
     r"(?:[A-Za-z]:)?/(?:app|src|srv|code|work|workspace|workdir|project|application|build|opt|root|usr/src|usr/src/app"
     r"|var/task|var/www|var/www/html|home/[^/]+|home/[^/]+/app|opt/app)|.*/releases/[^/]+|.*/current"
@@ -98,8 +99,8 @@ _ROOT: Final = re.compile(
 _VARIES: Final = re.compile(r"\d\d\d|\d\.\d|0x|(?<![A-Za-z0-9])[0-9a-f]{6}")
 _VERSION: Final = re.compile(r"v?\d+(?:\.\d+)+(?:[-+.]?(?:rc|alpha|beta|dev|post|snapshot|SNAPSHOT)[\w.]*)?")
 _HASH_OR_NUMBER: Final = re.compile(r"(?<![A-Za-z0-9])(?=[0-9a-f]*\d)[0-9a-f]{6,}(?![A-Za-z0-9])|0x[0-9a-fA-F]+|\d{3,}")
-# In names that developers choose (`rule_101.py`, `V2024_01__x.java`, `facade2.py`) digits count unless they are alone
-# behind a dot or bracket, or mixed with letters as in a hash.
+# In names that developers choose (`rule_101.py`, `V2024_01__x.java`, `facade2.py`) digits are kept, unless they stand
+# alone after a dot or bracket, or are mixed with letters as in a hash.
 _DRAWN: Final = (
     (
         re.compile(r"(?<![A-Za-z0-9])(?=\d*[a-f])(?![a-f]+\d{0,2}(?![A-Za-z0-9]))[0-9a-f]{6,}(?![A-Za-z0-9])"),
@@ -111,8 +112,8 @@ _DRAWN: Final = (
 
 
 def stable_text(location: str, function: str) -> str:
-    """Keep the last two parts of the location, because the rest depends on where it was built or installed, and replace
-    ids, hashes, versions and numbers that are not part of a name.
+    """The last two parts of the location and the function, with ids, hashes, versions and numbers replaced that are not
+    a part of a name. The other parts depend on where the application was built or installed.
     """
     path, _, name = location.replace("\\", "/").rpartition("/")
     directory = "" if _ROOT.fullmatch(path) else path.rpartition("/")[2]
@@ -151,19 +152,20 @@ def make_frame(
 
 
 def frame_line(family: str, frame: Frame, indent: int = 0, number: int = -1, text: str = "") -> Line:
-    """The line of a whole frame; `text` is the type of the exception that the line says as well."""
+    """The line of a whole frame. `text` is the type of the exception, if the line also has it."""
     return Line(Kind.FRAME, family, frame, text, indent, number)
 
 
-_ENTRY_BYTES: Final = 512  # of the dictionaries; what the key and the value refer to comes on top
+_ENTRY_BYTES: Final = 512  # of the dictionaries, without the objects that key and value refer to
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 
 class Memo(dict[Key, Value], Generic[Key, Value]):
-    """A dictionary that computes what it lacks; for threads. `compute` is pure. Keys are texts and tuples. The value of
-    a key is computed each time if both together, with all that they refer to, have over `max_entry_bytes`.
+    """A dictionary that computes missing values with `compute`, which is pure. Safe for threads. Keys are texts and
+    tuples. If key and value with all objects that they refer to have more than `max_entry_bytes`, the value is computed
+    each time.
     """
 
     def __init__(self, compute: Callable[[Key], Value], max_bytes: int, max_entry_bytes: int) -> None:
@@ -194,7 +196,7 @@ class Memo(dict[Key, Value], Generic[Key, Value]):
             self._bytes += size
 
     def forget(self) -> None:
-        """As in a new process."""
+        """Clear the dictionary, as in a new process."""
         with self._lock:
             self._older = {}
             self.clear()
@@ -202,7 +204,7 @@ class Memo(dict[Key, Value], Generic[Key, Value]):
 
 
 def count_bytes(value: object, enough: int) -> int:
-    """Bytes of the texts, tuples, lists and lines that it consists of, each of them once; stops at `enough`."""
+    """The bytes of the texts, tuples, lists and lines in `value`, each counted once. Stops counting at `enough`."""
     seen: set[int] = set()
     rest, size = [value], 0
     while rest and size <= enough:

@@ -1,6 +1,7 @@
 r"""Frames of Go: a line with the function, `main.(*Cart).Add(0xc00001)`, and one with its file, `\t/app/cart.go:12`.
 
-The standard library is told by its names: paths differ between installations, and there is none with `-trimpath`.
+The standard library is recognized by the names of packages, because paths differ between installations and are missing
+with `-trimpath`.
 """
 
 import re
@@ -46,16 +47,16 @@ def join(function: str, file: str) -> Frame:
     name = _CLOSURE.sub(".func", name)
     path, slash, last = name.rpartition("/")
     package, _, short = last.partition(".")
-    package = f"{path}{slash}{package}"  # `users/handler` is another one than `orders/handler`
+    package = f"{path}{slash}{package}"  # distinguishes `users/handler` from `orders/handler`
     path = file.replace("\\", "/")
     is_standard = name in _PANICS or _is_standard(name, path)
     in_app = not (is_standard or _LIBRARY.search(path))
-    is_standard = is_standard and not name.startswith("net/http.")  # it calls the middlewares of an application
+    is_standard = is_standard and not name.startswith("net/http.")  # it calls middlewares of an application
     return make_frame(package, short, in_app, file=file, is_standard=is_standard, is_panic=name in _PANICS)
 
 
 def _is_standard(name: str, path: str) -> bool:
-    """Whether the directory of the file is that of a package of the standard library, in whatever place."""
+    """Whether the file is in the directory of a package of the standard library, wherever that library is installed."""
     package = name.rpartition("/")[0] + "/" if "/" in name else ""
     package += name.rpartition("/")[2].partition(".")[0]
     if package.partition("/")[0] not in _STANDARD:

@@ -10,7 +10,7 @@ from proto.stack_traces.frames import OTHER, Line, frame_line, make_frame
 
 FAMILY: Final = "javascript"
 _NATIVE: Final = ("<anonymous>", "native code", "native:", "[native code]", "index ", "eval at ", "unknown location")
-# Node up to 15 prints files of its own without `node:`; an application may have a directory `internal`, too.
+# Node up to version 15 prints its own files without `node:`. An application may also have a directory `internal`.
 _OLD_NODE: Final = (
     r"^internal/(?:(?:modules|main|process|streams|bootstrap|per_context|webstreams|deps)/[\w/-]+"
     r"|timers|errors|child_process|stream_base_commons|event_target|async_hooks|fs/(?:promises|streams|utils))\.js$"
@@ -26,8 +26,9 @@ _ALIAS: Final = re.compile(r" \[as [^\]]*\]$")
 _NEXT_BUILD: Final = re.compile(r"(_next/static/)(?!chunks/|css/|media/)[^/]+(?=/)")
 _FILE: Final = re.compile(r"(.*?)((?:\.(?:chunk|bundle|min|module|prod|legacy))*\.(?:[mc]?[jt]sx?|bundle|jsbundle))$")
 _HEX: Final = re.compile(r"(?=\d*[a-f])(?![a-f]+\d{0,2}$)[0-9a-f]{6,64}")
-_DIGITS: Final = re.compile(r"\d{6,64}")  # of a source it is a date or a number
-_CHUNK: Final = re.compile(r"(?<![A-Za-z])(chunk|bundle|vendors?)([._~-])\d+(?![A-Za-z0-9])")  # by its number
+_DIGITS: Final = re.compile(r"\d{6,64}")  # in the name of a source file they are a date or a number
+# With a number as its name.
+_CHUNK: Final = re.compile(r"(?<![A-Za-z])(chunk|bundle|vendors?)([._~-])\d+(?![A-Za-z0-9])")
 _HASH: Final = re.compile(r"[A-Za-z0-9_-]{8,10}|[A-Z0-9]{8}|[A-Za-z0-9_-]{16,64}")
 _WORDS: Final = re.compile(
     r"[A-Z]?[a-z]{2,}(?:[A-Z][a-z]{2,})*\d?(?:[_-][A-Za-z][a-z]*\d?)*|[a-z]+(?:[_-][a-z]+)*\d{0,2}"
@@ -36,7 +37,7 @@ _LONGEST_MINIFIED: Final = 2
 _SHORT_HASH: Final = 8  # characters, as Rollup and esbuild make them
 _BUNDLERS: Final = ("assets", "chunks", "nodes", "_nuxt", "immutable", "entry")  # directories that bundlers write
 _SEPARATOR: Final = re.compile(r"[.~_-]")
-_HASH_CHARS: Final = 80  # at the end of a name, in which a hash is looked for
+_HASH_CHARS: Final = 80  # characters at the end of a name in which a hash is searched for
 _MAX_STARTS: Final = 8
 
 
@@ -64,7 +65,7 @@ def read_at_sign(body: str, indent: int) -> Line:
 
 
 def read_place(body: str, indent: int) -> Line:
-    """Reads the URL of a function without name, as Safari prints it."""
+    """Reads the URL of a function without a name, as Safari prints it."""
     return _read("", body, indent) if "://" in body[:9] and " " not in body else OTHER
 
 
@@ -100,7 +101,7 @@ def _stable_function(function: str) -> str:
 
 
 def _named_parts(function: str) -> str:
-    """The parts of a name that no minifier has made: `t.render` is `render`, `Q` is nothing."""
+    """The parts of a name that were not made by a minifier: `render` for `t.render`, nothing for `Q`."""
     if function == "<anonymous>":
         return ""
     parts = re.split(r"[./$]", function)
@@ -108,19 +109,21 @@ def _named_parts(function: str) -> str:
 
 
 def _named_receiver(function: str) -> str:
-    """Of a source: a class keeps the name that a minifier gave, where the map does not know better."""
+    """The name of a function in a source without a minified receiver. A class keeps its minified name if the map has no
+    original name.
+    """
     receiver, _, name = function.rpartition(".")
     return name if 0 < len(receiver) <= _LONGEST_MINIFIED else function
 
 
 def _is_minified(name: str) -> bool:
-    """Of a bundle: of three characters, small letters alone may be a word, such as `add` and `map`."""
+    """Whether a name in a bundle was made by a minifier. Three lower-case letters may be a word, such as `add`."""
     is_word = name.isalpha() and name.islower()
     return len(name) <= _LONGEST_MINIFIED or (len(name) == _LONGEST_MINIFIED + 1 and not is_word)
 
 
 def _stable_location(file: str) -> tuple[str, bool]:
-    """The path without host and without the hashes of bundlers, and whether it had one."""
+    """The path without host and without hashes of bundlers, and whether it had a hash."""
     path = _ORIGIN.sub("", file).removeprefix("./")
     path, found = _NEXT_BUILD.subn(r"\1<build>", path)
     directory, slash, name = path.rpartition("/")
@@ -132,12 +135,14 @@ def _stable_location(file: str) -> tuple[str, bool]:
 
 
 def _stable_stem(stem: str, directory: str, *, is_remote: bool) -> str:
-    """`index-DbQ2xY9p`, `main.3f2a1b9c`, `chunk-ABCD1234` without what differs in each build."""
+    """The name of a file such as `index-DbQ2xY9p`, `main.3f2a1b9c` or `chunk-ABCD1234`, without the part that changes
+    with each build.
+    """
     if stem.isdigit():
         return "<n>"
     shift = max(0, len(stem) - _HASH_CHARS)
     starts = [shift + match.end() for match in _SEPARATOR.finditer(stem[shift:])][-_MAX_STARTS:]
-    short = len(stem) - _SHORT_HASH  # its own characters may be separators, so it is looked for first
+    short = len(stem) - _SHORT_HASH  # a short hash may contain separators, so it is searched for first
     for start in (*([short] if short in starts else ()), *starts, 0):
         may_be_digits = is_remote or directory in _BUNDLERS or stem[start - 1 : start] == "."
         is_digits = may_be_digits and _DIGITS.fullmatch(stem, start)
@@ -155,7 +160,7 @@ def _is_hash(text: str, directory: str, *, is_whole: bool) -> bool:
         return False
     varies = text != text.lower() or any(one.isdigit() for one in text)
     if len(text) == _SHORT_HASH and is_bundlers and not is_whole:
-        return varies  # every file there has one
+        return varies  # every file in these directories has a hash
     if _WORDS.fullmatch(text):
         return False
     return varies if len(text) == _SHORT_HASH else text != text.lower() and any(one.isdigit() for one in text)

@@ -10,7 +10,7 @@ FAMILY: Final = "jvm"
 _SOURCE: Final = re.compile(
     r"([\w$ -]+\.[a-z]\w{0,9})?(?::-?\d+)?|Native Method|Unknown Source|<[\w ]+>|SourceFile(?::\d+)?"
 )
-# Classes that are made while the program runs: they stand between the frames of the application.
+# Classes that are generated while the program runs. Their frames appear between the frames of the application.
 _GENERATED: Final = re.compile(
     r"\$\$(?:Lambda|Enhancer|FastClass|SpringCGLIB|KeyFactory|_)|\$HibernateProxy|\$ByteBuddy|\$MockitoMock|_javassist"
     r"|\$Proxy\d|Generated\w{1,40}Accessor|_(?:ClientProxy|Subclass|WeldSubclass)(?=$|[.$])|_\$\$_"
@@ -29,7 +29,7 @@ def read(head: str, inside: str, indent: int) -> Line:
     if not match or not inside:
         return OTHER
     qualified, _, function = head.rpartition(".")
-    if "/" in qualified and "$$Lambda" not in qualified:  # a class loader and a module in front
+    if "/" in qualified and "$$Lambda" not in qualified:  # begins with a class loader and a module
         qualified = qualified.rpartition("/")[2]
     if not qualified:
         if inside.endswith(".php") or ".php:" in inside:
@@ -50,7 +50,7 @@ def read(head: str, inside: str, indent: int) -> Line:
 
 
 def _stable(name: str) -> str:
-    """Without the numbers that compilers give to lambdas, closures and anonymous classes in the order of the source."""
+    """The name without the numbers that compilers give to lambdas, closures and anonymous classes in source order."""
     if "$" not in name and "_" not in name and "-" not in name:
         return name
     name = _KOTLIN_LAMBDA.sub("$lambda", name).removesuffix("$adapted")

@@ -1,7 +1,7 @@
-"""Whose code a frame is, by the beginning of its name, for the runtimes whose frames have no path.
+"""Lists of libraries, by the beginning of the names of their frames, for runtimes whose frames have no path.
 
-Listed are standard libraries, and frameworks that call an application or that it calls through. A library that is not
-listed counts as the application's: that makes issues finer, never coarser.
+The lists contain standard libraries, and frameworks that call the application or through which the application calls
+itself. A library that is not listed counts as the application's code. Issues then become finer, never coarser.
 """
 
 from typing import Final
@@ -74,6 +74,6 @@ RUST_SYMBOLS: Final = ("rust_", "_rust", "__rust", "___rust", "__libc_", "_start
 ELIXIR: Final = frozenset(_ELIXIR.split())
 ELIXIR_STANDARD: Final = frozenset(("elixir", "stdlib", "kernel", "erts"))
 DART: Final = frozenset(_DART.split())
-# Libraries and programs of a process as Swift and C++ name them, without directory.
+# Names of the libraries and programs of a process in traces of Swift and C++, without directory.
 NATIVE_IMAGES: Final = tuple(_NATIVE_IMAGES.split())
 NATIVE_FUNCTIONS: Final = ("operator new", "void std::", *_NATIVE_FUNCTIONS.split())

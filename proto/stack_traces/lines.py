@@ -1,6 +1,6 @@
-"""Reads a line of a stack trace, whatever its runtime: what it begins with decides which parsers see it.
+"""Read a line of a stack trace of any runtime. The beginning of the line decides which parsers try to read it.
 
-Cost is linear in the line, of which MAX_LINE_CHARS characters are read.
+At most MAX_LINE_CHARS characters of the line are read. The cost is linear in them.
 """
 
 import re
@@ -17,12 +17,12 @@ _TYPE: Final = re.compile(
 )
 _INDENTED_TYPE: Final = re.compile(r"(?:[\w.$]{0,200}(?:Error|Exception))(?=: |$)")
 _TYPE_NAME: Final = re.compile(r"[A-Za-z_$*][\w.$\\:`+/]*")
-# The type that follows `Caused by: `; anything else is free text, which the lines of a message may have, too.
+# The type that follows `Caused by: `. Any other text after it is free text, which also occurs in messages.
 _CAUSE_TYPE: Final = re.compile(
     r"\*?(?:[\w$]++(?:\.|::|\\|/))++(?:(?=[\w$]*[A-Z]|[\w$]*(?:error|exception))|[a-z]{1,3}(?::?$|: ))"
     r"|(?=[\w$]*[A-Z])[\w$]++(?::?$|: | \()"
 )
-# Since Java 17, of a class that could not be initialized earlier: what had failed then.
+# Since Java 17, the earlier failure of a class that could not be initialized.
 _INITIALIZER: Final = re.compile(r"java\.lang\.ExceptionInInitializerError: Exception ([\w.$]++)(?::| \[in thread )")
 _MORE: Final = re.compile(r"\.\.\. (\d{1,6}) (?:more|common frames omitted)")
 _ELIXIR_TYPE: Final = re.compile(r"\*\* \(([A-Z][\w.]*)\)")
@@ -32,7 +32,7 @@ _THREAD: Final = re.compile(r"goroutine \d+ |Thread \d+")
 
 
 def read_line(line: str) -> Line:
-    """What the line is. Within a group of exceptions of Python `number` is the depth of the group."""
+    """Parse a line. Within a group of exceptions of Python, `number` is the depth of the group."""
     text = line[:MAX_LINE_CHARS].rstrip()
     body = text.lstrip()
     if not body:
@@ -106,7 +106,7 @@ def _read_cause(body: str, indent: int) -> Line:
 
 
 def _read_arrow(body: str, indent: int) -> Line:
-    """Of .NET: `---> System.ArgumentException: no id`, `---> (Inner Exception #1) ...`."""
+    """Read a line of .NET with an arrow: `---> System.ArgumentException: no id`, `---> (Inner Exception #1) ...`."""
     text = body[5:].strip()
     if text.startswith("(Inner Exception #"):
         return Line(Kind.MEMBER, dotnet.FAMILY, None, _type_of(text.partition(") ")[2]), indent)

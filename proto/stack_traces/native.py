@@ -1,5 +1,5 @@
 """Frames of Swift, C++ and C, as debuggers, sanitizers, `backtrace_symbols`, `std::stacktrace` and crash reports write
-them. Addresses, offsets and arguments are removed; a mangled name stays as it is.
+them. Addresses, offsets and arguments are removed. A mangled name is not changed.
 """
 
 import re
@@ -82,7 +82,9 @@ def _line(function: str, image: str, file: str, indent: int, number: int) -> Lin
 
 
 def _without_arguments(function: str) -> str:
-    """`shop::Cart::add(int) const` and `shop::Cart::add (this=0x7f, id=3)` are `shop::Cart::add`."""
+    """The name without arguments: `shop::Cart::add` for `shop::Cart::add(int) const` and for
+    `shop::Cart::add (this=0x7f, id=3)`.
+    """
     start = function.find("(", 1)
     while start > 0 and function.startswith(("(anonymous", "()"), start) and function[start : start + 2] != "()":
         start = function.find("(", start + 1)

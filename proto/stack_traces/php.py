@@ -19,7 +19,7 @@ _SEPARATOR: Final = "\n"
 
 
 def read(body: str, indent: int) -> Line:
-    """Reads a numbered line. The file is where the function was called."""
+    """Reads a numbered line. Its file is the place where the function was called."""
     match = _FRAME.fullmatch(body)
     if match:
         function = _ANONYMOUS.sub("@anonymous", _CLOSURE.sub("{closure}", match[3].strip()))
@@ -29,7 +29,7 @@ def read(body: str, indent: int) -> Line:
 
 
 def read_header(body: str, _indent: int = 0) -> Line:
-    """Reads `RuntimeException: no cart in /var/www/app/src/Cart.php:12`: where the exception was made."""
+    """Reads `RuntimeException: no cart in /var/www/app/src/Cart.php:12`, with the place that created the exception."""
     text, _, place = body.rpartition(" in ")
     match = _PLACE.fullmatch(place)
     head = _HEADER.match(f"{text} ")
@@ -43,6 +43,6 @@ def split(text: str) -> tuple[str, str]:
 
 
 def join(function: str, file: str) -> Frame:
-    """The frame of a function and of the file that it, or the call of it, is in."""
+    """The frame of a function and a file. The file contains the function or its call."""
     in_app = bool(file) and not _LIBRARY.search(file)
     return make_frame(file or "[internal function]", function, in_app, is_standard=not file)

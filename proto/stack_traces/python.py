@@ -14,9 +14,9 @@ _LIBRARY: Final = re.compile(
     r"|[/\\]hostedtoolcache[/\\](?:windows[/\\])?python[/\\][\d.]+[/\\]x\d\d[/\\]lib[/\\]"
 )
 _PACKAGES: Final = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
-_NOTEBOOK: Final = "ipykernel_"  # the cells of a notebook are files with drawn names
+_NOTEBOOK: Final = "ipykernel_"  # the cells of a notebook are files with random names
 _INTERACTIVE: Final = ("<stdin", "<ipython", "<console", "<input")
-# Their frames exist in some versions of Python alone; the function that has them is the next frame.
+# Only some versions of Python have frames for these. The next frame is the function that contains them.
 _INLINED: Final = ("<listcomp>", "<dictcomp>", "<setcomp>")
 
 

@@ -1,4 +1,4 @@
-"""Frames of Ruby: `app/models/cart.rb:12:in `add'`, with the gem in front where Rails has cleaned the backtrace."""
+"""Frames of Ruby: `app/models/cart.rb:12:in `add'`. If Rails has cleaned the backtrace, the gem is before the file."""
 
 import re
 from typing import Final
@@ -28,7 +28,7 @@ def read(body: str, indent: int) -> Line:
     library = match[1] is not None or _LIBRARY.search(file)
     is_standard = library and match[1] is None and not _GEMS.search(file)
     function = _TEMPLATE.sub("", _BLOCK.sub("", match[4]))
-    function = re.split(r"[#.]", function)[-1] or function  # Ruby 3.4 names the class, too
+    function = re.split(r"[#.]", function)[-1] or function  # Ruby 3.4 also names the class
     kind = _TYPE.search(match[5]) if match[5] else None
     text = "" if match[5] is None else kind[1] if kind else "?"
     is_named = not (function.startswith("<") and _BLOCK.match(match[4]))  # the blocks of a script, such as its routes

@@ -1,4 +1,4 @@
-"""Frames of Rust: `   2: shop::cart::add`, and a line with its file, `at ./src/cart.rs:2:40`, where it is known."""
+"""Frames of Rust: `   2: shop::cart::add`, and a line with its file, `at ./src/cart.rs:2:40`, if the file is known."""
 
 import re
 from typing import Final
@@ -32,7 +32,7 @@ def read_file(body: str, indent: int) -> Line:
 
 
 def join(function: str, file: str) -> Frame:
-    """The frame of both lines; `file` may be empty."""
+    """The frame of both lines. `file` may be empty."""
     name = _HASH.sub("", function)
     is_panic = bool(_PANIC.match(name))
     crate = _crate(name)
@@ -43,8 +43,8 @@ def join(function: str, file: str) -> Frame:
 
 
 def _crate(name: str) -> str:
-    """The crate of `<T as tower::Service>::call` is the trait's, the crate of `<shop::Cart as Drop>::drop` the type's.
-    A function without crate is of the runtime, which is `std` here.
+    """The crate of a function. For `<T as tower::Service>::call` it is the trait's crate, and for
+    `<shop::Cart as Drop>::drop` the type's. A function without a crate belongs to the runtime, which is `std` here.
     """
     if name.startswith(RUST_SYMBOLS) or ("::" not in name and name != "main"):
         return "std"

@@ -1,4 +1,4 @@
-"""Reads a stack trace: the application's own frames of the innermost cause, and what the causes say."""
+"""Read a stack trace: the application's own frames of the innermost cause, and the texts of the causes."""
 
 import re
 from collections import Counter
@@ -20,13 +20,14 @@ _GO_ARGUMENTS: Final = re.compile(r"\(\{{0,3}0x[^\n()]*\)$", re.MULTILINE)
 
 
 class Trace(NamedTuple):
-    """What a stack trace says. `own`: the application's own frames of the innermost cause that has any, innermost
-    first. `place`: how many of these are where it happened, which is before a framework called them. `frames`: the
-    same as `own`, or all frames where none is the application's. `cause`: the type of the innermost cause,
-    empty without causes. `causes`: the lines with type and message of the causes, the innermost first.
+    """A parsed stack trace. `own`: the application's own frames of the innermost cause that has any, innermost first.
+    `place`: how many of these frames belong to the place of the error, which are the frames up to the first call by a
+    framework. `frames`: the same as `own`, or all frames if none is the application's. `cause`: the type of the
+    innermost cause, or empty without causes. `causes`: the lines with type and message of the causes, the innermost
+    first.
 
-    Of a group of exceptions, these are of the member that is the first by its frames, and `others` has the others: a
-    group is a set, because its members come in the order in which they failed.
+    For a group of exceptions, these fields belong to the first member in the order of the members' frames, and `others`
+    has the other members. A group counts as a set, because its members are printed in the order in which they failed.
     """
 
     own: Sequence[Frame]
@@ -68,7 +69,7 @@ def _tell(shape: _Shape, texts: Sequence[str], others: Sequence[Trace] = ()) -> 
 
 
 def forget() -> None:
-    """Forgets the lines and traces that were seen, as in a new process."""
+    """Clear the caches of lines and traces, as in a new process."""
     _LINES.forget()
     _SHAPES.forget()
     chain.forget()
@@ -78,13 +79,15 @@ def _split(stacktrace: str) -> list[str]:
     if len(stacktrace) > 2 * END_CHARS:
         stacktrace = f"{stacktrace[:END_CHARS]}\n\n{stacktrace[-END_CHARS:]}"
     if ".go:" in stacktrace:
-        stacktrace = _GO_ARGUMENTS.sub("()", stacktrace)  # so that they do not make every line another one
+        stacktrace = _GO_ARGUMENTS.sub("()", stacktrace)  # otherwise every line would be different
     texts = stacktrace.split("\n")
     return texts if len(texts) <= 2 * MAX_LINES else [*texts[:MAX_LINES], "", *texts[-MAX_LINES:]]
 
 
 def _read(text: str) -> Line:
-    """One object for all texts that say the same apart from a message, because it is part of the key of a trace."""
+    """Read a line. Returns the same object for all texts that differ only in a message, because the line is a part of
+    the key of a trace.
+    """
     line = read_line(text)
     if line.kind in (Kind.OTHER, Kind.FRAME):
         return line
@@ -92,7 +95,7 @@ def _read(text: str) -> Line:
 
 
 def _read_shapes(lines: tuple[Line, ...]) -> tuple[_Shape, ...]:
-    """One, or those of the members of a group in an order that depends on their frames alone."""
+    """The shape of a trace, or the shapes of the members of a group, in an order that depends only on their frames."""
     known: dict[int, _Own] = {}  # members share the exceptions around them
     shapes = [_read_shape(chain, known) for chain in _arrange(lines)]
     if len(shapes) == 1:
@@ -102,7 +105,7 @@ def _read_shapes(lines: tuple[Line, ...]) -> tuple[_Shape, ...]:
 
 
 def _order(shape: _Shape) -> tuple[bool, list[tuple[str, str, str]], str]:
-    """Members with frames of the application first."""
+    """The sort key of a member. Members with frames of the application come first."""
     frames = shape.frames[: max(shape.place, 1)]
     return not shape.own, [(frame.text, frame.location, frame.function) for frame in frames], shape.cause
 
@@ -128,8 +131,9 @@ def _read_own(frames: list[Frame]) -> _Own:
 
 
 def _count_place(frames: Sequence[Frame]) -> int:
-    """The application's frames up to the first of a framework that called them: those outside of it are middlewares in
-    some order. The standard library calls back functions of the application that are still at the same place.
+    """The number of the application's frames up to the first frame of a framework that called them. Frames outside of
+    that frame are middlewares in any order. Frames of the standard library do not count as a framework, because it
+    calls back functions of the application at the same place.
     """
     count = 0
     for frame in frames:
@@ -141,20 +145,22 @@ def _count_place(frames: Sequence[Frame]) -> int:
 
 
 def _arrange(lines: Sequence[Line]) -> list[list[Raised]]:
-    """The chains of causes; one that is empty without frames and causes. The runtime of most frames is that of the
-    trace.
+    """The chains of causes. One empty chain if there are no frames and causes. The runtime of most frames is used for
+    the whole trace.
     """
     counts = Counter(line.family for line in lines if line.family and line.kind <= Kind.FILE)
     if not counts and not any(line.kind is Kind.CAUSE for line in lines):
         return [[]]
     family = max(counts, key=counts.__getitem__) if counts else rust.FAMILY
     if counts[python.FAMILY] and any(line.kind is Kind.TRACEBACK for line in lines):
-        family = python.FAMILY  # what it quotes of other processes is in its messages
+        family = python.FAMILY  # traces of other processes are quoted in its messages
     return chain.arrange_python(lines) if family == python.FAMILY else chain.arrange(lines, family)
 
 
 def _after_panic(frames: list[Frame]) -> list[Frame]:
-    """Without the frames that raise or report a panic, which are printed before those that caused it."""
+    """The frames without the frames that raise or report a panic, which are printed before the frames that caused
+    it.
+    """
     for number in range(len(frames) - 1, -1, -1):
         if frames[number].is_panic:
             return frames[number + 1 :]

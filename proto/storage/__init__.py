@@ -1,1 +1,1 @@
-"""The ClickHouse tables, and the migrations that make them (`sql/`)."""
+"""The ClickHouse tables, and the migrations that create them (`sql/`)."""

@@ -1,9 +1,10 @@
 """Attribute lists that are encoded as one text: the columns `attribute_types`, `resource` and `scope` (docs/codec.md
 2).
 
-For each attribute the text has BEFORE_KEY, its key, AFTER_KEY, its type letter and, except in `attribute_types`, its
-canonical text; at the end BEFORE_KEY once more. So a list is one value of a LowCardinality dictionary, and ClickHouse
-evaluates a condition on it once per dictionary entry. A list has a key if it contains BEFORE_KEY, key, AFTER_KEY.
+For each attribute the text contains BEFORE_KEY, the key, AFTER_KEY, the type letter and, except in `attribute_types`,
+the canonical text. The text ends with another BEFORE_KEY. So a list is one value of a LowCardinality dictionary, and
+ClickHouse evaluates a condition on a list once per dictionary entry. A list has a key if the text contains BEFORE_KEY,
+key, AFTER_KEY.
 """
 
 from typing import Final, NamedTuple
@@ -11,12 +12,12 @@ from typing import Final, NamedTuple
 BEFORE_KEY: Final = "\1"
 AFTER_KEY: Final = "\2"
 ESCAPE: Final = "\3"
-# Escapes of the three in keys and texts, in the order in which to unescape them.
+# Escapes of the three separators in keys and texts, in the order of unescaping.
 ESCAPES: Final = ((ESCAPE + "A", BEFORE_KEY), (ESCAPE + "B", AFTER_KEY), (ESCAPE + "C", ESCAPE))
 
 
 class StoredAttribute(NamedTuple):
-    """An attribute; its text is empty in `attribute_types`."""
+    """An attribute. Its text is empty in `attribute_types`."""
 
     key: str
     type_tag: str
@@ -24,7 +25,7 @@ class StoredAttribute(NamedTuple):
 
 
 def escape(text: str) -> str:
-    """`text` with the three separators escaped, as in a list."""
+    """`text` with escaped separators, as in a list."""
     for escaped, plain in reversed(ESCAPES):
         text = text.replace(plain, escaped)
     return text

@@ -1,6 +1,6 @@
 """The ClickHouse tables: column names and Native types, in insert order.
 
-The DDL is `sql/*.sql`; a test compares the two. `SimpleAggregateFunction(f, T)` columns are written as T.
+The DDL is `sql/*.sql`. A test compares it with this module. `SimpleAggregateFunction(f, T)` columns are written as T.
 """
 
 from typing import Final, NamedTuple
@@ -143,8 +143,8 @@ INGEST_OUTCOMES: Final = Table(
     ),
 )
 
-# Rows of `error_occurrences` that `sluice repair` rebuilds are numbered within their batch from here on; what a gateway
-# inserts is numbered from 0.
+# The first number, within a batch, of rows of `error_occurrences` that `sluice repair` rebuilds. Rows that a gateway
+# inserts are numbered from 0.
 FIRST_REBUILT_ROW: Final = 2**31
 
 ERROR_OCCURRENCES: Final = Table(
@@ -168,14 +168,14 @@ ERROR_OCCURRENCES: Final = Table(
     ),
 )
 
-# The key of `attribute_keys` that stands for all keys that are not named. It is not UTF-8, so no real key is equal.
+# The key of `attribute_keys` for all keys that are not named. It is not valid UTF-8, so no real key is equal to it.
 UNNAMED_KEYS: Final = b"\xff"
 
 TABLES: Final = (SPANS, LOGS, TRACE_INDEX, ATTRIBUTE_KEYS, INGEST_OUTCOMES, ERROR_OCCURRENCES)
 
-# The time of storing, which ClickHouse computes: no block has it.
+# The time of storing. ClickHouse computes it, so no block contains it.
 STORED_TIME: Final = Column("stored_time", "DateTime64(6, 'UTC')")
-TABLES_IN_STORAGE_ORDER: Final = (SPANS, LOGS, ERROR_OCCURRENCES, INGEST_OUTCOMES)  # those with the column
+TABLES_IN_STORAGE_ORDER: Final = (SPANS, LOGS, ERROR_OCCURRENCES, INGEST_OUTCOMES)  # the tables with this column
 
 SIGNAL_SPANS: Final = 1
 SIGNAL_LOGS: Final = 2

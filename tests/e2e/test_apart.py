@@ -336,10 +336,10 @@ def started(apart: Apart, tmp_path: Path, name: str, **settings: str) -> Service
 @pytest.mark.parametrize(
     ("name", "settings", "code", "sentence"),
     [
-        ("gateway", {"database": "nowhere"}, 2, "`sluice migrate` creates it"),
-        pytest.param("query", {"database": "default"}, 1, "run `sluice migrate`", marks=pytest.mark.long),
+        ("gateway", {"database": "nowhere"}, 2, "Run `sluice migrate` to create it"),
+        pytest.param("query", {"database": "default"}, 1, "Run `sluice migrate`", marks=pytest.mark.long),
         ("gateway", {"password": "wrong"}, 2, "rejected the user or password"),
-        pytest.param("query", {"relational": "empty"}, 1, "run `sluice migrate`", marks=pytest.mark.long),
+        pytest.param("query", {"relational": "empty"}, 1, "Run `sluice migrate`", marks=pytest.mark.long),
         ("control", {"relational": "wrong"}, 1, "password authentication failed"),
     ],
 )
@@ -383,7 +383,7 @@ def test_a_gateway_that_waits_for_its_tables_goes_on_when_they_are_made(
         answer = call("POST", f"{service.url}/v1/traces", first, key)
         if mode == "journal":
             assert answer.status == 200
-            eventually(lambda: "`sluice migrate` creates it" in service.log.read_text(), "the reason")
+            eventually(lambda: "Run `sluice migrate` to create it" in service.log.read_text(), "the reason")
         else:
             refused(answer)
         run("migrate", "--data", str(tmp_path / "operator"), environment=environment)

@@ -59,7 +59,8 @@ def test_fault_18_second_process_opens_the_engine(sluice: Sluice, tmp_path: Path
             timeout=START_SECONDS,
             check=False,
         )
-        sentence = f"sluice: The directory {store} is in use by another process; the embedded engine supports only one."
+        sentence = f"sluice: The directory {store} is in use by another process. "
+        sentence += "Only one process can use an embedded engine."
         assert (other.returncode, other.stderr.splitlines()[-1]) == (1, sentence)
         more(load)
     records = accounted_for(sluice, load)

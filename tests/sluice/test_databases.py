@@ -32,7 +32,7 @@ def lines_of(done: Sequence[subprocess.CompletedProcess[str]]) -> list[str]:
 @pytest.mark.both_stores
 def test_migrate_and_init_and_doctor_work_on_either(database_url: str, tmp_path: Path) -> None:
     settings = {"SLUICE_DATA": str(tmp_path / "data"), "SLUICE_DATABASE_URL": database_url}
-    assert "run `sluice migrate`" in refusal(sluice("init", **settings), 1)
+    assert "Run `sluice migrate`" in refusal(sluice("init", **settings), 1)
     assert sluice("migrate", **settings).stdout.startswith(f"relational: applied {', '.join(REVISIONS)}\n")
     assert sluice("migrate", **settings).stdout == "relational: nothing to do\nClickHouse: nothing to do\n"
     made = sluice("init", "--org", "acme", "--json", **settings)

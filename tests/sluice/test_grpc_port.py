@@ -90,10 +90,8 @@ def test_in_up_a_port_in_use_is_a_warning_that_names_it(start: Start, migrated: 
         assert up.get("/readyz")[0] == 200
     assert "grpc" not in "".join(up.said).lower()
     log = up.log.read_text(encoding="utf-8")
-    assert (
-        f'"detail": "Port {port} on 127.0.0.1 is in use; stop the other program or choose another with --grpc-port."'
-        in log
-    )
+    detail = f"Port {port} on 127.0.0.1 is in use. Stop the other program or choose another port with --grpc-port."
+    assert f'"detail": "{detail}"' in log
     assert log.count('"OTLP/gRPC is off: its port cannot be bound"') == 1
     assert up.stop() == 0
 
@@ -106,7 +104,7 @@ def test_in_gateway_a_port_in_use_is_one_sentence(tmp_path: Path, migrated: Path
             SLUICE_CLICKHOUSE_URL="http://127.0.0.1:1/telemetry",
         )
     assert refusal(done, 1) == (
-        f"Port {port} on 127.0.0.1 is in use; stop the other program or choose another with --grpc-port."
+        f"Port {port} on 127.0.0.1 is in use. Stop the other program or choose another port with --grpc-port."
     )
 
 
@@ -118,7 +116,7 @@ def test_the_port_of_a_running_gateway_is_in_use(start: Start, tmp_path: Path, m
         *("gateway", "--data", tmp_path / "other", "--port", "0", "--grpc-port", str(port)),
         SLUICE_CLICKHOUSE_URL="http://127.0.0.1:1/telemetry",
     )
-    assert refusal(done, 1).startswith(f"Port {port} on 127.0.0.1 is in use; ")
+    assert refusal(done, 1).startswith(f"Port {port} on 127.0.0.1 is in use. ")
 
 
 @pytest.mark.parametrize("value", ["-1", "65536", "grpc"])

@@ -90,7 +90,7 @@ def test_statements_and_claims_are_looked_at_as_the_server_does(
     wrong = statement(BUNDLE | {"claims": []})
     wrong["predicate"]["verification"] |= {"tier": "C"}
     assert main(["proof", "validate", write(tmp_path / "statement", wrong)]) == 1
-    assert "error: predicate.verification.tier: Is not tier of the bundle." in capsys.readouterr().out
+    assert "error: predicate.verification.tier: Differs from tier of the bundle." in capsys.readouterr().out
     claim = shapes.example(shapes.claim("model_attribution"))
     twice = write(tmp_path / "claims", BUNDLE | {"claims": [claim, claim]})
     assert main(["proof", "validate", twice]) == 1
@@ -177,7 +177,7 @@ def test_sign_and_verify(bundle: str, signed: Path, capsys: pytest.CaptureFixtur
         ({"validUntil": "2026-11-20T15:17:03Z"}, [], "is valid until 2026-11-20T15:17:03Z, not at"),
         ({"validUntil": "2026-11-20T15:17:03Z"}, ["--at", "2026-11-19T00:00:00Z"], None),
         ({"issuer": "x"}, [], None),
-        ({"issuer": "https://ci.example.com"}, [], "is of the issuer https://ci.example.com, not of x."),
+        ({"issuer": "https://ci.example.com"}, [], "belongs to the issuer https://ci.example.com, not to x."),
         ({"revokedAt": "2027-01-01T00:00:00Z"}, [], "was revoked at 2027-01-01T00:00:00Z"),
     ],
 )
@@ -217,7 +217,7 @@ def test_what_cannot_be_done_is_one_sentence_and_2(
         (["sign", named, "--key", str(signed / "key")], "The bundle names the key other; this one is sha256:"),
         (["key", "--out", str(signed / "key")], "cannot be written: File exists."),
         (["verify", str(signed / "signed")], "Name a public key in --key, or published keys in --keys."),
-        (["verify", str(signed / "signed"), "--key", str(signed / "key")], "Is a private key, which only its owner"),
+        (["verify", str(signed / "signed"), "--key", str(signed / "key")], "Is a private key, which must stay secret"),
         (["verify", str(signed / "signed"), "--key", bundle], "Is not a public key in PEM"),
         (["verify", str(signed / "signed"), "--keys", bundle], "is not a list of published keys"),
         (

@@ -171,7 +171,7 @@ def test_one_process_has_a_health_port_too(start: Start, tmp_path: Path, migrate
     assert readiness(health)[0] == 200
     other = sluice("control", "--data", tmp_path / "data", "--port", "0", "--health-port", str(health))
     assert refusal(other, 1) == (
-        f"Port {health} on 127.0.0.1 is in use; stop the other program or choose another with --health-port."
+        f"Port {health} on 127.0.0.1 is in use. Stop the other program or choose another port with --health-port."
     )
 
 

@@ -176,7 +176,7 @@ def test_a_second_process_on_the_same_directory_is_refused(start: Start, migrate
 def test_a_second_process_on_the_same_port_is_refused(start: Start, tmp_path: Path, migrated: Path) -> None:
     port = start().url.rpartition(":")[2]
     sentence = refusal(sluice("up", "--data", tmp_path / "other", "--port", port), 1)
-    assert sentence.startswith(f"Port {port} on 127.0.0.1 is in use; ")
+    assert sentence.startswith(f"Port {port} on 127.0.0.1 is in use. ")
 
 
 def test_a_killed_process_leaves_the_directory_usable(start: Start, migrated: Path) -> None:
@@ -188,7 +188,7 @@ def test_a_port_in_use_is_one_sentence_and_touches_no_store(tmp_path: Path) -> N
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = sluice("up", "--data", tmp_path / "data", "--port", str(port))
-    sentence = f"Port {port} on 127.0.0.1 is in use; stop the other program or choose another with --port."
+    sentence = f"Port {port} on 127.0.0.1 is in use. Stop the other program or choose another port with --port."
     assert refusal(done, 1) == sentence
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["lock"]
 
@@ -225,7 +225,7 @@ def test_a_wrong_setting_is_one_sentence(tmp_path: Path, settings: dict[str, str
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ("UPDATE alembic_version SET version_num = '9999'", "of a newer release; run that release or a later one"),
+        ("UPDATE alembic_version SET version_num = '9999'", "of a newer release. Run that release or a later one"),
         ("DROP TABLE alembic_version", "sluice migrate"),
     ],
 )

@@ -1,10 +1,11 @@
 """The schema of the database: `migrate` applies it, `check` compares it with this release. Both block.
 
-The versions are Alembic's, part of the installed package; there is no alembic.ini. One run is one transaction: a failed
-migration leaves the schema unchanged, and when two processes migrate at once, the second waits and finds nothing to do.
+The versions are Alembic versions in the installed package. There is no alembic.ini. One run is one transaction: a
+failed migration leaves the schema unchanged, and when two processes migrate at the same time, the second process waits
+and finds nothing to do.
 
-There is no downgrade: a release refuses the schema of a newer one, and no downgrade could restore what a migration
-dropped. To return to an older release, restore the backup made before the upgrade.
+There is no downgrade: a release refuses the schema of a newer release, and no downgrade could restore data that a
+migration dropped. To return to an older release, restore the backup made before the upgrade.
 """
 
 import logging
@@ -35,15 +36,15 @@ from chassis.db.migrations.baseline import statements
 from chassis.errors import StartupError
 
 BASELINE: Final = "0023"
-LAST_UNRELEASED: Final = "0022"  # before the first release, and the only one whose databases are stamped as BASELINE
+LAST_UNRELEASED: Final = "0022"  # the last schema before the first release; its databases are stamped as BASELINE
 UPGRADE_HINT: Final = (
-    f"Of the builds before the first release, this release takes over the schema {LAST_UNRELEASED} only. Start the "
-    "last of these builds (commit cb9c19bf) with it once, then this release."
+    f"This release can migrate only the schema {LAST_UNRELEASED} of the schemas before the first release. Start the "
+    "last build before the first release (commit cb9c19bf) once with this database, then start this release."
 )
 _SCRIPTS: Final = Path(__file__).parent
 
 
-# Texts of FATAL errors of a server that will accept connections later.
+# Texts of FATAL errors from which a server recovers: it will accept connections later.
 _TRANSIENT_ERRORS: Final = (
     "starting up",
     "shutting down",
@@ -55,11 +56,11 @@ _TRANSIENT_ERRORS: Final = (
 
 
 class DatabaseUnreachable(DatabaseUnusable):
-    """The server does not respond, or accepts no connections at the moment."""
+    """The server does not respond, or does not accept connections at the moment."""
 
 
 class DatabaseSchemaTooOld(StartupError):
-    """Migrations are missing; `sluice migrate` applies them."""
+    """Migrations are missing. `sluice migrate` applies them."""
 
 
 class DatabaseSchemaTooNew(StartupError):
@@ -67,8 +68,8 @@ class DatabaseSchemaTooNew(StartupError):
 
 
 def migrate(url: str, on_pending: Callable[[int], None] = lambda _count: None) -> list[str]:
-    """Migrate the schema to this release; returns the applied revisions in order (empty when there were none).
-    `on_pending`: called with the number of revisions before the first is applied, if there are any.
+    """Migrate the schema to this release. Returns the applied revisions in order (an empty list when none was pending).
+    If there are pending revisions, `on_pending` is called with their number before the first is applied.
 
     Raises DatabaseSchemaTooNew, and DatabaseUnusable when the database cannot be opened or written.
     """
@@ -91,18 +92,18 @@ def migrate(url: str, on_pending: Callable[[int], None] = lambda _count: None) -
 
 
 def check(url: str) -> str:
-    """The revision of the database, if it is this release's. Raises DatabaseSchemaTooOld, DatabaseSchemaTooNew,
-    DatabaseUnreachable, DatabaseUnusable.
+    """The revision of the database, if it is the revision of this release. Raises DatabaseSchemaTooOld,
+    DatabaseSchemaTooNew, DatabaseUnreachable, DatabaseUnusable.
     """
     file = sqlite_file(url)
     if file is not None and not file.exists():
         if not file.absolute().parent.is_dir():
             raise DatabaseSchemaTooOld(
-                f"The database {redacted_url(url)} and its directory do not exist. Create the directory, except for "
+                f"The database {redacted_url(url)} and its directory do not exist. Create the directory, unless it is "
                 "the data directory, then run `sluice migrate`."
             )
         raise DatabaseSchemaTooOld(
-            f"The database {redacted_url(url)} does not exist yet; run `sluice migrate` to create it."
+            f"The database {redacted_url(url)} does not exist yet. Run `sluice migrate` to create it."
         )
     with _connect(url) as connection:
         current = _current_revision(connection)
@@ -112,7 +113,7 @@ def check(url: str) -> str:
     if current is None or current != head:
         state = "has no schema yet" if current is None else f"has the older schema {current}"
         raise DatabaseSchemaTooOld(
-            f"The database {redacted_url(url)} {state}, but this release requires {head}; run `sluice migrate`."
+            f"The database {redacted_url(url)} {state}, but this release requires {head}. Run `sluice migrate`."
         )
     return current
 
@@ -130,7 +131,7 @@ def describe_server(url: str) -> str:
 
 @contextmanager
 def _connect(url: str, max_wait_s: float = MAX_WAIT_S) -> Iterator[sa.Connection]:
-    """A write transaction, so that a database that cannot be written fails here."""
+    """Begin a write transaction, so that a database that cannot be written is detected here."""
     logging.getLogger("alembic").setLevel(logging.WARNING)  # at INFO it logs its set-up for every context
     engine = migration_engine(url, max_wait_s)
     try:
@@ -147,8 +148,8 @@ def _connect(url: str, max_wait_s: float = MAX_WAIT_S) -> Iterator[sa.Connection
 
 
 def _is_unreachable(url: str, error: exc.DBAPIError, reason: str) -> bool:
-    """Whether the server may accept connections later. A server that rejects permanently says FATAL, in any language;
-    the transient reasons are listed.
+    """Whether the server may accept connections later. A server that rejects connections permanently says FATAL, in any
+    language. The FATAL errors that are transient are listed.
     """
     if sqlite_file(url) is not None or not isinstance(error, exc.OperationalError):
         return False
@@ -161,7 +162,7 @@ def _reject_unsupported(connection: sa.Connection, url: str) -> None:
         return
     encoding = connection.scalar(sa.text("SHOW server_encoding"))
     if encoding != "UTF8":
-        raise DatabaseUnusable(f"The database {redacted_url(url)} has the encoding {encoding}; it must be UTF8.")
+        raise DatabaseUnusable(f"The database {redacted_url(url)} has the encoding {encoding}. It must be UTF8.")
     if connection.scalar(sa.text("SHOW transaction_read_only")) == "on":
         raise DatabaseUnusable(
             f"The database {redacted_url(url)} is read-only: it is a standby, or configured as read-only."
@@ -169,7 +170,9 @@ def _reject_unsupported(connection: sa.Connection, url: str) -> None:
 
 
 def _create_private(file: Path) -> None:
-    """Create the file with mode 0600: SQLite would make it readable for everyone; its log files inherit the mode."""
+    """Create the file with mode 0600, because SQLite would make it readable for all users. The log files of SQLite
+    inherit the mode.
+    """
     try:
         with closing(os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))):
             pass
@@ -185,14 +188,14 @@ def _reject_unknown(scripts: ScriptDirectory, current: str | None, url: str) -> 
     if current < BASELINE:
         raise DatabaseUnusable(f"The database {redacted_url(url)} has the schema {current}. {UPGRADE_HINT}")
     raise DatabaseSchemaTooNew(
-        f"The database {redacted_url(url)} has the schema {current} of a newer release; "
-        "run that release or a later one."
+        f"The database {redacted_url(url)} has the schema {current} of a newer release. "
+        "Run that release or a later one."
     )
 
 
 def _require_tables_of_baseline(connection: sa.Connection, url: str) -> None:
-    """Raises DatabaseUnusable unless the database has the tables of the baseline, with their columns and no others.
-    Tables of other programs in the same database do not matter.
+    """Raises DatabaseUnusable unless the database has the tables of the baseline with exactly their columns. Tables of
+    other programs in the same database do not matter.
     """
     engine = sa.create_engine("sqlite://")
     with engine.connect() as scratch:

@@ -1,5 +1,5 @@
-"""The tables of the first release. Builds before it left no history: a database that has exactly these tables is taken
-over, and any other of such a build is refused (`chassis.db.migrations`).
+"""The tables of the first release. Builds before the first release left no migration history: a database of such a
+build is migrated if it has exactly these tables, and refused otherwise (`chassis.db.migrations`).
 """
 
 from importlib.resources import files
@@ -14,7 +14,7 @@ _SQLITE_TYPES: Final = {
 
 
 def statements(dialect: str) -> list[str]:
-    """What makes the tables in a database of this dialect, `sqlite` or `postgresql`."""
+    """The statements that create the tables in a database of this dialect, `sqlite` or `postgresql`."""
     tables = _read("tables.sql")
     if dialect == "sqlite":
         for name, other in _SQLITE_TYPES.items():

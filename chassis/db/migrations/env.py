@@ -1,4 +1,4 @@
-"""Run by Alembic: applies the versions on the connection of `chassis.db.migrations`, inside its transaction."""
+"""Alembic runs this file to apply the versions on the connection of `chassis.db.migrations`, inside its transaction."""
 
 from alembic import context
 

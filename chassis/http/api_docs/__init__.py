@@ -1,10 +1,10 @@
 """API documentation: `/openapi.json` for programs, `/docs` for people. Both work without internet access.
 
-The first request for either, `ApiDocs.openapi` or `ApiDocs.docs`, renders both in a thread and keeps them:
+The first request, to `ApiDocs.openapi` or `ApiDocs.docs`, renders both in a thread and caches them:
 
     ApiDocs.document              routes -> OpenAPI 3.1 (`chassis.http.openapi.build_document`)
-    page.render_page              that document, or that of the complete product -> one HTML page: no script, its style
-                                  inline, under `page.content_security_policy`
+    page.render_page              that document, or the document of all services -> one HTML page without scripts, with
+                                  inline styles and `page.content_security_policy`
       page.curl_command           a curl command for each operation
       fields.Schemas              schemas -> tables of fields, with types in words
       fields.element              text -> HTML, the only module that escapes
@@ -27,8 +27,9 @@ from chassis.http.openapi import Endpoint, build_document
 DESCRIPTION: Final = (
     "Ingests OpenTelemetry traces and logs over OTLP/HTTP, and queries them through an explore API.\n\n"
     'Every error response has the body `{"error": {"code", "message", "details"?, "requestId"}}`. A resource that does '
-    "not exist and one that the credential may not see return the same 404. Lists are paginated: pass `nextCursor` of "
-    "a page as `cursor` to get the next. Responses to authenticated requests report the rate limit in their headers."
+    "not exist and a resource that the credential may not see return the same 404. Lists are paginated: pass "
+    "`nextCursor` of a page as `cursor` to get the next page. Responses to authenticated requests report the rate "
+    "limit in their headers."
 )
 _HEADERS: Final = {
     "Content-Type": f"{HTML_TYPE}; charset=utf-8",
@@ -38,8 +39,8 @@ _HEADERS: Final = {
 
 
 class ApiDocs:
-    """The handlers of `/openapi.json` and `/docs`. `endpoints` returns every route of the process once all are known,
-    `full_document` the document of all services, when the process runs one of several.
+    """The handlers of `/openapi.json` and `/docs`. `endpoints` returns every route of the process, and is called when
+    all routes are known. `full_document` returns the document of all services, for a process that runs only one.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class ApiDocs:
     async def docs(self, _request: web.Request) -> web.StreamResponse:
         """The API as an HTML page.
 
-        It describes all services, also when this process runs only one of them.
+        The page describes all services, also when this process runs only one of them.
         """
         _, page = await self._render_once()
         return web.Response(body=page, headers={**_HEADERS, "Content-Security-Policy": content_security_policy()})
@@ -71,7 +72,7 @@ class ApiDocs:
         return build_document(self._title, DESCRIPTION, self._endpoints())
 
     async def _render_once(self) -> tuple[bytes, bytes]:
-        """Document and page, rendered once, in a thread: that takes some tens of milliseconds."""
+        """Document and page. They are rendered once, in a thread, because rendering takes tens of milliseconds."""
         if self._rendered is None:
             self._rendered = asyncio.ensure_future(asyncio.to_thread(self._render))
         return await asyncio.shield(self._rendered)

@@ -1,6 +1,6 @@
-"""Schemas of a document as table rows: one for each field, nested fields by their path, types in words.
+"""Schemas of a document as table rows: one row for each field, nested fields by their path, types in words.
 
-Text to HTML. All content of the page passes through here: strings are escaped, `Markup` is not.
+All content of the page is converted to HTML here: strings are escaped, `Markup` is not.
 """
 
 import json
@@ -20,7 +20,9 @@ class Markup(str):
 
 
 def element(name: str, /, *children: str, **attributes: str) -> Markup:
-    """`<name ...>children</name>`. `class_` becomes `class`, `data_x` `data-x`; an empty attribute is omitted."""
+    """`<name ...>children</name>`. `class_` becomes `class`, and `data_x` becomes `data-x`. An empty attribute is
+    omitted.
+    """
     by_name = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items() if value}
     attribute_text = "".join(f' {key}="{escape(value)}"' for key, value in by_name.items())
     if name in _VOID:
@@ -29,23 +31,25 @@ def element(name: str, /, *children: str, **attributes: str) -> Markup:
 
 
 def concat(*parts: str) -> Markup:
-    """The concatenated parts, each escaped unless it is `Markup`."""
+    """The concatenated parts. Each part is escaped unless it is `Markup`."""
     return Markup("".join(part if isinstance(part, Markup) else escape(part, quote=False) for part in parts))
 
 
 def inline(text: str) -> Markup:
-    """A line of text; text between backticks becomes code."""
+    """A line of text. Text between backticks becomes code."""
     pieces = _CODE.split(text)
     return concat(*(element("code", piece) if n % 2 else piece for n, piece in enumerate(pieces)))
 
 
 def paragraphs(text: str) -> Markup:
-    """One `p` element for each paragraph of a text; empty lines separate paragraphs."""
+    """One `p` element for each paragraph of a text. Empty lines separate paragraphs."""
     return concat(*(element("p", inline(" ".join(part.split()))) for part in text.split("\n\n") if part.strip()))
 
 
 def table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Markup:
-    """A table; empty for no rows. Each cell has its heading as `data-label`, for screens too narrow for columns."""
+    """A table, or nothing if there are no rows. Each cell has its heading as `data-label`, for screens that are too
+    narrow for columns.
+    """
     if not rows:
         return Markup()
     head = element("thead", element("tr", *(element("th", each, scope="col") for each in headings)))
@@ -60,11 +64,13 @@ Schema = Mapping[str, Any]
 
 MAX_DEPTH: Final = 6  # of nested structures shown in one table
 _MAX_NAMES: Final = 30  # of values listed for one field
-_MAX_PATTERN: Final = 80  # characters; a longer pattern is not shown, the description has to explain it
+_MAX_PATTERN: Final = 80  # characters; a longer pattern is not shown, so the description must explain it
 
 
 class Field(NamedTuple):
-    """A row of the table. `path` as in `data[].traceId`; `type` and `bounds` in words, `bounds` empty for none."""
+    """A row of the table. `path` has the form `data[].traceId`. `type` and `bounds` are words, and `bounds` is empty if
+    there are no bounds.
+    """
 
     path: str
     type: str
@@ -80,14 +86,14 @@ class Schemas:
         self._components: Mapping[str, Schema] = document["components"]["schemas"]
 
     def resolve(self, schema: Schema) -> Schema:
-        """The schema that a reference leads to; keys beside the reference override its keys."""
+        """The schema that a reference refers to. Keys beside the reference override its keys."""
         while "$ref" in schema:
             overrides = {key: value for key, value in schema.items() if key != "$ref"}
             schema = {**self._components[self.name(schema)], **overrides}
         return schema
 
     def name(self, schema: Schema) -> str:
-        """The name of the referenced structure; empty for an inline schema."""
+        """The name of the referenced structure, or an empty string for an inline schema."""
         return str(schema.get("$ref", "")).rpartition("/")[2]
 
     def type_of(self, schema: Schema) -> str:
@@ -106,7 +112,7 @@ class Schemas:
         return str(schema.get("type", "string" if "enum" in schema else "any"))
 
     def bounds_of(self, schema: Schema) -> str:
-        """The bounds in words: `1 to 200; default 50`. For a list, also those of its items."""
+        """The bounds in words: `1 to 200; default 50`. For a list, also the bounds of its items."""
         schema = self.resolve(schema)
         bounds = [
             _values(schema),
@@ -121,8 +127,8 @@ class Schemas:
         return "; ".join(dict.fromkeys(each for each in bounds if each))
 
     def fields(self, schema: Schema) -> list[Field]:
-        """Every field of a structure; fields of nested structures have their path. A structure inside itself is not
-        expanded again, and at most MAX_DEPTH nested structures are.
+        """Every field of a structure. Fields of nested structures have their path. A structure inside itself is not
+        expanded again, and structures are expanded at most MAX_DEPTH levels deep.
         """
         return list(self._walk(schema, "", frozenset()))
 
@@ -151,7 +157,9 @@ class Schemas:
             yield from self._walk(part, path, expanded | {name})
 
     def _structure(self, schema: Schema) -> tuple[str, str, Schema] | None:
-        """The only structure in a schema: its name, `[]` for each enclosing list, its schema. None for none or two."""
+        """The only structure in a schema: its name, `[]` for each enclosing list, and its schema. None if the schema
+        has no structure or two structures.
+        """
         if name := self.name(schema):
             inner = self._structure(self.resolve(schema))
             return None if inner is None else (name, inner[1], inner[2])
@@ -164,7 +172,7 @@ class Schemas:
         return found[0] if len(found) == 1 else None
 
     def _description(self, schema: Schema) -> str:
-        """The description of a schema, else of what it refers to, else the first of its alternatives."""
+        """The first description that exists: the schema's, the referenced schema's, or an alternative's."""
         if "description" in schema:
             return str(schema["description"])
         if "$ref" in schema:

@@ -1,7 +1,7 @@
-"""An OpenAPI document as one HTML page: a pure function; the page has no script and loads no resources.
+"""Render an OpenAPI document as one HTML page, which has no scripts and loads no resources.
 
-A curl command for an operation: values that have an example are filled in; the base URL, credentials and other path
-parameters are shell variables, and a body without an example is the file `body`.
+The page has a curl command for each operation. Values that have an example are filled in. The base URL, credentials and
+other path parameters are shell variables, and a body without an example is the file `body`.
 """
 
 import base64
@@ -211,7 +211,7 @@ class _Page:
         return _with_title("Errors", concat(table(("Status", "When", "Headers"), rows), shape) if rows else "")
 
     def _error_shapes(self) -> Markup:
-        """The body structures of error responses, each once."""
+        """The body structures of error responses, without repetitions."""
         shapes = {}
         for response in self._document["components"]["responses"].values():
             for media, content in response["content"].items():
@@ -254,14 +254,14 @@ class _Page:
 
 
 def render_page(document: Mapping[str, Any], service: str = "") -> bytes:
-    """The page in UTF-8, to be sent with `content_security_policy()`. `service`: the service that serves the page when
-    the document describes several; its `/openapi.json` describes only that service.
+    """The page in UTF-8, which must be sent with `content_security_policy()`. `service` is the service that serves the
+    page if the document describes several services. The `/openapi.json` of that service describes only that service.
     """
     return f"<!doctype html>\n{_Page(document, service).render()}\n".encode()
 
 
 def content_security_policy() -> str:
-    """The Content-Security-Policy of the page: permits its own style, by hash, and nothing else."""
+    """The Content-Security-Policy of the page. It permits only the page's own style, by its hash."""
     digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
     rest = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     return f"{rest}; style-src 'sha256-{digest}'"

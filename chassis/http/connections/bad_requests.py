@@ -1,5 +1,7 @@
-"""Malformed request heads: as much of a head that the parser rejected as is needed to refuse it in the error format of
-its path; and heads that the parser accepts, in an unsupported version of HTTP.
+"""Malformed request heads, and heads with an unsupported HTTP version.
+
+If the parser rejects a head, `parse_request_line` reads as much of it as is needed to refuse the request in the error
+format of its path. The parser itself accepts heads with an unsupported HTTP version.
 
 `error_response` is the error envelope with a new request id, for requests that reach neither handler nor middlewares.
 """
@@ -19,11 +21,11 @@ from chassis.errors import JSON_TYPE, ApiError, BadRequest, ServiceUnavailable, 
 from chassis.http.preparse import date_line
 from chassis.http.request_ids import resolve_request_id
 
-SERVER: Final = "sluice"  # the header Server, as of every response: without versions
+SERVER: Final = "sluice"  # the header Server of every response, without versions
 
 
 def error_response(error: ApiError) -> web.Response:
-    """An error response for aiohttp to send; it closes the connection."""
+    """An error response that aiohttp sends. The response closes the connection."""
     rid = resolve_request_id("")
     response = web.Response(
         status=error.status,
@@ -48,11 +50,12 @@ def reject_connection(transport: asyncio.Transport) -> None:
     transport.close()
 
 
-# Memory of a parsed head: each byte as received, and as text, where one character beyond U+FFFF makes every one take
-# four bytes; and for each field the objects around it. Measured: 2.0 and 205, and 5.0 at most.
+# Memory of a parsed head. Each byte is stored as received and as text, in which one character beyond U+FFFF makes every
+# character take four bytes. Each field also needs some objects. Measured: 2.0 (at most 5.0) bytes per byte of the head,
+# and 205 bytes per field.
 MEMORY_PER_HEAD_BYTE: Final = 5
 MEMORY_PER_FIELD: Final = 256
-USUAL_HEAD_MEMORY_BYTES: Final = 2**14  # up to which a head counts as 0: its request takes as much in any case
+USUAL_HEAD_MEMORY_BYTES: Final = 2**14  # a smaller head counts as 0, because its request takes as much anyway
 
 METHODS: Final = frozenset(hdrs.METH_ALL)
 MAX_HEADERS: Final = 128
@@ -65,18 +68,22 @@ _CONTENT_TYPE: Final = re.compile(rb"\r?\nContent-Type:[ \t]*([!-~]{1,128})[ \t]
 
 
 class MalformedRequest(NamedTuple):
-    """A request to be refused for its head. `headers` is the object that the request has, by which it is identified."""
+    """A request that must be refused because of its head. `headers` is the request's headers object, which identifies
+    the request.
+    """
 
     headers: object
     error: ApiError
 
 
 class HeadTooLong(Exception):
-    """A head exceeds the limit; the argument is the limit in bytes."""
+    """A head exceeds the limit. The argument is the limit in bytes."""
 
 
 def parsed_head_memory_bytes(data: bytes, head_bytes: int) -> int:
-    """Bytes of memory that the parsed head takes; it is the first `head_bytes` of `data`. 0 for one of usual size."""
+    """The bytes of memory that a parsed head takes. The head is the first `head_bytes` bytes of `data`. 0 for a head of
+    usual size.
+    """
     if head_bytes < USUAL_HEAD_MEMORY_BYTES // (MEMORY_PER_HEAD_BYTE + MEMORY_PER_FIELD // 4):
         return 0  # the shortest field has four bytes
     memory = head_bytes * MEMORY_PER_HEAD_BYTE + data.count(b"\n", 0, head_bytes) * MEMORY_PER_FIELD
@@ -84,7 +91,7 @@ def parsed_head_memory_bytes(data: bytes, head_bytes: int) -> int:
 
 
 def parse_failure_error(fault: object) -> ApiError:
-    """The 400 for a head on which the parser raised `fault`. It echoes nothing of the input."""
+    """The 400 for a head on which the parser raised `fault`. The message echoes nothing of the input."""
     if isinstance(fault, HeadTooLong):
         return BadRequest(f"The request head is longer than {fault.args[0]} bytes.", close=True)
     if isinstance(fault, LineTooLong):
@@ -95,8 +102,8 @@ def parse_failure_error(fault: object) -> ApiError:
 
 
 def bad_head_error(head: RawRequestMessage, fault: object) -> ApiError | None:
-    """The 400 for a malformed head, or None. `fault` is the parser's exception, None when it accepted the head. An
-    unknown method is no fault here: the request is refused like any method that the path does not have.
+    """The 400 for a malformed head, or None. `fault` is the parser's exception, or None when the parser accepted the
+    head. An unknown method is not an error here: it is refused later, like any method that the path does not have.
     """
     if head.version not in _SUPPORTED_VERSIONS:
         return BadRequest("The supported HTTP versions are 1.1 and 1.0.", close=True)
@@ -106,13 +113,13 @@ def bad_head_error(head: RawRequestMessage, fault: object) -> ApiError | None:
 
 
 def with_supported_version(head: RawRequestMessage) -> Any:
-    """The head, with version HTTP/1.1 in place of an unsupported one, in which a response can be written."""
+    """The head, with an unsupported HTTP version replaced with HTTP/1.1, so that a response can be written."""
     return head if head.version in _SUPPORTED_VERSIONS else head._replace(version=HttpVersion11)
 
 
 def parse_request_line(data: bytes) -> RawRequestMessage | None:
-    """Method, path, version and, if present, media type of a head; None when `data` does not start with a valid request
-    line.
+    """The method, the path, the version and (if present) the media type of a head. None when `data` does not start with
+    a valid request line.
     """
     line = _REQUEST_LINE.match(data)
     if line is None:

@@ -1,10 +1,10 @@
 """One connection: aiohttp's protocol with the timeouts and the connection limit that it lacks.
 
-aiohttp has no time limit on a request head or on a client that does not read, and no limit on connections. Here a
-connection that has not sent a complete head in time is closed (counted from the first byte of the head when it was kept
-alive), and so is one whose client reads its response too slowly (`send_progress`). At the connection limit an idle
-connection is evicted (`registry`), or the new one gets a 503 without a task. A handler whose client disconnected is
-cancelled if its route says so. `receiver` turns received bytes into requests.
+aiohttp has no time limit for a request head or for a client that does not read, and no limit on connections. Here a
+connection is closed if it does not send a complete head in time. For a kept-alive connection the time begins with the
+first byte of the head. A connection is also closed if its client reads the response too slowly (`_send_progress`). At
+the connection limit, an idle connection is evicted (`registry`), or the new connection gets a 503 without a task. If
+the client disconnects, the handler is cancelled if its route says so. `receiver` turns received bytes into requests.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ def connection_factory(server: web.Server, context: ConnectionContext) -> Callab
 
 
 class HttpConnection(RequestReader):
-    """An HTTP/1.1 connection that a client cannot occupy without using it."""
+    """An HTTP/1.1 connection that is closed if the client does not use it."""
 
     __slots__ = ("_send_checkpoint", "_send_timeout")
 
@@ -49,8 +49,8 @@ class HttpConnection(RequestReader):
         self._head_timeout.start(self._on_head_timeout)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Remove the connection from the registry, start no further request, and cancel the handler's task if the route
-        says so or no request is in progress. A handler that continues keeps its slot.
+        """Remove the connection from the registry and start no further request. Cancel the handler's task if the route
+        says so or if no request is in progress. A handler that continues keeps its slot.
         """
         self._head_timeout.cancel()
         self._send_timeout.cancel()
@@ -74,7 +74,7 @@ class HttpConnection(RequestReader):
     async def finish_response(
         self, request: BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """Send the response. If it is the last one and the body is unread, send EOF at once."""
+        """Send the response. If it is the connection's last response and the body is unread, send EOF immediately."""
         if isinstance(resp, web.HTTPException):  # raised by aiohttp outside the middlewares
             resp = error_response(BadRequest("The request is malformed."))
         if request.content.exception() is not None or self._context.is_draining():
@@ -95,9 +95,8 @@ class HttpConnection(RequestReader):
         return finished
 
     async def _handle_request(self, *arguments: Any) -> tuple[web.StreamResponse, bool]:
-        """Handle the request and send its response. The slot is freed when both have ended, and not before: the work of
-        a handler does not end when its client disconnects. Then process the next request, which may be received
-        already.
+        """Handle the request and send its response. The slot is freed only when both have ended, because a handler may
+        continue to work after its client disconnects. Then process the next request, which may already be received.
         """
         try:
             return await super()._handle_request(*arguments)
@@ -113,8 +112,8 @@ class HttpConnection(RequestReader):
         exc: BaseException | None = None,
         message: str | None = None,  # noqa: ARG002 - aiohttp's signature
     ) -> web.StreamResponse:
-        """The response to a head that cannot be parsed, or to a fault outside the middlewares. It closes the connection
-        and echoes nothing of the input.
+        """The response to a head that cannot be parsed, or to an error outside the middlewares. The response closes the
+        connection and echoes nothing of the input.
         """
         if status < 500:
             return error_response(parse_failure_error(exc))
@@ -128,14 +127,14 @@ class HttpConnection(RequestReader):
         self._send_timeout.start(self._on_send_timeout)
 
     def _send_progress(self) -> SendProgress:
-        """The progress of the client in the current response; 0 bytes are sent when no request is in progress."""
+        """The progress of the client in the current response. 0 sent bytes when no request is in progress."""
         request = self._current_request
         sent = 0 if request is None else request.writer.output_size
         return SendProgress(self._responses_sent, sent - unacknowledged_bytes(cast(asyncio.Transport, self.transport)))
 
     def _on_send_timeout(self) -> None:
-        """Abort the connection of a client that has read less than the minimum since the timeout was started; else
-        start it again.
+        """Abort the connection of a client that has read less than the minimum since the timeout was started. Otherwise
+        start the timeout again.
         """
         if self.transport is None or not self._paused:
             return

@@ -1,7 +1,10 @@
-"""The end of a request body in the received bytes, as its head declares. The parser decides; this module separates
-requests, so that it gets them one at a time, and limits what it does not: chunk lines and trailer fields.
+"""Find the end of a request body in the received bytes, as the head of the request declares it.
 
-`InputBuffer` has the received bytes that are not parsed yet: an incomplete head, and what follows the current request.
+The parser reads the body. This module separates requests, so that the parser gets one request at a time, and limits
+chunk lines and trailer fields, which the parser does not limit.
+
+`InputBuffer` contains the received bytes that are not parsed yet: an incomplete head, and the bytes after the current
+request.
 """
 
 import re
@@ -9,14 +12,14 @@ from typing import Final, Protocol
 
 from aiohttp.http import RawRequestMessage
 
-MAX_CHUNK_LINE: Final = 4_096  # bytes of a chunk's size and extensions; the latter are ignored
+MAX_CHUNK_LINE: Final = 4_096  # bytes of a chunk's size and extensions; extensions are ignored
 
 _SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,16})[;\r]")
-_SIZE_BYTES: Final = 17  # of a chunk line that are parsed
+_SIZE_BYTES: Final = 17  # bytes of a chunk line that are parsed
 
 
 class FramingLimitExceeded(Exception):
-    """A chunk line is longer than MAX_CHUNK_LINE, or the trailer fields than their limit."""
+    """A chunk line is longer than MAX_CHUNK_LINE, or the trailer fields are longer than their limit."""
 
 
 class BodyFrame(Protocol):
@@ -48,8 +51,8 @@ class ContentLengthFrame:
 
 
 class ChunkedFrame:
-    """A chunked body with at most `max_trailer_bytes` of trailer fields. A malformed one never ends here: the parser
-    reports it.
+    """A chunked body with at most `max_trailer_bytes` of trailer fields. A malformed body has no end for this class,
+    and the parser reports the error.
     """
 
     __slots__ = (
@@ -66,7 +69,7 @@ class ChunkedFrame:
         self._max_trailer_bytes = max_trailer_bytes
         self._line = b""  # the start of the current chunk line
         self._line_bytes = 0
-        self._chunk_remaining_bytes = 0  # of the current chunk, with its line end, not yet received
+        self._chunk_remaining_bytes = 0  # bytes of the current chunk and its line end that are not received yet
         self._in_trailer = False
         self._is_complete = False
         self.trailer_bytes = 0
@@ -84,7 +87,7 @@ class ChunkedFrame:
         return at
 
     def _to_line_end(self, data: bytes, at: int) -> int:
-        """The position behind the line that continues at `at`, or the end of `data`. Raises FramingLimitExceeded."""
+        """The position after the line that continues at `at`, or the end of `data`. Raises FramingLimitExceeded."""
         found = data.find(b"\n", at)
         end = len(data) if found < 0 else found + 1
         self._line += data[at : min(end, at + _SIZE_BYTES - len(self._line))] if len(self._line) < _SIZE_BYTES else b""
@@ -111,7 +114,7 @@ class ChunkedFrame:
 
 
 def build_body_frame(head: RawRequestMessage, max_trailer_bytes: int) -> BodyFrame:
-    """The frame of the body that follows a head. `max_trailer_bytes`: limit of its trailer fields."""
+    """The frame of the body that follows a head. `max_trailer_bytes` limits its trailer fields."""
     return (
         ChunkedFrame(max_trailer_bytes)
         if head.chunked
@@ -124,7 +127,7 @@ _BLANK: Final = b"\r\n"
 
 
 class InputBuffer:
-    """Bytes in the order of receipt. Bytes received in many pieces cost no more than in one."""
+    """Received bytes in order. Bytes that arrive in many pieces cost no more than bytes that arrive in one piece."""
 
     __slots__ = ("_bytes", "_searched")
 
@@ -154,7 +157,7 @@ class InputBuffer:
         if isinstance(kept, bytes):
             self._bytes = kept = bytearray(kept)
         taken = bytes(memoryview(kept)[:count])
-        del kept[:count]  # moves nothing: a bytearray stores the offset of its start
+        del kept[:count]  # moves no bytes, because a bytearray stores the offset of its start
         return taken
 
     def clear(self) -> None:
@@ -171,19 +174,19 @@ class InputBuffer:
         self._bytes, self._searched = data, 0
 
     def head_end(self) -> int:
-        """Length in bytes of the first head, including the empty line that ends it; -1 when it is incomplete."""
+        """The length in bytes of the first head, including the empty line that ends it. -1 when it is incomplete."""
         at = self._bytes.find(_END, max(0, self._searched - len(_END) + 1))
         if at < 0:
             return -1
         return at + len(_END)
 
     def may_become_head(self) -> bool:
-        """Whether the content may be the start of a head whose end is not yet received. It never is when it does not
+        """Whether the content may be the start of a head whose end is not received yet. False when the content does not
         start with a capital letter, or has an empty line without carriage returns.
         """
         start, self._searched = max(0, self._searched - 1), len(self._bytes)
         return b"A" <= self._bytes[:1] <= b"Z" and self._bytes.find(b"\n\n", start) < 0
 
     def peek(self, count: int) -> bytes:
-        """The first `count` bytes, and also what follows them when that needs no copy."""
+        """The first `count` bytes, and also the bytes after them if that needs no copy."""
         return self._bytes if isinstance(self._bytes, bytes) else bytes(memoryview(self._bytes)[:count])

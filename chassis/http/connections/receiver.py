@@ -1,14 +1,14 @@
 """The receiving side of a connection: bytes become requests, one at a time.
 
-The parser has no limit on the size of a head, and keeps many times the bytes that it was given. So it gets only
-complete heads, and one request at a time: an incomplete head, and what follows the current request, stay as received
-(`framing.InputBuffer`), up to the longest head plus one read. The bytes held so by all connections have a limit
-(`registry.HeadMemoryLimit`).
+The parser has no limit on the size of a head, and needs several times as much memory as the bytes that it is given. So
+the parser gets only complete heads, and one request at a time. An incomplete head, and the bytes after the current
+request, are kept as received (`framing.InputBuffer`), up to the longest permitted head plus one read. The bytes that
+all connections hold in this way have a limit (`registry.HeadMemoryLimit`).
 
-A head that aiohttp cannot parse is refused without an echo of the input: through the middlewares, in the error format
-of its path, when its request line can be read (`bad_requests`), else in the error envelope. A request may be refused
-before it is parsed (`chassis.http.preparse`). A body in transit when the process starts to drain is still received,
-where aiohttp would drop the rest of it.
+A head that aiohttp cannot parse is refused without an echo of the input. If its request line can be read
+(`bad_requests`), the refusal passes the middlewares and has the error format of its path. Otherwise the refusal is the
+error envelope. A request may be refused before it is parsed (`chassis.http.preparse`). If the process starts to drain
+while a body is in transit, the rest of the body is still received. aiohttp alone would drop it.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ LINGER_S: Final = 1.0  # how long a refused body is discarded, so that the clien
 
 
 class RequestReader(web.RequestHandler):
-    """aiohttp's protocol, which gets one request at a time and no head over `max_head_bytes`."""
+    """aiohttp's protocol, which gets one request at a time and no head longer than `max_head_bytes`."""
 
     __slots__ = (
         "_body",
@@ -66,42 +66,42 @@ class RequestReader(web.RequestHandler):
             lingering_time=LINGER_S,
             max_line_size=settings.max_head_bytes,
             max_headers=MAX_HEADERS,
-            auto_decompress=False,  # handlers inflate bodies: they know the limits
-            access_log=cast(Any, None),  # the access-log middleware writes one, without query strings
+            auto_decompress=False,  # handlers inflate bodies, because they know the limits
+            access_log=cast(Any, None),  # the access-log middleware writes an access log without query strings
         )
         self._context = context
         self._responses_sent = 0  # equals `_request_count` while no request is in progress
         self._input = InputBuffer()
         self._body: StreamReader | None = None  # of the last parsed head
-        self._body_frame: BodyFrame | None = None  # of that body
-        self._broken = False  # after a fault: the following bytes cannot be parsed
+        self._body_frame: BodyFrame | None = None  # the frame of that body
+        self._broken = False  # true after an error: the following bytes cannot be parsed
         self._is_last_request = False  # no request follows the current one
         self._parsed_head_bytes = 0  # memory of the current head
-        self._held_bytes = 0  # what `head_memory` has recorded for this connection
+        self._held_bytes = 0  # the bytes that `head_memory` has recorded for this connection
         self._head_timeout = Timeout(loop, settings.header_timeout_s)
         self.admission = context.build_admission()
-        self.malformed_request: MalformedRequest | None = None  # the request to be refused for its head
+        self.malformed_request: MalformedRequest | None = None  # the request that is refused because of its head
         self.is_authenticated = False  # the client has presented a valid credential
 
     def close_for_memory(self) -> None:
-        """Close at once and drop the received bytes: request heads take too much memory."""
+        """Close immediately and drop the received bytes, because request heads take too much memory."""
         self._context.count_head_memory_closed()
         self._input.clear()
         self._head_timeout.cancel()
         self.force_close()
 
     def evict(self) -> None:
-        """Close at once, in favour of a new connection."""
+        """Close immediately, in favour of a new connection."""
         self._context.count_evicted()
         self.force_close()
 
     def data_received(self, data: bytes) -> None:
-        """Buffer the bytes and parse them request by request. Of complete requests followed by a fault in one piece,
-        aiohttp would drop all but the fault; of pipelined requests it would keep all heads in memory.
+        """Buffer the bytes and parse them request by request. If one piece contained complete requests and then an
+        error, aiohttp would drop the requests. aiohttp would also keep the heads of all pipelined requests in memory.
         """
         if data:
             self._input.append(data)
-        elif not self._broken:  # aiohttp fetches what its parser has buffered
+        elif not self._broken:  # aiohttp fetches the bytes that its parser has buffered
             self._feed_parser(b"")
         self._process_input()
 
@@ -113,8 +113,8 @@ class RequestReader(web.RequestHandler):
             self._update_held_bytes()
 
     def _step(self) -> bool:
-        """Parse a head or a piece of a body, or discard bytes. False when more bytes or the end of a response are
-        needed.
+        """Parse a head or a piece of a body, or discard bytes. False when nothing can be done before more bytes arrive
+        or a response ends.
         """
         received, admission = self._input, self.admission
         if admission is not None and admission.bytes_to_discard:
@@ -130,7 +130,9 @@ class RequestReader(web.RequestHandler):
         return self._request_count == self._responses_sent and self._take_next_head()
 
     def _receive_body(self) -> bool:
-        """Feed the parser the received part of the current body. False without any, or over a framing limit."""
+        """Feed the parser the received part of the current body. False if nothing was received, or if the body exceeds
+        a framing limit.
+        """
         data = self._input.take(len(self._input))
         try:
             count = len(data) if self._body_frame is None else self._body_frame.consume(data)
@@ -145,8 +147,8 @@ class RequestReader(web.RequestHandler):
         return count > 0
 
     def _take_next_head(self) -> bool:
-        """Parse the next request with the received part of its body, unless it is refused. Bytes that cannot become a
-        head go to the parser as they are; it reports the fault. False when the head is incomplete or too long.
+        """Parse the next request with the received part of its body, unless the request is refused. Bytes that cannot
+        become a head are passed to the parser, which reports the error. False when the head is incomplete or too long.
         """
         received, max_head_bytes = self._input, self._context.settings.max_head_bytes
         received.skip_blank_lines()
@@ -161,8 +163,8 @@ class RequestReader(web.RequestHandler):
             return False
         size = end if end > 0 else len(received)
         head = received.peek(size)
-        # An empty line of line feeds alone ends a head for some and not for others: the parser refuses it, in one piece
-        # as in several.
+        # An empty line without a carriage return ends a head for some implementations and not for others. The parser
+        # refuses such a head, whether it arrives in one piece or in several.
         is_broken = head.find(b"\n\n", 0, size) >= 0
         preview = None if is_broken else RequestPreview.parse(head)
         piece = received.take(size if preview is None else preview.head_bytes + preview.content_length)
@@ -171,7 +173,9 @@ class RequestReader(web.RequestHandler):
         return True
 
     def _feed_parser(self, data: bytes, head: int = 0) -> None:
-        """Parse `data`. With a head, the first `head` bytes (0: none), a request begins and the head timeout ends."""
+        """Parse `data`, whose first `head` bytes are a head (0: no head). A head begins a request and ends the head
+        timeout.
+        """
         heads, body = self._request_count, self._body
         self._parse(data)
         if self._request_count > heads:
@@ -191,20 +195,20 @@ class RequestReader(web.RequestHandler):
             self.admission.on_parsed(len(data), heads=self._request_count - heads, whole=not self._is_receiving())
 
     def _begin_request(self, message: RawRequestMessage, data: bytes, head: int) -> None:
-        """Record the memory and the body frame of a parsed request. Its head is the first `head` bytes of `data`."""
+        """Record the memory and the body frame of a parsed request, whose head is the first `head` bytes of `data`."""
         self._parsed_head_bytes = parsed_head_memory_bytes(data, head)
         self._reject_unsupported_version(message)
         self._body_frame = None
         if self._is_receiving():
             self._body_frame = build_body_frame(message, self._context.settings.max_head_bytes)
             self._body_frame.consume(data[head:])
-        if self._upgraded:  # no other protocol is supported: handle it like any request, then close
+        if self._upgraded:  # no other protocol is supported: handle the request normally, then close
             self._broken = True
             head_message = cast(Any, self._messages[-1][0])
             self._messages[-1] = head_message._replace(should_close=True), EMPTY_PAYLOAD
 
     def _update_held_bytes(self) -> None:
-        """Record the held bytes; stop reading while more than `max_head_bytes` wait to be parsed."""
+        """Record the held bytes. Stop reading while more than `max_head_bytes` bytes wait to be parsed."""
         waiting = len(self._input)
         trailer = self._body_frame.trailer_bytes if self._body_frame is not None and self._is_receiving() else 0
         held = waiting + self._parsed_head_bytes + trailer * MEMORY_PER_HEAD_BYTE
@@ -217,12 +221,12 @@ class RequestReader(web.RequestHandler):
             self._resume_reading_if_drained()
 
     def _resume_reading_if_drained(self) -> None:
-        """Overrides aiohttp's check, which runs when it has taken a request and does not know the input buffer."""
+        """Override aiohttp's check, which runs after it has taken a request, and which ignores the input buffer."""
         if len(self._input) <= self._context.settings.max_head_bytes:
             self._resume_reading_for_buffer()
 
     def _apply_preparse(self, data: bytes, admission: ConnectionAdmission, preview: RequestPreview | None) -> bool:
-        """Write the response and return True if the request that starts `data` is refused before parsing."""
+        """If the request at the start of `data` is refused before parsing, write the response and return True."""
         response = admission.check(data, preview) if self._can_respond() else None
         if response is None:
             return False
@@ -235,11 +239,13 @@ class RequestReader(web.RequestHandler):
         return True
 
     def _can_respond(self) -> bool:
-        """Whether a write now reaches the client: the connection is not closing, and the client reads."""
+        """Whether a response can reach the client now: the connection is not closing, and the client reads."""
         return not (self._close or self._force_close or self._paused) and self.transport is not None
 
     def _parse(self, data: bytes) -> None:
-        """Parse as aiohttp, which ignores input once it closes; here a body in transit is still received to its end."""
+        """Parse as aiohttp does. aiohttp ignores input once it closes, but here a body in transit is received to its
+        end.
+        """
         closing = self._close, self._force_close
         if any(closing) and self._is_receiving():
             self._close = self._force_close = False
@@ -247,8 +253,8 @@ class RequestReader(web.RequestHandler):
         self._close, self._force_close = self._close or closing[0], self._force_close or closing[1]
 
     def _reject_unparsed(self, head: bytes, fault: Exception) -> None:
-        """Queue the refusal of a head that the parser does not get. Input is then discarded for LINGER_S, so that the
-        client can read the response.
+        """Queue the refusal of a head that is not passed to the parser. Input is then discarded for LINGER_S, so that
+        the client can read the response.
         """
         self._broken = True
         self._context.registry.mark_busy(self)
@@ -261,43 +267,45 @@ class RequestReader(web.RequestHandler):
             self._waiter.set_result(None)
 
     def _salvage_request_line(self, data: bytes, fault: object) -> None:
-        """If the request line can be read, let the middlewares respond to a head that could not be parsed."""
+        """Let the middlewares respond to a head that could not be parsed, if its request line can be read."""
         head = parse_request_line(data)
         if head is not None:
             self._messages[-1] = with_supported_version(head), self._messages[-1][1]
             self._mark_malformed(head, fault)
 
     def _reject_unsupported_version(self, head: RawRequestMessage) -> None:
-        """Mark a head of an unsupported HTTP version, which the parser accepts, to be refused."""
+        """Mark a head with an unsupported HTTP version for refusal, because the parser accepts it."""
         if (supported := with_supported_version(head)) is not head:
             self._messages[-1] = supported, self._messages[-1][1]
             self._mark_malformed(head, None)
 
     def _mark_malformed(self, head: RawRequestMessage, fault: object) -> None:
-        """If the head has a fault, let `reject_malformed` refuse it; only the first: then the connection closes."""
+        """If the head is malformed, let `reject_malformed` refuse it. Only the first malformed head is marked, because
+        the connection closes after it.
+        """
         error = bad_head_error(head, fault)
         if error is not None and self.malformed_request is None:
             self.malformed_request = MalformedRequest(head.headers, error)
 
     def _fail_body(self, body: StreamReader, *, responded: bool) -> None:
-        """The rest of a body cannot be parsed: fail its reader, which must not wait for it."""
+        """Make the reader of a body fail whose rest cannot be parsed, so that the reader does not wait for it."""
         if responded:
             self._close_after(body)
             return
         error = RequestPayloadError("the body does not match its framing headers")
         body.set_exception(error)
-        # aiohttp drops the exception for a reader that was just woken for data; that one would wait for more.
+        # aiohttp drops the exception for a reader that was just woken for data, which would then wait for more data.
         self._loop.call_soon(body.set_exception, error)
 
     def _close_after(self, body: StreamReader) -> None:
-        """End a broken body whose request has its response, and receive nothing after it. aiohttp drains the body and
-        would take its exception for a fault of its own.
+        """End a broken body whose request was already answered, and receive nothing after it. aiohttp reads the rest of
+        the body, and would handle an exception of the body as its own error.
         """
         self._close = True
         body.feed_eof()
 
     def _is_receiving(self) -> bool:
-        """Whether a body is incomplete, on an open connection."""
+        """Whether the connection is open and a body is incomplete."""
         return self.transport is not None and self._body is not None and not self._body.is_eof()
 
     def _on_head_timeout(self) -> None:

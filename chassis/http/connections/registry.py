@@ -1,12 +1,14 @@
-"""The connections of a process, and what they share (`ConnectionContext`).
+"""The connections of a process, and the objects that they share (`ConnectionContext`).
 
-`ConnectionRegistry` counts them by address. At the limit an idle connection is closed for the new one: first those that
-never sent a complete request, then the one that has been idle longest. So unused connections keep no client out. A new
-connection is refused when every other is in the middle of a request, or when its own address has too many.
+`ConnectionRegistry` counts connections by address. At the limit, an idle connection is closed in favour of the new
+connection: first connections that never sent a complete request, then the connection that has been idle longest. So
+unused connections do not keep other clients out. A new connection is refused when every other connection has a request
+in progress, or when its own address has too many connections.
 
-`HeadMemoryLimit` bounds the memory of request heads. Above it the connection that holds most is closed, compared by
-powers of two; of equals, the one that has held so much for longest. A legitimate client holds a short head for a
-moment. What a connection with a valid credential holds counts a sixteenth.
+`HeadMemoryLimit` limits the memory of request heads. Above the limit, the connection that holds most is closed. Sizes
+are compared by powers of two, and of equal connections the one that has held so much for longest is closed. A
+legitimate client holds a short head for a short time. The bytes that a connection with a valid credential holds count
+as one sixteenth.
 """
 
 import asyncio
@@ -21,7 +23,7 @@ from chassis.limits.rate_limits import TrustedProxies
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
 
-AUTHENTICATED_RANK_OFFSET: Final = 4  # in powers of two: a sixteenth
+AUTHENTICATED_RANK_OFFSET: Final = 4  # in powers of two: one sixteenth
 
 
 class HeadMemoryHolder(Protocol):
@@ -32,11 +34,11 @@ class HeadMemoryHolder(Protocol):
         """Whether the connection has presented a valid credential."""
 
     def close_for_memory(self) -> None:
-        """Close at once and drop the held bytes."""
+        """Close immediately and drop the held bytes."""
 
 
 class HeadMemoryLimit:
-    """Limits the bytes held by all connections together to `max_bytes`."""
+    """Limits the bytes that all connections together hold to `max_bytes`."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -45,7 +47,9 @@ class HeadMemoryLimit:
         self.total = 0
 
     def set_held(self, holder: HeadMemoryHolder, count: int) -> None:
-        """Record that `holder` holds `count` bytes. Over the limit, holders are closed, possibly `holder` itself."""
+        """Record that `holder` holds `count` bytes. If the limit is exceeded, holders are closed, possibly `holder`
+        itself.
+        """
         rank = max(0, count.bit_length() - (AUTHENTICATED_RANK_OFFSET if holder.is_authenticated else 0))
         before, rank_before = self._held.get(holder, (0, -1))
         if not count or rank != rank_before:
@@ -54,7 +58,8 @@ class HeadMemoryLimit:
         if not count:
             return
         self._held[holder] = count, rank
-        self._ranks.setdefault(rank, OrderedDict())[holder] = None  # keeps its position if it is in this rank already
+        # A holder that already has this rank keeps its position.
+        self._ranks.setdefault(rank, OrderedDict())[holder] = None
         self.total += count - before
         while self.total > self._max_bytes:
             self._close_largest()
@@ -79,14 +84,14 @@ class TrackedConnection(Protocol):
     """A connection that the registry may close."""
 
     def evict(self) -> None:
-        """Close at once, in favour of a new connection."""
+        """Close immediately, in favour of a new connection."""
 
 
 class ConnectionRegistry:
-    """At most `max_connections` in total and `max_per_address` of one address (0: any number).
+    """At most `max_connections` connections in total and `max_per_address` connections of one address (0: any number).
 
-    For IPv6 a /64 counts as one address. Connections of trusted proxies are not counted by address: they carry the
-    requests of many clients.
+    For IPv6 a /64 counts as one address. Connections of trusted proxies are not counted by address, because they carry
+    the requests of many clients.
     """
 
     def __init__(self, max_connections: int, max_per_address: int, proxies: TrustedProxies) -> None:
@@ -95,7 +100,7 @@ class ConnectionRegistry:
         self._proxies = proxies
         self._addresses: dict[TrackedConnection, str] = {}
         self._count_by_address: dict[str, int] = {}
-        # Idle connections, the longest idle first: without a request so far, and after one.
+        # Idle connections, the longest idle first: connections without a request so far, and connections after one.
         self._idle_new: OrderedDict[TrackedConnection, None] = OrderedDict()
         self._idle_served: OrderedDict[TrackedConnection, None] = OrderedDict()
 
@@ -103,11 +108,11 @@ class ConnectionRegistry:
         return len(self._addresses)
 
     def connections(self) -> list[TrackedConnection]:
-        """All that are registered."""
+        """All registered connections."""
         return list(self._addresses)
 
     def add(self, connection: TrackedConnection, peer: str) -> bool:
-        """Add a connection of address `peer`, as idle; False when it is refused."""
+        """Add an idle connection of address `peer`. False when the connection is refused."""
         address = self._proxies.peer_key(peer) if self._max_per_address else ""
         if address and self._count_by_address.get(address, 0) >= self._max_per_address:
             return False
@@ -164,7 +169,9 @@ class ConnectionContext:
         filters: Mapping[bytes, PreParseFilter],
         is_draining: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`is_draining`: whether the process is draining, so that each response is the last of its connection."""
+        """`is_draining` returns whether the process is draining, so that each response is the last of its
+        connection.
+        """
         self.settings = settings
         self._telemetry = telemetry
         self._filters = filters
@@ -177,7 +184,9 @@ class ConnectionContext:
         telemetry.connections.set_function(lambda: len(self.registry))
 
     def admit(self, connection: TrackedConnection, transport: asyncio.BaseTransport) -> bool:
-        """Register a connection; False, and counted, when the process or its address has too many."""
+        """Register a connection. If the process or its address has too many connections, count the refusal and return
+        False.
+        """
         peer = transport.get_extra_info("peername")
         admitted = self.registry.add(connection, peer[0] if isinstance(peer, tuple) else "")
         if not admitted:
@@ -185,11 +194,11 @@ class ConnectionContext:
         return admitted
 
     def build_admission(self) -> ConnectionAdmission | None:
-        """The pre-parse admission of one connection; None when no route has a filter."""
+        """The pre-parse admission of one connection, or None when no route has a filter."""
         return ConnectionAdmission(self._filters) if self._filters else None
 
     def count_evicted(self) -> None:
-        """Count an idle connection that was closed for a new one."""
+        """Count an idle connection that was closed in favour of a new connection."""
         self._telemetry.expired_connections.labels("idle").inc()
 
     def count_head_timeout(self) -> None:

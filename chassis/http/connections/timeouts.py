@@ -1,5 +1,5 @@
-"""What a client must do in time: `Timeout` can be restarted, `SendProgress` knows how much of the sent bytes a client
-has received.
+"""Timeouts for clients: `Timeout` can be restarted, and `SendProgress` measures how many sent bytes a client has
+received.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 
 class Timeout:
-    """A timeout of `seconds` from `start`. It keeps no reference to its owner, which would be a reference cycle."""
+    """A timeout of `seconds` from `start`. It keeps no reference to its owner, to avoid a reference cycle."""
 
     __slots__ = ("_loop", "_seconds", "_timer")
 
@@ -26,7 +26,9 @@ class Timeout:
         return self._timer is not None
 
     def start(self, on_timeout: Callable[[], None]) -> None:
-        """Call `on_timeout` after `seconds`, unless cancelled before. Must not be pending."""
+        """Call `on_timeout` after `seconds`, unless the timeout is cancelled before. The timeout must not be
+        pending.
+        """
         self._timer = self._loop.call_later(self._seconds, self._on_timer, on_timeout)
 
     def cancel(self) -> None:
@@ -44,26 +46,29 @@ _INT: Final = struct.Struct("i")
 
 
 class SendProgress(NamedTuple):
-    """The progress of a client: the number of responses sent, and the received bytes of the current one."""
+    """The progress of a client: the number of responses sent, and the received bytes of the current response."""
 
     responses_sent: int
     sent_bytes: int
 
     def has_advanced_from(self, earlier: "SendProgress", min_bytes: float) -> bool:
-        """Whether the client has received at least `min_bytes` (at least one) since, or the rest of a response."""
+        """Whether the client has received at least `min_bytes` (at least one byte) or the rest of a response since
+        `earlier`.
+        """
         return self.responses_sent > earlier.responses_sent or self.sent_bytes - earlier.sent_bytes >= max(min_bytes, 1)
 
 
 def unacknowledged_bytes(transport: asyncio.Transport) -> int:
-    """Bytes written to the transport that the client's machine has not acknowledged: those in this process and, where
-    the system reports them (Linux), those in the kernel. Values of one connection are comparable over time.
+    """The bytes written to the transport that the client's machine has not acknowledged: the bytes in this process and,
+    where the system reports them (Linux), the bytes in the kernel. Values of one connection are comparable over time.
     """
     return transport.get_write_buffer_size() + _kernel_unacknowledged_bytes(transport)
 
 
 def _kernel_unacknowledged_bytes(transport: asyncio.Transport) -> int:
-    """Without these bytes a client that reads slowly and steadily would seem to make no progress for minutes: the
-    kernel buffers megabytes, and accepts more only when a third of its buffer is free.
+    """The unacknowledged bytes in the kernel. Without them a client that reads slowly and steadily would seem to make
+    no progress for minutes, because the kernel buffers megabytes and accepts more bytes only when a third of its buffer
+    is free.
     """
     sock = transport.get_extra_info("socket")
     if sock is None or sock.fileno() < 0:

@@ -1,10 +1,10 @@
 """Converts OTLP/JSON to OTLP's protobuf encoding, so that the decoder processes both in the same way.
 
 `to_protobuf` checks the number of objects before it allocates memory (`reading.check_object_count`), repairs text that
-is not Unicode (`utf_repair.repair`), rewrites members with other names or given twice (`canonical.canonical`), reads
-typed structures (`messages`) one resource, scope and item at a time (`reading.MessageDecoder`, `reading.ItemReader`),
-and writes each as protobuf (`encode.Encoder`). It omits and counts an item with an invalid field. An invalid field in a
-resource or scope rejects all items of it.
+is not Unicode (`utf_repair.repair`), rewrites members that have other names or are given twice (`canonical.canonical`),
+reads typed structures (`messages`) one resource, scope and item at a time (`reading.MessageDecoder`,
+`reading.ItemReader`), and writes each of them as protobuf (`encode.Encoder`). An item with an invalid field is omitted
+and counted. An invalid field in a resource or scope rejects all of its items.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ __all__ = ["ConvertedRequest", "FieldError", "ItemReader", "to_protobuf"]
 
 
 class ConvertedRequest(NamedTuple):
-    """A request as protobuf, without the items that were rejected; `faults` counts these and has the warnings."""
+    """A request as protobuf, without rejected items. `faults` counts the rejected items and contains the warnings."""
 
     body: bytes
     faults: FieldFaults
@@ -44,8 +44,8 @@ class ConvertedRequest(NamedTuple):
 def to_protobuf(signal: Signal, body: bytes, policy: Policy) -> ConvertedRequest:
     """The protobuf encoding of the request whose OTLP/JSON encoding is `body`.
 
-    Raises DecodeError: `malformed` if the body is not JSON, or, as a FieldError, if its items cannot be determined;
-    `too_deep`, `too_many_items`, `too_many_parts`.
+    Raises DecodeError with the reason `malformed` (the body is not JSON, or, as a FieldError, its items cannot be
+    determined), `too_deep`, `too_many_items` or `too_many_parts`.
     """
     check_object_count(body, policy)
     try:

@@ -1,10 +1,10 @@
-"""Rewrites OTLP/JSON whose members have other names than those of `messages`, or are given twice.
+"""Rewrite OTLP/JSON whose members have names other than the names in `messages`, or are given twice.
 
-`canonical` returns the text of a message with lowerCamelCase names, each once: lists that were given several times are
-joined in the order of their appearance, of another member the last value is kept. A member given more than MAX_TIMES
-times in one message is an error. Text without any of this is returned
-as it is. Values are not checked, and what is no JSON is left to the parser. It keeps nothing per element, so that its
-memory is that of the text.
+`canonical` returns the text of a message with lowerCamelCase names, each name once. Lists that were given several times
+are joined in the order of their appearance. For any other repeated member the last value is kept. A member given more
+than MAX_TIMES times in one message is an error. Text that needs no changes is returned unchanged. Values are not
+checked, and the parser reports text that is not JSON. No data is kept per element, so the memory in use is
+proportional to the size of the text.
 """
 
 import re
@@ -19,9 +19,9 @@ from proto.otlp.json import messages
 from proto.otlp.json.names import FIELD_NAMES, LEVELS, Level, camel_case, unread_names
 from proto.otlp.policy import VALUE_DEPTH, RequestWarning, Signal
 
-MAX_TIMES: Final = 64  # that a member may be given in one message, except as null
+MAX_TIMES: Final = 64  # how often a member may be given in one message, not counting null
 
-Value = tuple[int, int] | bytearray  # where a value stands in the text, or its canonical text
+Value = tuple[int, int] | bytearray  # the position of a value in the text, or its canonical text
 
 _SPACE: Final = rb"[ \t\n\r]*+"
 _STRING: Final = rb'"(?:[^"\\]++|\\.)*+"'
@@ -29,25 +29,28 @@ _SIMPLE: Final = rb'(?:%s|[^][{}",: \t\n\r]++)' % _STRING
 
 
 def _pattern(text: bytes) -> re.Pattern[bytes]:
-    """`_` stands for white space, `S` for a string, `V` for a value that is neither a list nor an object."""
+    """A pattern in which `_` stands for white space, `S` for a string, and `V` for a value that is neither a list nor
+    an object.
+    """
     for letter, pattern in ((b"V", _SIMPLE), (b"S", _STRING), (b"_", _SPACE)):
         text = text.replace(b"<%s>" % letter, pattern)
     return re.compile(text, re.DOTALL)
 
 
-_MEMBER: Final = _pattern(b"(<S>)<_>:<_>(?:(<V>)<_>([,}])<_>)?")  # with its value, unless that is a list or an object
+# A member, with its value unless the value is a list or an object.
+_MEMBER: Final = _pattern(b"(<S>)<_>:<_>(?:(<V>)<_>([,}])<_>)?")
 _LEAF: Final = _pattern(b"<V>")
 _AFTER: Final = _pattern(rb"<_>([,\]}])<_>")
 _START: Final = _pattern(b"<_>")
 _EMPTY: Final = _pattern(rb'null|""|\[<_>\]|\{<_>\}')
-# Attributes as most senders write them, with the comma after each: nothing in them is to be rewritten.
+# Attributes in the form that most senders write, each with the comma after it. They need no changes.
 _USUAL: Final = _pattern(
     rb'(?:\{<_>"key"<_>:<_><S><_>,<_>"value"<_>:<_>\{<_>"(?:string|int|double|bool)Value"<_>:<_><V><_>\}<_>\}<_>(?:,<_>|(?=\])))*+'
 )
 
 
 def _flat(levels: int) -> bytes:
-    """Whatever is in a list or an object, with `levels` of nesting."""
+    """A pattern for the content of a list or an object, with up to `levels` levels of nesting."""
     inner = rb"|[\[{]%s[\]}]" % _flat(levels - 1) if levels else b""
     return rb'(?:[^][{}"]++|<S>%s)*+' % inner
 
@@ -56,15 +59,17 @@ _NESTED: Final = _pattern(_flat(4))
 
 
 class _NotJson(Exception):
-    """The parser will say what is wrong."""
+    """The text is not JSON. The parser reports the error."""
 
 
 class RepeatedTooOftenError(Exception):
-    """A member was given more than MAX_TIMES times in one message. The text of the error says which."""
+    """A member was given more than MAX_TIMES times in one message. The text of the error names the member."""
 
 
 class Member(NamedTuple):
-    """A member that is read: whether it is a list, and the message that it holds, if its members are read here."""
+    """A member that is read: whether it is a list, and the message that it contains, if the members of that message are
+    read here.
+    """
 
     repeated: bool
     shape: "MessageShape | None"
@@ -82,7 +87,7 @@ class MessageShape:
 
 @cache
 def shape_of(message: type[msgspec.Struct], signal: Signal = "traces", level: Level | None = None) -> MessageShape:
-    """The shape of a class of `messages`; `level`: where it is on the path from the request to an item."""
+    """The shape of a class of `messages`. `level` is its place on the path from the request to an item."""
     shape = MessageShape(unread_names(signal, level) if level else {})
     _shapes[message] = shape
     below = LEVELS[LEVELS.index(level) + 1] if level and level != "item" else None
@@ -93,7 +98,7 @@ def shape_of(message: type[msgspec.Struct], signal: Signal = "traces", level: Le
     return shape
 
 
-_shapes: Final[dict[type[msgspec.Struct], MessageShape]] = {}  # of messages that hold themselves
+_shapes: Final[dict[type[msgspec.Struct], MessageShape]] = {}  # of messages that can contain themselves
 
 
 def _member(annotation: Any, name: str, signal: Signal, below: Level | None) -> Member:
@@ -109,9 +114,9 @@ def _member(annotation: Any, name: str, signal: Signal, below: Level | None) -> 
 
 
 def canonical(text: bytes | msgspec.Raw, shape: MessageShape, warnings: set[RequestWarning]) -> bytes | msgspec.Raw:
-    """The text of a message with each member once, under its lowerCamelCase name. Adds to `warnings` what was not so,
-    and what is known not to be read. Raises what msgspec raises if the text is to be rewritten and is not JSON, and
-    RepeatedTooOftenError.
+    """The text of a message with each member once, under its lowerCamelCase name. Adds to `warnings` the changes that
+    were made, and members that are known but not read. Raises RepeatedTooOftenError, and the errors of msgspec if text
+    that needs changes is not JSON.
     """
     rewriter = _Rewriter(memoryview(text))
     try:
@@ -131,14 +136,14 @@ _ANY_OBJECT: Final = msgspec.json.Decoder(messages.AnyObject)
 
 
 class _Rewriter:
-    """Each method begins at a position of the text, and returns the end of what it read."""
+    """Rewrites a text. Each method begins at a position of the text and returns the end of the part that it read."""
 
     def __init__(self, text: memoryview) -> None:
         self.warnings: set[RequestWarning] = set()
         self._text = text
 
     def message(self, shape: MessageShape) -> bytearray | None:
-        """The complete text; None if it is to stay as it is."""
+        """The complete new text, or None if the text needs no changes."""
         at = self._match(_START, 0).end()
         return self._object(at, shape, 0)[1] if self._text[at] == ord("{") else None
 
@@ -174,7 +179,7 @@ class _Rewriter:
             if member is None:
                 self._warn_of_unread(shape, name, start, end)
             elif self._text[start] == ord("n"):
-                changed |= name in found  # null is absent, it does not replace what was given before
+                changed |= name in found  # null means absent, so it does not replace an earlier value
             else:
                 if renamed:
                     self.warnings.add(RequestWarning.SNAKE_CASE)
@@ -185,7 +190,7 @@ class _Rewriter:
         return at, self._written(found) if changed else None
 
     def _count_again(self, again: Counter[bytes] | None, name: bytes) -> Counter[bytes]:
-        """How many times members of one message were given again, with `name` once more."""
+        """Count a repetition of the member `name` in `again`, the repetitions in one message."""
         again = Counter() if again is None else again
         again[name] += 1
         if again[name] >= MAX_TIMES:
@@ -200,7 +205,7 @@ class _Rewriter:
             self.warnings.add(warning)
 
     def _known(self, quoted: bytes, shape: MessageShape) -> tuple[bytes, Member | None, bool]:
-        """The lowerCamelCase name of a member, what it is if it is read, and whether its name was in snake_case."""
+        """The lowerCamelCase name of a member, the member if it is read, and whether its name was in snake_case."""
         name = quoted[1:-1]
         if b"\\" in name:
             try:
@@ -263,7 +268,7 @@ class _Rewriter:
         return at
 
     def _keep(self, found: dict[bytes, Value], name: bytes, value: Value, member: Member) -> None:
-        """Adds a member that is not null to those that were found before."""
+        """Add a member that is not null to the members that were found before."""
         before = found.get(name)
         if before is None or not member.repeated:
             if before is not None:
@@ -272,7 +277,7 @@ class _Rewriter:
             return
         first, second = self._as_list(before), self._as_list(value)
         if first is None:
-            return  # it is faulty already
+            return  # the member is already invalid
         if second is None:
             found[name] = value
             return
@@ -285,13 +290,15 @@ class _Rewriter:
         found[name] = first
 
     def _as_list(self, value: Value) -> bytearray | None:
-        """The text of a list, without white space inside its brackets; None if it is no list."""
+        """The text of a list, without white space inside its brackets. None if the value is not a list."""
         if isinstance(value, bytearray):
             joined = value
         else:
             start, end = value
             if self._text[start] != ord("["):
-                return None  # not copied: it may be large, and is looked at again for each member of the name
+                return (
+                    None  # not copied, because it may be large, and is checked again for each repetition of the member
+                )
             joined = self._copied(start, end)
         if joined[1:2] in b" \t\n\r" or joined[-2:-1] in b" \t\n\r":
             joined = bytearray(b"[%s]" % joined[1:-1].strip(b" \t\n\r"))

@@ -1,4 +1,4 @@
-"""Encodes typed OTLP/JSON messages in protobuf's wire format. Field numbers are those of opentelemetry-proto 1.11."""
+"""Encode typed OTLP/JSON messages in protobuf's wire format, with the field numbers of opentelemetry-proto 1.11."""
 
 import base64
 import binascii
@@ -36,13 +36,13 @@ _INTEGER: Final = re.compile(r"-?[0-9]{1,20}")
 _DECIMAL: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _NON_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _URL_SAFE: Final = str.maketrans("-_", "+/")
-_INVALID_ID: Final = b"\x00"  # no id has this length: the item is judged by the rules for ids
+_INVALID_ID: Final = b"\x00"  # no id has this length, so the rules for ids of another length apply to the item
 
 T = TypeVar("T")
 
 
 class FieldFault(Exception):
-    """A value that its field cannot hold; callers prepend their field names to `path`."""
+    """A value that its field cannot hold. Callers prepend their field names to `path`."""
 
     def __init__(self, field: str, fault: str) -> None:
         super().__init__(fault)
@@ -55,8 +55,8 @@ def _fail(field: str, fault: str) -> Never:
 
 
 class Encoder:
-    """Encodes the messages of one request. `repaired`: its text was repaired and has markers to restore. Adds to
-    `warnings` if a value is the name of an enum.
+    """Encodes the messages of one request. `repaired`: the text of the request was repaired and has markers to restore.
+    Adds a warning to `warnings` if a value is the name of an enum value.
     """
 
     def __init__(self, warnings: set[RequestWarning], *, repaired: bool) -> None:
@@ -118,7 +118,7 @@ class Encoder:
         )
 
     def text(self, number: int, text: str | None) -> bytes:
-        """A string field; no bytes if it is absent or empty."""
+        """A string field. No bytes if the text is absent or empty."""
         if not text:
             return b""
         return bytes_field(number, self._utf8(text))
@@ -185,7 +185,7 @@ class Encoder:
 
     def _attributes(self, number: int, attributes: KeyValues | None, depth: int = 1) -> bytes:
         """A list of attributes whose values are at nesting level `depth`."""
-        out = bytearray()  # joining millions of pieces would take 80 bytes per piece
+        out = bytearray()  # a list of millions of pieces would take 80 bytes per piece
         index = -1
         try:
             for index, attribute in enumerate(attributes or ()):  # noqa: B007 - for the path of a fault
@@ -203,7 +203,7 @@ class Encoder:
         return key + bytes_field(2, self._any_value(attribute.value, depth))
 
     def _any_value(self, value: AnyValue, depth: int) -> bytes:
-        """The members that are present, in field order; if there are several, the last one applies."""
+        """The members that are present, in field order. If there are several, the last one applies."""
         if depth > VALUE_DEPTH:
             raise DecodeError(RequestRejection.TOO_DEEP, f"A value is nested more than {VALUE_DEPTH} levels deep.")
         out = b""
@@ -280,8 +280,8 @@ def _integer(field: str, value: Number, minimum: int, maximum: int) -> int:
 
 
 def _int_value(value: Number) -> bytes:
-    """An `intValue`, or a double for a JSON number beyond 64 bits, however large: the JavaScript SDK writes every
-    number without a fraction as `intValue` (in protobuf it writes a double), and the item must not be lost for that.
+    """An `intValue`, or a double for a JSON number beyond 64 bits of any size. The JavaScript SDK writes every number
+    without a fraction as `intValue` (in protobuf it writes a double), and such an item must not be lost.
     """
     if not isinstance(value, str) and not _INT64_MIN <= value <= _INT64_MAX:
         return double_field(4, _double(value, "intValue"))

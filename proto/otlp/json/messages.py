@@ -1,8 +1,8 @@
-"""OTLP/JSON messages as typed structures: lowerCamelCase names, which `canonical` puts in place of snake_case; unknown
-fields are ignored; `null` equals absent.
+"""OTLP/JSON messages as typed structures. Names are in lowerCamelCase (`canonical` replaces snake_case), unknown fields
+are ignored, and `null` means absent.
 
-Resources, scopes and items stay raw until they are read one by one: a fault in one does not affect the others, and only
-one item's structures are in memory at a time.
+Resources, scopes and items stay raw until they are read one at a time, so an error in one of them does not affect the
+others, and only one item's structures are in memory at a time.
 Mapping: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
 """
 
@@ -10,13 +10,13 @@ from typing import Final, TypeVar
 
 import msgspec
 
-Enum = int | str  # its number, or the name of a value
+Enum = int | str  # the number or the name of a value
 Number = int | float | str  # OTLP allows 64-bit integers, and protobuf doubles, as numbers or strings
 
 
 class _Message(msgspec.Struct, rename="camel", gc=False, omit_defaults=True):
-    """Messages have no references to their parents, so none needs the cycle collector. They are encoded without what is
-    absent, so that their strings can be counted (`reading.MessageDecoder`).
+    """Base of all messages. Messages have no references to their parents, so they do not need the cycle collector.
+    Absent members are not encoded, so that the strings of a message can be counted (`reading.MessageDecoder`).
     """
 
 
@@ -157,7 +157,7 @@ class LogsRequest(_Message):
 
 
 class AnyObject(_Message):
-    """Accepts any object and keeps nothing of it: for counting."""
+    """Accepts any object and keeps no data of it, for counting."""
 
 
 T = TypeVar("T")
@@ -193,7 +193,7 @@ class _FullResourceLogs(_Message):
 
 
 class FullTracesRequest(_Message):
-    """A request with its items decoded, to find all faults of a small one."""
+    """A request with decoded items, to find all errors of a small request."""
 
     resources: list[_FullResourceSpans | None] | None = msgspec.field(name="resourceSpans", default=None)
 

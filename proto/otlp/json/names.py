@@ -1,6 +1,6 @@
-"""Names in OTLP/JSON beside those of `messages`: snake_case, names of enum values, and names that Sluice does not read.
+"""Other names in OTLP/JSON than the names in `messages`: snake_case, names of enum values, and unread names.
 
-The kernel reads by the same tables. Sources: the reserved fields and the CHANGELOG of opentelemetry-proto.
+The kernel uses the same tables. Sources: the reserved fields and the CHANGELOG of opentelemetry-proto.
 """
 
 import re
@@ -9,7 +9,8 @@ from typing import Final, Literal
 
 from proto.otlp.policy import RequestWarning, Signal
 
-Level = Literal["request", "resource", "scope", "item"]  # request, ResourceSpans, ScopeSpans, Span, and so for logs
+# Request, ResourceSpans, ScopeSpans, Span, and the same for logs.
+Level = Literal["request", "resource", "scope", "item"]
 LEVELS: Final[tuple[Level, ...]] = ("request", "resource", "scope", "item")
 
 FIELD_NAMES: Final[Mapping[Signal, tuple[str, str, str]]] = {
@@ -24,7 +25,7 @@ _OTHER_SIGNAL: Final[Mapping[Signal, tuple[Signal, RequestWarning]]] = {
     "traces": ("logs", RequestWarning.LOGS_SENT_AS_SPANS),
     "logs": ("traces", RequestWarning.SPANS_SENT_AS_LOGS),
 }
-# Until 0.15 a scope was an instrumentation library and had `logs`; until 0.16 a log record had a name.
+# Until OTLP 0.15 a scope was called instrumentation library and had `logs`. Until 0.16 a log record had a name.
 _RETIRED: Final[Mapping[Signal, Mapping[Level, tuple[str, ...]]]] = {
     "traces": {"resource": ("instrumentationLibrarySpans",), "scope": ("instrumentationLibrary",)},
     "logs": {
@@ -35,7 +36,7 @@ _RETIRED: Final[Mapping[Signal, Mapping[Level, tuple[str, ...]]]] = {
 }
 
 _LEVELS_OF_SEVERITY: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
-# By member: the name of each value in the order of the numbers, from 0.
+# The names of enum values by member, in the order of their numbers, from 0.
 ENUM_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "kind": tuple(
         f"SPAN_KIND_{kind}" for kind in ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
@@ -46,7 +47,7 @@ ENUM_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
         *(f"SEVERITY_NUMBER_{level}{step}" for level in _LEVELS_OF_SEVERITY for step in ("", "2", "3", "4")),
     ),
 }
-# By member: the enum, and one of its names as an example in messages.
+# The enum by member, and one of its names as an example for messages.
 ENUM_EXAMPLES: Final[Mapping[str, tuple[str, str]]] = {
     "kind": ("SpanKind", "SPAN_KIND_SERVER"),
     "code": ("StatusCode", "STATUS_CODE_ERROR"),
@@ -60,7 +61,7 @@ _SNAKE: Final = re.compile(rb"[a-z]+(?:_[a-z]+)+")
 
 
 def unread_names(signal: Signal, level: Level) -> Mapping[str, RequestWarning]:
-    """The members of a message at `level` that are known not to be read, and the warning for each."""
+    """The members of a message at `level` that are known but not read, and the warning for each."""
     names = dict.fromkeys(_RETIRED[signal].get(level, ()), RequestWarning.RETIRED_NAMES)
     if level != "item":
         place = LEVELS.index(level)
@@ -71,7 +72,7 @@ def unread_names(signal: Signal, level: Level) -> Mapping[str, RequestWarning]:
 
 
 def camel_case(name: bytes) -> bytes | None:
-    """The lowerCamelCase name of a member whose snake_case name is `name`; None if `name` is not in snake_case."""
+    """The lowerCamelCase name of a member whose snake_case name is `name`. None if `name` is not in snake_case."""
     if not _SNAKE.fullmatch(name):
         return None
     first, *others = name.split(b"_")

@@ -1,6 +1,6 @@
 """Typed reading of parts of a body, and the errors for values that their fields cannot hold.
 
-Counts objects of a body and elements of a list before memory is allocated for them.
+Objects of a body and elements of a list are counted before memory is allocated for them.
 """
 
 import re
@@ -30,7 +30,7 @@ _ERROR_LOCATION: Final = re.compile(r"(?P<fault>.*) - at `\$\.?(?P<path>.*)`", r
 
 
 class FieldError(DecodeError):
-    """A value that its field cannot hold. `path` locates it in the request, `fault` describes it."""
+    """A value that its field cannot hold. `path` is its place in the request, and `fault` describes the error."""
 
     def __init__(self, path: str, fault: str) -> None:
         super().__init__(RequestRejection.MALFORMED, f"{path}: {fault}" if path else fault)
@@ -48,22 +48,22 @@ def invalid_json_error(error: IllFormedError) -> DecodeError:
 
 
 class MessageDecoder:
-    """Decodes one kind of message, whichever names its members have."""
+    """Decodes one kind of message. The members may have any known spelling of their names."""
 
     def __init__(self, decoder: msgspec.json.Decoder[Any], shape: MessageShape) -> None:
         self._decoder = decoder
         self._shape = shape
 
     def decode(self, raw: bytes | msgspec.Raw, path: str, warnings: set[RequestWarning]) -> Any:
-        """Decode the message at `path`; adds to `warnings`. Raises what `decode_typed` raises."""
+        """Decode the message at `path`. Adds warnings to `warnings`. Raises the same errors as `decode_typed`."""
         message = self._decode_usual(raw)
         if message is not None:
             return message
         return decode_typed(self._decoder, raw, path, lambda: canonical(raw, self._shape, warnings))
 
     def _decode_usual(self, raw: bytes | msgspec.Raw) -> Any:
-        """The message, if each string of its text is in it: then no member has another name, is unknown or is given
-        twice, and there is nothing to rewrite, which takes several times as long. Otherwise None.
+        """The message, if it contains every string of its text. Then no member has another name, is unknown or is given
+        twice, so the text need not be rewritten, which takes several times as long. Otherwise None.
         """
         try:
             message = self._decoder.decode(raw)
@@ -78,8 +78,8 @@ def decode_typed(
     path: str,
     text: Callable[[], bytes | msgspec.Raw] | None = None,
 ) -> Any:
-    """Decode the JSON at `path`, or what `text` makes of it. Raises FieldError, IllFormedError, or DecodeError
-    `too_deep`.
+    """Decode the JSON at `path`, after `text` has converted it if it is given. Raises FieldError, IllFormedError, or
+    DecodeError with the reason `too_deep`.
     """
     try:
         return decoder.decode(text() if text is not None else raw)
@@ -110,7 +110,7 @@ _ITEMS: Final[Mapping[Signal, MessageDecoder]] = {
 
 
 class ItemReader:
-    """Reads the items of one request, one by one; `faults` counts the rejected ones and has the warnings."""
+    """Reads the items of one request, one at a time. `faults` counts rejected items and contains the warnings."""
 
     def __init__(self, signal: Signal, *, repaired: bool = False) -> None:
         """`repaired`: the body was repaired, so text that is still ill-formed is not JSON."""
@@ -124,8 +124,9 @@ class ItemReader:
         return encoder.span if self._signal == "traces" else encoder.log_record
 
     def __call__(self, raw: bytes | msgspec.Raw, *indexes: int) -> bytes | None:
-        """The protobuf encoding of an item that is not null; None if it is rejected. `indexes`: those of its resource,
-        its scope and the item in their lists. Raises DecodeError `too_deep`, which refuses the complete request.
+        """The protobuf encoding of an item that is not null, or None if the item is rejected. `indexes` are the indexes
+        of the resource, the scope and the item in their lists. Raises DecodeError with the reason `too_deep`, which
+        refuses the complete request.
         """
         try:
             try:
@@ -148,7 +149,7 @@ class ItemReader:
 
 
 _TO_BRACE: Final = rb'(?:[^"{]++|"(?:[^"\\]++|\\.)*+"?)*+\{'  # skips strings with any content
-# Braces per match: one Python step per brace would take seconds, one match for all would block the interpreter.
+# Braces per match. One Python step per brace would take seconds, and one match for all would block the interpreter.
 _STEP: Final = 1_000
 _BRACE: Final = re.compile(_TO_BRACE, re.DOTALL)
 _BRACES: Final = re.compile(rb"(?:%s){%d}+" % (_TO_BRACE, _STEP), re.DOTALL)
@@ -159,8 +160,8 @@ _ELEMENTS: Final = msgspec.json.Decoder(list[msgspec.Raw] | None)
 
 
 def check_object_count(body: bytes, policy: Policy) -> None:
-    """Raises DecodeError `too_many_parts` if the body has more than `max_parts` objects: every part is an object, so
-    the opening braces outside of strings are an upper bound of the parts.
+    """Raises DecodeError with the reason `too_many_parts` if the body has more than `max_parts` objects. Every part is
+    an object, so the opening braces outside of strings are an upper bound of the parts.
     """
     if body.count(b"{") > policy.max_parts and _has_braces(body, policy.max_parts + 1):
         raise decode_error(RequestRejection.TOO_MANY_PARTS, policy)
@@ -179,7 +180,7 @@ def _has_braces(body: bytes, count: int) -> bool:
 
 
 def read_elements(raw: msgspec.Raw, path: str, max_elements: int) -> list[msgspec.Raw] | None:
-    """The elements of a list, of any type: an empty list if it is absent, None if it has more than `max_elements`."""
+    """The elements of a list, of any type. Empty if the list is absent, None if it has more than `max_elements`."""
     if not memoryview(raw).nbytes:
         return []
     try:
@@ -187,7 +188,7 @@ def read_elements(raw: msgspec.Raw, path: str, max_elements: int) -> list[msgspe
     except FieldError:
         if memoryview(raw)[0] != ord("["):
             raise
-        count = _count_elements(raw, max_elements)  # not all of them are objects
+        count = _count_elements(raw, max_elements)  # elements may not be objects
     if count > max_elements:
         return None
     elements: list[msgspec.Raw] = decode_typed(_ELEMENTS, raw, path) or []
@@ -195,7 +196,7 @@ def read_elements(raw: msgspec.Raw, path: str, max_elements: int) -> list[msgspe
 
 
 def _count_elements(raw: Any, limit: int) -> int:
-    """The number of elements of a non-empty list, counted up to `limit` + 1 without keeping any."""
+    """The number of elements of a non-empty list, counted up to `limit` + 1 without keeping an element."""
     text = memoryview(raw)
     depth, count = 0, 1
     for token in _TOKEN.finditer(text):

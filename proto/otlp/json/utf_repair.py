@@ -1,9 +1,9 @@
-"""Makes JSON text that is not well-formed Unicode readable, and keeps the positions of the faults.
+"""Make JSON text that is not well-formed Unicode readable, and keep the positions of the errors.
 
 A string with an ill-formed byte sequence or half a surrogate pair must not affect other strings. `repair` replaces each
-fault with two marker characters, and escapes text that could be mistaken for a marker. `restore` turns each marker into
-a byte that is never UTF-8, so that the decoder repairs and counts it as in protobuf. Outside of strings, neither the
-faults nor the markers are valid JSON.
+such error with two marker characters, and escapes text that could be mistaken for a marker. `restore` turns each marker
+into a byte that never occurs in UTF-8, so that the decoder repairs and counts the error as in protobuf. Outside of
+strings, neither the errors nor the markers are valid JSON.
 """
 
 import re
@@ -28,7 +28,7 @@ _ESCAPE: Final = re.compile(
 def repair(body: bytes) -> bytes:
     """`body` with a marker for each maximal ill-formed UTF-8 subpart and each escape of half a surrogate pair."""
     text, out, done = _mark_ill_formed(body), bytearray(), 0
-    for escape in _ESCAPE.finditer(text):  # re.sub would keep a piece per match
+    for escape in _ESCAPE.finditer(text):  # re.sub would keep one piece per match in memory
         if escape["half"] or escape["delete"]:
             out += memoryview(text)[done : escape.start()]
             out += _ILL_FORMED if escape["half"] else _LITERAL_DELETE
@@ -40,14 +40,15 @@ def repair(body: bytes) -> bytes:
 
 
 def _mark_ill_formed(body: bytes) -> bytes:
-    """`body` with a marker for each ill-formed subpart, without regard to escapes. Works in steps, because at once it
-    would take several times the memory of the body.
+    """`body` with a marker for each ill-formed subpart, without regard to escapes. Works in steps, because a single
+    step would take several times the memory of the body.
     """
     out = bytearray()
     at = 0
     while at < len(body):
         end = at + _STEP
-        # Ends before a byte that continues no character; a character has at most three continuation bytes.
+        # Each step ends before a byte that is not a continuation byte. A character has at most three continuation
+        # bytes.
         while end < min(at + _STEP + 3, len(body)) and body[end] & 0xC0 == 0x80:
             end += 1
         escaped = body[at:end].replace(_DELETE, _LITERAL_DELETE).replace(_UFFFD, _LITERAL_REPLACEMENT)
@@ -57,7 +58,7 @@ def _mark_ill_formed(body: bytes) -> bytes:
 
 
 def restore(text: bytes) -> bytes:
-    """The text of a string in a repaired body, with a byte that is never UTF-8 for each marker."""
+    """The text of a string in a repaired body, with each marker replaced with a byte that never occurs in UTF-8."""
     return (
         text.replace(_ILL_FORMED, _NEVER_UTF8).replace(_LITERAL_REPLACEMENT, _UFFFD).replace(_LITERAL_DELETE, _DELETE)
     )

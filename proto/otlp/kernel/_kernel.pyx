@@ -47,7 +47,7 @@ cdef extern from *:
     #endif
     """
     # isal leaves the upper halves of vector registers set. Until they are cleared, every SSE instruction (the default of
-    # compilers) waits for the previous one: decoding takes 1.5 times as long.
+    # compilers) waits for the previous instruction, and decoding takes 1.5 times as long.
     void clear_upper_halves() nogil
 
 cdef extern from "Python.h":
@@ -104,7 +104,7 @@ MODIFICATION_NAMES = (
 
 
 cdef class Lexicon:
-    """The key rule of a policy in the layout of the kernel; cached for requests with the same policy."""
+    """The key rule of a policy in the layout of the kernel. It is cached for requests with the same policy."""
 
     cdef SensitiveWords words
 
@@ -115,7 +115,7 @@ cdef class Lexicon:
         free_words(&self.words)
 
 
-# New memory is expensive: each page causes a page fault. The memory of a few requests is reused, under the GIL.
+# New memory is expensive, because each page causes a page fault. The memory of a few requests is reused, under the GIL.
 cdef enum:
     SPARES = 64
     SPARE_BYTES = 1048576
@@ -236,7 +236,7 @@ cdef class Segment:
 def decode(str signal, bytes body, uint64_t project_id, policy, uint64_t now_ns, faults=None):
     """Decode one OTLP request of `signal` ("traces", "logs") for `project_id`, received at `now_ns` (Unix epoch).
 
-    Raises `DecodeError` for a request that is refused. `faults`: items that are rejected already, and warnings.
+    Raises `DecodeError` for a request that is refused. `faults`: items that were already rejected, and warnings.
     """
     return decode_chunk(is_traces(signal), chunk_of_bytes(body), project_id, policy, now_ns, faults, 0)
 
@@ -245,10 +245,10 @@ def decode_json(
     str signal, bytes body, uint64_t project_id, policy, uint64_t now_ns, reader, uint64_t most_left,
     uint64_t most_item = UINT64_MAX,
 ):
-    """Like `decode` for a body in OTLP/JSON; None if the kernel leaves it to the reference (docs/codec.md section 6).
+    """Like `decode` for a body in OTLP/JSON. None if the reference must read the body (docs/codec.md section 6).
 
-    `reader`, a `proto.otlp.json.ItemReader`, reads the items that the kernel leaves to Python: at most `most_left` bytes
-    in total and `most_item` bytes per item.
+    `reader`, a `proto.otlp.json.ItemReader`, reads the items that the kernel does not read: at most `most_left` bytes in
+    total and `most_item` bytes per item.
     """
     cdef Buf out
     cdef uint32_t warnings = 0
@@ -262,7 +262,7 @@ def decode_json(
 
 
 def to_protobuf(str signal, bytes body, policy, reader, uint64_t most_left):
-    """The protobuf encoding of a request in OTLP/JSON; None if the kernel leaves it to the reference."""
+    """The protobuf encoding of a request in OTLP/JSON. None if the reference must read the request."""
     cdef Buf out
     cdef uint32_t warnings = 0
     take_spare(&out)
@@ -275,7 +275,7 @@ def to_protobuf(str signal, bytes body, policy, reader, uint64_t most_left):
 
 
 def count_objects(bytes body):
-    """The number of opening braces, including those in strings."""
+    """The number of opening braces, including braces in strings."""
     cdef Chunk chunk = chunk_of_bytes(body)
     cdef size_t count
     with nogil:
@@ -299,7 +299,7 @@ cdef bint is_traces(str signal) except -1:
 cdef bint convert(
     bint traces, Chunk body, policy, reader, uint64_t most_left, uint64_t most_item, Buf* out, uint32_t* warnings
 ) except -1:
-    """Convert OTLP/JSON to protobuf in `out`; False if it is left to the reference."""
+    """Convert OTLP/JSON to protobuf in `out`. False if the reference must read the request."""
     cdef Json j
     cdef bint done
     cdef Buf name
@@ -370,7 +370,7 @@ cdef Segment decode_chunk(bint traces, Chunk chunk, uint64_t project_id, policy,
     return segment
 
 
-# Output buffer of the JSON conversion, also reused by the next request.
+# The output buffer of the JSON conversion, which the next request also reuses.
 cdef Buf _spare_out
 
 
@@ -433,7 +433,7 @@ cdef Lexicon _last_lexicon = None
 
 
 cdef Lexicon lexicon_of(tuple words, tuple exempt):
-    # The policies of most requests are the same objects, which need no hash.
+    # Most requests have the same policy object, which need not be hashed.
     global _last_words, _last_exempt, _last_lexicon
     if words is _last_words and exempt is _last_exempt:
         return _last_lexicon

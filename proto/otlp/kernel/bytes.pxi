@@ -8,7 +8,7 @@ cdef struct Chunk:
     size_t size
 
 cdef struct Buf:
-    # Owned bytes. `cap` is the allocated size; a zeroed Buf is empty.
+    # Owned bytes. `cap` is the allocated size. A zeroed Buf is empty.
     uint8_t* data
     size_t size
     size_t cap
@@ -171,7 +171,7 @@ cdef void release(Buf* bufs, size_t count) noexcept nogil:
 
 
 cdef void empty(Buf* bufs, size_t count) noexcept nogil:
-    # Drops the bytes and keeps the memory.
+    # Removes the bytes and keeps the memory.
     cdef size_t i
     for i in range(count):
         bufs[i].size = 0

@@ -27,7 +27,7 @@ cdef enum Reason:
     INVALID_SCOPE
 
 cdef struct Attributes:
-    # A column of attribute lists: the number of entries per row; all keys; all texts.
+    # A column of attribute lists: the number of entries per row, all keys, and all texts.
     Buf counts          # uint32
     Buf keys            # uint32 symbols
     Buf texts           # Native strings
@@ -36,7 +36,7 @@ cdef struct Attributes:
     Buf number_keys     # uint32 symbols of the keys with a finite number
 
 cdef struct Part:
-    # The rows of one day. Fixed-width columns and strings are sent to ClickHouse unchanged; symbols are translated later.
+    # The rows of one day. Fixed-width columns and strings are sent to ClickHouse unchanged. Symbols are translated later.
     # PartBuf numbers these buffers in this order.
     Attributes attributes
     Buf time            # int64
@@ -106,7 +106,7 @@ cdef struct Origin:
     uint32_t release
     uint32_t name           # this and the next three: for a scope
     uint32_t version
-    uint32_t full_name      # "scope.name" if the roll-up counts it, else UINT32_MAX
+    uint32_t full_name      # "scope.name" if the roll-up counts it, otherwise UINT32_MAX
     uint32_t full_version
 
 cdef struct Raised:
@@ -199,7 +199,7 @@ cdef size_t weight(Columns* columns) noexcept nogil:
 
 
 cdef void recycle(Columns* columns) noexcept nogil:
-    # Resets the columns of a request with a single part; keeps the memory of symbols and of that part.
+    # Resets the columns of a request with a single part. Keeps the memory of symbols and of that part.
     cdef size_t i
     if count_parts(columns):
         columns.spare = parts(columns)[0]
@@ -284,7 +284,7 @@ cdef int put_typed_key(Buf* out, Chunk key, uint8_t letter) except -1 nogil:
 
 
 cdef int put_marked(Buf* out, Chunk text) except -1 nogil:
-    # `text` with separators escaped; few texts have one.
+    # `text` with escaped separators. Few texts have separators.
     cdef size_t i, done = 0
     for i in range(text.size):
         if 0 < text.at[i] <= ESCAPE:
@@ -450,7 +450,7 @@ cdef int intern_list(Work* work, Attributes* attributes, uint32_t* symbol) excep
 
 
 cdef inline int next_text(Cursor* texts, Chunk* text) except -1 nogil:
-    # Reads from a column of Native strings that the kernel wrote, so there is another string.
+    # Reads from a column of Native strings that the kernel wrote, so the next string exists.
     cdef uint64_t size = 0
     read_varint(texts, 10, &size)
     text.at = texts.at
@@ -514,7 +514,8 @@ cdef int put_key_list(Work* work, Chunk message, uint32_t number) except -1 nogi
 
 
 cdef int derive_service(Work* work, Columns* columns, Origin* origin) except -1 nogil:
-    # Of the attributes that were put last: their letters are in `work.typed`. One without a value names nothing.
+    # Searches the attributes that were put last, whose type letters are in `work.typed`. An attribute without a value
+    # names nothing.
     cdef Cursor texts = cursor(chunk_of(&origin.attributes.texts, 0))
     cdef const uint64_t* typed = <const uint64_t*> work.typed.data
     cdef size_t i
@@ -580,7 +581,7 @@ cdef int put_full_keys(Work* work, Origin* origin, const char* prefix, bint is_r
 
 
 cdef struct Place:
-    # Position of the walk: resource and scope of the following items, created when the first of these is accepted.
+    # The position of the walk: resource and scope of the following items. They are created when the first item is accepted.
     uint32_t resource
     uint32_t scope
     Chunk resource_schema_url
@@ -667,7 +668,7 @@ cdef inline size_t repeated_size(Symbols* symbols, Origin* origin) noexcept nogi
 
 
 cdef int put_truncations(Buf* out, Work* work, Origin* resource, Origin* scope) except -1 nogil:
-    # What was cut in the item, its resource and its scope; nearly always nothing.
+    # The truncations in the item, its resource and its scope. Nearly always there are none.
     cdef size_t i
     cdef Chunk more
     finish_cuts(work)

@@ -1,9 +1,9 @@
 # Converts OTLP/JSON to protobuf's wire format in one pass. docs/codec.md section 6; json_text.pxi reads the tokens.
 #
-# Fields are written in the order in which they appear; lengths are inserted at the end of a message. The reader leaves
-# faulty input, and input that no sender writes (a repeated name, several members of one value, integers with a fraction),
-# to the reference, so that only one implementation words the errors and joins lists. Inside an item it leaves that item, elsewhere the
-# complete body.
+# Fields are written in the order in which they appear. Lengths are inserted at the end of a message. The reference reads
+# invalid input, and input that no sender writes (a repeated name, several members of one value, integers with a
+# fraction), so that only one implementation words errors and joins lists. If such input is inside an item, the reference
+# reads that item, otherwise the complete body.
 
 cdef enum Form:
     # The form of a member's value.
@@ -98,7 +98,7 @@ cdef bint camel_case(Json* j, Chunk* name) noexcept nogil:
 
 
 cdef JsonField* snake_field(Json* j, int kind, bint traces, Chunk* name, uint32_t* warning) noexcept nogil:
-    # The field of a name that is not in lowerCamelCase; if it is not read, whether the sender should know.
+    # The field of a name that is not in lowerCamelCase. If the field is not read, adds a warning if there is one for it.
     cdef JsonField* field = &_json_shapes[traces][kind].fields[0]
     cdef UnreadName* unread = &_unread_names[traces][0]
     if camel_case(j, name):
@@ -146,7 +146,7 @@ cdef inline size_t open_length(Buf* out, const JsonField* field) except? 0 nogil
 
 
 cdef inline int close_length(Buf* out, size_t start, size_t width) except -1 nogil:
-    # A length may have more bytes than it needs; if it needs more than were reserved, the message is moved.
+    # A length may have more bytes than it needs. If it needs more bytes than were reserved, the message is moved.
     cdef size_t size = out.size - start
     cdef size_t needed = 1
     cdef size_t rest = size >> 7
@@ -268,7 +268,7 @@ cdef bint read_field(Json* j, const JsonField* field, bint traces, int depth) ex
         if field.form == AS_ID:
             if not from_hex(out, start):
                 out.size = start
-                put_u8(out, 0)  # no id has this length: the item is judged by the rules for ids
+                put_u8(out, 0)  # no id has this length, so the rules for ids of another length apply to the item
         elif field.form == AS_BYTES and not from_base64(out, start):
             return False
     close_length(out, start, field.width)
@@ -353,7 +353,7 @@ cdef bint read_texts(Json* j, const JsonField* field) except -1 nogil:
 
 
 cdef bint read_item(Json* j, const JsonField* field, bint traces) except -1 nogil:
-    # A span or a log record; Python reads it if this reader cannot.
+    # A span or a log record. Python reads it if this reader cannot.
     cdef size_t size = j.out.size
     cdef size_t start = open_length(j.out, field)
     cdef uint64_t objects = j.objects
@@ -376,7 +376,7 @@ cdef bint read_item(Json* j, const JsonField* field, bint traces) except -1 nogi
 
 
 cdef bint leave_item(Json* j, const JsonField* field, Chunk item) except -1 nogil:
-    # A rejected item is not written; the reader in Python counts it.
+    # A rejected item is not written. The reader in Python counts it.
     cdef size_t start
     with gil:
         encoded = (<object> j.reader)(
@@ -459,7 +459,7 @@ cdef inline uint64_t literal8(const char* text) noexcept nogil:
 
 
 cdef inline Bytes short_text(Bytes at, uint8_t* out, size_t* size) noexcept nogil:
-    # Copies a string shorter than SHORT without escapes; accesses up to SHORT + WIDE bytes. The end after its quote, or NULL.
+    # Copies a string shorter than SHORT without escapes. Accesses up to SHORT + WIDE bytes. The end after its quote, or NULL.
     cdef size_t run, length = 0
     while length < SHORT:
         memcpy(out + length, at + length, WIDE)

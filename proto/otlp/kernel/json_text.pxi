@@ -1,7 +1,7 @@
 # The tokens of OTLP/JSON: white space, strings and numbers. docs/codec.md section 6.
 #
-# The functions of this file return True, or False for input that the reader leaves to the reference: everything but the
-# plain case, valid or not. Text is copied unchanged: text that is not UTF-8 is repaired later, like text of protobuf.
+# The functions of this file return True, or False for input that the reference must read: all unusual input, valid or
+# not. Text is copied unchanged. Text that is not UTF-8 is repaired later, like text of protobuf.
 
 cdef extern from *:
     """

@@ -1,4 +1,4 @@
-# Selects the attribute keys that the roll-up names per project and day; the rows of all other keys become one. The rules
+# Selects the attribute keys that the roll-up names per project and day. The rows of all other keys become one. The rules
 # are in proto/otlp/reference/blocks.py.
 
 cdef struct NewKey:
@@ -16,7 +16,7 @@ cdef struct KeySet:
 
 
 cdef class DayOfKeys:
-    """The named keys of one project and day, by their hashes; readers and writers hold the lock."""
+    """The named keys of one project and day, by their hashes. Readers and writers hold the lock."""
 
     cdef KeySet keys
     cdef uint64_t counted   # number of these keys that NamedKeys.held includes

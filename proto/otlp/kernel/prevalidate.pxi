@@ -50,7 +50,7 @@ cdef struct Prevalidation:
 
 
 cdef inline uint32_t other_signal(bint traces, Chunk item) noexcept nogil:
-    # The warning for an item that is evidently of another signal, else 0. Such an item is not read.
+    # The warning for an item that evidently belongs to another signal, otherwise 0. Such an item is not read.
     cdef Bytes at = item.at
     if item.size == 0 or (at[0] == (1 << 3 | LENGTH)) == traces:
         return 0  # spans begin with their trace id, log records never with bytes

@@ -2,7 +2,7 @@
 
 cdef enum KeyVerdict:
     VERDICT_KEPT
-    VERDICT_SCRUBBED    # but for booleans
+    VERDICT_SCRUBBED    # all values except booleans
     VERDICT_NUMBERS     # numbers and booleans are kept
 
 cdef enum:
@@ -31,7 +31,7 @@ cdef enum:
 
 
 cdef inline uint8_t letter(uint8_t c) noexcept nogil:
-    # The same for both cases of a letter; letters share it with other bytes.
+    # The same number for both cases of a letter. Other bytes may have the same number as a letter.
     return c & 31
 
 
@@ -53,7 +53,7 @@ cdef int load_table(TextTable* table, texts) except -1:
     cdef int byte
     cdef list ordered = sorted(set(texts) - {b""})
     cdef bytes text
-    # All text first: chunks point into it, so it must not be reallocated later.
+    # All text is added first, because chunks point into it, so it must not be reallocated later.
     for text in ordered:
         put(&table.text, <const char*> text, len(text))
     for text in ordered:
@@ -112,7 +112,7 @@ cdef inline uint8_t lower(uint8_t c) noexcept nogil:
 
 
 cdef inline bint separates(uint8_t c) noexcept nogil:
-    # Each ASCII byte but letters and digits.
+    # Each ASCII byte except letters and digits.
     return c < 128 and not is_lower(c | 32) and not is_digit(c)
 
 
@@ -248,7 +248,7 @@ cdef KeyVerdict judge(SensitiveWords* words, Chunk key) noexcept nogil:
 
 
 cdef bint reads_as_number(Chunk text) noexcept nogil:
-    # A sign, digits, a fraction, an exponent; all but the first digits may be missing.
+    # A sign, digits, a fraction, an exponent. All except the first digits may be missing.
     cdef size_t at = 0
     if text.size > MAX_NUMBER_BYTES:
         return False
@@ -315,12 +315,12 @@ cdef bint luhn(const uint8_t* digit, size_t count) noexcept nogil:
 
 
 cdef inline bint adjoins(uint8_t c) noexcept nogil:
-    # Whether a number beside this byte is a part of something longer.
+    # Whether a number next to this byte is a part of a longer text.
     return is_digit(c) or is_lower(c | 32) or c == 46 or c == 95 or c == 45
 
 
 cdef inline bint goes_on(Chunk text, size_t end) noexcept nogil:
-    # Whether what begins before `end` is longer than a number. A point may end a sentence.
+    # Whether the text before `end` continues, so that it is longer than a number. A point may end a sentence.
     if end >= text.size:
         return False
     if text.at[end] == 46:
@@ -329,7 +329,7 @@ cdef inline bint goes_on(Chunk text, size_t end) noexcept nogil:
 
 
 cdef inline size_t next_group(Chunk text, size_t end, uint8_t separator, size_t size) noexcept nogil:
-    # The end of exactly `size` digits behind the separator at `end`; 0 if there are none.
+    # The end of exactly `size` digits after the separator at `end`. 0 if there are none.
     cdef size_t i
     if end + 1 + size > text.size or text.at[end] != separator:
         return 0
@@ -340,7 +340,7 @@ cdef inline size_t next_group(Chunk text, size_t end, uint8_t separator, size_t 
 
 
 cdef size_t grouped_card_end(Chunk text, size_t end) noexcept nogil:
-    # The end of 4-4-4-4 or 4-6-5 digits whose first group ends at `end`; 0 for another spelling.
+    # The end of 4-4-4-4 or 4-6-5 digits whose first group ends at `end`. 0 for another spelling.
     cdef uint8_t separator
     cdef size_t second
     if end >= text.size or not (text.at[end] == 32 or text.at[end] == 45):
@@ -365,7 +365,7 @@ cdef bint is_card(Chunk text, size_t start, size_t end) noexcept nogil:
 
 
 cdef size_t number_end(Chunk text, size_t start, size_t first_end) noexcept nogil:
-    # The end of the card or social security number whose first digits are from `start` to `first_end`; 0 if there is none.
+    # The end of the card or social security number whose first digits are from `start` to `first_end`. 0 if there is none.
     cdef size_t end = first_end, size = first_end - start
     if size == 3:
         end = next_group(text, end, 45, 2)
@@ -398,7 +398,7 @@ cdef bint find_number(Chunk text, size_t* start, size_t* end) noexcept nogil:
 
 
 cdef int put_scrubbed(Buf* out, Chunk text, size_t start, size_t end) except -1 nogil:
-    # Writes the text with all numbers replaced; the first one is at `start` to `end`.
+    # Writes the text with all numbers replaced. The first number is from `start` to `end`.
     cdef size_t done = 0
     while True:
         put(out, text.at + done, start - done)

@@ -43,7 +43,7 @@ cdef inline bint is_plain(Bytes at, size_t size) noexcept nogil:
 
 cdef inline uint64_t numeric_bytes(uint64_t word) noexcept nogil:
     # The high bit of each of eight ASCII bytes that is a digit, a space or a dash. A digit's sum with 0x50 reaches bit 7
-    # and its sum with 0x46 does not; two bytes are equal if their XOR plus 0x7F does not.
+    # and its sum with 0x46 does not. Two bytes are equal if their XOR plus 0x7F does not.
     cdef uint64_t digit = (word + 0x5050505050505050ULL) & ~(word + 0x4646464646464646ULL)
     cdef uint64_t space = ~((word ^ 0x2020202020202020ULL) + 0x7F7F7F7F7F7F7F7FULL)
     cdef uint64_t dash = ~((word ^ 0x2D2D2D2D2D2D2D2DULL) + 0x7F7F7F7F7F7F7F7FULL)
@@ -109,7 +109,7 @@ cdef int put_repaired(Buf* out, Chunk text) except -1 nogil:
 
 
 cdef inline size_t character_boundary(Bytes at, size_t size, size_t limit) noexcept nogil:
-    # The longest prefix of at most `limit` bytes that splits no character; `at` is well-formed.
+    # The longest prefix of at most `limit` bytes that splits no character. `at` is well-formed.
     if size <= limit:
         return size
     while limit > 0 and (at[limit] & 0xC0) == 0x80:
@@ -136,8 +136,8 @@ cdef inline int put_integer(Buf* out, int64_t value) except -1 nogil:
 
 
 cdef int put_double(Buf* out, double value, bint keep_point) except -1 nogil:
-    # Python's repr: shortest digits, fixed notation for exponents -4 to 15, else at least two exponent digits.
-    # `keep_point` keeps the ".0" of integral values (JSON); without it they look like integers (canonical text).
+    # Python's repr: shortest digits, fixed notation for exponents -4 to 15, otherwise at least two exponent digits.
+    # `keep_point` keeps the ".0" of integral values (JSON). Without it they look like integers (canonical text).
     cdef char raw[40]
     cdef char digits[24]
     cdef char* end
@@ -237,7 +237,7 @@ cdef const char* HEX = "0123456789abcdef"
 
 
 cdef int put_json_string(Buf* out, Chunk text) except -1 nogil:
-    # Escapes as json.dumps(ensure_ascii=False) writes them; `text` is well-formed UTF-8.
+    # Escapes as json.dumps(ensure_ascii=False) writes them. `text` is well-formed UTF-8.
     cdef size_t i, start = 0
     cdef uint8_t c
     reserve(out, text.size + 2)

@@ -30,7 +30,7 @@ cdef struct Encoded:
 cdef struct Entry:
     uint32_t key
     uint8_t sensitive   # KeyVerdict
-    size_t cut_key      # the size of the key as sent if it was truncated, else 0; of its first occurrence
+    size_t cut_key      # the sent size of the key's first occurrence if it was truncated, otherwise 0
     Encoded value
 
 cdef struct AnyValue:
@@ -46,7 +46,7 @@ cdef struct Value:
     Chunk text
     bint finite         # type letter i, or d with a finite number
     double number
-    uint64_t cut        # the size as sent if the text was truncated, else 0
+    uint64_t cut        # the sent size if the text was truncated, otherwise 0
 
 cdef struct Limits:
     uint64_t items
@@ -72,7 +72,7 @@ cdef struct Work:
     Buf text            # the generated text of a value
     Buf types           # current attribute_types
     Buf typed           # uint64: key << 8 | type letter of each attribute in the current list
-    Buf typed_before    # those of the previous list, whose attribute_types is the symbol `types_before`
+    Buf typed_before    # the same for the previous list, whose attribute_types is the symbol `types_before`
     Buf json            # current events, links, entity references
     Buf attributes      # Chunk: fields of the current item
     Buf events          # Chunk
@@ -85,8 +85,8 @@ cdef struct Work:
     Buf caught_type     # exception.type, .message, .stacktrace of the current event or log record
     Buf caught_message
     Buf caught_stack
-    Buf cuts            # what was cut in the current item, resource or scope: entries of a JSON list
-    Buf path            # the JSON Pointer of one of them
+    Buf cuts            # truncations in the current item, resource or scope: entries of a JSON list
+    Buf path            # the JSON Pointer of one truncation
     Limits limits
     SensitiveWords* words
     Symbols* symbols
@@ -97,12 +97,12 @@ cdef struct Work:
     uint32_t stack_trace    # symbol of exception.stacktrace
     uint64_t unwritten      # bytes of the current array or map beyond its limit
     size_t cuts_limit       # bytes of `cuts`
-    uint64_t cuts_left_out  # bytes as sent of what does not fit into it
-    const char* parent      # of the paths of what is cut: "", "/events/", "/links/", "/resource", "/scope"
-    int64_t parent_index    # of an event or link, else -1
+    uint64_t cuts_left_out  # sent bytes of truncations that do not fit into `cuts`
+    const char* parent      # of the paths of truncations: "", "/events/", "/links/", "/resource", "/scope"
+    int64_t parent_index    # index of an event or link, otherwise -1
     const char* member      # the current value: "/attributes/" and the key `attribute`, or "/body"
     uint32_t attribute
-    bint cut_key_noted      # of the current value: once for all keys in it, of which there may be a million
+    bint cut_key_noted      # for the current value: recorded once for all keys in it, of which there may be a million
 
 cdef enum:
     WORK_BUFS = 22
@@ -117,7 +117,7 @@ cdef inline size_t count_entries(Work* work) noexcept nogil:
 
 
 cdef inline bint clean_text(Work* work, Chunk* text, bint scrub, size_t limit) except -1 nogil:
-    # Repairs, scrubs and truncates; returns whether it truncated. `text` usually still points to the received bytes. Valid
+    # Repairs, scrubs and truncates. Returns whether it truncated. `text` usually still points to the received bytes. Valid
     # until the next call.
     if not is_plain(text.at, text.size):
         change_text(work, text, scrub)
@@ -129,7 +129,7 @@ cdef inline bint clean_text(Work* work, Chunk* text, bint scrub, size_t limit) e
 
 
 cdef inline int clean_member(Work* work, Chunk* text, size_t limit, const char* member) except -1 nogil:
-    # Like `clean_text` for a text that is not scrubbed, whose path is that of `member`.
+    # Like `clean_text` for a text that is not scrubbed and has the path of `member`.
     cdef size_t sent = text.size
     if clean_text(work, text, False, limit):
         put_cut(work, member, literal(""), False, sent)
@@ -140,7 +140,7 @@ cdef inline int clean_member(Work* work, Chunk* text, size_t limit, const char* 
 
 
 cdef int put_cut(Work* work, const char* member, Chunk key, bint is_key, uint64_t sent) except -1 nogil:
-    # Notes that `member` of the current parent was cut, or with "/attributes/" the attribute `key`, or that key itself.
+    # Records that `member` of the current parent was truncated, or with "/attributes/" the attribute `key` or the key itself.
     cdef size_t before = work.cuts.size
     work.flags |= TRUNCATED
     work.path.size = 0
@@ -195,7 +195,7 @@ cdef int put_pointer_token(Buf* out, Chunk token) except -1 nogil:
 
 
 cdef inline void enter(Work* work, const char* parent, int64_t index) noexcept nogil:
-    # What is read next is at this path: of the item (""), or of its event, link, resource or scope.
+    # Sets the path of the next values: the path of the item (""), or of its event, link, resource or scope.
     work.parent = parent
     work.parent_index = index
 
@@ -221,7 +221,7 @@ cdef int change_text(Work* work, Chunk* text, bint scrub) except -1 nogil:
 
 
 cdef inline bint intern_text(Work* work, Chunk text, size_t limit, uint32_t* symbol) except -1 nogil:
-    # Interns a key or name; a known one is not checked again. Returns whether it was truncated.
+    # Interns a key or name. A known one is not checked again. Returns whether it was truncated.
     cdef uint64_t hashed
     cdef bint truncated
     if text.size <= limit:
@@ -238,7 +238,7 @@ cdef inline bint intern_text(Work* work, Chunk text, size_t limit, uint32_t* sym
 
 
 cdef inline int intern_member(Work* work, Chunk text, uint32_t* symbol, const char* member) except -1 nogil:
-    # Interns a name, whose path is that of `member`.
+    # Interns a name, which has the path of `member`.
     if intern_text(work, text, work.limits.name, symbol):
         put_cut(work, member, literal(""), False, text.size)
     return 0
@@ -462,7 +462,7 @@ cdef inline int note_cut_key(Work* work, Entry* entry) except -1 nogil:
 
 
 cdef int read_attribute(Work* work, Entry* entry, Value* value) except -1 nogil:
-    # The stored form of an attribute's value; notes what was cut of it. Without a value its text is `null`.
+    # The stored form of an attribute's value. Records truncations of the value. Without a value its text is `null`.
     enter_value(work, "/attributes/", entry.key)
     note_cut_key(work, entry)
     read_value_text(work, &entry.value, entry.sensitive, work.limits.value, entry.key == work.stack_trace, value)
@@ -492,7 +492,7 @@ cdef int is_scrubbed(Work* work, Encoded* message, uint8_t verdict) except -1 no
 cdef int read_value_text(
     Work* work, Encoded* message, uint8_t sensitive, size_t limit, bint keep_end, Value* value
 ) except -1 nogil:
-    # The stored form of an attribute's value or of a log body. `keep_end`: of a longer string half of the limit is its end.
+    # The stored form of an attribute's value or of a log body. With `keep_end`, half of the limit is for a string's end.
     cdef AnyValue any
     value.finite = False
     value.cut = 0
@@ -556,7 +556,7 @@ cdef inline int clean_string(Work* work, size_t limit, bint keep_end, Value* val
 
 
 cdef int clean_at_both_ends(Work* work, size_t limit, Value* value) except -1 nogil:
-    # Cuts the middle of a longer text; a line says how many bytes that were.
+    # Cuts the middle of a longer text. A line says how many bytes were cut.
     cdef size_t sent = value.text.size, head, tail
     clean_text(work, &value.text, True, SIZE_MAX)
     if value.text.size <= limit:
@@ -699,7 +699,7 @@ cdef int put_json_map(Work* work, Encoded* map, Buf* out, size_t limit) except -
 
 
 cdef int put_json_entry(Work* work, Entry entry, Buf* out, size_t limit) except -1 nogil:
-    # `entry` is a copy: the stack that it came from grows below.
+    # `entry` is a copy, because the stack that it came from grows below.
     cdef AnyValue any
     cdef size_t base = work.arena.size
     note_cut_key(work, &entry)

@@ -1,8 +1,9 @@
-"""The decoder in Python: slow and plain, the reference that the kernel is tested against (docs/codec.md).
+"""The decoder in Python, which is slow and simple. The kernel is tested against this reference (docs/codec.md).
 
-`decode` checks a request with `prevalidate` (well-formed, within limits, items of another signal), parses it with the
-lenient protobuf classes of `schema`, and reads it with `items.ItemDecoder` (accepts, repairs, counts), which uses
-`values.ValueReader` for types and texts. `blocks.build_blocks` builds the insert blocks of several decoded requests.
+`decode` checks with `prevalidate` that a request is well-formed and within limits, and finds items of another signal.
+Then `decode` parses the request with the lenient protobuf classes of `schema`. `items.ItemDecoder` accepts, repairs and
+counts items, and uses `values.ValueReader` for types and texts. `blocks.build_blocks` builds the insert blocks of
+several decoded requests.
 """
 
 from proto.otlp.policy import FieldFaults, Policy, RequestWarning, Signal
@@ -13,14 +14,14 @@ from proto.otlp.reference.values import schema
 
 __all__ = ["DecodedRequest", "NamedKeys", "build_blocks", "decode"]
 
-_ROW_BYTES = 4096  # cells of an item as Python objects, measured with 10 attributes; its texts are counted by the body
+_ROW_BYTES = 4096  # cells of an item as Python objects, measured with 10 attributes; its texts count with the body
 
 
 def decode(
     signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int, faults: FieldFaults | None = None
 ) -> DecodedRequest:
     """Decode one export request in OTLP's protobuf encoding. Raises DecodeError if the request is refused. `faults`:
-    items that are rejected already, and warnings.
+    items that were already rejected, and warnings.
     """
     found = prevalidate(signal, body, policy)
     classes = schema()

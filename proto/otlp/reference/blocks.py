@@ -1,6 +1,6 @@
 """Insert blocks of a batch of decoded requests: items by day, and derived rows (docs/codec.md 5).
 
-The attribute keys that the roll-up names per project and day: the rules for both decoders (docs/codec.md 5).
+`NamedKeys` has the rules, for both decoders, that select the attribute keys that the roll-up names per project and day.
 """
 
 from collections import Counter, OrderedDict, defaultdict
@@ -27,10 +27,10 @@ MAX_REMEMBERED_KEYS: Final = 1_000_000  # keys in all
 
 
 class NamedKeys:
-    """Names at most `per_day` keys per project and day, and at most `per_batch` new keys per batch: those in the most
-    spans first, then by their bytes. A named key stays named. 0: no limit.
+    """Names at most `per_day` keys per project and day, and at most `per_batch` new keys per batch (0: no limit). Keys
+    in the most spans come first, then keys in the order of their bytes. A named key stays named.
 
-    It evicts the least recently used day when it has more than `most` keys. Thread-safe.
+    When there are more than `most` keys, the least recently used day is evicted. Thread-safe.
     """
 
     def __init__(self, per_batch: int, per_day: int, most: int = MAX_REMEMBERED_KEYS) -> None:
@@ -42,7 +42,7 @@ class NamedKeys:
         self._lock = Lock()
 
     def select(self, project_id: int, day: int, spans: Mapping[bytes, int]) -> frozenset[bytes]:
-        """The named keys of a batch. `spans`: number of spans per key."""
+        """Select the named keys of a batch. `spans`: the number of spans per key."""
         if not self._per_batch and not self._per_day:
             return frozenset(spans)
         with self._lock:
@@ -124,7 +124,9 @@ class DecodedRequest:
 
 
 def build_blocks(decoded: Sequence[Any], batch_id: int, named: NamedKeys | None = None) -> list[Block]:
-    """The blocks of one batch: spans, logs, trace index, attribute keys; each by day, days ascending, none empty."""
+    """The blocks of one batch: spans, logs, trace index, attribute keys. Each has blocks by day, with days ascending
+    and no empty block.
+    """
     requests = [_require_own(request) for request in decoded]
     spans = [row for request in requests if request.signal == "traces" for row in request.rows]
     logs = [row for request in requests if request.signal == "logs" for row in request.rows]
@@ -161,7 +163,9 @@ def _item_blocks(table: Table, rows: Sequence[Row], batch_id: int) -> Iterable[B
 
 
 def _trace_index(spans: Sequence[Row], logs: Sequence[Row]) -> Mapping[int, list[list[object]]]:
-    """By day: project, trace, signal, day, first and last time, items; in order of first appearance."""
+    """The rows of the trace index by day: project, trace, signal, day, first and last time, items. Rows are in the
+    order of first appearance.
+    """
     ranges: dict[tuple[int, Any, Any, int], list[int]] = {}
     for signal, table, rows in ((SIGNAL_SPANS, SPANS, spans), (SIGNAL_LOGS, LOGS, logs)):
         trace_at = table.column_names.index("trace_id")
@@ -181,7 +185,9 @@ def _trace_index(spans: Sequence[Row], logs: Sequence[Row]) -> Mapping[int, list
 
 
 def _attribute_keys(spans: Sequence[Row], named: NamedKeys | None) -> Mapping[int, list[list[object]]]:
-    """By day: project, bucket, key, spans with the key, spans where its value is a number; sorted."""
+    """The rows of attribute keys by day: project, bucket, key, spans with the key, spans in which the value of the key
+    is a number. Rows are sorted.
+    """
     found: _Counts = defaultdict(lambda: [0, 0])
     for row in spans:
         bucket = row.time_ns // _NANOS_PER_BUCKET * _BUCKET_S

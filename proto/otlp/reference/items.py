@@ -1,4 +1,4 @@
-"""Spans and log records as rows: accepts or rejects each, and modifies accepted ones (docs/codec.md 3)."""
+"""Decode spans and log records to rows: accept or reject each item, and modify accepted items (docs/codec.md 3)."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ class Row(NamedTuple):
 
 
 class ItemDecoder:
-    """Reads the items of one request that passed `prevalidate`; the results are in its public attributes."""
+    """Reads the items of one request that passed `prevalidate`. The results are in the public attributes."""
 
     def __init__(self, project_id: int, policy: Policy, now_ns: int) -> None:
         self.rows: list[Row] = []
@@ -210,7 +210,7 @@ def clamp_time(time_ns: int, flags: Flags) -> int:
 
 
 def _id_or_default(sent: bytes, none: bytes, flags: Flags, absent: bytes | None = None) -> bytes:
-    """`sent` if it has the length of `none`; otherwise `absent`, by default `none`. An empty id is not a fault."""
+    """`sent` if it has the length of `none`, otherwise `absent`, by default `none`. An empty id is not an error."""
     if len(sent) == len(none):
         return sent
     if sent:
@@ -219,7 +219,7 @@ def _id_or_default(sent: bytes, none: bytes, flags: Flags, absent: bytes | None 
 
 
 def _known_enum(number: int, maximum: int, flags: Flags) -> int:
-    """The number of an enum; 0 if OTLP does not define it."""
+    """The number of an enum value, or 0 if OTLP does not define the number."""
     if 0 <= number <= maximum:
         return number
     flags.add(ItemModification.REPAIRED)
@@ -231,5 +231,5 @@ def _json_data(attributes: Attributes) -> dict[str, object]:
 
 
 def _exception_texts(attributes: Attributes) -> Sequence[bytes]:
-    """Type, message and stack trace; empty if missing."""
+    """The type, message and stack trace. A missing text is empty."""
     return [attributes.get(b"exception." + name, NO_VALUE).sent_text for name in (b"type", b"message", b"stacktrace")]

@@ -30,7 +30,7 @@ class _MessageType:
 _RETIRED_LIST: Final = 1000  # of InstrumentationLibrarySpans, InstrumentationLibraryLogs
 _RETIRED_NAME: Final = 4  # of a log record
 _TRACE_ID_BYTES: Final = 16
-# Fields of a log record with a wire type that no field of that number has in a span.
+# Fields of a log record whose wire type differs from the wire type of the field with the same number in a span.
 _ONLY_IN_LOGS: Final = frozenset(
     {
         *((1, _FIXED64), (2, _VARINT), (6, _LENGTH), (7, _VARINT), (8, _FIXED32)),
@@ -61,13 +61,15 @@ _RESOURCES: Final = [request.repeated[1] for request in _REQUESTS.values()]
 
 
 class Findings(NamedTuple):
-    """What is found in a request that is not refused. `foreign_items`: the tags of items of another signal."""
+    """The warnings and other findings of a request that is not refused. `foreign_items`: the tags of items of another
+    signal.
+    """
 
     warnings: set[RequestWarning]
     foreign_items: list[int]
 
     def without_foreign_items(self, body: bytes) -> bytes:
-        """`body` with these items under the number of an unknown field."""
+        """`body`, in which items of another signal have the number of an unknown field."""
         if not self.foreign_items:
             return body
         changed = bytearray(body)
@@ -77,7 +79,9 @@ class Findings(NamedTuple):
 
 
 def prevalidate(signal: Signal, body: bytes, policy: Policy) -> Findings:
-    """Raises DecodeError for the first fault in wire order: malformed, too deep, too many items or parts."""
+    """Check a request. Raises DecodeError for the first error in wire order: malformed, too deep, too many items or
+    parts.
+    """
     prevalidator = _Prevalidator(body, policy)
     prevalidator.message(_REQUESTS[signal], 0, len(body), 0)
     return prevalidator.findings
@@ -95,7 +99,7 @@ class _Prevalidator:
         return decode_error(reason, self.policy)
 
     def message(self, message: _MessageType, at: int, end: int, depth: int) -> None:
-        """Walk the fields of `message` in body[at:end]; `depth` is the depth of the innermost enclosing value."""
+        """Walk the fields of `message` in body[at:end]. `depth` is the depth of the innermost enclosing value."""
         seen: set[int] = set()
         while at < end:
             tag_at = at
@@ -124,7 +128,7 @@ class _Prevalidator:
             at += size
 
     def other_signal(self, message: _MessageType, at: int, end: int) -> RequestWarning | None:
-        """Which signal an item is of, if it is evidently of another one."""
+        """The warning for an item that evidently belongs to another signal. None for any other item."""
         if at == end:
             return None
         begins_with_bytes = self.body[at] == 1 << 3 | _LENGTH  # a trace id, or the name of a metric
@@ -136,7 +140,7 @@ class _Prevalidator:
         return RequestWarning.LOGS_SENT_AS_SPANS if not begins_with_bytes and self.is_log(at, end) else None
 
     def is_log(self, at: int, end: int) -> bool:
-        """Whether a field of a log record comes before a trace id of a span, and before what is malformed."""
+        """Whether a field of a log record comes before a trace id of a span, and before any malformed field."""
         try:
             while at < end:
                 number, wire, at = self.tag(at, end)

@@ -1,4 +1,4 @@
-"""Resource and scope, and the columns that they fill in every row (docs/codec.md 3)."""
+"""Resource and scope, and their columns in every row (docs/codec.md 3)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Attributes = Mapping[bytes, Value]
 
 @dataclass(frozen=True)
 class ResourceColumns:
-    """The columns of the resource: the entity that sent the items."""
+    """The columns of the resource, which is the entity that sent the items."""
 
     attributes: Attributes
     dropped: int
@@ -29,7 +29,7 @@ class ResourceColumns:
 
 @dataclass(frozen=True)
 class ScopeColumns:
-    """The columns of the scope: the instrumentation that created the items."""
+    """The columns of the scope, which is the instrumentation that created the items."""
 
     name: bytes
     version: bytes
@@ -96,12 +96,12 @@ def _limit_attributes(limit: int, attributes: Attributes, dropped: int, flags: F
 
 
 def _attribute_key(path: str) -> bytes:
-    """The key of an attribute of a resource or a scope by the path of the attribute, or of a part of it."""
+    """The key of an attribute of a resource or a scope, taken from the path of the attribute or of a part of it."""
     return path.split("/")[3].replace("~1", "/").replace("~0", "~").encode()
 
 
 def resource_scope_bytes(resource: ResourceColumns, scope: ScopeColumns) -> int:
-    """Bytes of the columns `resource` and `scope` of one item, and of what `truncations` has of both."""
+    """The bytes of the columns `resource` and `scope` of one item, and of the entries of `truncations` for both."""
     texts = (encode_attributes(resource.attributes), encode_attributes(scope.attributes))
     return sum(map(len, (*texts, _origin_truncations(resource), _origin_truncations(scope))))
 
@@ -147,13 +147,13 @@ def _join_entries(entries: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 def escape(text: bytes) -> bytes:
-    """`text` with the separators of keys and texts in a list escaped."""
+    """`text` with escaped separators of keys and texts."""
     return text.replace(b"\3", b"\3C").replace(b"\1", b"\3A").replace(b"\2", b"\3B")
 
 
 def numeric_names(item: Attributes, resource: ResourceColumns, scope: ScopeColumns) -> dict[bytes, bool]:
-    """Every name of an attribute that applies to the item, and whether its value is a finite number. An attribute of
-    the item takes precedence over those of resource and scope.
+    """The names of all attributes that apply to the item, and whether each value is a finite number. An attribute of
+    the item takes precedence over attributes of resource and scope.
     """
     names = {key: value.is_finite_number for key, value in item.items()}
     for prefix, attributes in ((b"resource.", resource.attributes), (b"scope.", scope.attributes)):

@@ -1,6 +1,6 @@
 """Text in its stored form: well-formed UTF-8 within its limit (docs/codec.md 2).
 
-Scrubbing: finds keys that indicate a secret, and card and social security numbers in texts (docs/codec.md 4).
+Scrubbing finds keys that indicate a secret, and card and social security numbers in texts (docs/codec.md 4).
 """
 
 import json
@@ -20,7 +20,7 @@ class Truncation(NamedTuple):
 
 
 class Flags(set[ItemModification]):
-    """How an item, a resource or a scope was modified, and what was cut, in the order in which it was read."""
+    """The modifications of an item, a resource or a scope, and its truncations in the order of reading."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ def pointer(parent: str, name: bytes) -> str:
 
 
 def encode_truncations(truncations: list[Truncation], limit: int) -> bytes:
-    """The entries of a JSON list, without its brackets, that fit into `limit` bytes, and one for all others."""
+    """The entries of a JSON list, without the brackets, that fit into `limit` bytes, and one entry for all others."""
     encoded, left_out = b"", 0
     for each in truncations:
         longer = encoded + b"," * bool(encoded) + _encode_truncation(each)
@@ -54,7 +54,7 @@ def _encode_truncation(truncation: Truncation) -> bytes:
 
 
 def repair(raw: bytes, flags: Flags) -> bytes:
-    """`raw` with U+FFFD for each maximal ill-formed subpart."""
+    """`raw`, in which U+FFFD replaces each maximal ill-formed subpart."""
     try:
         raw.decode()
     except UnicodeDecodeError:
@@ -74,7 +74,9 @@ def truncate(text: bytes, limit: int) -> bytes:
 
 
 def cut_middle(text: bytes, limit: int) -> bytes:
-    """The first and the last `limit / 2` bytes of `text`, with a line between them that says how many were cut."""
+    """The first and the last `limit / 2` bytes of `text`, with a line between them that says how many bytes were
+    cut.
+    """
     if len(text) <= limit:
         return text
     head = truncate(text, limit // 2)
@@ -85,7 +87,7 @@ def cut_middle(text: bytes, limit: int) -> bytes:
 
 
 def clean(raw: bytes, limit: int, flags: Flags, path: str) -> bytes:
-    """`raw`, repaired, then truncated to `limit` bytes; it is the text at `path`."""
+    """`raw`, repaired and then truncated to `limit` bytes. `path` is the path of the text in the record."""
     text = repair(raw, flags)
     if len(text) > limit:
         flags.cut(path, len(raw))
@@ -102,13 +104,13 @@ SCRUBBED: Final = b"[scrubbed]"
 _MAX_CACHED_KEYS: Final = 1024
 _MAX_NUMBER_BYTES: Final = 40
 _NUMBER: Final = re.compile(rb"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-# A number between word boundaries, in one of the three spellings of cards, or in the one of social security numbers.
+# A number between word boundaries, in one of three spellings of card numbers, or as a social security number.
 _CANDIDATE: Final = re.compile(
     rb"(?<![A-Za-z0-9._-])(?:[0-9]{13,19}|[0-9]{4}(?:([ -])[0-9]{4}(?:\1[0-9]{4}){2}|([ -])[0-9]{6}\2[0-9]{5})"
     rb"|[0-9]{3}-[0-9]{2}-[0-9]{4})(?![A-Za-z0-9_-]|\.[A-Za-z0-9])"
 )
 _SOCIAL_SECURITY_BYTES: Final = 11
-# First and last issuer prefix, and the possible numbers of digits of such a card number.
+# The first and last prefix of an issuer, and the possible numbers of digits of its card numbers.
 ISSUERS: Final = (
     ("4", "4", (13, 16, 18, 19)),
     ("51", "55", (16,)),
@@ -138,11 +140,11 @@ ISSUERS: Final = (
 
 
 class KeyVerdict(Enum):
-    """What becomes of the value of a key."""
+    """The treatment of a key's value."""
 
     KEPT = "kept"
-    SCRUBBED = "scrubbed"  # but for booleans
-    NUMBERS_KEPT = "numbers kept"  # and booleans
+    SCRUBBED = "scrubbed"  # except booleans
+    NUMBERS_KEPT = "numbers kept"  # booleans are kept too
 
 
 class SensitiveKeys:
@@ -156,7 +158,7 @@ class SensitiveKeys:
         self._cache: dict[bytes, KeyVerdict] = {}  # by key, because keys repeat; at most _MAX_CACHED_KEYS
 
     def judge(self, key: bytes) -> KeyVerdict:
-        """What becomes of the value of `key`."""
+        """The treatment of the value of `key`."""
         known = self._cache.get(key)
         if known is None:
             if len(self._cache) >= _MAX_CACHED_KEYS:
@@ -188,7 +190,7 @@ def reads_as_number(text: bytes) -> bool:
 
 
 def scrub(text: bytes) -> bytes:
-    """`text` with `[scrubbed]` for each payment card number and US social security number."""
+    """`text`, in which `[scrubbed]` replaces each payment card number and US social security number."""
     out: list[bytes] = []
     done = start = 0
     while match := _CANDIDATE.search(text, start):

@@ -1,8 +1,8 @@
 """Attribute values: their type, their canonical text, and their form in JSON (docs/codec.md 2).
 
-OTLP's messages as protobuf classes that parse everything that passed `prevalidate`.
+`schema` has OTLP's messages as protobuf classes, which parse every message that passed `prevalidate`.
 
-They mirror the descriptors of `opentelemetry-proto`, with the same field numbers and two changes:
+The classes mirror the descriptors of `opentelemetry-proto`, with the same field numbers and two changes:
 - strings are bytes, so that an ill-formed string does not make the request unreadable;
 - a field with an `AnyValue` is repeated bytes, so that nesting never reaches protobuf's recursion limit, and
   occurrences of a singular field are merged by joining their bytes (`merge_occurrences`).
@@ -82,7 +82,7 @@ def _mirror(field: FieldDescriptorProto) -> None:
 
 
 def merge_occurrences(occurrences: Any) -> bytes:
-    """The message that these occurrences of a field represent: parsing their concatenation merges them."""
+    """The message that these occurrences of a field represent. Parsing their concatenation merges them."""
     return b"".join(occurrences)
 
 
@@ -98,12 +98,12 @@ class Value(NamedTuple):
 
     @property
     def is_finite_number(self) -> bool:
-        """Whether it is an integer or a finite double."""
+        """Whether the value is an integer or a finite double."""
         return self.type_tag == "i" or (self.type_tag == "d" and isinstance(self.json_value, float))
 
     @property
     def sent_text(self) -> bytes:
-        """The text, empty for an attribute without a value."""
+        """The text. Empty for an attribute without a value."""
         return b"" if self.type_tag == NO_VALUE.type_tag else self.text
 
 
@@ -113,8 +113,8 @@ SCRUBBED_VALUE = Value("s", SCRUBBED, SCRUBBED.decode())
 
 
 class AttributeEntry(NamedTuple):
-    """The last occurrence of an attribute: its key before truncation, and the encoding of its value. `cut_key_bytes`:
-    the size of the key as sent if it was truncated, else 0; of the first occurrence.
+    """The last occurrence of an attribute: its key before truncation, and the encoding of its value. `cut_key_bytes` is
+    the sent size of the key in its first occurrence if the key was truncated, otherwise 0.
     """
 
     full_key: bytes
@@ -131,15 +131,15 @@ class ValueReader:
         self._any_value = schema().any_value
 
     def attributes(self, pairs: Iterable[Any], flags: Flags, path: str) -> tuple[dict[bytes, Value], int]:
-        """The attributes by key in stored order, and how many were dropped because they exceed the limit. `path`: of
-        the object that has them.
+        """The attributes by key in stored order, and how many were dropped because they exceed the limit. `path` is the
+        path of the object that contains the attributes.
         """
         entries, dropped = self._collect_entries(pairs, self._policy.max_attributes, flags)
         return {key: self._attribute(key, entry, flags, pointer(path, key)) for key, entry in entries.items()}, dropped
 
     def read(self, raw: bytes, limit: int, flags: Flags, path: str, *, keep_end: bool = False) -> Value:
-        """The value whose protobuf encoding is `raw`, its text truncated to `limit` bytes (of bytes: before base64).
-        `keep_end`: of a longer string half of them are its end.
+        """The value whose protobuf encoding is `raw`, with its text truncated to `limit` bytes (for bytes: before
+        base64). With `keep_end`, half of the limit is used for the end of a longer string.
         """
         value = self._any_value.FromString(raw)
         kind = value.WhichOneof("value")
@@ -213,7 +213,7 @@ class ValueReader:
         return scrubbed
 
     def _nested(self, value: Any, kind: str, flags: Flags, path: str) -> object:
-        """An array or map as JSON data; only keys are truncated. `path`: of the value that it is in."""
+        """An array or map as JSON data. Only keys are truncated. `path` is the path of the value that contains it."""
         if kind == "array_value":
             return [self._element(raw, flags, path) for raw in value.array_value.values]
         entries, _ = self._collect_entries(value.kvlist_value.values, None, flags)
@@ -239,7 +239,9 @@ class ValueReader:
 
 
 def _note_cut_key(entry: AttributeEntry, flags: Flags, path: str) -> None:
-    """Once for the keys of an attribute and in its value: a map may have a million of them."""
+    """Record a truncated key, once for all keys of an attribute and in its value, because a map may have a million of
+    them.
+    """
     if entry.cut_key_bytes and not (flags.truncations and flags.truncations[-1].path == path + "/#"):
         flags.cut(path + "/#", entry.cut_key_bytes)
 

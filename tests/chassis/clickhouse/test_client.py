@@ -288,7 +288,7 @@ def test_a_second_process_on_the_same_directory_is_told_so(embedded_url: str) ->
 def test_an_engine_without_a_time_zone_is_told_so(tmp_path: Path) -> None:
     other = open_elsewhere(tmp_path / "data", TZ="No/Where")
     assert other.returncode == 1
-    assert "The embedded engine (chdb) is installed and cannot be loaded." in other.stderr
+    assert "The embedded engine (chdb) is installed but cannot be loaded." in other.stderr
     assert "tzdata" in other.stderr
 
 

@@ -102,7 +102,7 @@ async def test_a_setting_that_a_server_does_not_know_is_named(
     ("password", "database", "sentence", "code"),
     [
         ("not-this-one", "default", "rejected the user or password", 516),
-        ("hunter2%20%26%20more", "nowhere", "`sluice migrate` creates it", 81),
+        ("hunter2%20%26%20more", "nowhere", "Run `sluice migrate` to create it", 81),
     ],
 )
 async def test_a_wrong_password_and_a_missing_database_are_named_without_the_password(

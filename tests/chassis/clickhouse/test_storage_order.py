@@ -94,7 +94,7 @@ def test_a_floor_stays_where_the_clock_has_gone_back(clocks: Clocks, floor: Call
         assert floor() == noticed
         clocks.pass_time(30.0)
         assert floor() == noticed
-    assert events.getvalue().count("clock has gone back") == 1
+    assert events.getvalue().count("clock has jumped back") == 1
     assert '"seconds": 60.0' in events.getvalue()
     clocks.pass_time(31.0)
     assert floor() == clocks.now_us == noticed + US

@@ -279,7 +279,7 @@ async def test_what_a_service_offers_for_a_type_reads_and_describes_a_variable_o
 
 
 def test_a_parameter_that_no_service_offers_is_refused_at_the_start() -> None:
-    with pytest.raises(TypeError, match="where is of no type that handlers get"):
+    with pytest.raises(TypeError, match="the service provides no value for the type of where"):
         declared_routes(Lost(), THINGS, arguments(Said()))
 
 

@@ -93,11 +93,11 @@ async def test_each_undeclared_parameter_is_named_once(served: Served) -> None:
     assert found == ["query.Limit", "query.sort", "query.orgSlug", "query."]
     status, body = await ask(served, f"{PATH}?sort=x")
     assert (status, body["error"]["message"]) == (400, "The query is not valid.")
-    assert body["error"]["details"][0]["message"] == "Is not a known parameter. Known: filters, limit."
+    assert body["error"]["details"][0]["message"] == "Is not a known parameter. Known parameters: filters, limit."
     for method, path in (("POST", PATH), ("GET", "/auth/me"), ("GET", "/auth/who")):
         status, body = await ask(served, f"{path}?limit=1", method)
         assert status == 400
-        assert body["error"]["details"][0]["message"] == "Is not a known parameter. There are none."
+        assert body["error"]["details"][0]["message"] == "Is not a known parameter. This path has no parameters."
 
 
 async def test_declared_parameters_pass(served: Served) -> None:

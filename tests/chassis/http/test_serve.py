@@ -163,7 +163,7 @@ async def test_a_port_in_use_is_one_sentence_and_a_failure(start: Start) -> None
         port = taken.getsockname()[1]
         process = await start(port=port)
         _, errors = await process.communicate()
-    sentence = f"Port {port} on 127.0.0.1 is in use; stop the other program or choose another with --port."
+    sentence = f"Port {port} on 127.0.0.1 is in use. Stop the other program or choose another port with --port."
     assert (process.returncode, errors.decode().strip()) == (1, sentence)
 
 

@@ -340,11 +340,11 @@ async def test_what_a_driver_says_is_logged_once_per_change_and_told_to_nobody()
 
 
 async def test_the_log_has_an_error_s_own_words_and_not_its_cause_s() -> None:
-    fault = ServiceUnavailable("The database is temporarily unavailable; retry later.")
+    fault = ServiceUnavailable("The database is temporarily unavailable. Retry later.")
     fault.__cause__ = OSError("password=hunter2")
     with capture_logs() as lines:
         await Health("test", [Store("database", fault)]).probes()
-    assert [line["detail"] for line in lines] == ["The database is temporarily unavailable; retry later."]
+    assert [line["detail"] for line in lines] == ["The database is temporarily unavailable. Retry later."]
 
 
 async def test_a_dependency_that_keeps_silent_is_said_to_have_had_its_time(monkeypatch: pytest.MonkeyPatch) -> None:

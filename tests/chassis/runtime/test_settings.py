@@ -65,7 +65,9 @@ def test_an_empty_variable_the_name_of_the_file_and_other_variables_are_no_setti
     assert environment({"SLUICE_PORT": "1", "PORT": "2"}) == {"SLUICE_PORT": "1"}
 
 
-UNKNOWN = "Unknown setting: SLUICE_PROT. Names that begin with SLUICE_ are settings; `sluice config` lists them."
+UNKNOWN = (
+    "Unknown setting: SLUICE_PROT. Names that begin with SLUICE_ are settings. `sluice config` lists all settings."
+)
 
 
 @pytest.mark.parametrize(

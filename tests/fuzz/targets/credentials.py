@@ -67,9 +67,10 @@ def check_silence(error: ApiError, sent: list[str | None]) -> None:
 _OURS: Final = (  # what the refusals say themselves
     "the x-legacy-auth header must have the form: legacy legacy_key=<key>. "
     "the authorization header must have the form: dsn {scheme}://{key}@{host}/{projectid}. "
-    "a project key is required. the request contains different project keys; send one. the project key is not valid. "
-    "a credential is repeated with different values; send it once. "
-    "a credential is repeated too often; send it once. "
+    "a project key is required. the request contains different project keys. send one key. "
+    "the project key is not valid. "
+    "a credential is repeated with different values. send it once. "
+    "a credential is repeated too often. send it once. "
     "an access token is required: authorization: bearer <token>. "
     "the access token is not valid. the query is not valid. must have at most "
 )

@@ -63,7 +63,7 @@ ROWS: Final[dict[StatusCode, list[Row]]] = {
         Row("A project key is required.", "unauthorized", metadata=lambda _: ()),
         Row("The project key is not valid.", "unauthorized", metadata=legacy(f"Legacy legacy_key={'0' * 32}")),
         Row(NOT_LEGACY, "unauthorized", metadata=legacy("Bearer x")),
-        Row("The request contains different project keys; send one.", "unauthorized", metadata=two_keys),
+        Row("The request contains different project keys. Send one key.", "unauthorized", metadata=two_keys),
     ],
     StatusCode.PERMISSION_DENIED: [
         Row(ANOTHER, "forbidden", metadata=lambda client: dsn(client, client.gateway.projects[1].id))

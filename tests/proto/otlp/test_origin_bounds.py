@@ -87,7 +87,7 @@ def test_resources_count_anew_for_every_accepted_item(decoder: ModuleType) -> No
     each = len(b"\1k\2sxy\1") + len(b"\1s\2sz\1")
     body = request.SerializeToString()
     assert decoder.decode("traces", body, 1, Policy(max_repeated_bytes=3 * each), NOW_NS).accepted == 3
-    with pytest.raises(DecodeError, match="send fewer items per request") as caught:
+    with pytest.raises(DecodeError, match="Send fewer items per request") as caught:
         decoder.decode("traces", body, 1, Policy(max_repeated_bytes=3 * each - 1), NOW_NS)
     assert caught.value.reason == RequestRejection.RESOURCES_TOO_LARGE
     request.resource_spans[0].scope_spans[0].spans[0].trace_id = b""  # rejected: it repeats nothing

@@ -1,1 +1,1 @@
-"""One file per revision, `NNNN_subject.py`; a released one is never edited."""
+"""One file per revision, `NNNN_subject.py`. The file of a released revision is never edited."""

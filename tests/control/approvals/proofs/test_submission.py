@@ -297,11 +297,11 @@ async def test_keys_count_while_they_are_valid(control: Control) -> None:
     """At the time of issue, which the signer may have made up, and when the bundle is handed in."""
     at = "2026-11-20T15:17:03Z"
     for key, issued_at, reason in (
-        ({"issuer": "https://other.example.com"}, at, "is of the issuer https://other.example.com"),
+        ({"issuer": "https://other.example.com"}, at, "belongs to the issuer https://other.example.com"),
         ({"validFrom": "2026-11-20T15:17:03.001Z"}, at, "is valid from 2026-11-20T15:17:03.001Z"),
         ({"validUntil": at}, at, f"is valid from 2026-01-01T00:00:00Z until {at}"),
         ({"validUntil": "2026-11-21T00:00:00Z"}, at, "until 2026-11-21T00:00:00Z, not at 20"),
-        ({}, "2026-02-30T00:00:00Z", "is not a time of the calendar"),
+        ({}, "2026-02-30T00:00:00Z", "is not a valid time"),
     ):
         signer = Ed25519PrivateKey.generate()
         await register(control, signer, **key)

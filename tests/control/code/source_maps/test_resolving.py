@@ -75,7 +75,7 @@ async def test_what_is_loaded_needs_no_database(control: Control, maps: Maps) ->
     expected = both.replace(MINIFIED, SHOWN)
     with capture_logs() as lines:
         assert await maps.maps.resolve(project, RELEASE, both) == expected
-    event = "source maps could not be read from the relational database; stack traces are not resolved for 5 s"
+    event = "reading source maps from the relational database failed, stack traces are not resolved for 5 s"
     assert [(one["event"], one["project_id"]) for one in lines] == [(event, project)]
     assert maps.failures() == {"database": 2}
     await control.checks.database.start()
@@ -96,7 +96,7 @@ async def test_a_damaged_map_resolves_nothing(control: Control, maps: Maps) -> N
             assert await maps.maps.resolve(project, RELEASE, MINIFIED) is None
     (line,) = lines
     found = line["event"], line["source_map_id"], line["project_id"]
-    assert found == ("a source map is damaged; upload it again", stored, project)
+    assert found == ("source map is damaged; upload it again", stored, project)
     assert maps.failures() == {"damaged": 1}
 
 
