@@ -1,4 +1,4 @@
-"""What a project may use: memory of requests in flight (`MemoryBudget`), and large resources and scopes of a day
+"""Budgets of a project: memory of requests in flight (`MemoryBudget`), and large resources and scopes of a day
 (`LargeResourceBudget`).
 
 Requests that do not fit into memory are refused before they are read.

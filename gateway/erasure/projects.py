@@ -1,4 +1,5 @@
 """Projects that keep less data than others: deleted projects, and projects with a retention of their own.
+
 `DeletedProjects`: ids of deleted projects, known while the database is unavailable too. Missing rows of these projects
 are no loss.
 

@@ -239,7 +239,8 @@ class BatchWriter:
         return rows
 
     async def _answer_and_derive(self, requests: Sequence[PendingRequest], derived: Sequence[InsertBlock]) -> None:
-        """Answer the requests of a stored batch, and insert its derived rows with those of other batches."""
+        """Answer the requests of a stored batch, and insert its derived rows together with derived rows of other
+        batches."""
         waiting = list(requests)
 
         def answer() -> None:

@@ -204,10 +204,10 @@ class DerivedCoalescer:
     async def insert_after_batch(
         self, blocks: Sequence[InsertBlock], answer: Callable[[], None], max_wait_s: float
     ) -> None:
-        """Insert the derived blocks of a stored batch with those of other batches. The trace index is inserted at once,
-        before `answer` is called. If that fails, the request still succeeds because its items are stored. A response
-        waits at most `max_wait_s` and MAX_INDEX_WAIT_S for it. The index of more than MAX_INDEX_DAYS days is inserted
-        later, with the other blocks.
+        """Insert the derived blocks of a stored batch together with blocks of other batches. The trace index is
+        inserted at once, before `answer` is called. If that fails, the request still succeeds because its items are
+        stored. A response waits at most `max_wait_s` and MAX_INDEX_WAIT_S for it. The index of more than MAX_INDEX_DAYS
+        days is inserted later, with the other blocks.
 
         Waits until blocks may be added again: back-pressure on batches that are written faster than derived rows.
         """

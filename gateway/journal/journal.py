@@ -174,8 +174,8 @@ class Journal:
         return await self._submit(self._core.segment_set.read_batch(batch))
 
     async def snapshot(self, target: Path) -> directories.JournalSnapshot:
-        """Link the files of the journal into the new directory `target`, between two groups of requests: everything
-        that was acknowledged before is in them. Raises OSError, ServiceUnavailable.
+        """Link the files of the journal into the new directory `target`, between two groups of requests: they have all
+        requests that were acknowledged before. Raises OSError, ServiceUnavailable.
         """
         return await self._submit(_single_step(lambda: self._core.snapshot(target)))
 
