@@ -53,7 +53,8 @@ class ChangeEvent(msgspec.Struct, rename="camel"):
     of_project: Annotated[
         bool,
         msgspec.Meta(
-            description="Whether the change concerns only this project. False: it concerns all projects of the organization."
+            description="Whether the change concerns only this project. False: it concerns all projects of the "
+            "organization."
         ),
     ]
 

@@ -88,8 +88,8 @@ class ErrorGroup(msgspec.Struct, rename="camel", kw_only=True):
     first_ever: Annotated[
         Timestamp | None,
         msgspec.Meta(
-            description="First stored occurrence in the project, independent of the window and the filters. If it is not "
-            "before `from`, the error is new. Null if the project has too many occurrences to find it."
+            description="First stored occurrence in the project, independent of the window and the filters. If it is "
+            "not before `from`, the error is new. Null if the project has too many occurrences to find it."
         ),
     ]
     first_release: Annotated[str | None, msgspec.Meta(description="The release of the first occurrence.")]
@@ -119,8 +119,8 @@ class ErrorGroup(msgspec.Struct, rename="camel", kw_only=True):
     issue: Annotated[
         ErrorIssue | msgspec.UnsetType | None,
         msgspec.Meta(
-            description="Null: the error has no issue (yet). Absent while the service cannot read issues, which are in the "
-            "relational database."
+            description="Null: the error has no issue (yet). Absent while the service cannot read issues, which are "
+            "in the relational database."
         ),
     ] = msgspec.UNSET
 
@@ -201,8 +201,8 @@ class LogContext(msgspec.Struct, rename="camel"):
     of: Annotated[
         str,
         msgspec.Meta(
-            description="`trace`: the log records of its trace. `service`: if its trace has none, the log records of its "
-            "service and environment within an hour.",
+            description="`trace`: the log records of its trace. `service`: if its trace has none, the log records of "
+            "its service and environment within an hour.",
             extra_json_schema={"enum": ["trace", "service"]},
         ),
     ]
@@ -219,8 +219,8 @@ class OccurrenceRecord(Occurrence, rename="camel"):
     resolved_stacktrace: Annotated[
         str | None,
         msgspec.Meta(
-            description="The stack trace with frames of the original sources, resolved with the source maps of the release. "
-            "Null if no frame has a source map."
+            description="The stack trace with frames of the original sources, resolved with the source maps of the "
+            "release. Null if no frame has a source map."
         ),
     ]
     raised_at: Annotated[Timestamp, msgspec.Meta(description="Time of the span event; for a log record, `time`.")]

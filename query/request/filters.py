@@ -98,8 +98,8 @@ FilterValue = Scalar | list[Scalar] | list[str] | None
 WrittenValue = Annotated[
     Scalar | Annotated[list[Scalar], msgspec.Meta(extra_json_schema={"maxItems": MAX_VALUES})] | None,
     msgspec.Meta(
-        description=f"Each value has at most {MAX_VALUE} characters. in and not_in also accept one comma-separated string. A "
-        f"number or boolean means the same as its text."
+        description=f"Each value has at most {MAX_VALUE} characters. in and not_in also accept one comma-separated "
+        "string. A number or boolean means the same as its text."
     ),
 ]
 

@@ -81,9 +81,8 @@ class SpanEvent(msgspec.Struct, rename="camel"):
     resolved_stacktrace: Annotated[
         str | msgspec.UnsetType,
         msgspec.Meta(
-            description="`exception.stacktrace` with frames of the original sources, resolved with the source maps of the "
-            "release. "
-            "Absent if no frame has a source map."
+            description="`exception.stacktrace` with frames of the original sources, resolved with the source maps of "
+            "the release. Absent if no frame has a source map."
         ),
     ] = msgspec.UNSET
 
