@@ -5,13 +5,14 @@ share it.
 
 `peer_of` and `short_path` are for Unix sockets in the directory, between commands of the same user.
 
-`DataMark` records whether a process uses the directory, and where the directory is. A copy of a directory in use (`cp -r`) mixes the states of different moments: rows are doubled or missing, without any sign of it. So a start refuses a
+`DataMark` records whether a process uses the directory, and where the directory is. A copy of a directory in use (`cp
+-r`) mixes the states of different moments: rows are doubled or missing, without any sign of it. So a start refuses a
 directory that was in use when its files were in another place:
 
     stopped     no process used the directory: every copy is complete
     in use      accepted if the files named in the mark are still the same files: the process crashed here, or the
-                directory was moved within its file system, or it is in a snapshot of the whole file system. Otherwise it is a
-                copy, and is refused
+                directory was moved within its file system, or it is in a snapshot of the whole file system. Otherwise
+                it is a copy, and is refused
     restoring   refused: a restore is running or was interrupted
 
 A file is the same if its inode number is the same. Device numbers are not compared, because they change with a reboot
