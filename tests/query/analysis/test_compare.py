@@ -121,7 +121,7 @@ async def test_filters_hold_for_both_windows(explore: Explore, loader: Loader) -
     answer = await compared(explore, filters=[{"key": "statusCode", "op": "eq", "value": "ERROR"}])
     assert (answer["spike"]["total"], answer["baseline"]["total"]) == (100, 100)
     assert answer["attributes"] == []
-    assert "that match 1 filter;" in answer["disclaimer"]
+    assert "that match 1 filter." in answer["disclaimer"]
 
 
 async def test_what_lies_in_both_windows_is_of_the_spike_alone(explore: Explore, loader: Loader) -> None:
