@@ -209,8 +209,10 @@ def test_verify_reports_segments_that_have_the_same_requests(tmp_path: Path, com
     done = command("verify", directory=tmp_path / "other")
     assert (done.code, done.err.startswith("sluice: 1 file is damaged or missing")) == (1, True)
     assert [line for line in done.out.splitlines() if line.startswith("BAD")] == [
-        f"BAD  0/{path(11).name}  overlaps {path(14).name}: 2 of its requests have sequences that are in "
-        "that segment too"
+        (
+            f"BAD  0/{path(11).name}  overlaps {path(14).name}: "
+            "2 of its requests have sequences that are in that segment too"
+        )
     ]
 
 
