@@ -1,7 +1,8 @@
 """The gateway: OTLP over HTTP and gRPC in, ClickHouse rows out.
 
-The path of one export request, with the statuses of each step. Before the handler (`http.ExportHandlers._export`),
-`chassis.http.preparse.ConnectionAdmission` asks the first two, and `chassis.http.access` the third:
+The path of one export request, with the statuses of each step. The first three steps run before the handler
+(`http.ExportHandlers._export`): `chassis.http.preparse.ConnectionAdmission` runs two of them, and `chassis.http.access`
+runs the third:
 
     RefusalCache                 before parsing: is the client's limit used up                     -> 429
     ConcurrencyLimiter           before parsing: is a slot free                                    -> 503
@@ -13,7 +14,7 @@ The path of one export request, with the statuses of each step. Before the handl
     content_encoding             identity, gzip, deflate, zstd                                     -> 415
     read_body                    at most the wire cap, within a timeout                            -> 413, 400, 503
     ExportSteps.ingest           from here on the same for every protocol (`gateway.export`)
-    Decoder.decompress           at most the body cap, whatever size the bytes claim               -> 413, 400
+    Decoder.decompress           at most the body cap, even if the bytes claim less                 -> 413, 400
     Decoder.decode               columns, and accepted or rejected for every item                  -> 413, 400, 503
     Quota.reserve                do the accepted items still fit into the month                    -> 429
     Ingest.submit                by durability mode (`gateway.ingest`)
@@ -35,10 +36,10 @@ down to `gateway.inserts`:
       Inserter.insert            one insert: `chassis.clickhouse.client.ClickHouse.insert`
     Journal.finish               records that the batch is stored; its segment is removed after the hold period
 
-What a 200 promises by default: every accepted item is on disk, and will be in ClickHouse exactly once. Nothing between
-the journal and the table loses or duplicates it: no kill, no power cut, no lost response. It can be read about half a
-second later, a second at p99. What it does not promise: that an exporter does not send a request twice. A request that
-is answered 503, or not at all, may have been accepted nevertheless.
+By default a 200 promises that every accepted item is on disk, and will be in ClickHouse exactly once. A kill, a power
+cut or a lost response between the journal and the table neither loses nor duplicates an item. An item can be read about
+half a second after the response (a second at p99). A 200 does not promise that an exporter sends each request only
+once: a request that is answered 503, or gets no response, may have been accepted nevertheless.
 
 A bad item is rejected alone. A request that ClickHouse permanently refuses is isolated from the other requests of its
 block and quarantined alone.

@@ -42,7 +42,7 @@ MAX_THREADS: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayService(Service):
-    """The service, and the snapshots of what it has acknowledged, for backups."""
+    """The service, and the snapshots of its acknowledged requests, for backups."""
 
     snapshots: IngestSnapshots
 
@@ -63,11 +63,11 @@ def service(
 ) -> GatewayService:
     """Build the gateway over a started `clickhouse` whose tables are migrated, a relational `database`, and optionally
     a `redis`; the caller starts and closes them. Erasures are executed over `erasure_clickhouse`, if given; without
-    `compile_filters` those by filter fail. `source_maps`, which the caller runs, resolve stack traces for
+    `compile_filters`, erasures by filter fail. `source_maps`, which the caller runs, resolve stack traces for
     fingerprints. `clock` gives nanoseconds since 1970.
 
-    Its routes need the project-key guard. So does OTLP/gRPC, which is served if `project_keys` is given and the
-    settings have a port for it.
+    Its routes and OTLP/gRPC need the project-key guard. OTLP/gRPC is served if `project_keys` is given and the settings
+    have a port for it.
     """
     settings = settings.within(available_bytes())
     log: structlog.stdlib.BoundLogger = structlog.get_logger("gateway")
@@ -166,8 +166,9 @@ def service(
 def _serve_grpc(
     port: int, chassis: ChassisSettings, settings: GatewaySettings, telemetry: Telemetry, parts: ExportParts
 ) -> CleanupContext:
-    """Imports grpcio, which may be missing where there is no port for it, and takes memory."""
-    # Read on import: else the core writes lines to standard error that are not JSON, whenever a client makes it.
+    """Serve OTLP/gRPC. Only this function imports grpcio, which takes memory and may be missing if no port is set for
+    it."""
+    # Read on import. Without it, clients can make the core write lines to standard error that are not JSON.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     from gateway.grpc.server import serve_grpc  # noqa: PLC0415 (see above)
 

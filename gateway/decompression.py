@@ -1,7 +1,7 @@
-"""Bounded decompression of a Content-Encoding: after the key is known, and never past the cap of the body.
+"""Decompresses a Content-Encoding, only after the key was verified, and never to more than the cap of the body.
 
 A body of several gzip members (or zstd frames) is their concatenation, as the RFCs specify; their number is capped,
-because each costs a set-up. Trailing bytes that begin no further member are an error. `deflate` means zlib (RFC 9110);
+because each needs a set-up. Trailing bytes that are not another member are an error. `deflate` means zlib (RFC 9110);
 the raw deflate that some clients send under that name is recognized by its first two bytes and accepted as well. `zlib`
 is what the Collector calls it.
 """
@@ -23,7 +23,8 @@ IDENTITY: Final = "identity"
 ENCODINGS: Final = ("gzip", "deflate", "zstd")
 
 _ALIASES: Final[Mapping[str, str]] = {"": IDENTITY, "x-gzip": "gzip", "zlib": "deflate"}
-_INPUT_STEP_BYTES: Final = 64 * 2**10  # input step of a member after the first: its unused rest is copied each time
+# Input step of a member after the first: the unused rest of the input is copied each time.
+_INPUT_STEP_BYTES: Final = 64 * 2**10
 _ZSTD_FRAME: Final = b"\x28\xb5\x2f\xfd"
 # Of a member that may be truncated: gzip (RFC 1952, 2.3.1), and frames of zstd, also skippable ones (RFC 8878, 3.1).
 _BEGINNINGS: Final[Mapping[str, re.Pattern[bytes]]] = {
@@ -36,7 +37,7 @@ _MEMBERS: Final[Mapping[str, str]] = {"gzip": "gzip member", "zstd": "zstd frame
 
 
 def _fastest_zlib() -> Any:
-    """isal has zlib's interface at twice its speed, but no wheels for some platforms."""
+    """isal if it is installed: the same interface as zlib at twice the speed, but without wheels for some platforms."""
     try:
         from isal import isal_zlib  # noqa: PLC0415 (it may be missing)
     except ImportError:
@@ -65,8 +66,8 @@ class _Decompressor(Protocol):
 
 
 def content_encoding(values: list[str]) -> str:
-    """The single encoding of a body, from its Content-Encoding headers. UnsupportedMediaType for stacked and unknown
-    ones.
+    """The single encoding of a body, from its Content-Encoding headers. Raises UnsupportedMediaType for stacked and
+    unknown encodings.
     """
     name = values[0].strip().lower() if len(values) == 1 else ",".join(values)
     name = _ALIASES.get(name, name) if values else IDENTITY
@@ -76,8 +77,8 @@ def content_encoding(values: list[str]) -> str:
 
 
 def decompress(encoding: str, body: bytes, limits: DecompressionLimits) -> bytes:
-    """Decompress `body`. BadRequest when it is corrupt, truncated or followed by other bytes; PayloadTooLarge beyond a
-    limit. Blocks for about a millisecond per two megabytes of output.
+    """Decompress `body`. Raises BadRequest when it is corrupt, truncated or followed by other bytes, and
+    PayloadTooLarge beyond a limit. Blocks for about a millisecond per two megabytes of output.
     """
     if encoding == IDENTITY:
         if len(body) > limits.max_bytes:
@@ -130,7 +131,7 @@ def _decompress_frame(
 
 
 def _require_member(encoding: str, body: bytes, offset: int) -> None:
-    """Raise BadRequest if the rest of the body begins no further member."""
+    """Raise BadRequest if the rest of the body is not another member."""
     beginning = _BEGINNINGS.get(encoding)
     if beginning is not None and beginning.match(body[offset : offset + 4]) is None:
         left = len(body) - offset

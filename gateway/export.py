@@ -1,8 +1,8 @@
-"""One export request, whatever protocol it came over. HTTP (`gateway.http`) and gRPC (`gateway.grpc`) authenticate it,
-read its body and render the result; the steps between are here:
+"""The steps of one export request that are the same for every protocol. HTTP (`gateway.http`) and gRPC (`gateway.grpc`)
+authenticate the request, read its body and render the result. The steps between are here:
 
-    ExportSteps.admit             quota and ingest: can the request be taken; before its body is read
-    ExportSteps.reserve_memory    its part of the memory budget
+    ExportSteps.admit             before the body is read: quota, and whether ingest accepts requests
+    ExportSteps.reserve_memory    reserves memory of the budget for the request
     ExportSteps.ingest            decompresses, decodes, reserves the quota, submits
       Decoder.decompress, decode  columns and outcomes, in a thread if the body is large
       find_field_errors           for a malformed JSON body, one issue per field
@@ -72,8 +72,8 @@ class DecodeRejected(ApiError):
 def count_refused(
     outcomes: OutcomeCounters, request: ClientRequest, signal: Signal, error: ApiError, wire_bytes: int
 ) -> None:
-    """Count a request that ends with `error`. `wire_bytes`: received of its body. Drops the frames that the error
-    passed: they hold the body and its columns until the next garbage collection.
+    """Count a request that ends with `error`. `wire_bytes`: received bytes of its body. Removes the traceback of the
+    error: its frames hold the body and columns until the next garbage collection.
     """
     error.__traceback__ = error.__cause__ = error.__context__ = None
     reason = OVERLOADED if isinstance(error, Overloaded) else error.code.value
@@ -84,7 +84,8 @@ def count_refused(
     outcomes.refused(signal, reason, project_id, wire_bytes, request.get(ITEMS) or 0)
 
 
-MAX_CHECKED_BYTES: Final = 64 * 2**10  # larger bodies get the first error only: finding all takes several times as long
+# For larger bodies only the first error is reported: finding all errors takes several times as long.
+MAX_CHECKED_BYTES: Final = 64 * 2**10
 
 _SHAPES: Final[Mapping[Signal, type[msgspec.Struct]]] = {"traces": FullTracesRequest, "logs": FullLogsRequest}
 
@@ -93,7 +94,7 @@ def find_field_errors(signal: Signal, body: bytes, first: FieldError) -> list[Is
     """One issue per wrong field, up to the maximum of a response; includes `first`, even if it is no type error."""
     issues = Issues()
     if len(body) <= MAX_CHECKED_BYTES:
-        decode_json(_SHAPES[signal], body, "", issues, unique_keys=False)  # OTLP: the last one counts
+        decode_json(_SHAPES[signal], body, "", issues, unique_keys=False)  # in OTLP the last of equal keys counts
     found = [msgspec.structs.replace(issue, path=issue.path.removeprefix(".")) for issue in issues]
     if any(issue.path == first.path for issue in found):
         return found
@@ -103,24 +104,27 @@ def find_field_errors(signal: Signal, body: bytes, first: FieldError) -> list[Is
 T = TypeVar("T")
 DecodeAttempt = tuple[AbstractAsyncContextManager[None], PythonReadLimit]
 
-# A switch to a thread and back costs about 0.1 ms of CPU; up to these sizes the work itself takes hardly longer.
+# A switch to a thread and back costs about 0.1 ms of CPU. Up to these sizes the work itself takes about as long.
 INLINE_WIRE: Final = 64 * 2**10  # encoded bytes, if they decompress to at most INLINE_INFLATED
 INLINE_INFLATED: Final = 2**20
 INLINE_DECODE: Final = 512 * 2**10
 INLINE_COUNT: Final = 2 * 2**20
-INLINE_JSON: Final = PythonReadLimit(64 * 2**10, 64 * 2**10)  # of items that the kernel leaves to the Python parser
-FEW_ITEMS: Final = PythonReadLimit(2**20, 64 * 2**10)  # the same in a thread that other requests wait for
-MOST_PYTHON_BYTES: Final = 8 * 2**20  # of one body, with a kernel: Python may take seconds for them
-MANY_ITEMS: Final = PythonReadLimit(MOST_PYTHON_BYTES, 2**20)  # and in one that they do not wait for
+# Limits on items that the Python parser reads instead of the kernel.
+INLINE_JSON: Final = PythonReadLimit(64 * 2**10, 64 * 2**10)
+FEW_ITEMS: Final = PythonReadLimit(2**20, 64 * 2**10)  # the same limits in a thread that other requests wait for
+# Python parses at most this much of one body if there is a kernel: it takes seconds.
+MOST_PYTHON_BYTES: Final = 8 * 2**20
+# The limits in a thread that other requests do not wait for.
+MANY_ITEMS: Final = PythonReadLimit(MOST_PYTHON_BYTES, 2**20)
 LARGE_JSON_BYTES: Final = 2**20  # larger bodies are parsed in Python one at a time, because that holds the GIL
 
 _IRREGULAR: Final = (
-    f"The body is larger than {MOST_PYTHON_BYTES // 2**20} MiB, and too much of it is faulty or unusual JSON, which "
-    "takes long to read. Send the names of OTLP in lowerCamelCase, each member once, and values of the types of OTLP; "
-    "or send smaller batches, or protobuf."
+    f"The body is larger than {MOST_PYTHON_BYTES // 2**20} MiB, and too much of it is invalid or unusual JSON, which "
+    f"is slow to read. Send field names in lowerCamelCase, each field only once, and values of the types that OTLP "
+    f"specifies. You can also send smaller batches, or protobuf."
 )
 
-POLICY_CACHE_SIZE: Final = 1_024  # policies; one per set of additional sensitive words and exempt keys
+POLICY_CACHE_SIZE: Final = 1_024  # policies: one for each combination of additional sensitive words and exempt keys
 
 
 class Decoder:
@@ -141,7 +145,7 @@ class Decoder:
         self._python_json_lock = asyncio.Lock()  # large JSON that Python parses, in whole or in part
 
     async def decompress(self, encoding: str, wire: bytes, limits: DecompressionLimits) -> bytes:
-        """Decompress a body; raises what `gateway.decompression.decompress` raises."""
+        """Decompress a body; raises the errors of `gateway.decompression.decompress`."""
         if encoding == IDENTITY:
             return decompress(encoding, wire, limits)
         if len(wire) <= INLINE_WIRE:
@@ -178,12 +182,12 @@ class Decoder:
     async def _decode_json(
         self, memory: MemoryReservation, signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int
     ) -> DecodedPayload:
-        """Decode with the kernel, which leaves faulty and unusual items to Python, one at a time. A body that is faulty
-        or unusual outside of its items, or in a very large item, is parsed in Python entirely. Raises DecodeError if
-        that is more than MOST_PYTHON_BYTES and there is a kernel.
+        """Decode with the kernel; invalid and unusual items are parsed in Python, one at a time. If a body is invalid
+        or unusual outside of its items, or in a very large item, the whole body is parsed in Python. Raises DecodeError
+        if Python would have to parse more than MOST_PYTHON_BYTES and there is a kernel.
 
-        Large bodies are parsed in a thread, one at a time, and their memory is reserved. Bodies that leave few items to
-        Python do not wait for those that leave many.
+        Large bodies are parsed in a thread, one at a time, and their memory is reserved. Bodies with few items for
+        Python do not wait for bodies with many.
         """
         request = (signal, body, project_id, policy, now_ns)
         python_lock: AbstractAsyncContextManager[None] = (
@@ -191,7 +195,8 @@ class Decoder:
         )
         few: tuple[DecodeAttempt, ...] = ((self._json_lock, FEW_ITEMS),)
         if len(body) <= INLINE_DECODE:
-            decoded = decode_json_within(INLINE_JSON, *request)  # nothing else is parsed meanwhile: nothing to reserve
+            # No other body is parsed meanwhile, so no memory is reserved.
+            decoded = decode_json_within(INLINE_JSON, *request)
             if decoded is not None:
                 return decoded
             few = ()
@@ -247,7 +252,7 @@ class ExportSteps:
         self._ingest.admit()
 
     def reserve_memory(self, request: ClientRequest) -> MemoryReservation:
-        """The part of the memory budget that the request holds; empty until it is set."""
+        """The request's reservation in the memory budget; empty until its size is set."""
         return self._budget.reserve(request[PROJECT].project_id)
 
     async def ingest(
@@ -259,9 +264,10 @@ class ExportSteps:
         wire: bytes,
         memory: MemoryReservation,
     ) -> DecodedPayload:
-        """Take the items of the body `wire`; returns when the promise of a success holds. Raises ApiError.
+        """Ingest the items of the body `wire`; returns when everything that a success promises is done. Raises
+        ApiError.
 
-        The caller passes its only reference to `wire`, whose memory is then freed as soon as it is decompressed.
+        The caller must pass its only reference to `wire`, so that its memory is freed as soon as it is decompressed.
         """
         project = request[PROJECT]
         wire_bytes = request[WIRE_BYTES] = len(wire)
@@ -273,7 +279,8 @@ class ExportSteps:
         decoded = await self.decoder.decode(signal, media, body, project.project_id, policy, now_ns, memory)
         if not self._large_resources.admit(project.project_id, decoded.days, decoded.large_origins(SMALL_BYTES)):
             del decoded  # frees its memory before the second decode
-            policy = with_small_resource_limits(policy)  # the journal keeps it, so a replay drops the same
+            # The journal stores the policy, so a replay drops the same attributes.
+            policy = with_small_resource_limits(policy)
             decoded = await self.decoder.decode(signal, media, body, project.project_id, policy, now_ns, memory)
         del body
         self._count_received(request, decoded)
@@ -295,7 +302,7 @@ class ExportSteps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportParts:
-    """The steps, what counts their outcomes, what refuses early, and the guard of project keys."""
+    """The steps of an export, with their telemetry, the early refusals, and the guard of project keys."""
 
     steps: ExportSteps
     outcomes: OutcomeCounters

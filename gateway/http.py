@@ -43,33 +43,35 @@ _Encoded = Annotated[dict[str, Any], Meta(description="An OTLP export request in
 
 
 class RejectedSpans(msgspec.Struct, rename="camel"):
-    """Spans that were rejected; a retry would be rejected again. 0 with a message is a warning."""
+    """The number of rejected spans, and why. Do not retry them: they would be rejected again. If the number is 0, the
+    message is a warning."""
 
     rejected_spans: Annotated[int, Meta(ge=0)]
     error_message: _Reasons
 
 
 class ExportedTraces(msgspec.Struct, rename="camel"):
-    """Empty when every span was accepted, and there is no warning."""
+    """The result of an export. Empty if every span was accepted and there is no warning."""
 
     partial_success: RejectedSpans | msgspec.UnsetType = msgspec.UNSET
 
 
 class RejectedLogs(msgspec.Struct, rename="camel"):
-    """Log records that were rejected; a retry would be rejected again. 0 with a message is a warning."""
+    """The number of rejected log records, and why. Do not retry them: they would be rejected again. If the number is 0,
+    the message is a warning."""
 
     rejected_log_records: Annotated[int, Meta(ge=0)]
     error_message: _Reasons
 
 
 class ExportedLogs(msgspec.Struct, rename="camel"):
-    """Empty when every log record was accepted, and there is no warning."""
+    """The result of an export. Empty if every log record was accepted and there is no warning."""
 
     partial_success: RejectedLogs | msgspec.UnsetType = msgspec.UNSET
 
 
 class OtlpError(msgspec.Struct):
-    """A google.rpc.Status, together with the `error` of every other error response."""
+    """A google.rpc.Status, with the `error` object that all error responses of Sluice have."""
 
     code: Annotated[int, Meta(description="A google.rpc.Code.")]
     message: str
@@ -78,9 +80,9 @@ class OtlpError(msgspec.Struct):
 
 
 UNAVAILABLE: Final = (
-    "Retry the request later; its items may be stored nevertheless. The gateway is overloaded, the journal is full or "
-    "cannot be written, or the key is not cached and the database is unavailable. In mode `store` also: ClickHouse is "
-    "unavailable, or did not store the items before the deadline."
+    "Retry the request later. Its items may have been stored nevertheless. Possible causes: the gateway is overloaded, "
+    "the journal is full or cannot be written, or the key is not cached and the database is unavailable. In mode "
+    "`store`, ClickHouse may also be unavailable, or did not store the items before the deadline."
 )
 OTLP_ERRORS: Final = ErrorSpec("Otlp", {JSON: OtlpError, PROTOBUF: None}, {503: UNAVAILABLE})
 _PARAMETERS: Final = (
@@ -121,8 +123,8 @@ _MEDIA: Final[Mapping[str, Media]] = {content_type: media for media, content_typ
 
 
 def request_media(request: web.Request) -> Media:
-    """The encoding of the body, by its Content-Type. Raises UnsupportedMediaType if it is not OTLP's, and for a charset
-    other than UTF-8; other parameters are ignored.
+    """The encoding of the body, by its Content-Type. Raises UnsupportedMediaType for a type that OTLP does not define
+    and for a charset other than UTF-8. Other parameters are ignored.
     """
     media = _media(request)
     if media is None:
@@ -161,7 +163,7 @@ class OtlpResponses:
         """Any other status; counts the refusal."""
         if request.method == "POST":
             signal: Signal = "logs" if request.path.endswith("/logs") else "traces"
-            wire_bytes = request.content.total_bytes  # received ones: a Content-Length may be false
+            wire_bytes = request.content.total_bytes  # received bytes: Content-Length may be wrong
             count_refused(self._outcomes, request, signal, error, wire_bytes)
             self._on_refused(request, error)
         return self.status(request, error, request_id)

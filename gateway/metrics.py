@@ -51,16 +51,17 @@ class Metrics:
         )
         self.wire_bytes = counter(
             "wire_bytes",
-            "Bytes of request bodies as received; of a refused request, those received before the refusal.",
+            "Bytes of request bodies as received; of a refused request, the bytes received before the refusal.",
             "signal",
             "outcome",
         )
         self.exceptions_over_limit = counter(
-            "exceptions_over_limit", "Error occurrences not extracted because their request exceeds the limit."
+            "exceptions_over_limit",
+            "Error occurrences that were not extracted because their request exceeds the limit.",
         )
         self.fingerprint_failures = counter(
             "fingerprint_failures",
-            "Error occurrences stored by their type and message alone, because computing the fingerprint failed. An "
+            "Error occurrences that are grouped only by type and message, because computing the fingerprint failed. An "
             "increase is a bug.",
         )
         self.batches = counter("batches", "Batches, by outcome.", "outcome")
@@ -69,11 +70,11 @@ class Metrics:
         self.insert_failures = counter("insert_failures", "Failed inserts, by table and error.", "table", "error")
         self.stored_items = counter("stored_items", "Accepted items stored in ClickHouse, by signal.", "signal")
         self.recovered_items = counter(
-            "recovered_items", "Items that an earlier process accepted and did not store, by signal.", "signal"
+            "recovered_items", "Items that an earlier process accepted but did not store, by signal.", "signal"
         )
         self.quarantined_items = counter(
             "quarantined_items",
-            "Accepted items that were quarantined because ClickHouse refuses them, by signal.",
+            "Accepted items that were quarantined because ClickHouse refused them, by signal.",
             "signal",
         )
         self.lost_items = counter(
@@ -85,11 +86,11 @@ class Metrics:
         )
         self.overlooked_requests = counter(
             "overlooked_requests",
-            "Requests that were in the journal and not queued; they are read again. An increase is a bug.",
+            "Requests that were in the journal but not queued. They are read again. An increase is a bug.",
         )
-        self.pending_items = gauge("pending_items", "Items accepted or recovered, and not stored yet.")
+        self.pending_items = gauge("pending_items", "Items that were accepted or recovered, and are not stored yet.")
         self.recovery_batches = gauge(
-            "recovery_batches", "Batches that an earlier process began and that are not completed yet."
+            "recovery_batches", "Batches that an earlier process began, and that are not completed yet."
         )
         self.ack_seconds = Histogram(
             "sluice_gateway_ack_seconds",
@@ -165,7 +166,8 @@ class ItemAccounting:
         self._pending += items
 
     def redecoded(self, acknowledged: int, decoded: int) -> None:
-        """Compare the items of a request decoded again: another release may find more or fewer than acknowledged."""
+        """Compare the items of a request decoded again: another release may find more or fewer items than were
+        acknowledged."""
         if acknowledged != decoded:
             self.metrics.redecoded_differences.inc(abs(acknowledged - decoded))
 
@@ -186,7 +188,7 @@ class ItemAccounting:
 
 
 MILLIS_PER_DAY: Final = 86_400_000
-MAX_OUTCOME_KEYS: Final = 20_000  # of projects, signals and reasons; then counts go to project 0
+MAX_OUTCOME_KEYS: Final = 20_000  # combinations of project, signal and reason; further counts go to project 0
 NO_PROJECT: Final = 0
 
 
@@ -229,7 +231,7 @@ class OutcomeSums:
 
 
 class OutcomeCounters:
-    """Counts every request once, and keeps the sums of those that belong to no batch until they are drained."""
+    """Counts every request once, and keeps the sums of requests without a batch until they are drained."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -257,8 +259,8 @@ class OutcomeCounters:
             self._metrics.exceptions_over_limit.inc(decoded.exceptions_over_limit)
 
     def answered(self, decoded: DecodedPayload, wire_bytes: int) -> None:
-        """Count a request whose response is 200, once its promise holds. A request without an accepted item is in no
-        batch and is added to the pending sums.
+        """Count a request when its response is 200. A request without an accepted item is in no batch and is added to
+        the pending sums.
         """
         metrics, signal = self._metrics, decoded.signal
         requests, sent, accepted = self._answered[signal]
@@ -282,8 +284,8 @@ class OutcomeCounters:
     def refused(
         self, signal: Signal, reason: str, project_id: int, wire_bytes: int, items: int, *, requests: int = 1
     ) -> None:
-        """Count one or several `requests` that are answered with an error. `items`: those that were decoded; only the
-        metrics have them, not the table.
+        """Count one or several `requests` that are answered with an error. `items`: number of decoded items, which only
+        the metrics count, not the table.
         """
         metrics = self._metrics
         metrics.requests.labels(signal, "refused", reason).inc(requests)

@@ -11,7 +11,8 @@ from proto.otlp.policy import NANOS_PER_DAY, SENSITIVE_WORDS, Policy
 
 _MIB = 2**20
 MIN_INFLIGHT_BYTES: Final = 160 * _MIB  # fits the largest request with its columns
-_JOURNAL_MARGIN_BYTES: Final = 512 * 2**10  # eight segments of the smallest size; an open segment counts in full
+# Eight segments of the smallest size; an open segment counts with its full size.
+_JOURNAL_MARGIN_BYTES: Final = 512 * 2**10
 
 
 class GatewaySettings(Settings, frozen=True, kw_only=True):
@@ -20,26 +21,34 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     prefix: ClassVar[str] = "SLUICE_GATEWAY_"
 
     max_wire_bytes: Annotated[
-        int, setting("Size of a request body as received, before decompression; above it 413.", unit="bytes", ge=1)
+        int,
+        setting(
+            "Maximum size of a request body as received, before decompression. Larger bodies get 413.",
+            unit="bytes",
+            ge=1,
+        ),
     ] = 64 * _MIB
     max_body_bytes: Annotated[
-        int, setting("Size of a decompressed request body; above it 413.", unit="bytes", ge=1)
+        int, setting("Maximum size of a decompressed request body. Larger bodies get 413.", unit="bytes", ge=1)
     ] = 64 * _MIB
     max_json_bytes: Annotated[
         int,
         setting(
-            "Size of a decompressed JSON body; above it 413. If SLUICE_GATEWAY_MAX_INFLIGHT_BYTES is less than six "
-            "times this, the largest bodies get 503 while anything else is in flight.",
+            "Maximum size of a decompressed JSON body. Larger bodies get 413. If SLUICE_GATEWAY_MAX_INFLIGHT_BYTES is "
+            "less than six times this size, the largest bodies get 503 while any other request is in flight.",
             unit="bytes",
             ge=1,
             advanced="JSON bodies must stay smaller: reading one takes six times its size in memory",
         ),
     ] = 64 * _MIB
-    max_items: Annotated[int, setting("Spans or log records per request; above it 413.", unit="items", ge=1)] = 50_000
+    max_items: Annotated[
+        int, setting("Maximum number of spans or log records per request. Larger requests get 413.", unit="items", ge=1)
+    ] = 50_000
     max_parts: Annotated[
         int,
         setting(
-            "Spans, log records, attributes, events, links and array elements per request; above it 413.",
+            "Maximum number of spans, log records, attributes, events, links and array elements per request. Larger "
+            "requests get 413.",
             unit="parts",
             ge=1,
             advanced="requests have an unusual number of attributes or array elements per item",
@@ -48,7 +57,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_members: Annotated[
         int,
         setting(
-            "gzip members or zstd frames per body; above it 413.",
+            "Maximum number of gzip members or zstd frames per body. Bodies with more get 413.",
             unit="members",
             ge=1,
             advanced="a client compresses a body in very many pieces",
@@ -57,7 +66,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_window_bytes: Annotated[
         int,
         setting(
-            "Window size of a zstd frame, rounded down to a power of 2; above it 413.",
+            "Maximum window size of a zstd frame, rounded down to a power of 2. Larger windows get 413.",
             unit="bytes",
             ge=2**10,
             le=2**31,
@@ -67,19 +76,19 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_key_bytes: Annotated[
         int,
         setting(
-            "Size of an attribute key; longer keys are truncated.",
+            "Maximum size of an attribute key. Longer keys are truncated.",
             unit="bytes",
             ge=16,
             advanced="attribute keys are longer and must not be truncated",
         ),
     ] = 256
     max_value_bytes: Annotated[
-        int, setting("Size of an attribute value; longer values are truncated.", unit="bytes", ge=16)
+        int, setting("Maximum size of an attribute value. Longer values are truncated.", unit="bytes", ge=16)
     ] = 64 * 2**10
     max_name_bytes: Annotated[
         int,
         setting(
-            "Size of a span name or other name; longer names are truncated.",
+            "Maximum size of a span name or other name. Longer names are truncated.",
             unit="bytes",
             ge=16,
             advanced="span names are longer and must not be truncated",
@@ -88,19 +97,24 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_log_body_bytes: Annotated[
         int,
         setting(
-            "Size of a log body; longer bodies are truncated.",
+            "Maximum size of a log body. Longer bodies are truncated.",
             unit="bytes",
             ge=16,
             advanced="log bodies are longer and must not be truncated, or disk space is scarce",
         ),
     ] = _MIB
     max_attributes: Annotated[
-        int, setting("Attributes per list; further ones are dropped and counted.", unit="attributes", ge=1)
+        int,
+        setting(
+            "Maximum number of attributes per list. Further attributes are dropped and counted.",
+            unit="attributes",
+            ge=1,
+        ),
     ] = 128
     max_events: Annotated[
         int,
         setting(
-            "Events per span; further ones are dropped and counted.",
+            "Maximum number of events per span. Further events are dropped and counted.",
             unit="events",
             zero="none are kept",
             ge=0,
@@ -110,7 +124,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_links: Annotated[
         int,
         setting(
-            "Links per span; further ones are dropped and counted.",
+            "Maximum number of links per span. Further links are dropped and counted.",
             unit="links",
             zero="none are kept",
             ge=0,
@@ -120,7 +134,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_exceptions: Annotated[
         int,
         setting(
-            "Error occurrences extracted per request.",
+            "Maximum number of error occurrences that are extracted per request.",
             unit="exceptions",
             zero="none are extracted",
             ge=0,
@@ -130,8 +144,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_resource_bytes: Annotated[
         int,
         setting(
-            "Size of a resource's attributes as stored with each of its items; attributes that do not fit are "
-            "dropped and counted.",
+            "Maximum size of a resource's attributes, which are stored with each of its items. Attributes that do not "
+            "fit are dropped and counted.",
             unit="bytes",
             zero="no limit",
             ge=0,
@@ -141,8 +155,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_scope_bytes: Annotated[
         int,
         setting(
-            "Size of a scope's attributes as stored with each of its items; attributes that do not fit are dropped "
-            "and counted.",
+            "Maximum size of a scope's attributes, which are stored with each of its items. Attributes that do not fit "
+            "are dropped and counted.",
             unit="bytes",
             zero="no limit",
             ge=0,
@@ -152,7 +166,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_repeated_bytes: Annotated[
         int,
         setting(
-            "Size of resource and scope attributes summed over all items of a request; above it 413.",
+            "Maximum size of resource and scope attributes, summed over all items of a request. Larger requests get "
+            "413.",
             unit="bytes",
             zero="no limit",
             ge=0,
@@ -162,9 +177,9 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     large_origins_bytes: Annotated[
         int,
         setting(
-            "Size of the distinct resources and scopes of a project beyond 2 KiB each, per process and UTC day of its "
-            "items. Above it, resources and scopes are stored with 2 KiB each; what does not fit is dropped and "
-            "counted.",
+            "Maximum total size of the distinct large resources and scopes of a project, per process and UTC day of "
+            "its items. Only the bytes above 2 KiB of each count. When the maximum is reached, each resource and scope "
+            "is stored with at most 2 KiB. Attributes that do not fit are dropped and counted.",
             unit="bytes",
             zero="no limit",
             ge=0,
@@ -185,7 +200,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_days: Annotated[
         int,
         setting(
-            "Distinct UTC days of items at which a batch is sent. Mode store: also of a request; above it 413.",
+            "Number of distinct UTC days of items at which a batch is sent. In mode store, it is also the maximum per "
+            "request. Requests with more days get 413.",
             unit="days",
             ge=1,
             advanced="old data is imported, many days in one request",
@@ -194,8 +210,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_inflight_bytes: Annotated[
         int,
         setting(
-            "Memory for requests from their first byte to their response. Beyond its first request, a project may use "
-            "at most as much as remains free; above that 503.",
+            "Memory for requests from their first byte to their response. In addition to its first request, a project "
+            "may use at most as much as remains free. Further requests get 503.",
             unit="bytes",
             ge=1,
         ),
@@ -203,19 +219,19 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_inflight_items: Annotated[
         int,
         setting(
-            "Items decoded and not answered yet, shared among projects like SLUICE_GATEWAY_MAX_INFLIGHT_BYTES; above "
-            "it 503.",
+            "Maximum number of items that are decoded and not answered yet. Projects share it like "
+            "SLUICE_GATEWAY_MAX_INFLIGHT_BYTES. Further requests get 503.",
             unit="items",
             ge=1,
-            advanced="requests have very small items, so that their number and not their bytes is the limit",
+            advanced="requests have very small items, so that the number of items is reached before the memory limit",
         ),
     ] = 2_000_000
     target_delay_s: Annotated[
         float,
         setting(
-            "Under overload, concurrent requests are limited so that half of them are answered within this time of "
-            "their last byte; the rest get 503. In mode store, half of SLUICE_GATEWAY_ACK_DEADLINE_S applies if that "
-            "is longer.",
+            "Target latency under overload. Concurrent requests are limited so that half of them are answered within "
+            "this time after their last byte. Other requests get 503. In mode store, half of "
+            "SLUICE_GATEWAY_ACK_DEADLINE_S applies if it is longer.",
             unit="seconds",
             zero="only memory limits concurrent requests",
             ge=0,
@@ -236,7 +252,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     linger_s: Annotated[
         float,
         setting(
-            "Mode store: how long a batch waits for more requests; less after an idle period.",
+            "Mode store: how long a batch waits for more requests. After an idle period it waits less.",
             unit="seconds",
             zero="every request is sent at once",
             ge=0,
@@ -264,7 +280,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     journal_segment_bytes: Annotated[
         int,
         setting(
-            "Size of a journal file; a larger request gets a larger file.",
+            "Size of a journal file. A larger request gets a larger file.",
             unit="bytes",
             ge=64 * 2**10,
             advanced="the disk is small",
@@ -273,8 +289,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     journal_max_bytes: Annotated[
         int,
         setting(
-            "Size of the journal on disk; above it 503, earlier for a project that holds much of it. At least "
-            "SLUICE_GATEWAY_MAX_WIRE_BYTES plus 512 KiB.",
+            "Maximum size of the journal on disk. Requests that do not fit get 503; a project with much data in the "
+            "journal gets 503 earlier. At least SLUICE_GATEWAY_MAX_WIRE_BYTES plus 512 KiB.",
             unit="bytes",
             zero="no limit",
             ge=0,
@@ -282,7 +298,12 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     ] = 16 * 2**10 * _MIB
     journal_min_free_bytes: Annotated[
         int,
-        setting("Disk space that the journal leaves free; below it 503.", unit="bytes", zero="none", ge=0),
+        setting(
+            "Disk space that the journal leaves free. With less free space, requests get 503.",
+            unit="bytes",
+            zero="none",
+            ge=0,
+        ),
     ] = 2**10 * _MIB
     journal_hold_s: Annotated[
         float,
@@ -308,7 +329,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     journal_linger_s: Annotated[
         float,
         setting(
-            "Modes journal and memory: how long a batch waits for more requests; less after an idle period.",
+            "Modes journal and memory: how long a batch waits for more requests. After an idle period it waits less.",
             unit="seconds",
             zero="every request is sent at once",
             ge=0,
@@ -319,7 +340,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     pending_bytes: Annotated[
         int,
         setting(
-            "Memory for acknowledged requests that wait to be stored; above it they wait in the journal.",
+            "Memory for acknowledged requests that wait to be stored. Further requests wait in the journal.",
             unit="bytes",
             ge=1,
         ),
@@ -327,7 +348,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     slow_after_days: Annotated[
         int,
         setting(
-            "A request with an item of a day that ended this long ago takes the slow lane, which has its own batches.",
+            "A request with an item of a day that ended at least this long ago takes the slow lane, which has its own "
+            "batches.",
             unit="days",
             zero="age is not considered",
             ge=0,
@@ -337,7 +359,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     slow_after_symbols: Annotated[
         int,
         setting(
-            "A request with this many distinct attribute keys and span names takes the slow lane.",
+            "A request with at least this many distinct attribute keys and span names takes the slow lane.",
             unit="distinct strings",
             zero="their number is not considered",
             ge=0,
@@ -347,7 +369,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     slow_linger_s: Annotated[
         float,
         setting(
-            "How long a batch of the slow lane waits for more requests; in mode store at most a quarter of "
+            "How long a batch of the slow lane waits for more requests. In mode store, at most a quarter of "
             "SLUICE_GATEWAY_ACK_DEADLINE_S.",
             unit="seconds",
             zero="every request is sent at once",
@@ -380,8 +402,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_slow_bytes: Annotated[
         int,
         setting(
-            "Memory for requests in the slow lane. Beyond its first request, a project may use at most "
-            "as much as remains free; above that 503, or, in mode journal, requests wait in the journal.",
+            "Memory for requests in the slow lane. In addition to its first request, a project may use at most as much "
+            "as remains free. Further requests get 503, or in mode journal, wait in the journal.",
             unit="bytes",
             ge=1,
             advanced="mode `store`: imports are refused because this memory is used up",
@@ -390,18 +412,18 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     ack_deadline_s: Annotated[
         float,
         setting(
-            "Mode store: time within which the items of a request must be in ClickHouse; then 503. Exporters give up "
-            "after 10 s.",
+            "Mode store: time within which the items of a request must be in ClickHouse. Afterwards the request gets "
+            "503. Exporters give up after 10 s.",
             unit="seconds",
             ge=0.05,
             le=300,
-            advanced="mode `store`: exporters wait longer, or shorter, than ten seconds",
+            advanced="mode `store`: exporters wait for more or less than ten seconds",
         ),
     ] = 8.0
     max_background_bytes: Annotated[
         int,
         setting(
-            "Memory for blocks of acknowledged batches (derived rows) that wait for a retry; above it they are lost.",
+            "Memory for blocks of acknowledged batches (derived rows) that wait for a retry. Further blocks are lost.",
             unit="bytes",
             zero="no block is retried",
             ge=0,
@@ -411,8 +433,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     derived_linger_s: Annotated[
         float,
         setting(
-            "How long rows of attribute keys, errors and outcomes wait for those of the next batches; less after a "
-            "pause.",
+            "How long rows of attribute keys, errors and outcomes wait for the rows of the next batches. They wait "
+            "less after a pause.",
             unit="seconds",
             zero="not at all",
             ge=0,
@@ -423,8 +445,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     keys_per_day: Annotated[
         int,
         setting(
-            "Distinct attribute keys listed per project, UTC day and process; further keys are counted in one "
-            "overflow entry. Values are stored in either case.",
+            "Maximum number of distinct attribute keys that are listed per project, UTC day and process. Further keys "
+            "are counted in one overflow entry. Their values are stored, too.",
             unit="keys",
             zero="no limit",
             ge=0,
@@ -434,7 +456,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     keys_per_batch: Annotated[
         int,
         setting(
-            "New keys per insert batch that count towards SLUICE_GATEWAY_KEYS_PER_DAY, those on most spans first.",
+            "Maximum number of new keys per insert batch that are listed (SLUICE_GATEWAY_KEYS_PER_DAY). The keys of "
+            "the most spans come first.",
             unit="keys",
             zero="no limit",
             ge=0,
@@ -454,8 +477,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     quota_sync_s: Annotated[
         float,
         setting(
-            "Interval at which a process writes its quota usage to the database and reads that of the others; with "
-            "Redis it does the same there, at least every 0.2 s.",
+            "Interval at which a process writes its quota usage to the database and reads the usage of the other "
+            "processes. With Redis it also does this in Redis, at least every 0.2 s.",
             unit="seconds",
             ge=0.05,
             le=60,
@@ -472,7 +495,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     ] = ()
 
     def validate(self) -> None:
-        """Reject a journal too small for the largest request, and origins that no browser sends."""
+        """Reject a journal that is too small for the largest request, and origins that no browser sends."""
         least = self.max_wire_bytes + _JOURNAL_MARGIN_BYTES
         if 0 < self.journal_max_bytes < least:
             raise SettingsError(
@@ -487,7 +510,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
 
     def within(self, memory: int) -> "GatewaySettings":
         """These settings, limited for a process that may use `memory` bytes: each memory budget gets at most a share,
-        so that all of them together, including the embedded engine, stay below it. From 8 GiB on no default is lowered.
+        so that all budgets together, including the embedded engine, stay below `memory`. From 8 GiB on, no default is
+        lowered.
         """
         return msgspec.structs.replace(
             self,

@@ -43,7 +43,7 @@ def service(
     """Build the service over `clickhouse`, which it starts and closes. `clock` returns nanoseconds since 1970,
     `registry` receives its metrics, `send_min_rate` is the chassis's minimum send rate in bytes per second.
 
-    `database` is the relational one, which the caller starts and closes; explore reads change events and the states of
+    `database` is the relational database, which the caller starts and closes. Explore reads change events and states of
     issues from it. `source_maps`, which the caller runs, resolve stack traces for display.
 
     `clickhouse` is used by explore only and has `settings.effective_handles` handles, so that ingest never waits for a
@@ -55,7 +55,8 @@ def service(
     scheduler = QueryScheduler(settings, query_metrics, clock, send_min_rate)
 
     def now() -> int:
-        """`now` of a request: equal requests within one second are equal, and nothing up to now is left out."""
+        """The `now` of a request, rounded up to a second: equal requests within a second are equal, and all rows up to
+        now are included."""
         return ceil_to_second(clock())
 
     shared = (stores, scheduler, signer, settings, now, source_maps)

@@ -1,5 +1,5 @@
-"""Change events beside latency: `ChangeHandlers.list_change_events` lists those of a project and of its whole
-organization in a time range, which control has recorded in the relational database (`chassis.changes`).
+"""Change events beside latency: `ChangeHandlers.list_change_events` lists the change events of a project and of its
+whole organization in a time range. Control records them in the relational database (`chassis.changes`).
 """
 
 from collections.abc import Callable, Mapping
@@ -22,17 +22,24 @@ from query.search.listing import open_cursor
 from query.statements import Window
 from query.values import Range, Timestamp, format_timestamp
 
-TAG: Final = Tag("change-events", "What changed: deployments, releases and flags on a time line.")
+TAG: Final = Tag("change-events", "Changes on a time line: deployments, releases and flags.")
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
 KIND: Final = Parameter("kind", "query", ChangeKind, "Only changes of this kind.")
 ENVIRONMENT: Final = Parameter(
-    "environment", "query", _Name, "Only changes in this environment, and those in all of them.", example="production"
+    "environment",
+    "query",
+    _Name,
+    "Only changes in this environment, and changes that concern all environments.",
+    example="production",
 )
-SERVICE: Final = Parameter("service", "query", _Name, "Only changes of this service, and those of all of them.")
+SERVICE: Final = Parameter(
+    "service", "query", _Name, "Only changes of this service, and changes that concern all services."
+)
 
 
 class ChangeEvent(msgspec.Struct, rename="camel"):
-    """A deployment, a release or another change. An environment or a service that is null: it concerns all of them."""
+    """A deployment, a release or another change. If `environment` or `service` is null, the change concerns all
+    environments or all services."""
 
     id: Annotated[str, msgspec.Meta(pattern="^chg_[0-9a-z]{26}$")]
     kind: ChangeKind
@@ -43,7 +50,13 @@ class ChangeEvent(msgspec.Struct, rename="camel"):
     release: str | None
     service_name: str | None
     url: str | None
-    of_project: Annotated[bool, msgspec.Meta(description="False: it concerns all projects of the organization.")]
+    of_project: Annotated[
+        bool,
+        msgspec.Meta(
+            description="Whether the change concerns only this project. False: it concerns all projects of the "
+            "organization."
+        ),
+    ]
 
 
 class ChangeEventPage(msgspec.Struct, rename="camel"):
@@ -74,7 +87,7 @@ def change_event(change: StoredChange) -> ChangeEvent:
 
 
 def nanoseconds(time: datetime) -> int:
-    """Since 1970; stored times are exact in milliseconds."""
+    """Nanoseconds since 1970; stored times are whole milliseconds."""
     return round(time.timestamp() * 1_000) * 1_000_000
 
 
@@ -114,7 +127,8 @@ class ChangeHandlers:
     async def list_change_events(self, request: web.Request) -> web.StreamResponse:
         """List change events of the project and of its whole organization, newest first.
 
-        With a filter by environment or service, events without one are listed, too: they concern all of them.
+        A filter by environment or service also lists events without an environment or service, because they concern
+        all.
         """
         org_id, project_id = authorization_context(request).org_id, get_project_id(request)
         plan = _plan(request.query, org_id, project_id, self._signer, self._clock())
@@ -158,7 +172,7 @@ def _payload(window: Window, last: StoredChange) -> _CursorPayload:
 
 
 def _name(query: Mapping[str, str], name: str, issues: Issues) -> str | None:
-    """A name to filter by. None for one that no column stores, after recording an issue."""
+    """A name to filter by. If no column can store the name, records an issue and returns None."""
     text = bounded_text(query, name, 1, MAX_NAME_LENGTH, issues)
     if text is None or not _ODD.intersection(text):
         return text

@@ -67,8 +67,8 @@ class ExploreHandlers(Endpoints):
     async def list_attributes(self, request: web.Request) -> web.StreamResponse:
         """List the keys of spans.
 
-        Built-in fields and attributes, named as in filters and groups. The count of a key is the number of spans
-        that `exists` finds with it.
+        The keys are built-in fields and attributes, named as in filters and groups. The count of a key is the number of
+        spans that the filter `exists` finds.
         """
         project_id, window = get_project_id(request), attributes.plan(request.query, self.clock())
         key = QueryKey.of("attributes", project_id, window, to_ns=window.to_ns)
@@ -82,9 +82,9 @@ class ExploreHandlers(Endpoints):
         *attribute_values.values_of(FILTERS_OF_SPANS, "http.route"),
     )
     async def list_attribute_values(self, request: web.Request) -> web.StreamResponse:
-        """List the values of a key, most spans first.
+        """List the values of a key, the most frequent first.
 
-        Of the newest million spans of the window; `complete` tells whether that was all.
+        Only the newest million spans of the window are read. `complete` tells whether these were all spans.
         """
         project_id, planned = get_project_id(request), attribute_values.plan(request.query, self.clock())
         key = QueryKey.of("attribute values", project_id, planned, to_ns=planned.window.to_ns)
@@ -95,8 +95,7 @@ class ExploreHandlers(Endpoints):
         "/spans/aggregate",
         aggregate.AggregateRequest,
         aggregate.Aggregate,
-        "`field` is required by every function except `count`. Times have the same formats as in query "
-        "strings, or are numbers.",
+        "Every function except `count` needs `field`. Times have the same formats as in query strings, or are numbers.",
         {
             "fn": "p95",
             "field": "durationMs",
@@ -108,7 +107,7 @@ class ExploreHandlers(Endpoints):
     async def aggregate_spans(self, request: web.Request) -> web.StreamResponse:
         """Count, sum or rank spans by group, over time.
 
-        Counts, sums of durations, percentiles and uniques are exact; the response shows the groups with the greatest
+        Counts, sums of durations, percentiles and uniques are exact. The response has the groups with the greatest
         values.
         """
         return await self.analyse(request, "aggregate", aggregate.plan, aggregate.read, aggregate.build_response)
@@ -118,8 +117,8 @@ class ExploreHandlers(Endpoints):
         "/spans/figures",
         figures.FiguresRequest,
         figures.Figures,
-        "`field` is required by every function except `count`. The filters of a figure restrict what it covers; the "
-        "`filters` of the body restrict everything.",
+        "Every function except `count` needs `field`. The filters of a figure select spans for this figure; the "
+        "`filters` of the body select spans for all figures and groups.",
         {
             "figures": [
                 {"fn": "count"},
@@ -135,8 +134,8 @@ class ExploreHandlers(Endpoints):
     async def compute_span_figures(self, request: web.Request) -> web.StreamResponse:
         """Compute several figures of spans by group, over time.
 
-        Up to six functions in one pass, each over the spans that match filters of its own; groups by up to three keys.
-        Values, ranking and limits are those of `/spans/aggregate`.
+        One request computes up to six functions, each over the spans that match its own filters, for groups by up to
+        three keys. Values, ranking and limits are the same as in `/spans/aggregate`.
         """
         return await self.analyse(request, "figures", figures.plan, figures.read, figures.build_response)
 
@@ -157,16 +156,17 @@ class ExploreHandlers(Endpoints):
     async def compute_span_heatmap(self, request: web.Request) -> web.StreamResponse:
         """Count spans by time and by duration, or by another number.
 
-        Rows are parts of an octave. Each has the bounds of the filters `gte` and `lt` that find its spans.
+        Rows are parts of an octave (the range from a value to twice the value). The bounds of a row can be used in the
+        filters `gte` and `lt`, which then find exactly its spans.
         """
         return await self.analyse(request, "heatmap", heatmap.plan, heatmap.read, heatmap.build_response)
 
     @explore(SPAN_TAG, "/services/map", service_map.ServiceMap, *TIME, FILTERS_OF_SPANS, limit=LimitClass.ANALYSIS)
     async def show_service_map(self, request: web.Request) -> web.StreamResponse:
-        """Show which services call which.
+        """Show the calls between services.
 
-        A call is a SERVER or CONSUMER span with a CLIENT or PRODUCER span as its parent. Of a window with millions of
-        spans one trace in `sample` is counted.
+        A call is a SERVER or CONSUMER span with a CLIENT or PRODUCER span as its parent. If the window has millions of
+        spans, only one trace in `sample` is counted.
         """
         project_id, planned = get_project_id(request), service_map.plan(request.query, self.clock())
         key = QueryKey.of("service map", project_id, planned, to_ns=planned.window.to_ns)
@@ -193,8 +193,8 @@ class ExploreHandlers(Endpoints):
     async def compare_spans(self, request: web.Request) -> web.StreamResponse:
         """Find what distinguishes the spans of a spike.
 
-        Values of fields and attributes that are more frequent in the spike than in the baseline, the most significant
-        first.
+        The response lists values of fields and attributes that are more frequent in the spike than in the baseline, the
+        most significant first.
         """
         project_id = get_project_id(request)
         planned = compare.plan(await read_body(request, self.settings.timeout_s), self.clock())
@@ -231,10 +231,10 @@ class ExploreHandlers(Endpoints):
 
     @explore(TRACE_TAG, "/traces", traces.TracePage, *TIME, FILTERS_OF_SPANS, SPAN_SORT, LIMIT, CURSOR)
     async def list_traces(self, request: web.Request) -> web.StreamResponse:
-        """List traces of which a span matches, newest or longest first.
+        """List traces with a matching span, newest or longest first.
 
-        By time, a trace stands where its newest matching span is; by duration, where its longest is. What is shown of a
-        trace is of all its spans. A trace is listed once, unless a span of it arrives while pages are read.
+        Traces are sorted by their newest matching span, or by their longest matching span. The fields of a trace are
+        computed from all its spans. A trace is listed once, unless one of its spans arrives while you read pages.
         """
         project_id, org_id = get_project_id(request), authorization_context(request).org_id
         planned = traces.plan(request.query, org_id, project_id, self.signer, self.clock())
@@ -245,7 +245,7 @@ class ExploreHandlers(Endpoints):
     async def show_trace_rows(self, request: web.Request) -> web.StreamResponse:
         """Show a trace, or a subtree of it, as columns.
 
-        The rows of the waterfall without their attributes, in a third of the bytes.
+        The response has the rows of the waterfall without their attributes, in a third of the bytes.
         """
         project_id, trace_id = get_project_id(request), _trace_id(request)
         root = _root(request)
@@ -258,7 +258,8 @@ class ExploreHandlers(Endpoints):
     async def show_waterfall(self, request: web.Request) -> web.StreamResponse:
         """Show a trace as a waterfall.
 
-        Depth first, siblings ordered by start. Timestamps are shown as received, and every span appears once.
+        Spans are listed depth first, siblings in order of their start. Timestamps are shown as received, and every span
+        appears once.
         """
         project_id, trace_id = get_project_id(request), _trace_id(request)
         key = QueryKey.of("waterfall", project_id, trace_id)
@@ -300,7 +301,7 @@ def _trace_id(request: web.Request) -> bytes:
 
 
 def _root(request: web.Request) -> bytes | None:
-    """Raises BadRequest for a text that is no span id."""
+    """The span id in the parameter `root`; None without it. Raises BadRequest for a text that is not a span id."""
     issues = Issues()
     text = single_value(request.query, "root", issues)
     found = None if text is None else span_id_bytes(text)

@@ -1,19 +1,20 @@
-"""What arrives, polled every few seconds: spans that ended, log records that were written.
+"""The live tail: new spans and log records, which a client polls every few seconds.
 
     LiveHandlers    GET .../explore/spans/live and .../explore/logs/live
-    plan            query string -> TailPlan, or all its faults at once; does not read the store
-    fetch           the rows that ended since the position and were not shown, those that ended last first
-    TailPosition    what the client hands back: which rows it has, as far as they might be read again
+    plan            query string -> TailPlan, or all its errors at once; does not read the store
+    fetch           rows that have ended since the position and were not shown yet, in descending order of their end
+    TailPosition    sent back by the client: the rows that it has, as far as they might be read again
 
-No time of arrival is stored. So an answer has the rows that ended in the last minute, less those that the client has:
-`next` names them by batch and row. It remembers as many as fit into it; of longer ago than the newest that it forgot,
-nothing is shown any more. So no row comes twice, and in a busy project a late row is missed sooner.
+No time of arrival is stored. So a response has the rows that ended in the last minute, except the rows that the client
+already has: `next` lists these by batch and row. If they do not all fit, `next` drops the rows that ended first, and
+later responses show no rows that ended before the last dropped row. So no row is shown twice, but in a busy project
+late rows are missed sooner.
 
-A position is the text `next`, which the client hands back as `after`. It is neither secret nor signed: it only says
-what the client need not be shown.
+A position is the text `next`, which the client sends back as `after`. It is neither secret nor signed, because it only
+lists rows that need not be shown.
 
-The cost of an answer is bounded: it reads spans that started in the last quarter of an hour, log records of the last
-minute, and of both the newest MAX_READ_ROWS.
+The cost of a response is bounded: it reads at most the newest MAX_READ_ROWS, from spans that started in the last
+quarter of an hour or log records of the last minute.
 """
 
 import base64
@@ -55,9 +56,9 @@ AFTER: Final = Parameter(
     "after",
     "query",
     Annotated[str, Meta(min_length=1, max_length=MAX_POSITION)],
-    "`next` of the previous answer. Without it the tail begins with the last minute.",
+    "The `next` of the previous response. Without `after`, the tail begins with the last minute.",
 )
-_MAX_BYTES: Final = 2_000  # of what is remembered; some 300 rows of few batches
+_MAX_BYTES: Final = 2_000  # of the listed rows: some 300 rows of few batches
 _ANSWER_BYTES: Final = 15
 _BATCH_BYTES: Final = 14
 _ROW_BYTES: Final = 5
@@ -68,15 +69,15 @@ RowId = tuple[int, int]  # batch and row
 
 
 class ShownRows(NamedTuple):
-    """The rows of one answer, by batch; none of them ended after `last_end_ns`."""
+    """The rows of one response, by batch; no row ended after `last_end_ns`."""
 
     last_end_ns: _Nanos
     rows: list[tuple[Annotated[int, Meta(ge=0)], list[_Row]]]
 
 
 class TailPosition(NamedTuple):
-    """What a client was shown up to `now_ns`: everything that ended at `floor_ns` or before counts as shown, and
-    `answers` name those that ended later.
+    """The rows that a client was shown up to `now_ns`: all rows that ended at `floor_ns` or before count as shown, and
+    `answers` list shown rows that ended later.
     """
 
     now_ns: _Nanos
@@ -85,14 +86,14 @@ class TailPosition(NamedTuple):
 
     @property
     def row_ids(self) -> tuple[RowId, ...]:
-        """The rows that are remembered."""
+        """The rows that the position lists."""
         return tuple((batch, row) for each in self.answers for batch, rows in each.rows for row in rows)
 
 
 def next_position(
     previous: TailPosition | None, now_ns: int, floor_ns: int, shown: Sequence[tuple[int, RowId]]
 ) -> TailPosition:
-    """The position after an answer with the rows `shown`: (end, id), those that ended last first."""
+    """The position after a response with the rows `shown`: (end, id), in descending order of their end."""
     kept, budget = list[ShownRows](), _MAX_BYTES
     rows, last_end_ns = dict[int, list[int]](), 0
     for end_ns, (batch, row) in shown:
@@ -118,12 +119,12 @@ def next_position(
 
 
 def encode_position(position: TailPosition) -> str:
-    """At most MAX_POSITION URL-safe characters."""
+    """The position as at most MAX_POSITION URL-safe characters."""
     return base64.urlsafe_b64encode(msgspec.msgpack.encode(position)).rstrip(b"=").decode("ascii")
 
 
 def decode_position(text: str) -> TailPosition | None:
-    """None for a text that is no position."""
+    """The position of a text; None for a text that is not a position."""
     try:
         raw = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
         return msgspec.msgpack.decode(raw, type=TailPosition)
@@ -137,9 +138,9 @@ MAX_READ_ROWS: Final = 2_000_000
 
 
 class SpanTail(msgspec.Struct):
-    """Spans that ended, those that ended last first. Pass `next` as `after` to get those that come after them.
-    `truncated`: more came since the previous answer than this one shows, or that was more than a minute ago; what is
-    not shown will not be shown.
+    """Spans that have ended; spans that ended last come first. Pass `next` as `after` to get the spans that end later.
+    `truncated`: some spans were left out, because too many have ended since the previous response, or because it was
+    more than a minute ago. Later responses do not show them either.
     """
 
     data: list[Span]
@@ -148,8 +149,9 @@ class SpanTail(msgspec.Struct):
 
 
 class LogTail(msgspec.Struct):
-    """Log records, newest first. Pass `next` as `after` to get those that come after them. `truncated`: more came since
-    the previous answer than this one shows, or that was more than a minute ago; what is not shown will not be shown.
+    """Log records, newest first. Pass `next` as `after` to get later records. `truncated`: some records were left out,
+    because too many have been written since the previous response, or because it was more than a minute ago. Later
+    responses do not show them either.
     """
 
     data: list[Log]
@@ -159,7 +161,7 @@ class LogTail(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class TailPlan:
-    """A validated request. Without `after` the tail begins."""
+    """A validated request. Without `after`, a new tail begins."""
 
     project_id: int
     signal: TelemetryTable
@@ -171,7 +173,7 @@ class TailPlan:
 
 
 class TailRows(NamedTuple):
-    """Rows of the signal's select, the position after them, and whether others were left out."""
+    """Rows of the signal's select, the position after them, and whether other rows were left out."""
 
     rows: list[tuple[Any, ...]]
     position: TailPosition
@@ -186,14 +188,14 @@ def plan(query: Mapping[str, str], project_id: int, signal: TelemetryTable, now_
     text = bounded_text(query, "after", 1, MAX_POSITION, issues)
     after = None if text is None else decode_position(text)
     if text is not None and after is None and not issues.has_issue_under("query.after"):
-        issues.add("query.after", "Must be the `next` of an answer.", "invalid")
+        issues.add("query.after", "Must be the `next` of a response.", "invalid")
     resolved = conditions(filters, signal, now_ns, FILTERS_PATH, issues)
     issues.raise_if_any()
     return TailPlan(project_id, signal, filters, resolved, limit, after, now_ns)
 
 
 async def fetch(store: ReadStore, plan: TailPlan) -> TailRows:
-    """Read what was not shown. Raises BadRequest for a pattern that does not compile, and StoreErrors."""
+    """Read the rows that were not shown yet. Raises BadRequest for a pattern that does not compile, and StoreErrors."""
     await store.validate_regexes(plan.filters, FILTERS_PATH)
     floor_ns, is_late = max(0, plan.now_ns - MAX_LATENESS_NS), False
     if plan.after is not None:
@@ -221,7 +223,7 @@ def log_tail(tail: TailRows) -> LogTail:
 
 
 async def _statement(store: ReadStore, plan: TailPlan, floor_ns: int) -> tuple[EndedRows, bool]:
-    """With the start of the window as far back as the limits permit, and whether that is too late for some rows."""
+    """The statement for the longest window that the limits permit, and whether this window lacks some rows."""
     start_ns = max(0, plan.now_ns - MAX_SPAN_NS) if plan.signal is SPANS else floor_ns + 1
     window = Window(start_ns, plan.now_ns)
     newest = await windows.newest_within_limit(store, plan.project_id, window, MAX_READ_ROWS, plan.signal)
@@ -252,19 +254,19 @@ class LiveHandlers(Endpoints):
 
     @explore(SPAN_TAG, "/spans/live", SpanTail, AFTER, FILTERS_OF_SPANS, LIMIT, answers_head=False)
     async def tail_spans(self, request: web.Request) -> web.StreamResponse:
-        """Show the spans that ended since the previous answer.
+        """Show the spans that have ended since the previous response.
 
-        To be polled every two seconds. A span is shown once; one that lasted longer than a quarter of an hour, or
-        arrived later than a minute after its end, is missed.
+        Poll this endpoint every two seconds. A span is shown once. Spans that lasted longer than a quarter of an hour,
+        or arrived more than a minute after their end, are not shown.
         """
         return await self._tail(request, SPANS, span_tail)
 
     @explore(LOG_TAG, "/logs/live", LogTail, AFTER, FILTERS_OF_LOGS, LIMIT, answers_head=False)
     async def tail_logs(self, request: web.Request) -> web.StreamResponse:
-        """Show the log records since the previous answer.
+        """Show the log records since the previous response.
 
-        To be polled every two seconds. A record is shown once; one that arrived later than a minute after its time is
-        missed.
+        Poll this endpoint every two seconds. A record is shown once. Records that arrived more than a minute after
+        their time are not shown.
         """
         return await self._tail(request, LOGS, log_tail)
 

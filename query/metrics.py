@@ -30,10 +30,10 @@ class QueryMetrics:
         self._registry = registry
         self._refused = Counter(
             "sluice_query_refused_requests",
-            "Refused executions, by reason; requests that share one count once. The queue is full (queue_full), no "
-            "slot in time (queue_timeout), no memory for the response in time (send_buffer_full), time limit of the "
-            "reads (timeout), memory or row limit of a read (too_expensive), ClickHouse unavailable "
-            "(store_unavailable).",
+            "Refused executions, by reason. Requests that share an execution count once. Reasons: the queue was full "
+            "(queue_full), no slot was free in time (queue_timeout), no memory for the response was free in time "
+            "(send_buffer_full), reads exceeded the time limit (timeout), a read exceeded the memory or row limit "
+            "(too_expensive), ClickHouse was unavailable (store_unavailable).",
             ("reason",),
             registry=registry,
         )

@@ -27,20 +27,21 @@ from query.statements import Attribute, ExistingAttributeKeys, Statement, Subjec
 
 MAX_RESULT_ROWS: Final = 100_000
 MAX_RESULT_BYTES: Final = 128 * 2**20  # twice the limit of one body: every stored row can be read alone
-# Of the texts of groups. In JSON a control character is six times as long, and groups with series are there twice.
+# Bytes of the texts of groups. In JSON a control character is six times as long, and groups with series are repeated.
 MAX_GROUP_BYTES: Final = 4 * 2**20
 _CANNOT_COMPILE_REGEXP: Final = 427  # CANNOT_COMPILE_REGEXP
 _REGEX_PROBE_LIMITS: Final = QueryLimits(max_seconds=5)
 
-# In ClickHouse a read pauses between blocks while one with a lower number runs, and every read pauses while an insert
-# (1) runs: a requester with one read at a time does not share the processors with a requester with many.
+# Priorities of ClickHouse: a read pauses between blocks while a read with a lower number runs, and every read pauses
+# while an insert (1) runs. So a requester with one read at a time does not share processors with a requester with many.
 SINGLE_READ_PRIORITY: Final = 2
 PARALLEL_READ_PRIORITY: Final = 3
-SHRINK_FACTOR: Final = 4  # by which a read is made smaller whose rows exceed the byte limit
+SHRINK_FACTOR: Final = 4  # the limit of a read is divided by this number if its rows exceed the byte limit
 
 
 class ReadStore:
-    """Read-only access to the tables for one requester, whose reads are queued fairly with those of others."""
+    """Read-only access to the tables for one requester. Its reads are queued fairly with the reads of other
+    requesters."""
 
     def __init__(self, reader: "_FairReader", settings: QuerySettings, requester: Requester) -> None:
         self._reader = reader
@@ -75,8 +76,8 @@ class ReadStore:
     async def find_existing_attributes(
         self, project_id: int, window: Window, subjects: Iterable[Subject], signal: TelemetryTable = SPANS
     ) -> frozenset[str]:
-        """Return the names of those attributes of `subjects` that the roll-up has in spans of `window`. Log records
-        have no roll-up: in those, all of them may exist.
+        """Return the names of the attributes of `subjects` that the roll-up has for `window`. There is no roll-up for
+        log records, so all of their attributes may exist.
         """
         names = sorted(
             {name for each in subjects if isinstance(each, Attribute) for name in sql.attribute_names(each.key)}
@@ -114,7 +115,8 @@ class ReadStore:
 
 
 class _FairReader:
-    """The ClickHouse handles: one requester uses at most all but one of them, so that the next one finds a free one."""
+    """The ClickHouse handles. A requester cannot use the last free handle if it already uses others, so that other
+    requesters find a free one."""
 
     def __init__(self, clickhouse: ClickHouse, settings: QuerySettings, query_metrics: metrics.QueryMetrics) -> None:
         self._clickhouse = clickhouse
@@ -163,8 +165,8 @@ class ReadStores:
 
     @asynccontextmanager
     async def session(self, requester: Requester) -> AsyncIterator[ReadStore]:
-        """A handler's reads for `requester`: bounded in time as a whole. Failures become ServiceUnavailable, or
-        BadRequest for a query that is too expensive.
+        """The reads of one handler for `requester`, with a time limit for all of them together. Failures become
+        ServiceUnavailable, or BadRequest for a query that is too expensive.
         """
         timeout_s = self._settings.timeout_s
         try:
@@ -173,8 +175,8 @@ class ReadStores:
         except (TimeoutError, QueryTimeout) as error:
             self._metrics.record_refusal(metrics.TIMEOUT)
             message = (
-                f"The query exceeded its time limit of {timeout_s:g} seconds; "
-                "narrow the time range or the filters, or retry later."
+                f"The query exceeded its time limit of {timeout_s:g} seconds; narrow the time range or the filters, or "
+                "retry later."
             )
             raise ServiceUnavailable(message) from error
         except QueryTooLarge as error:
@@ -189,7 +191,8 @@ class ReadStores:
 async def read_shrinking(
     read: Callable[[int], Awaitable[list[tuple[Any, ...]]]], limit: int
 ) -> tuple[list[tuple[Any, ...]], int]:
-    """Rows read with `limit`, or with a smaller one if they exceed the byte limit; and the limit that was used."""
+    """The rows read with `limit`, or with a smaller limit if the rows exceed the byte limit; and the limit that was
+    used."""
     while True:
         try:
             return await read(limit), limit

@@ -1,6 +1,6 @@
-"""How the endpoints of explore are declared: their paths, access and responses, and the parameters that they share.
+"""Declarations of the explore endpoints: their paths, access and responses, and the parameters that they share.
 
-Bounds are the constants that validation uses. A handler reads its query string and body by itself: a window,
+Bounds are the constants that validation uses. Each handler parses its own query string and body, because a window,
 filters and a cursor depend on each other.
 """
 
@@ -59,8 +59,8 @@ FROM: Final = Parameter(
     "from",
     "query",
     TimestampText,
-    "Start of the window, inclusive: RFC 3339, Unix time in seconds to nanoseconds, `now`, or `now-15m` "
-    f"(ms, s, m, h, d, w). At most {MAX_HOURS} hours before `to`; by default `hours` before it.",
+    "Start of the window, inclusive: RFC 3339, Unix time in seconds to nanoseconds, `now`, or `now-15m` (ms, s, m, "
+    f"h, d, w). At most {MAX_HOURS} hours before `to`; by default `hours` before it.",
 )
 TO: Final = Parameter(
     "to",
@@ -72,8 +72,8 @@ HOURS: Final = Parameter(
     "hours",
     "query",
     Annotated[int, Meta(ge=1, le=MAX_HOURS)],
-    f"Length of the window: from `from` on, otherwise up to `to`. With both it must be the time between them. Without "
-    f"either by default {DEFAULT_HOURS}.",
+    f"Length of the window. The window begins at `from`, or if only `to` is given, ends at `to`. If both are given, it "
+    f"must be the time between them. If neither is given, the window ends now, and the default is {DEFAULT_HOURS}.",
     example=3,
 )
 TIME: Final = (FROM, TO, HOURS)
@@ -89,7 +89,7 @@ def _filters(signal: TelemetryTable, example: str) -> Parameter:
         "filters",
         "query",
         Annotated[str, Meta(max_length=MAX_TEXT)],
-        'Filters, all of which must match: `key:value`, `-key:value`, `key:*piece*`, `key:*"two words"*`, `key:>1`, '
+        'Filters. All of them must match: `key:value`, `-key:value`, `key:*piece*`, `key:*"two words"*`, `key:>1`, '
         "`has:key`, or JSON: "
         f'`[{{"key": "key", "op": "eq", "value": "value"}}]`. At most {MAX_FILTERS} filters. Keys: {keys}'
         f"{', or an attribute' if signal.has_attributes else ''}.",
@@ -104,7 +104,7 @@ LIMIT: Final = Parameter(
     "limit",
     "query",
     Annotated[int, Meta(ge=1, le=MAX_LIMIT)],
-    "Maximum number of rows in a page; a page of large rows may have fewer.",
+    "Maximum number of rows in a page. A page of large rows may have fewer.",
     default=DEFAULT_LIMIT,
 )
 CURSOR: Final = Parameter(
@@ -117,13 +117,14 @@ TRACE: Final = Parameter(
     "traceId",
     "query",
     Annotated[str, Meta(min_length=1, max_length=MAX_TRACE_ID)],
-    "Return only rows of this trace: 32 or 16 hexadecimal digits. Without a time window, that of the trace applies.",
+    "Return only rows of this trace: 32 or 16 hexadecimal digits. Without a time window, the time range of the trace "
+    "applies.",
 )
 TRACE_IN_PATH: Final = Parameter(
     "traceId",
     "path",
     Annotated[str, Meta(min_length=1, max_length=MAX_TRACE_ID)],
-    "Trace id: 32 or 16 hexadecimal digits in either case. Any other value returns 404.",
+    "Trace id: 32 or 16 hexadecimal digits in either case. Any other text returns 404.",
 )
 SPAN_IN_PATH: Final = Parameter(
     "spanId",
@@ -145,8 +146,8 @@ def explore(
     method: str = "GET",
     **options: Any,
 ) -> Callable[[F], F]:
-    """Declare the method below, which takes the request and answers it, as the handler of an endpoint of explore.
-    `headers`: additional ones of the response, with their descriptions. `options`: as for `route`.
+    """Declare the method as the handler of an explore endpoint. `headers`: additional headers of the response, with
+    their descriptions. `options`: as for `route`.
     """
     described = (inspect.getdoc(result) or "").partition("\n\n")[0]
     response = ResponseSpec(described, json_content(result), headers=headers)
@@ -159,14 +160,15 @@ def explore(
 def analysis(
     tag: Tag, path: str, body: type[Any], result: type[Any], description: str, example: Any
 ) -> Callable[[F], F]:
-    """Declare an endpoint that reads many rows for a body: it has a rate limit of its own, and ends with its client."""
+    """Declare an endpoint that reads many rows for a body: it has a rate limit of its own, and is cancelled when its
+    client disconnects."""
     given = Body(json_content(body), description, example=example)
     limit = LimitClass.ANALYSIS
     return explore(tag, path, result, method="POST", body=given, limit=limit, cancel_on_disconnect=True)
 
 
 async def _no_body(_request: web.Request, type_: type[Any]) -> Any:
-    raise TypeError(f"handlers of explore read their bodies by themselves, not as {type_}")
+    raise TypeError(f"handlers of explore parse their own bodies, not as {type_}")
 
 
 _ARGUMENTS: Final = Arguments(_no_body, lambda request, name: request.match_info[name])
@@ -174,8 +176,8 @@ _ARGUMENTS: Final = Arguments(_no_body, lambda request, name: request.match_info
 
 @dataclass(frozen=True)
 class Endpoints:
-    """What the endpoints share: each reads the principal's store, once for all identical requests. `clock`: `now` of a
-    request, in nanoseconds since 1970. JSON is encoded off the event loop: a response may hold many megabytes.
+    """Base of the endpoints: reads the principal's store, once for all identical requests. `clock`: `now` of a request,
+    in nanoseconds since 1970. JSON is encoded in a thread, because a response may have many megabytes.
     """
 
     stores: ReadStores
@@ -206,7 +208,7 @@ class Endpoints:
         read: Callable[[ReadStore], Awaitable[T]],
         build: Callable[[T], object],
     ) -> web.StreamResponse:
-        """Respond with what `build` makes of what `read` returns."""
+        """Respond with the result that `build` makes of the rows that `read` returns."""
 
         async def make() -> JsonResult:
             async with self.stores.session(requester_of(request)) as store:
@@ -223,7 +225,7 @@ class Endpoints:
         read: Callable[[ReadStore, QuerySettings, int, P], Awaitable[T]],
         build: Callable[[P, T, QuerySettings], object],
     ) -> web.StreamResponse:
-        """Respond to a body: the three steps of a module of `query.analysis`."""
+        """Respond to a body, with the three steps of a module of `query.analysis`."""
         project_id = get_project_id(request)
         planned = plan(await read_body(request, self.settings.timeout_s), self.clock())
         return await self.respond_with(
@@ -248,7 +250,7 @@ def get_project_id(request: web.Request) -> int:
 
 
 def parse_path_id(request: web.Request, name: str, max_length: int, parse: Callable[[str], T | None]) -> T:
-    """Parse an id in the path. Too long: 400; a text that cannot be a stored id: NotFound."""
+    """Parse an id in the path. Raises BadRequest if it is too long, and NotFound if it cannot be a stored id."""
     issues = Issues()
     text = request.match_info[name]
     if not check_length(f"path.{name}", text, 1, max_length, issues):

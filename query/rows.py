@@ -1,4 +1,4 @@
-"""Rows as the statements select them: the columns of each row type, in order, and the SQL that reads each one.
+"""The rows that statements select: the columns of each row type, in order, and the SQL that reads each column.
 
 The built-in fields of spans, log records and errors: their API names, and their columns.
 """
@@ -29,7 +29,7 @@ class ColumnKind(Enum):
 @dataclass(frozen=True, slots=True)
 class Field:
     """A built-in field. `optional`: its empty value (empty text, zeros, 0) means that it is absent. `names`: all values
-    it can have; with `case_insensitive` filters may write them in any case.
+    that it can have. With `case_insensitive`, filters may write them in any case.
     """
 
     name: str
@@ -43,8 +43,8 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class TelemetryTable:
-    """A table of telemetry as explore lists it: its name, its time column, its code in trace_index (0: none), its
-    built-in fields, and whether its rows have `attributes`.
+    """A table of telemetry: its name, its time column, its code in trace_index (0: none), its built-in fields, and
+    whether its rows have `attributes`.
     """
 
     name: str
@@ -118,8 +118,8 @@ ERRORS: Final = TelemetryTable(
 
 
 def match_enum_name(field: Field, text: str) -> str | None:
-    """Return the field's name that a filter means by `text`, or None. Case is folded for ASCII only: no other letter
-    equals one of a name.
+    """Return the name of the field's value that `text` means in a filter, or None. Case is folded only for ASCII,
+    because names have only ASCII letters.
     """
     if field.case_insensitive and text.isascii():
         text = text.upper()
@@ -164,8 +164,8 @@ Texts = dict[str, str]
 
 
 class AttributeColumns(NamedTuple):
-    """The attributes of an item: its own, those of its resource and scope as lists that are stored as one text
-    (`proto.storage.attribute_encoding`), and its service.
+    """The attributes of an item: its own attributes; the attributes of its resource and scope, each list stored as one
+    text (`proto.storage.attribute_encoding`); and its service.
     """
 
     service_name: str
@@ -180,7 +180,7 @@ class AttributeColumns(NamedTuple):
 
 
 class ResourceScopeColumns(NamedTuple):
-    """The other columns of resource and scope, and what was cut, shown only in full records."""
+    """The other columns of resource and scope, and truncations. Only full records show them."""
 
     dropped_attributes_count: int
     resource_dropped_attributes_count: int
@@ -237,7 +237,7 @@ class LogColumns(NamedTuple):
 
 
 class BriefSpanColumns(NamedTuple):
-    """A span without its attributes, as the waterfall layout needs it."""
+    """A span without its attributes, for the layout of the waterfall."""
 
     start_ns: int
     duration_ns: int
@@ -314,7 +314,7 @@ ATTRIBUTE_SELECT: Final = ("batch_id", "row", *AttributeColumns._fields)
 def within_bytes(rows: list[tuple[Any, ...]], budget: int, *, page_started: bool) -> list[tuple[Any, ...]]:
     """The longest prefix of `rows` within `budget` bytes; at least one row, unless `page_started`.
 
-    ClickHouse's own bound is not enough: it counts a resource that many rows share once.
+    ClickHouse's own limit is not enough, because it counts a resource that many rows share only once.
     """
     for count, row in enumerate(rows):
         budget -= text_size(row)

@@ -2,14 +2,13 @@
 for all identical requests.
 
     requester     the user at the root of the ownership chain, in the organization
-    identical?    in progress, or cached seconds ago over a closed window: needs no slot
-    slot          one of `max_answers`, acquired in fair order; waits for `max_wait_s`                       -> 503
-    execution     started by the first request that gets a slot; the others, waiting or later, join it
-    send buffer   part of `max_sending_bytes`, acquired in fair order; then the slot is released             -> 503
-    sending       in chunks; the buffer space is released when the last client has read everything
+    identical? in progress, or cached and over a closed window: needs no slot slot one of `max_answers`, acquired in
+    fair order; waits for `max_wait_s` -> 503 execution started by the first request that gets a slot; waiting and later
+    requests join it send buffer part of `max_sending_bytes`, acquired in fair order; then the slot is released -> 503
+    sending in chunks; the buffer space is released when the last client has read everything
 
-ClickHouse's limits end with the read. Slots bound the rows and JSON in memory, the send buffer bounds what slow clients
-have not read; so neither keeps other requesters from their responses.
+ClickHouse's limits only apply during the read. Slots limit the rows and JSON in memory, and the send buffer limits the
+responses that slow clients have not read, so that both leave room for other requesters.
 
 `ResultCache` keeps results for seconds. The response of an `Execution` stays in memory until the last request has it.
 """
@@ -32,11 +31,11 @@ from query.settings import QuerySettings
 
 
 class QueryKey(NamedTuple):
-    """Equal for two requests whose responses are the same bytes as long as nothing is stored in between.
+    """A key that is equal for two requests if their responses have the same bytes, as long as no row is stored in
+    between.
 
-    `digest` covers all parameters of the query besides the project, with times resolved: a window relative to now is a
-    different one every second. `to_ns`: the end of the window; None if there is none, and then the result is not
-    cached.
+    `digest` covers all parameters of the query besides the project, with times resolved: a window relative to now
+    changes every second. `to_ns`: the end of the window; None if there is none, and then the result is not cached.
     """
 
     kind: str
@@ -46,7 +45,7 @@ class QueryKey(NamedTuple):
 
     @classmethod
     def of(cls, kind: str, project_id: int, *parameters: object, to_ns: int | None = None) -> "QueryKey":
-        """`parameters`: values whose `repr` shows their complete state, as that of frozen structures does."""
+        """`parameters`: values whose `repr` shows their complete state, such as frozen structures."""
         return cls(kind, project_id, sha256(repr(parameters).encode("utf-8", "surrogatepass")).digest(), to_ns)
 
 
@@ -59,7 +58,7 @@ class ResultCache:
     """At most `max_bytes` of results, each valid for `seconds` from the start of its read; evicts the least recently
     used.
 
-    Times are those of a monotonic clock. A result larger than an eighth of `max_bytes` is not cached.
+    Times are read from a monotonic clock. A result larger than an eighth of `max_bytes` is not cached.
     """
 
     def __init__(self, seconds: float, max_bytes: int) -> None:
@@ -96,8 +95,8 @@ class ResultCache:
 
 
 class Execution:
-    """Starts at once. A request attaches, and detaches when its task ends, which is when aiohttp has written the
-    response or given up. When no request is left, the execution is cancelled, or its buffered response is released.
+    """One run of a query, which starts at once. A request is attached until its task ends: aiohttp has then written the
+    response or given up. When no request is attached, the execution is cancelled, or its buffered response is released.
     `requests` is the number of attached requests.
     """
 
@@ -163,13 +162,14 @@ class _QueuedRequest:
 
 
 def requester_of(request: web.Request) -> Requester:
-    """The requester that a request counts for: everything a user transitively owns counts as that user."""
+    """The requester of a request: agents and services count as the user who owns them, directly or indirectly."""
     context = authorization_context(request)
     return Requester(context.org_id, context.owning_user_id or context.principal_id)
 
 
 class QueryScheduler:
-    """Schedules all responses of a process. `clock` returns nanoseconds since 1970; `min_rate` is `SendBuffer`'s."""
+    """Schedules all responses of a process. `clock` returns nanoseconds since 1970; `min_rate` is passed to
+    `SendBuffer`."""
 
     def __init__(
         self, settings: QuerySettings, query_metrics: metrics.QueryMetrics, clock: Callable[[], int], min_rate: int = 0
@@ -197,10 +197,10 @@ class QueryScheduler:
         )
 
     async def respond(self, request: web.Request, key: QueryKey, make: ResultFactory) -> web.Response:
-        """Return the response to `key`, which `make` builds unless an identical query is in progress or cached. The
+        """Return the response to `key`. `make` builds it, unless an identical query is in progress or cached. The
         caller has already authorized the request.
 
-        Raises what `make` raises, and ServiceUnavailable.
+        Raises the errors of `make`, and ServiceUnavailable.
         """
         requester, task = requester_of(request), _current_task()
         execution = self._find_execution(requester, key)

@@ -1,9 +1,9 @@
-"""Responses from when they are built until their clients have read them: how many bytes of them are in memory, and per
-requester.
+"""Limits the bytes of responses in memory, in total and per requester, from their building until their clients have
+read them.
 
 A client that reads nothing keeps its response in memory until the connection's own deadline
-(`chassis.http.connections`). If other responses wait for that memory, the connection is closed sooner; so is that of a
-client that reads too slowly.
+(`chassis.http.connections`). If other responses wait for this memory, the connection of a client that reads nothing or
+too slowly is closed sooner.
 """
 
 import asyncio
@@ -33,11 +33,13 @@ class JsonResult(NamedTuple):
 
 
 class SendBuffer:
-    """`max_bytes` of responses, of which one user and one organization hold at most their shares (`ShareLimits.of`).
+    """Memory for `max_bytes` of responses. One user and one organization can hold at most their shares
+    (`ShareLimits.of`).
 
-    A further response waits for `max_wait_s`; at most `max_waiting` responses wait. Meanwhile a client that blocks
-    others is disconnected once it has read, for `stall_s`, less than `min_rate` bytes per second (nothing if that is
-    0), or less than would complete its response in `max_wait_s`: the waiting responses would time out otherwise.
+    Further responses wait for at most `max_wait_s`; at most `max_waiting` responses wait. While responses wait, a
+    client that blocks them is disconnected if it reads too slowly for `stall_s`: less than `min_rate` bytes per second
+    (if `min_rate` is 0: nothing), or too slowly to complete its response within `max_wait_s`, because the waiting
+    responses would then time out.
     """
 
     def __init__(
@@ -63,8 +65,8 @@ class SendBuffer:
         )
 
     async def reserve(self, requester: Requester, result: JsonResult) -> "BufferedResponse":
-        """Reserve memory for a response, which the caller must release. Its compressed form, a fraction of it, is
-        additional. Raises ServiceUnavailable.
+        """Reserve memory for a response, which the caller must release. Its compressed form, which is much smaller, is
+        not included. Raises ServiceUnavailable.
         """
         self._schedule_check()
         try:
@@ -130,8 +132,8 @@ class BufferedResponse:
         return await asyncio.shield(self._compressed)
 
     def is_stalled(self, now: float, seconds: float, min_bytes: float, min_share: float) -> bool:
-        """Whether none of its clients has read `min_bytes`, and this share of the body, within `seconds`, as far as
-        checks have observed.
+        """Whether none of its clients has read both `min_bytes` and the share `min_share` of the body within `seconds`,
+        as far as checks have observed.
         """
         stalled = [each.is_stalled(now, seconds, min_bytes, min_share) for each in self._connections]
         return bool(stalled) and all(stalled)
@@ -154,7 +156,7 @@ class _ChunkedPayload(Payload):
         self._size = len(body)
         self._transport = transport
         self._written_bytes = 0  # to the transport
-        self._checkpoint_bytes: int | None = None  # that the client had read at the last checkpoint
+        self._checkpoint_bytes: int | None = None  # bytes that the client had read at the last checkpoint
         self._checkpoint_at = 0.0  # the checkpoint's time
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
@@ -171,7 +173,8 @@ class _ChunkedPayload(Payload):
             await writer.drain()
 
     def is_stalled(self, now: float, seconds: float, min_bytes: float, min_share: float) -> bool:
-        """Whether the client has read less than `min_bytes`, or less than this share of the body, for `seconds`."""
+        """Whether the client has read less than `min_bytes`, or less than the share `min_share` of the body, for
+        `seconds`."""
         if self._transport is None or self._transport.is_closing():
             return False
         read_bytes = self._written_bytes - unacknowledged_bytes(self._transport)
@@ -181,7 +184,7 @@ class _ChunkedPayload(Payload):
         return now - self._checkpoint_at >= seconds
 
     def abort(self) -> bool:
-        """End the connection at once, unless it has ended."""
+        """Close the connection at once, unless it is closed already."""
         if self._transport is None or self._transport.is_closing():
             return False
         self._transport.abort()

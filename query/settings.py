@@ -20,8 +20,8 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     handles: Annotated[
         int,
         setting(
-            "Concurrent reads; each holds a ClickHouse connection. One user or organization gets at most all but one "
-            "of them.",
+            "Maximum number of concurrent reads. Each uses a ClickHouse connection. One user or organization can use "
+            "all but one of them.",
             unit="reads",
             zero="one per processor, at least 2 and at most 8",
             ge=0,
@@ -31,8 +31,8 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     max_waiting: Annotated[
         int,
         setting(
-            "Requests that may wait for a slot, at most half of them from one user and three quarters from one "
-            "organization; above it 503.",
+            "Maximum number of requests that wait for a slot. At most half of them can be from one user, and three "
+            "quarters from one organization. Further requests get 503.",
             unit="requests",
             zero="no request waits",
             ge=0,
@@ -42,12 +42,12 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     ] = 1_000
     max_wait_s: Annotated[
         float,
-        setting("How long a request may wait for a slot; then 503.", unit="seconds", ge=0.05, le=600),
+        setting("How long a request may wait for a slot. Then it gets 503.", unit="seconds", ge=0.05, le=600),
     ] = 30.0
     timeout_s: Annotated[
         float,
         setting(
-            "Time limit for all reads of a request together, including waits between them; then 503.",
+            "Time limit for all reads of a request together, including waits between them. Longer requests get 503.",
             unit="seconds",
             ge=0.05,
             le=600,
@@ -56,8 +56,8 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     max_memory_bytes: Annotated[
         int,
         setting(
-            "Memory one read may use in ClickHouse; above it 400. With the embedded engine at most a quarter of its "
-            "memory (SLUICE_CLICKHOUSE_MEMORY_BYTES).",
+            "Memory that one read may use in ClickHouse. Requests that need more get 400. With the embedded engine, "
+            "at most a quarter of its memory (SLUICE_CLICKHOUSE_MEMORY_BYTES).",
             unit="bytes",
             zero="no limit set by Sluice; embedded: a quarter of the engine's memory",
             ge=0,
@@ -66,7 +66,7 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     max_read_rows: Annotated[
         int,
         setting(
-            "Rows one read may scan in ClickHouse; above it 400.",
+            "Rows that one read may scan in ClickHouse. Requests that need more get 400.",
             unit="rows",
             zero="no limit set by Sluice",
             ge=0,
@@ -87,8 +87,8 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     max_answers: Annotated[
         int,
         setting(
-            "Responses built concurrently, at most half of them for one user and three quarters for one "
-            "organization; further ones wait.",
+            "Maximum number of responses that are built concurrently. At most half of them can be for one user, and "
+            "three quarters for one organization. Further requests wait.",
             unit="responses",
             ge=1,
             le=1_024,
@@ -98,8 +98,8 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     max_sending_bytes: Annotated[
         int,
         setting(
-            "Memory for responses that clients have not read yet, at most half of it for one user and three quarters "
-            "for one organization; further responses wait. A larger response is sent alone.",
+            "Memory for responses that clients have not read yet. One user can use at most half of it, and one "
+            "organization three quarters. Further responses wait. A larger response is sent alone.",
             unit="bytes",
             ge=2**20,
             advanced="many slow clients read large responses, or memory is scarce",
@@ -108,9 +108,9 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     stall_s: Annotated[
         float,
         setting(
-            "While responses wait for SLUICE_QUERY_MAX_SENDING_BYTES, a connection that holds some of it is closed "
-            "if for this long it reads more slowly than SLUICE_SEND_MIN_RATE, or too slowly to finish its response "
-            "within SLUICE_QUERY_MAX_WAIT_S.",
+            "While responses wait for memory (SLUICE_QUERY_MAX_SENDING_BYTES), a connection that uses some of it is "
+            "closed if, for this long, it reads more slowly than SLUICE_SEND_MIN_RATE, or too slowly to finish its "
+            "response within SLUICE_QUERY_MAX_WAIT_S.",
             unit="seconds",
             ge=0.05,
             le=600,
@@ -120,7 +120,7 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     cache_s: Annotated[
         float,
         setting(
-            "How long a response is reused if its window ended at least 60 s before the read; late data appears that "
+            "How long a response is reused if its window ended at least 60 s before the read. Late data appears this "
             "much later.",
             unit="seconds",
             zero="no response is reused",
@@ -131,8 +131,8 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     max_cache_bytes: Annotated[
         int,
         setting(
-            "Memory for cached responses. The least recently used are evicted first; a response larger than an "
-            "eighth is not cached.",
+            "Memory for cached responses. The least recently used are evicted first. A response larger than an eighth "
+            "of it is not cached.",
             unit="bytes",
             zero="nothing is cached",
             ge=0,
@@ -142,8 +142,8 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     max_page_bytes: Annotated[
         int,
         setting(
-            "Size of the rows of a page, as ClickHouse holds them; a page ends before it exceeds this, and the "
-            "response says so.",
+            "Maximum size of the rows of a page, as ClickHouse stores them. A page ends before it exceeds this size, "
+            "and the response shows this.",
             unit="bytes",
             zero="one row per page",
             ge=0,
@@ -153,7 +153,8 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     max_trace_spans: Annotated[
         int,
         setting(
-            "Spans in a waterfall; a longer trace shows its earliest spans, and the response says so.",
+            "Maximum number of spans in a waterfall. If a trace has more, its earliest spans are shown, and the "
+            "response shows this.",
             unit="spans",
             ge=1,
             le=1_000_000,
@@ -163,7 +164,7 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     max_trace_bytes: Annotated[
         int,
         setting(
-            "Attribute text in a waterfall; a trace with more is truncated in the same way.",
+            "Maximum size of attribute texts in a waterfall. A trace with more text is truncated in the same way.",
             unit="bytes",
             ge=2**20,
             advanced="spans of traces have large attributes",
@@ -172,7 +173,8 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     max_attribute_keys: Annotated[
         int,
         setting(
-            "Attributes in the list of keys, those on most spans; if there are more, the response says so.",
+            "Maximum number of attributes in the list of keys. If there are more, the attributes of the most spans are "
+            "listed, and the response shows this.",
             unit="keys",
             ge=1,
             le=50_000,
@@ -182,8 +184,8 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     max_scan_rows: Annotated[
         int,
         setting(
-            "Spans scanned by an aggregate or a comparison. Of more, an aggregate scans the newest and a comparison "
-            "a sample, and the response says so.",
+            "Maximum number of spans that an aggregate or a comparison scans. If there are more, an aggregate scans "
+            "the newest and a comparison scans a sample, and the response shows this.",
             unit="spans",
             ge=1,
             le=100_000_000,
@@ -192,9 +194,9 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     max_series: Annotated[
         int,
         setting(
-            "Groups of an aggregate that have a series.",
+            "Maximum number of groups of an aggregate that have a series.",
             unit="groups",
-            zero="no group has one",
+            zero="no group has a series",
             ge=0,
             le=100,
             advanced="charts show more series",
@@ -203,8 +205,8 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     max_group_cardinality: Annotated[
         int,
         setting(
-            "Groups times time intervals that an aggregate counts in one scan. Above it, one scan ranks the groups "
-            "and a second reads those shown; the result is the same.",
+            "Maximum number of groups, multiplied by the time intervals, that an aggregate counts in one scan. Above "
+            "it, one scan ranks the groups and a second scan reads the shown groups. The result is the same.",
             unit="groups",
             ge=1,
             le=10_000_000,
@@ -214,7 +216,7 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     cursor_key: Annotated[
         str,
         setting(
-            "Secret text that signs page cursors; use the same on all machines that serve one address.",
+            "Secret text that signs page cursors. Use the same text on all machines that serve one address.",
             zero="empty: a key file in the data directory",
             secret=True,
         ),
@@ -228,7 +230,8 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     ] = ()
 
     def within(self, memory: int) -> "QuerySettings":
-        """These settings, limited for a process that may use `memory` bytes: responses get at most a share of it."""
+        """These settings, limited for a process that may use `memory` bytes: responses get at most a share of this
+        memory."""
         return msgspec.structs.replace(
             self,
             max_sending_bytes=min(self.max_sending_bytes, memory // 32),
@@ -246,5 +249,6 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
 
 
 def _cpu_count() -> int:
-    """Processors that this process may use, where the system reports it; otherwise those of the machine."""
+    """Processors that this process may use, if the system reports their number; otherwise all processors of the
+    machine."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -2,11 +2,11 @@
 
 Times are integers of nanoseconds since 1970 (UTC): parsed from the usual notations, formatted as RFC 3339.
 
-A number that is spliced into the JSON as text keeps every digit, which `float` would not: such a field is a
-`msgspec.Raw`, annotated with the schema of the JSON it holds.
+Some numbers are spliced into the JSON as text, which keeps every digit, while `float` would not. Such a field is a
+`msgspec.Raw`, annotated with the schema of its JSON.
 
-Stored texts are converted with their type letters (docs/codec.md 2) back to JSON, so that each value reads as it was
-sent. Numbers and nested values are spliced in as text: a 64-bit integer keeps every digit, `200.0` stays a double.
+Stored texts are converted with their type letters (docs/codec.md 2) back to JSON, so that each value is shown as it was
+sent. Numbers and nested values are spliced in as text: a 64-bit integer keeps every digit, and `200.0` stays a double.
 """
 
 import re
@@ -34,7 +34,7 @@ _UNITS: Final = {
     "d": 24 * HOUR,
     "w": 7 * 24 * HOUR,
 }
-# A "+" that nobody percent-encoded arrives as a space.
+# A "+" that was not percent-encoded arrives as a space.
 _RELATIVE: Final = re.compile(r"(?:now(?:([+\- ])([0-9]{1,9})(ms|s|m|h|d|w))?|(-)([0-9]{1,9})(ms|s|m|h|d|w))")
 _EPOCH: Final = re.compile(r"[0-9]{1,19}(?:\.[0-9]{1,9})?")
 _RFC3339: Final = re.compile(
@@ -48,7 +48,7 @@ _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 
 
 class TimestampError(ValueError):
-    """The text is not a valid time; the message is meant for the client."""
+    """The text is not a valid time. The message is meant for the client."""
 
 
 def ceil_to_second(nanos: int) -> int:
@@ -57,11 +57,12 @@ def ceil_to_second(nanos: int) -> int:
 
 
 def parse_timestamp(text: str, now_ns: int) -> int:
-    """Parse a time into nanoseconds since 1970. Raises TimestampError for anything else or outside 1970 to 2262.
+    """Parse a time into nanoseconds since 1970. Raises TimestampError for other texts and for times outside 1970 to
+    2262.
 
-    RFC 3339 (without an offset UTC; a date alone is its midnight; digits beyond the ninth of a fraction are dropped),
-    `now`, `now-15m`, `-15m` (ms, s, m, h, d, w), or epoch seconds, milliseconds, microseconds or nanoseconds by
-    magnitude.
+    Accepts RFC 3339 (a time without an offset is UTC, a date without a time is its midnight, and digits after the ninth
+    of a fraction are dropped), `now`, `now-15m`, `-15m` (ms, s, m, h, d, w), and Unix time in seconds, milliseconds,
+    microseconds or nanoseconds, distinguished by magnitude.
     """
     nanos = _relative(text, now_ns)
     if nanos is None:
@@ -126,7 +127,7 @@ def _rfc3339(text: str) -> int | None:
     except ValueError:
         return None
     offset = _offset(zone)
-    # RFC 3339 allows a leap second; here it is the start of the next minute, as on every clock that steps.
+    # RFC 3339 allows a leap second; here it is the start of the next minute, as on most clocks.
     if int(hour or 0) > 23 or int(minute or 0) > 59 or int(second or 0) > 60 or offset is None:
         return None
     seconds = days * 86_400 + int(hour or 0) * 3600 + int(minute or 0) * 60 + int(second or 0) - offset
@@ -145,7 +146,7 @@ def _offset(zone: str | None) -> int | None:
 
 
 def raw_json(description: str, **schema: Any) -> msgspec.Meta:
-    """The annotation of a `msgspec.Raw`: the schema of the JSON it holds."""
+    """The annotation of a `msgspec.Raw`: the schema of its JSON."""
     return msgspec.Meta(description=description, extra_json_schema=schema)
 
 
@@ -179,7 +180,7 @@ MergedAttributes = Annotated[
     msgspec.Meta(description=f"The item's attributes by key, then `resource.<key>` and `scope.<key>`; {_TYPED}"),
 ]
 RawAttributes = Annotated[
-    msgspec.Raw, raw_json("By key; each value has its original type.", type="object", additionalProperties=True)
+    msgspec.Raw, raw_json("Values by key. Each value has its original type.", type="object", additionalProperties=True)
 ]
 
 _KINDS: Final = {"enum": list(SPAN_KINDS)}
@@ -231,9 +232,9 @@ def typed_attributes(texts: Mapping[str, str], types: str) -> dict[str, object]:
 
 
 def merged_attributes(columns: AttributeColumns) -> dict[str, object]:
-    """All attributes of an item as one object: its own attributes under their keys, then those of the resource and
-    scope under `resource.` and `scope.`. Of equal keys the item's own attribute wins, then an attribute over the
-    scope's name and version.
+    """All attributes of an item as one object: its own attributes under their keys, then the attributes of the resource
+    and scope under `resource.` and `scope.`. If keys are equal, the item's own attribute comes before others, and an
+    attribute of the scope before its name and version.
     """
     attributes = typed_attributes(columns.attributes, columns.attribute_types)
     for key, value in decode_attribute_list(columns.resource).items():

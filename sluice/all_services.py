@@ -1,8 +1,8 @@
-"""All services in one process: what `sluice up` does in its data directory, which it has locked. The steps of `run`:
+"""Runs all services in one process, for `sluice up`, in a data directory that is already locked. The steps of `run`:
 
-port             bound before anything is opened            -> otherwise one sentence, exit 1
-gRPC port        likewise                                   -> otherwise a warning that names it, and no OTLP/gRPC
-mark             the directory is no copy of one in use      -> otherwise one sentence, exit 1
+port             bound before any store is opened           -> otherwise one sentence, exit 1
+gRPC port        bound before any store is opened           -> otherwise a warning with the port, and no OTLP/gRPC
+mark             the directory was not copied while in use   -> otherwise one sentence, exit 1
 schemas          both migrated to this release              -> otherwise one sentence, exit 1
 first start      creates organization, project, key and token, and writes them to DATA/bootstrap.json, mode 0600
 serve            gateway, query and control on one port
@@ -27,7 +27,7 @@ from sluice.app_builder import ALL_SERVICES, compose_app, open_clickhouse
 from sluice.first_run import open_command, quickstart_text
 from sluice.settings_sources import SettingsSources
 
-Say = Callable[[str], None]  # tells the user which step of the start begins
+Say = Callable[[str], None]  # prints the step of the start that begins
 
 
 def run(
@@ -42,7 +42,7 @@ def run(
     several = arguments.workers > 1
     listener = bind(settings.host, settings.port, reuse_port=several)
     settings = process.with_bound_port(settings, listener)
-    health = [] if several else bind_health(settings)  # with workers the supervisor binds it
+    health = [] if several else bind_health(settings)  # with workers, the supervisor binds this port
     with (
         grpc_port.reserved(settings, reuse_port=several, required=False) as settings,
         data_dir.in_use(settings.data_dir, accept_copy=arguments.accept_copy),
@@ -81,7 +81,7 @@ async def _serve(
 
 
 async def _prepare(settings: ChassisSettings, say: Say) -> None:
-    """Bootstrap and migrate ClickHouse in this process, before several workers serve."""
+    """Create the first organization and migrate ClickHouse in this process, before several workers serve."""
     await _bootstrap(settings)
     say(_opening(settings))
     async with process.started(open_clickhouse(settings)) as clickhouse:
@@ -109,8 +109,8 @@ async def _bootstrap(settings: ChassisSettings) -> None:
 
 
 def _announce(settings: ChassisSettings, lock: data_dir.DataDirLock) -> None:
-    """Print the URL and the quick-start text, without secrets; write the URL to the lock file, and what the start has
-    created to the mark of the directory.
+    """Print the URL and the quick-start text, without secrets; write the URL to the lock file, and record the files
+    that the start has created in the mark of the directory.
     """
     lock.write_url(settings.base_url)
     data_dir.record_files(settings.data_dir)

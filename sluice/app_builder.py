@@ -44,12 +44,12 @@ if TYPE_CHECKING:  # a service starts without the packages of the others
 AfterOpen = Callable[[VerifiedClickHouse], Awaitable[object]]
 
 ALL_SERVICES: Final = ("gateway", "query", "control")
-PAGE: Final = "web"  # needs no store; control serves it, too, and so does a process of its own
-SPARE_HANDLES: Final = 3  # of the gateway: for derived rows, probes and erasures, besides the inserts of batches
+PAGE: Final = "web"  # needs no store; control serves it, and it can have a process of its own
+SPARE_HANDLES: Final = 3  # of the gateway, in addition to the inserts of batches: for derived rows, probes and erasures
 INGEST_QUEUE: Final = 64  # waiting calls; the gateway itself bounds its memory, in bytes
-CONTROL_HANDLES: Final = 2  # of the follower of issues, and for what people ask about them
+CONTROL_HANDLES: Final = 2  # for the follower of issues, and for requests about issues
 CONTROL_QUEUE: Final = 16  # waiting calls
-EXPLORE_QUEUE: Final = 64  # waiting calls: probes, and reads behind cancelled ones; other reads wait for a slot
+EXPLORE_QUEUE: Final = 64  # waiting calls: probes, and reads behind cancelled reads; other reads wait for a slot
 
 log = structlog.get_logger(__name__)
 
@@ -71,9 +71,9 @@ class _AppBuilder:
     readiness: list[Dependency] = field(default_factory=list)
 
     def add(self, service: Service) -> None:
-        """Add the parts of a service. A dependency that an earlier service also has is probed once, by the rules of the
-        earlier one. The gateway is added first: a dependency that it can do without, though reads need it, must not
-        make the process unready for exports.
+        """Add the parts of a service. A dependency that an earlier service has too is probed once, and the earlier
+        service decides whether it is required. The gateway is added first, so that a dependency that only reads require
+        does not make the process unready for exports.
         """
         self.routes += service.routes
         self.resources += service.cleanup_contexts
@@ -82,7 +82,7 @@ class _AppBuilder:
 
 
 class _Gateway(NamedTuple):
-    """What a backup needs of the gateway: its ClickHouse, and snapshots of what it has acknowledged."""
+    """The parts of the gateway that a backup needs: its ClickHouse, and snapshots of its acknowledged requests."""
 
     clickhouse: VerifiedClickHouse
     snapshots: "IngestSnapshots"
@@ -92,7 +92,8 @@ async def verify_clickhouse(clickhouse: VerifiedClickHouse) -> None:
     """Refuse to start with tables of another release (ClickHouseSchemaError) or wrong credentials (StoreMisconfigured).
 
     An unavailable server does not prevent the start: the schema is verified when the server is available. Until then
-    the service is not ready and serves what it can. For the embedded engine raises StoreUnavailable.
+    the service is not ready, and serves requests that do not need ClickHouse. Raises StoreUnavailable for the embedded
+    engine.
     """
     try:
         await clickhouse.verify_schema()
@@ -256,20 +257,20 @@ def _add_web(builder: _AppBuilder) -> None:
     page = service()
     own = {(route.method, route.path): route for route in page.routes}
     for at, plain in enumerate(builder.routes):
-        # The end of a sign-on, which control serves plainly. The path keeps its description: the interface is the same
-        # in a checkout whose page was not built.
+        # The path at the end of a sign-on, which control serves without the page. It keeps its description, so that the
+        # interface is the same in a checkout without a built page.
         if (shown := own.pop((plain.method, plain.path), None)) is not None:
             builder.routes[at] = replace(shown, operation=plain.operation)
     builder.add(replace(page, routes=list(own.values())))
 
 
 def _control_clickhouse(builder: _AppBuilder) -> VerifiedClickHouse | None:
-    """What control reads errors from. None: the embedded engine, in a process without the services that write it; a
-    directory is used by one process.
+    """The ClickHouse from which control reads errors. None if it is the embedded engine and this process does not run
+    the services that write to it, because only one process can use its directory.
     """
     chassis = builder.chassis
     if chassis.uses_embedded_clickhouse and builder.gateway is None:
-        log.warning("no issues: control has no ClickHouse", fix="set SLUICE_CLICKHOUSE_URL to a server")
+        log.warning("issues are off, because control has no ClickHouse", fix="set SLUICE_CLICKHOUSE_URL to a server")
         return None
     clickhouse = _verified_clickhouse(chassis, handles=CONTROL_HANDLES, max_waiting=CONTROL_QUEUE)
     builder.resources.append(_open_and_run(clickhouse, _run_once(builder)))
@@ -277,8 +278,8 @@ def _control_clickhouse(builder: _AppBuilder) -> VerifiedClickHouse | None:
 
 
 def filter_check() -> "CheckFilters | None":
-    """The check of filters of the query service; None where that is not installed. Its modules are imported when it is
-    called first.
+    """The check of filters of the query service; None if the query service is not installed. Its modules are imported
+    at the first call.
     """
     if not _has_query():
         return None
@@ -292,7 +293,8 @@ def filter_check() -> "CheckFilters | None":
 
 
 def _filter_compiler() -> "CompileFilters | None":
-    """The same for the SQL of filters."""
+    """The function that compiles filters to SQL; None if the query service is not installed. Its modules are imported
+    at the first call."""
     if not _has_query():
         return None
 
@@ -312,7 +314,8 @@ def _has_query() -> bool:
 
 
 def _add_backups(builder: _AppBuilder) -> None:
-    """Serve `sluice backup`, where both stores are embedded. Last: it closes before what it copies."""
+    """Serve `sluice backup` if both stores are embedded. Added last, so that it closes before the stores that it
+    copies."""
     chassis = builder.chassis
     if builder.gateway is None or not chassis.uses_embedded_clickhouse or not chassis.uses_sqlite:
         return
@@ -331,13 +334,13 @@ _ADD: Final[Mapping[str, Callable[[_AppBuilder], None]]] = {
 
 
 def _run_once(builder: _AppBuilder) -> AfterOpen:
-    """`after_open` for the first service that opens ClickHouse, a no-op for the next one."""
+    """`after_open` for the first service that opens ClickHouse; does nothing for later services."""
     step, builder.after_open = builder.after_open, _nothing
     return step
 
 
 async def _nothing(_clickhouse: VerifiedClickHouse) -> None:
-    """For a store that another service has verified already."""
+    """Does nothing: another service has already verified the store."""
 
 
 def _open_and_run(clickhouse: VerifiedClickHouse, step: AfterOpen) -> CleanupContext:
@@ -351,7 +354,7 @@ def _open_and_run(clickhouse: VerifiedClickHouse, step: AfterOpen) -> CleanupCon
 
 
 def _run_after_open(clickhouse: VerifiedClickHouse, step: AfterOpen) -> CleanupContext:
-    """For a service that opens ClickHouse itself."""
+    """Run `step` after a service has opened ClickHouse."""
 
     async def run_step(_app: web.Application) -> AsyncIterator[None]:
         await step(clickhouse)

@@ -1,4 +1,4 @@
-"""`python -m sluice.build_interface` (`make interface`) writes `openapi.json`; run it after changing routes.
+"""`python -m sluice.build_interface` (`make interface`) writes `openapi.json`; run it after you have changed routes.
 
 A test compares the file with what `sluice up` serves.
 """
@@ -15,8 +15,8 @@ from sluice.settings_sources import SettingsSources
 
 
 def build_document() -> bytes:
-    """The OpenAPI document of all services with default settings, one line per operation and component, so that a
-    diff shows each change of the interface.
+    """The OpenAPI document of all services with default settings, one line per operation and component, so that a diff
+    shows each change of the interface.
     """
     with TemporaryDirectory() as directory:
         sources = SettingsSources({"SLUICE_DATA": directory}, None, {})

@@ -6,7 +6,7 @@ from sluice.options import JSON, ORG, PROJECT, Action, Command, flag, option
 
 _TOKEN_FILE: Final = option(
     "--token-file",
-    "file with the access token, alone or as `sluice init` wrote it; default: the variable RELEASE_TOKEN",
+    "file that has only the access token, or that `sluice init` wrote; default: the variable RELEASE_TOKEN",
     metavar="FILE",
 )
 _BUNDLE: Final = option("file", "bundle, statement or envelope; -: standard input", metavar="FILE")
@@ -20,17 +20,17 @@ CLIENT_COMMANDS: Final = (
             option("version", "version of the release, such as 1.4.0 or checkout@1.4.0", metavar="VERSION"),
             option("--project", "slug of a project; may be repeated", metavar="SLUG", action="append", required=True),
             option("--org", "the organization; default: `default`", metavar="SLUG", default="default"),
-            option("--since", "commits after it; default: the latest tag before --until", metavar="REF"),
-            option("--until", "the newest commit; default: HEAD", metavar="REF", default="HEAD"),
+            option("--since", "report commits after this one; default: the latest tag before --until", metavar="REF"),
+            option("--until", "the newest commit to report; default: HEAD", metavar="REF", default="HEAD"),
             option("--directory", "git checkout; default: .", metavar="DIR", default="."),
-            option("--repository", "its name; default: that of its remote `origin`", metavar="NAME"),
-            option("--ref", "what it was built from, as shown; default: the newest commit", metavar="REF"),
-            option("--environment", "where it is released, such as production", metavar="NAME"),
-            option("--url", "page of the release, such as that of its build", metavar="URL"),
-            option("--released-at", "such as 2026-11-20T15:17:03Z; default: now", metavar="TIME"),
+            option("--repository", "name of the repository; default: the name in its remote `origin`", metavar="NAME"),
+            option("--ref", "branch, tag or commit to show for the release; default: the newest commit", metavar="REF"),
+            option("--environment", "environment of the release, such as production", metavar="NAME"),
+            option("--url", "page about the release, such as the page of its build", metavar="URL"),
+            option("--released-at", "time of the release, such as 2026-11-20T15:17:03Z; default: now", metavar="TIME"),
             option("--server", "URL of the control API; default: http://127.0.0.1:4318", metavar="URL"),
             _TOKEN_FILE,
-            flag("--dry-run", "print what would be reported, and send nothing"),
+            flag("--dry-run", "only print the report, without sending it"),
         ),
     ),
     Command(
@@ -71,22 +71,22 @@ CLIENT_COMMANDS: Final = (
         actions=(
             Action(
                 "key",
-                "create an Ed25519 key: the public key to standard output",
-                (option("--out", "file for the private key, mode 0600; a new one", metavar="FILE", required=True),),
+                "create an Ed25519 key; prints the public key",
+                (option("--out", "new file for the private key, mode 0600", metavar="FILE", required=True),),
             ),
             Action(
                 "validate",
-                "check shape and meaning; exit code 1 if it is not valid",
-                (flag("--strict", "warnings make it invalid"), _BUNDLE, JSON),
+                "check the schema and the rules of a bundle; exit code 1 if it is not valid",
+                (flag("--strict", "a bundle with warnings is not valid"), _BUNDLE, JSON),
             ),
             Action("inspect", "show a bundle; signatures are not checked", (_BUNDLE, JSON)),
             Action(
                 "sign",
-                "sign a bundle: a DSSE envelope, to standard output or --out",
+                "sign a bundle; writes a DSSE envelope to standard output or --out",
                 (
                     option(
                         "--key",
-                        "private key, Ed25519 or ECDSA P-256, in PEM (PKCS #8); its password: the variable "
+                        "private key (Ed25519 or ECDSA P-256) in PEM (PKCS #8); the variable for its password: "
                         "PROOF_KEY_PASSWORD",
                         metavar="FILE",
                         required=True,
@@ -98,22 +98,22 @@ CLIENT_COMMANDS: Final = (
             ),
             Action(
                 "verify",
-                "verify a signed bundle; exit code 1 if it is not",
+                "verify a signed bundle; exit code 1 if it is not verified",
                 (
                     option("--key", "public key in PEM; may be repeated", metavar="FILE", action="append"),
                     option(
                         "--keys",
-                        "published keys with their validity, as the API lists them; may be repeated",
+                        "file of published keys with their validity, as in the response of the API; may be repeated",
                         metavar="FILE",
                         action="append",
                     ),
-                    option("--at", "keys must be valid at this time; default: that of the bundle", metavar="TIME"),
+                    option("--at", "keys must be valid at this time; default: the time of the bundle", metavar="TIME"),
                     _BUNDLE,
                 ),
             ),
             Action(
                 "schema",
-                "print the JSON Schema of a shape",
+                "print a JSON Schema",
                 (
                     option(
                         "shape",
@@ -134,7 +134,7 @@ CLIENT_COMMANDS: Final = (
             option("--file", "credentials file; default: DATA/bootstrap.json", metavar="FILE"),
             option("--url", "URL to send to; default: the URL of the running `sluice up`", metavar="URL"),
             option("--query-url", "URL of the query service, if it runs separately; default: --url", metavar="URL"),
-            flag("--traffic", "also send an hour of a shop's traffic, with slow requests to look into"),
+            flag("--traffic", "also send an hour of a shop's traffic, with slow requests to investigate"),
         ),
     ),
 )

@@ -27,11 +27,11 @@ _ERASURE_JSON: Final = flag("--json", "print one JSON object per erasure")
 _SSO_ORG: Final = option("--org", "the organization", metavar="SLUG", required=True)
 _TIME: Final = "this time, such as 2026-11-20T15:17:03Z or now-15m"
 _SERVING: Final = (
-    option("--host", "address to listen on; default: SLUICE_HOST, else 127.0.0.1", metavar="H"),
-    option("--port", "port to listen on; default: SLUICE_PORT, else 4318; 0: any free port", metavar="P", type=port),
+    option("--host", "address to listen on; default: SLUICE_HOST, or 127.0.0.1", metavar="H"),
+    option("--port", "port to listen on; default: SLUICE_PORT, or 4318; 0: any free port", metavar="P", type=port),
     option(
         "--health-port",
-        "a second port on 127.0.0.1, for this command only; with --workers it covers all workers; default: none",
+        "a second port on 127.0.0.1, for this command only; with --workers, it covers all workers; default: none",
         metavar="P",
         type=port,
     ),
@@ -42,7 +42,7 @@ _INGESTING: Final = (
     *_SERVING,
     option(
         "--grpc-port",
-        "port to listen on for OTLP/gRPC; default: SLUICE_GRPC_PORT, else 4317; empty: none",
+        "port to listen on for OTLP/gRPC; default: SLUICE_GRPC_PORT, or 4317; empty: none",
         metavar="P",
         type=grpc_port,
     ),
@@ -57,26 +57,26 @@ COMMANDS: Final = (
             *_INGESTING,
             flag(
                 "--accept-copy",
-                "start on a data directory that was copied or moved after a crash; one that was copied while it was in "
-                "use has rows twice and lacks others",
+                "start on a data directory that was copied or moved after a crash; a directory that was copied while "
+                "it was in use has some rows twice and lacks other rows",
             ),
         ),
     ),
     Command(
         "gateway",
         "sluice.cli.serve_one:run",
-        "runs the gateway alone: receives OTLP (needs a ClickHouse server)",
+        "runs only the gateway, which receives OTLP (needs a ClickHouse server)",
         _INGESTING,
     ),
-    Command("query", "sluice.cli.serve_one:run", "runs the explore API alone (needs a ClickHouse server)", _SERVING),
-    Command("control", "sluice.cli.serve_one:run", "runs the control API alone, and the page", _SERVING),
+    Command("query", "sluice.cli.serve_one:run", "runs only the explore API (needs a ClickHouse server)", _SERVING),
+    Command("control", "sluice.cli.serve_one:run", "runs only the control API and the page", _SERVING),
     Command(
-        "web", "sluice.cli.serve_one:run", "runs the page alone; a proxy in front of it routes to the APIs", _SERVING
+        "web", "sluice.cli.serve_one:run", "runs only the page; a proxy in front of it routes to the APIs", _SERVING
     ),
     Command(
         "migrate",
         "sluice.cli.migrate:run",
-        "migrates the relational and ClickHouse schemas to this release; idempotent",
+        "migrates the relational and ClickHouse schemas to this release; can be repeated",
     ),
     Command(
         "init",
@@ -105,17 +105,21 @@ COMMANDS: Final = (
     Command(
         "billing",
         "sluice.cli.organization:run_billing",
-        "shows the subscription of an organization, or names its customer",
+        "shows the subscription of an organization, or links its customer",
         (
             ORG,
             option(
                 "--customer",
-                "name its customer at the payment processor, by the processor's id; empty: none",
+                "link the customer with this id at the payment processor; empty: unlink",
                 metavar="ID",
                 type=customer,
             ),
             option(
-                "--unlink", "it has no customer; it keeps its quota", dest="customer", action="store_const", const=""
+                "--unlink",
+                "unlink its customer; the quota does not change",
+                dest="customer",
+                action="store_const",
+                const="",
             ),
             JSON,
         ),
@@ -133,8 +137,8 @@ COMMANDS: Final = (
             ),
             option(
                 "--org",
-                "the account with this address in this organization; default: the one that has verified the address, "
-                "else the only one",
+                "use the account in this organization; default: the account that has verified the address, or the only "
+                "account",
                 metavar="SLUG",
             ),
             flag("--without-factor", "remove the second factor as well"),
@@ -163,7 +167,7 @@ COMMANDS: Final = (
             Action("show", "list all published keys, keys in use first"),
             Action(
                 "withdraw",
-                "stop trusting a key permanently; this cannot be undone",
+                "stop trusting a key; this cannot be undone",
                 (option("kid", "id of the key, as `show` prints it", metavar="KID"),),
             ),
         ),
@@ -183,7 +187,8 @@ COMMANDS: Final = (
                     option("--file", "verify an export instead of the database", metavar="FILE"),
                     option(
                         "--noted",
-                        "also check that the chain still contains this event, the last one of an earlier run",
+                        "also check that the chain still contains this event, which an earlier run printed as the last "
+                        "event",
                         metavar="SEQ:HASH",
                         type=noted_event,
                     ),
@@ -209,17 +214,22 @@ COMMANDS: Final = (
     Command(
         "sso",
         "sluice.cli.organization:run_sso",
-        "vouches for a domain of an organization, or ends its enforcement of single sign-on",
+        "confirms a domain of an organization, or ends its enforcement of single sign-on",
         actions=(
             Action(
                 "domain",
-                "say that a domain of e-mail addresses belongs to an organization",
+                "confirm that a domain of e-mail addresses belongs to an organization",
                 (
-                    option("--domain", "such as example.com; without subdomains", metavar="DOMAIN", required=True),
+                    option(
+                        "--domain",
+                        "domain such as example.com; does not include subdomains",
+                        metavar="DOMAIN",
+                        required=True,
+                    ),
                     _SSO_ORG,
                 ),
             ),
-            Action("release", "let passwords in again, for an organization that is locked out", (_SSO_ORG,)),
+            Action("release", "allow passwords again, for an organization that is locked out", (_SSO_ORG,)),
         ),
     ),
     Command(
@@ -241,16 +251,16 @@ COMMANDS: Final = (
     Command(
         "erasures",
         "sluice.cli.erasures:run",
-        "lists, shows, retries or exports erasures, those of deleted organizations too",
+        "lists, shows, retries or exports erasures, also of deleted organizations",
         actions=(
             Action(
                 "list",
                 "list the newest erasures of all organizations",
-                (flag("--open", "only those that are not completed"), _ERASURE_JSON),
+                (flag("--open", "only erasures that are not completed"), _ERASURE_JSON),
             ),
             Action(
                 "show",
-                "show one, with its rows by table and the journals that it waits for",
+                "show an erasure, with its rows by table and the journals that it waits for",
                 (option("id", "id of the erasure", metavar="ID"), _ERASURE_JSON),
             ),
             Action(
@@ -260,24 +270,24 @@ COMMANDS: Final = (
                     option("id", "id of a failed erasure", metavar="ID", nargs="?"),
                     option(
                         "--completed-since",
-                        "those completed since the moment of a backup of ClickHouse that was restored, to erase again "
-                        "what came back with it",
+                        "restart erasures that were completed since this time; use the moment of a ClickHouse backup "
+                        "that was restored",
                         metavar="TIME",
                     ),
                 ),
             ),
             Action(
-                "export", "print those in force as JSON lines, with their filters, for `apply` on a restored backup"
+                "export", "print all erasures that `apply` needs on a restored backup as JSON lines, with their filters"
             ),
             Action(
                 "apply",
-                "erase in a restored backup what an export contains",
+                "apply the erasures of an export to a restored backup",
                 (option("file", "the output of `sluice erasures export`", metavar="FILE"),),
             ),
             Action(
                 "journals",
                 "list the journals that erasures wait for",
-                (option("--remove", "stop waiting for a journal whose volume is lost for good", metavar="NAME"),),
+                (option("--remove", "stop waiting for a journal whose volume is lost permanently", metavar="NAME"),),
             ),
         ),
     ),
@@ -295,13 +305,15 @@ COMMANDS: Final = (
         "shows and verifies the journals of a gateway; requeues quarantined requests",
         actions=(
             Action("inspect", "show journals, quarantine and damage; fast, also while the gateway runs", (JSON,)),
-            Action("verify", "read every frame; exit code 1 if any is damaged or missing"),
+            Action("verify", "read every frame; exit code 1 if one is damaged or missing"),
             Action(
                 "requeue",
                 "requeue quarantined requests for insertion into ClickHouse",
                 (
-                    option("names", "a quarantined file, as `inspect` lists it", metavar="NAME", nargs="*"),
-                    flag("--all", "requeue everything in the quarantine"),
+                    option(
+                        "names", "name of a quarantined file, from the output of `inspect`", metavar="NAME", nargs="*"
+                    ),
+                    flag("--all", "requeue all quarantined requests"),
                 ),
             ),
         ),
@@ -322,11 +334,17 @@ COMMANDS: Final = (
         "restores a backup into an empty data directory, or verifies one",
         (
             option(
-                "--from", "a backup, or a directory of backups: the newest", dest="source", metavar="DIR", required=True
+                "--from",
+                "a backup, or a directory of backups, of which the newest is used",
+                dest="source",
+                metavar="DIR",
+                required=True,
             ),
             option("--to", "empty or new data directory; default: --data", metavar="DATA"),
-            flag("--check", "read and verify every file, and restore nothing"),
-            option("--erasures", "erase what this output of `sluice erasures export` contains", metavar="FILE"),
+            flag("--check", "only read and verify every file"),
+            option(
+                "--erasures", "apply the erasures in this file, the output of `sluice erasures export`", metavar="FILE"
+            ),
             _JSON_RESULT,
         ),
     ),

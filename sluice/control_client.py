@@ -19,7 +19,7 @@ from sluice import first_run
 
 TOKEN_VARIABLE: Final = "RELEASE_TOKEN"  # noqa: S105  # a name; none with SLUICE_, which are settings
 DEFAULT_SERVER: Final = "http://127.0.0.1:4318"
-MAX_TRIES: Final = 5  # of a request that the server cannot take now
+MAX_TRIES: Final = 5  # tries of a request while the server is busy
 MAX_PAUSE_S: Final = 30.0
 _RESPONSE_TIMEOUT_S: Final = 150.0
 _MAX_RESPONSE_BYTES: Final = 2**20
@@ -39,7 +39,7 @@ class _Error(msgspec.Struct):
 
 
 class _Refusal(msgspec.Struct):
-    """What is read of an answer that is no success."""
+    """The fields of an error response that are read."""
 
     error: _Error
 
@@ -53,7 +53,7 @@ class Refused(StartupError):
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Follows nothing: another host must not get the token."""
+    """Follows no redirect, because another host must not get the token."""
 
     def redirect_request(
         self, _request: urllib.request.Request, _fp: IO[bytes], _code: int, _msg: str, _headers: HTTPMessage, _url: str
@@ -62,7 +62,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def read_token(token_file: str | None) -> str:
-    """The access token of the file, else of the environment. Raises StartupError."""
+    """The access token from the file, or from the environment. Raises StartupError."""
     if token_file:
         try:
             text = Path(token_file).read_text(encoding="utf-8").strip()
@@ -72,22 +72,22 @@ def read_token(token_file: str | None) -> str:
     else:
         token = os.environ.get(TOKEN_VARIABLE, "").strip()
     if not token:
-        raise StartupError(f"No access token: set {TOKEN_VARIABLE}, or name a file in --token-file.", exit_code=2)
+        raise StartupError(f"No access token: set {TOKEN_VARIABLE}, or pass a file in --token-file.", exit_code=2)
     if re.fullmatch(r"[\x21-\x7e]+", token) is None:
         raise StartupError("The access token has white space or non-ASCII characters: copy it again.", exit_code=2)
     return token
 
 
 class ControlClient:
-    """Sends JSON to the control API at a URL, by default that of `sluice up` on this machine."""
+    """Sends JSON to the control API at a URL, by default the URL of `sluice up` on this machine."""
 
     def __init__(self, server: str | None, token: str) -> None:
         self._server = _server_url(server)
         self._token = token
 
     def post(self, path: str, data: bytes, answer: type[T]) -> tuple[int, T]:
-        """Status and answer to JSON data, which is sent again while the server is busy. Raises Refused; StartupError
-        without an answer.
+        """Send JSON data, again while the server is busy; returns status and response. Raises Refused, and StartupError
+        without a response.
         """
         url = f"{self._server}{path}"
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
@@ -105,7 +105,7 @@ class ControlClient:
 
 
 def _send(request: urllib.request.Request) -> tuple[int, bytes]:
-    """Status and body of the answer. Raises what urllib raises."""
+    """Status and body of the response. Raises the errors of urllib."""
     opener = urllib.request.build_opener(_NoRedirect)
     for remaining in reversed(range(MAX_TRIES)):
         try:

@@ -3,20 +3,22 @@
 `sluice up` locks it exclusively, because the embedded engine allows one process. Services that use a ClickHouse server
 share it.
 
-`peer_of` and `short_path` are for Unix sockets in it, between commands of the same user.
+`peer_of` and `short_path` are for Unix sockets in the directory, between commands of the same user.
 
-`DataMark` says whether a process has the directory in use, and in which place. A copy of a directory in use (`cp -r`)
-mixes states of different moments: rows are doubled or missing, and nothing shows it. So a start refuses a directory
-that was in use when its files were somewhere else:
+`DataMark` records whether a process uses the directory, and where the directory is. A copy of a directory in use (`cp
+-r`) mixes the states of different moments: rows are doubled or missing, without any sign of it. So a start refuses a
+directory that was in use when its files were in another place:
 
-    stopped     no process has it in use: any copy is complete
-    in use      the files named in the mark are the same files now: it crashed here, was moved within its file system,
-                or is a snapshot of the whole file system. Otherwise it is a copy: refused
-    restoring   a restore is running or was interrupted: refused
+    stopped     no process used the directory: every copy is complete
+    in use      accepted if the files named in the mark are still the same files: the process crashed here, or the
+                directory was moved within its file system, or it is in a snapshot of the whole file system. Otherwise
+                it is a copy, and is refused
+    restoring   refused: a restore is running or was interrupted
 
-A file is the same if its inode number is. Device numbers say nothing: they change with a reboot or another mount. Some
-file systems invent inode numbers with each mount; there, `origin` is the same file if its change time (ctime) is, which
-no copy preserves. Permissions and labels that were set again change that time, and not the inode.
+A file is the same if its inode number is the same. Device numbers are not compared, because they change with a reboot
+or another mount. Some file systems assign new inode numbers with each mount. On these, `origin` is the same file if its
+change time (ctime) is the same, because no copy preserves it. Setting permissions or labels again changes this time,
+but not the inode number.
 """
 
 import fcntl
@@ -94,8 +96,8 @@ def _lock(descriptor: int, directory: Path, *, exclusive: bool) -> None:
         fcntl.flock(descriptor, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise DataDirInUse(
-            f"The data directory {directory} is in use by another sluice process; "
-            "stop that one or choose another directory with --data."
+            f"The data directory {directory} is in use by another sluice process; stop that process, or choose another "
+            "directory with --data."
         ) from error
 
 
@@ -110,7 +112,7 @@ class Peer(NamedTuple):
 
     @property
     def is_same_user(self) -> bool:
-        """Whether it runs as the user of this process."""
+        """Whether the peer runs as the user of this process."""
         return self.user == os.geteuid()
 
 
@@ -123,7 +125,7 @@ def peer_of(connection: socket.socket) -> Peer:
 
 @contextmanager
 def short_path(directory: Path, name: str) -> Iterator[str]:
-    """A path of the socket that is short enough (unix(7): 107 bytes), however long the path of the directory."""
+    """A path of the socket that is short enough (unix(7): 107 bytes), for directories with paths of any length."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{descriptor}/{name}"
@@ -132,9 +134,9 @@ def short_path(directory: Path, name: str) -> Iterator[str]:
 
 
 MARK: Final = "state.json"
-ORIGIN: Final = "origin"  # created anew by each start, and never changed
-# Created at different times and never replaced: no copy gets the inode numbers of all. One is a directory, because a
-# copy by hard links (`cp -al`) has the same files.
+ORIGIN: Final = "origin"  # created again by each start, and never changed
+# These files are created at different times and never replaced, so no copy gets the inode numbers of all of them. One
+# is a directory, because a copy by hard links (`cp -al`) has the same files.
 _COMPARED: Final = (ORIGIN, "lock", "sluice.db", "clickhouse", "clickhouse/sluice-engine.xml")
 
 
@@ -147,7 +149,7 @@ class DataMark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CopyOfDirectoryInUse(StartupError):
-    """The directory is a copy of one that was in use."""
+    """The directory is a copy of a directory that was in use."""
 
 
 @contextmanager
@@ -166,30 +168,31 @@ def in_use(directory: Path, *, accept_copy: bool = False) -> Iterator[None]:
     finally:
         try:
             mark_stopped(directory)
-        except OSError as error:  # it starts where it is nevertheless
+        except OSError as error:  # the start continues nevertheless
             _log_unmarked(error)
 
 
 def check(directory: Path, *, accept_copy: bool = False) -> None:
-    """Raises as `in_use` does."""
+    """Raises the errors of `in_use`."""
     mark = _read(directory)
     if mark is None or mark.state == "stopped":
         return
     if mark.state == "restoring":
         raise StartupError(
-            f"A restore into the data directory {directory} is running or was interrupted; if none is running, remove "
-            "what is in it and restore again."
+            f"A restore into the data directory {directory} is running or was interrupted; if no restore is running, "
+            f"remove its contents and restore again."
         )
     if not accept_copy and not _is_same_place(directory, mark):
         raise CopyOfDirectoryInUse(
-            f"The data directory {directory} is a copy of one that was in use: it may have rows twice and lack others. "
-            "Restore a backup (`sluice restore`), or stop the original and copy it again. If it was copied or moved "
-            "after its process had crashed, it is complete: start it once with `sluice up --accept-copy`."
+            f"The data directory {directory} is a copy of a directory that was in use, so it may have some rows twice "
+            f"and lack other rows. Restore a backup (`sluice restore`), or stop the original and copy it again. If the "
+            f"directory was copied or moved after its process had crashed, it is complete: start it once with `sluice "
+            f"up --accept-copy`."
         )
 
 
 def record_files(directory: Path) -> None:
-    """Mark the directory as in use with the files that it has now; they may be more than when `in_use` began."""
+    """Mark the directory as in use with the files that it has now; more may exist than when `in_use` began."""
     try:
         _write(directory, _current(directory))
     except OSError as error:
@@ -207,8 +210,9 @@ def mark_unfinished_restore(directory: Path) -> None:
 
 
 def _log_unmarked(error: OSError) -> None:
-    """A full disk prevents no start, and the last mark stays: a copy that is made now may not be recognized."""
-    import structlog  # here: the first line of `up` waits for the imports of this module
+    """Log that the mark cannot be written. A full disk does not prevent a start, but the last mark stays, so a copy
+    that is made now may not be recognized."""
+    import structlog  # imported here, because the first line of `up` waits for the imports of this module
 
     structlog.get_logger(__name__).warning("the data directory cannot be marked as in use or stopped", error=str(error))
 
@@ -234,7 +238,7 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def _read(directory: Path) -> DataMark | None:
-    """The mark; None if there is none, as in a directory of an earlier release or a restored one."""
+    """The mark; None if there is none, for example in a directory of an earlier release or a restored directory."""
     try:
         return msgspec.json.decode((directory / MARK).read_bytes(), type=DataMark)
     except FileNotFoundError:
@@ -242,7 +246,7 @@ def _read(directory: Path) -> DataMark | None:
     except OSError as error:
         raise StartupError(f"{directory / MARK} cannot be read: {error.strerror}.") from error
     except msgspec.MsgspecError:
-        return None  # it says nothing
+        return None  # an invalid mark is ignored
 
 
 def _write_origin(directory: Path) -> None:

@@ -1,4 +1,4 @@
-"""Filters of erasures, checked and stored as explore understands them: control cannot import the query service."""
+"""Filters of erasures, checked and stored in the form of explore, because control cannot import the query service."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -22,12 +22,12 @@ _NANOS_PER_MILLISECOND = 10**6
 def check_filters(
     filters: Sequence[Mapping[str, Any]], now: datetime, path: str, issues: Issues
 ) -> list[dict[str, Any]]:
-    """The filters of a body as they are stored. Each must be valid for spans and for log records. Faults are issues
-    under `path`; then the result must not be used.
+    """The filters of a body as they are stored. Each must be valid for spans and for log records. Errors are recorded
+    as issues under `path`; then the result must not be used.
     """
     try:
         raw = msgspec.json.encode(filters)
-    except UnicodeEncodeError:  # lone surrogates, which JSON can spell
+    except UnicodeEncodeError:  # lone surrogates, which JSON can express
         issues.add(path, "Must be valid Unicode.", "format")
         return []
     inputs = decode_json(list[WrittenFilter], raw, path, issues)
@@ -35,7 +35,7 @@ def check_filters(
 
 
 def check_filter_text(text: str, now: datetime, path: str, issues: Issues) -> list[dict[str, Any]]:
-    """The same for the text of a command line: JSON, or terms such as `user.id:4711`."""
+    """The filters of a command line as they are stored: JSON, or terms such as `user.id:4711`."""
     return _stored(parse_filters(text, path, issues), now, path, issues)
 
 
@@ -78,18 +78,18 @@ def _stored(filters: Sequence[Filter], now: datetime, path: str, issues: Issues)
 
 
 def _check_exclusion(resolved: Sequence[Sequence[Condition]], path: str, issues: Issues) -> None:
-    """Add an issue for each filter that every span and every log record meets, and for filters that together every span
-    or every log record meets. `resolved`: the conditions of the filters, by table.
+    """Add an issue for each filter that matches every span and every log record, and for filters that together match
+    every span or every log record. `resolved`: the conditions of the filters, by table.
     """
     for n, by_table in enumerate(zip(*resolved, strict=True)):
         if all(map(matches_every_row, by_table)):
             issues.add(
-                f"{path}[{n}]", "Matches every item. Remove it, or use a value that excludes some.", "not_allowed"
+                f"{path}[{n}]", "Matches every item. Remove it, or use a value that excludes some items.", "not_allowed"
             )
     for name, table_conditions in zip(("span", "log record"), resolved, strict=True):
         if table_conditions and not issues.has_issue_under(path) and excludes_nothing(table_conditions):
             together = f"Together these filters match every {name}. Add a filter that excludes some"
-            issues.add(path, f"{together}, or leave `filters` out and set `from` and `to`.", "not_allowed")
+            issues.add(path, f"{together}, or omit `filters` and set `from` and `to`.", "not_allowed")
 
 
 def _stored_one(one: Filter) -> dict[str, Any]:

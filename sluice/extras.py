@@ -1,5 +1,5 @@
-"""The extras of the package: the modules of each, and whether they are installed. A sub-command that lacks some says in
-one sentence what to install.
+"""The extras of the package: the modules of each, and whether they are installed. If a sub-command lacks modules, it
+prints one sentence about what to install.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Final
 from chassis.errors import StartupError
 from chassis.runtime.settings import ChassisSettings
 
-# The modules that are imported of each extra; two extras install parts of `opentelemetry`.
+# The modules of each extra that are imported. Two extras install parts of `opentelemetry`.
 MODULES: Final[Mapping[str, Sequence[str]]] = {
     "gateway": ("crc32c", "google.protobuf", "isal", "opentelemetry.proto"),
     "grpc": ("grpc",),

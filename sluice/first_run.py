@@ -1,4 +1,4 @@
-"""What the first start leaves: audit events of the organization that it creates, and the files with its credentials,
+"""The results of the first start: audit events of the organization that it creates, and files with its credentials,
 such as `bootstrap.json` (written once, atomically, mode 0600), which the commands of the quick start read.
 """
 
@@ -23,7 +23,7 @@ from control.identity.organizations.bootstrap import Bootstrap
 
 
 async def record_bootstrap(connection: AsyncConnection, bootstrap: Bootstrap) -> None:
-    """Record the creation of everything in the organization, in the transaction that creates it.
+    """Record the creation of the organization and its objects, in the transaction that creates them.
 
     Raises LookupError if the transaction has no such organization.
     """
@@ -53,7 +53,7 @@ FILE_NAME: Final = "bootstrap.json"
 
 def write(path: Path, credentials: msgspec.Struct) -> None:
     """Write a `Bootstrap`, or another struct with a secret, as JSON. Raises StartupError if the file exists, because it
-    may hold the only copy of a secret, or if it cannot be written.
+    may have the only copy of a secret, or if it cannot be written.
     """
     content = msgspec.json.format(msgspec.json.encode(credentials), indent=2) + b"\n"
     try:
@@ -69,14 +69,14 @@ def write(path: Path, credentials: msgspec.Struct) -> None:
             temporary.unlink()
     except FileExistsError as error:
         raise StartupError(
-            f"{path} exists, and may hold the only copy of a secret; move it elsewhere if nothing needs it."
+            f"{path} exists, and may have the only copy of a secret; move it to another place if it is not needed."
         ) from error
     except OSError as error:
         raise StartupError(f"{path} cannot be written: {error.strerror}.") from error
 
 
 def read(path: Path) -> Bootstrap:
-    """The credentials in the file. Raises StartupError if it does not exist or holds none."""
+    """The credentials in the file. Raises StartupError if the file does not exist or has no credentials."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Bootstrap)
     except FileNotFoundError as error:

@@ -1,8 +1,9 @@
 """Reads commits from a git checkout, with the `git` command.
 
-Nothing of a commit is interpreted by a shell or by git: fields are separated by NUL, which no message and no path
-contains. What the repository's own configuration may start is off: pagers, monitors, differences, and the transport
-that fetches missing objects of a partial clone (`core.sshCommand`). Settings that change what is listed are set here.
+No part of a commit is interpreted by a shell or by git: fields are separated by NUL, which no message and no path
+contains. Programs that the repository's own configuration could start are off: pagers, monitors, diff tools, and the
+transport that fetches missing objects of a partial clone (`core.sshCommand`). Settings that change the output are set
+here.
 """
 
 import os
@@ -60,17 +61,17 @@ _ENVIRONMENT: Final = MappingProxyType(
     }
 )
 _LACKS_OBJECTS: Final = re.compile(r"promisor|transport '|unable to read|missing (?:blob|tree|commit)|lazy fetching")
-# With a scheme, or as ssh takes it: [user@]host:path
+# An address with a scheme, or in ssh's form [user@]host:path
 _REMOTE: Final = re.compile(
     r"(?!file:)(?:[a-z][a-z0-9+.-]*://[^/?#]+/|(?:[^@/:]+@)?[^@/:]+:(?!//)/?)(?P<path>[^?#]+?)(?:\.git)?/?",
     re.IGNORECASE,
 )
-# `@` and `:` belong to credentials or to an address within the address
+# `@` and `:` would belong to credentials, or to another address within the address
 _NAME: Final = re.compile(rf"[^\s@:\\{UNPRINTABLE}]{{1,200}}")
 
 
 class GitCommit(NamedTuple):
-    """A commit as git has it. `files`: paths that it changed, of a renamed file both; empty for a merge."""
+    """A commit of git. `files`: the paths that it changed (both paths of a renamed file); empty for a merge."""
 
     sha: str
     author_name: str
@@ -81,8 +82,8 @@ class GitCommit(NamedTuple):
 
 
 def read_commits(directory: Path, since: str | None, until: str, limit: int) -> list[GitCommit]:
-    """The newest commits that `until` has and `since` has not, at most `limit`. Raises StartupError, also if `until` is
-    an ancestor of `since`.
+    """The newest commits that are reachable from `until` but not from `since`, at most `limit`. Raises StartupError,
+    also if `until` is an ancestor of `since`.
     """
     last = resolve(directory, until)
     names = [last] if since is None else [last, f"^{resolve(directory, since)}"]
@@ -93,13 +94,13 @@ def read_commits(directory: Path, since: str | None, until: str, limit: int) -> 
 
 
 def parse_log(output: bytes) -> list[GitCommit]:
-    """The commits in what `git log` has printed: five fields each, then a line feed and the paths, if there are any."""
+    """The commits in the output of `git log`: five fields each, then a line feed and the paths, if there are any."""
     tokens = output.decode("utf-8", "replace").split("\0")
     commits: list[GitCommit] = []
     position = 1
     while position + _FIELDS <= len(tokens):
         sha, name, email, at, message = tokens[position : position + _FIELDS]
-        position += _FIELDS + 1  # and the empty one that ends the format
+        position += _FIELDS + 1  # and the empty field that ends the format
         files: list[str] = []
         while position < len(tokens) and tokens[position]:
             files.append(tokens[position].removeprefix("\n") if not files else tokens[position])
@@ -110,11 +111,11 @@ def parse_log(output: bytes) -> list[GitCommit]:
 
 
 def resolve(directory: Path, name: str) -> str:
-    """The hash of the commit that this name means. Raises StartupError for an unknown one."""
+    """The hash of the commit that this name means. Raises StartupError for an unknown name."""
     try:
         found = _git(directory, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     except _GitFailed as error:
-        _git(directory, "rev-parse", "--git-dir")  # says whether this is a checkout at all
+        _git(directory, "rev-parse", "--git-dir")  # fails if this is not a checkout
         if not _git(directory, "rev-list", "--all", "--max-count=1").strip():
             raise StartupError(f"{directory} has no commits yet.") from error
         raise StartupError(f"{name} is not a commit in {directory}; a shallow clone may lack it.") from error
@@ -131,8 +132,8 @@ def previous_tag(directory: Path, until: str) -> str | None:
 
 
 def repository_name(directory: Path) -> str | None:
-    """The name of the repository by the address of its remote `origin`, such as `shop/checkout`; None without one.
-    Raises StartupError for an address that may contain something else, such as credentials.
+    """The name of the repository, from the address of its remote `origin`, such as `shop/checkout`; None without one.
+    Raises StartupError for an address that may contain other parts, such as credentials.
     """
     try:
         found = _git(directory, "config", "--get", "remote.origin.url")
@@ -156,7 +157,7 @@ class _GitFailed(StartupError):
 
 
 def _git(directory: Path, *arguments: str) -> bytes:
-    """What git prints. Raises StartupError."""
+    """Run git and return its output. Raises StartupError."""
     command: Sequence[str] = ("git", *_SAFE, "-C", os.fspath(directory), *arguments)
     environment = os.environ | dict(_ENVIRONMENT)
     try:
@@ -171,8 +172,8 @@ def _git(directory: Path, *arguments: str) -> bytes:
         reason = " ".join(done.stderr.decode("utf-8", "replace").split())[:500]
         if _LACKS_OBJECTS.search(reason):
             raise _GitFailed(
-                f"{directory} lacks a part of its history, as a partial clone does, and nothing is fetched here: "
-                f"fetch it first ({reason})."
+                f"{directory} lacks a part of its history (it may be a partial clone), and this command does not "
+                f"fetch: run `git fetch` first ({reason})."
             )
         raise _GitFailed(f"git failed in {directory}: {reason or f'exit code {done.returncode}'}.")
     return done.stdout

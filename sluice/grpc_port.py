@@ -1,7 +1,7 @@
-"""The port of OTLP/gRPC, which is bound before anything is opened, as that of HTTP is.
+"""The port of OTLP/gRPC, which is bound before any store is opened, like the port of HTTP.
 
-The gRPC server binds and listens by itself. The socket here is bound to the same port and never listens: so a port in
-use is found at once, and the port stays taken until the process ends.
+The gRPC server binds and listens on a socket of its own. The socket here is bound to the same port and never listens,
+so that a port in use is found at once, and the port stays reserved until the process ends.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ log = structlog.get_logger(__name__)
 
 @contextmanager
 def reserved(settings: ChassisSettings, *, reuse_port: bool, required: bool) -> Iterator[ChassisSettings]:
-    """The settings with the port that is bound while the block runs, or with none.
+    """The settings with the port that is bound while the block runs, or without a port.
 
     `reuse_port`: workers listen on it, too. A port that cannot be bound raises StartupError if it is `required`, and is
     a warning otherwise.

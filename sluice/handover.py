@@ -1,12 +1,14 @@
-"""Hands listening sockets from a supervisor to the next one on its port, so that a rolling restart loses no connection.
+"""Hands listening sockets from a supervisor to the next supervisor on its port, so that a rolling restart loses no
+connection.
 
 When the last owner of a listening socket closes it, the connections in its accept queue are reset, even if other
 sockets listen on the same port (SO_REUSEPORT). So the next supervisor gets the sockets themselves, over a Unix socket
-in the data directory (`take_over_sockets`), and both accept from them until the previous one is stopped.
+in the data directory (`take_over_sockets`), and both supervisors accept connections from them until the previous
+supervisor is stopped.
 
 The most recently started supervisor offers the sockets (`offer_sockets`): it binds the path of the Unix socket once all
-its workers accept connections. The supervisors that had the path before check every CHECK_INTERVAL_S whether its owner
-still runs, and bind it again if not, however that one exited. So the next supervisor always finds the sockets.
+its workers accept connections. Earlier owners of the path check every CHECK_INTERVAL_S whether its current owner still
+runs, and bind the path again if the owner has exited for any reason. So the next supervisor always finds the sockets.
 """
 
 import asyncio
@@ -26,10 +28,11 @@ from chassis.errors import StartupError
 from sluice.data_dir import peer_of, short_path
 
 REPLY_TIMEOUT_S: Final = 2.0
-CHECK_INTERVAL_S: Final = 0.5  # between two checks of who owns the path
-TAKEOVER_WAIT_S: Final = 3.0  # how long a start waits for a process that listens but does not offer: several checks
+CHECK_INTERVAL_S: Final = 0.5  # between two checks of the path's owner
+# How long a start waits for a process that listens but does not offer its sockets: several checks.
+TAKEOVER_WAIT_S: Final = 3.0
 LOCK: Final = "listeners.lock"  # a file in the data directory
-MAX_NAME: Final = 64  # bytes, of a command
+MAX_NAME: Final = 64  # bytes of a command's name
 NO_SOCKETS_TAKEN_OVER: Final = "no listening sockets taken over; opened new ones"
 MAX_SOCKETS: Final = 253  # sockets per message (SCM_MAX_FD)
 
@@ -37,7 +40,7 @@ log = structlog.get_logger(__name__)
 
 
 class HandoverReply(NamedTuple):
-    """The sockets that were received, or the reason for none (empty if no process offers any)."""
+    """The sockets that were received, or the reason why there are none (empty if no process offers sockets)."""
 
     sockets: list[socket.socket]
     process: int = 0
@@ -47,8 +50,8 @@ class HandoverReply(NamedTuple):
 def take_over_sockets(directory: Path, bound: socket.socket, command: str) -> list[socket.socket]:
     """The listening sockets of the running supervisor with this data directory, at the address of `bound`; or none.
 
-    If a process listens there, it may be about to bind the path again: retries for TAKEOVER_WAIT_S. Raises StartupError
-    if that supervisor runs another command than `command`.
+    If a process listens at this address, it may be about to bind the path again: this retries for TAKEOVER_WAIT_S.
+    Raises StartupError if that supervisor runs another command than `command`.
     """
     deadline = time.monotonic() + TAKEOVER_WAIT_S
     while True:
@@ -125,7 +128,8 @@ def offer_sockets(directory: Path, sockets: Sequence[socket.socket], command: st
 
 
 class _SocketOffer:
-    """Owns the path: replaces the previous owner at first, and binds it again whenever no running process owns it."""
+    """Owns the path: first replaces the previous owner, and binds the path again whenever no running process owns
+    it."""
 
     def __init__(self, path: Path, sockets: Sequence[socket.socket], command: str) -> None:
         self._path = path
@@ -133,13 +137,14 @@ class _SocketOffer:
         self._command = command
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        # Stays open when another process owns the path: no other file gets its inode meanwhile.
+        # Stays open when another process owns the path, so that no other file gets its inode number.
         self._listener: socket.socket | None = None
         self._inode = 0
         self._failed = False
 
     def check(self) -> None:
-        """Check the path now and every CHECK_INTERVAL_S. An error is logged once; it stops no other supervisor."""
+        """Check the path now and every CHECK_INTERVAL_S. An error is logged once, and does not affect other
+        supervisors."""
         self._timer = self._loop.call_later(CHECK_INTERVAL_S, self.check)
         try:
             if not self._owns_path():
@@ -171,7 +176,7 @@ class _SocketOffer:
             listener.bind(str(new_path))
             listener.listen()
             inode = new_path.lstat().st_ino
-            new_path.rename(self._path)  # atomically replaces the previous socket
+            new_path.rename(self._path)  # replaces the previous socket atomically
         except OSError:
             listener.close()
             raise
@@ -209,15 +214,15 @@ def _send_sockets(listener: socket.socket, sockets: Sequence[socket.socket], com
                 socket.send_fds(connection, [command.encode()], [each.fileno() for each in sockets[:MAX_SOCKETS]])
                 port = sockets[0].getsockname()[1]
                 message = f"handed the listening sockets on port {port} to process {peer.process}"
-                message += "; send SIGTERM to this process when that one is ready"
+                message += "; send SIGTERM to this process when the other process is ready"
                 log.warning(message)
 
 
 def _is_served(path: Path) -> bool:
-    """Whether a process of this user serves the socket. Requests nothing from it."""
+    """Whether a process of this user serves the socket. Sends no request."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.setblocking(False)
-        connection.bind("")  # any name (unix(7), autobind): marks a check; a peer without a name requests the sockets
+        connection.bind("")  # any name (unix(7), autobind) marks a check; a peer without a name requests the sockets
         try:
             connection.connect(str(path))
         except BlockingIOError:
@@ -229,7 +234,8 @@ def _is_served(path: Path) -> bool:
 
 @contextmanager
 def _directory_lock(directory: Path) -> Iterator[None]:
-    """Keep other supervisors from changing paths in the directory. Raises BlockingIOError while one holds the lock."""
+    """Prevent other supervisors from changing paths in the directory. Raises BlockingIOError while another supervisor
+    has the lock."""
     descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,6 +1,6 @@
-"""The OpenAPI document of all services, as data: a service that runs alone serves it at `/docs`.
+"""The OpenAPI document of all services as data. A service that runs alone serves it at `/docs`.
 
-Such a service cannot import the others, and the proxy in front of them may route `/docs` to any of them.
+Such a service cannot import the other services, and the proxy in front of them may route `/docs` to any of them.
 """
 
 import json

@@ -14,14 +14,14 @@ from sluice.commands import COMMANDS
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one sub-command and return its exit code: 1: it failed; 2: the command line or the settings are wrong; 141:
+    """Run one sub-command and return its exit code. 1: it failed. 2: the command line or the settings are wrong. 141:
     the reader of standard output closed it.
     """
     try:
         try:
             return _run(argv)
         finally:
-            print(end="", flush=True)  # here, where a broken pipe can be handled, not at interpreter exit
+            print(end="", flush=True)  # flush here, where a broken pipe can be handled, instead of at interpreter exit
     except BrokenPipeError as error:
         return _on_broken_pipe(error)
 
@@ -48,8 +48,8 @@ def _print_error(error: StartupError) -> int:
 
 
 def _on_broken_pipe(error: BrokenPipeError) -> int:
-    """The reader of standard output closed it, as `head` does. Discards the remaining output, because Python flushes
-    once more at exit, and returns the exit code of a process that SIGPIPE ends. Re-raises if another pipe broke.
+    """Handle a reader that has closed standard output, such as `head`. Discards the remaining output, because Python
+    flushes again at exit, and returns the exit code of a process that SIGPIPE ends. Re-raises if another pipe broke.
     """
     output = select.poll()
     output.register(sys.stdout, 0)  # 0: poll always reports errors and a closed reader

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypedDict, Unpack
 
 
 class Settings(TypedDict, total=False):
-    """What `ArgumentParser.add_argument` accepts besides the names, where a command needs it."""
+    """The keyword arguments of `ArgumentParser.add_argument` that commands use."""
 
     help: str
     metavar: str
@@ -26,7 +26,7 @@ Option: TypeAlias = tuple[str, Settings]
 
 
 class Action(NamedTuple):
-    """What a command can do, where it can do several things: the word after its name."""
+    """An action of a command that has several: the word after its name."""
 
     name: str
     summary: str
@@ -35,7 +35,7 @@ class Action(NamedTuple):
 
 class Command(NamedTuple):
     """A sub-command: its function, as `module:function` (it gets the arguments and returns the exit code), its line in
-    `sluice --help`, and its options, of which one alone may be given if they are `exclusive`.
+    `sluice --help`, and its options. Only one of them may be given if they are `exclusive`.
     """
 
     name: str
@@ -75,7 +75,7 @@ def common_options(default: str | None) -> Sequence[Option]:
     """The options of every command and action. `default` SUPPRESS: an action keeps values given before it."""
     return (
         option("--config", "settings file (TOML); default: SLUICE_CONFIG", metavar="FILE", default=default),
-        option("--data", "data directory; default: SLUICE_DATA, else ./data", metavar="DIR", default=default),
+        option("--data", "data directory; default: SLUICE_DATA, or ./data", metavar="DIR", default=default),
     )
 
 
@@ -85,7 +85,7 @@ def _add_options(parser: "argparse._ActionsContainer", options: Sequence[Option]
 
 
 def day(text: str) -> date:
-    """A calendar day, of UTC."""
+    """A calendar day (UTC)."""
     try:
         return date.fromisoformat(text)
     except ValueError:
@@ -93,12 +93,12 @@ def day(text: str) -> date:
 
 
 def grpc_port(text: str) -> int | str:
-    """A port, or empty: none."""
+    """A port; empty: no port."""
     return port(text) if text else ""
 
 
 def port(text: str) -> int:
-    """A TCP port; 0: any free one."""
+    """A TCP port; 0: any free port."""
     return _number(text, 0, 65_535)
 
 

@@ -21,8 +21,8 @@ T = TypeVar("T")
 Store = TypeVar("Store", bound=Database | ClickHouse)
 
 _LIBRARY_LOG_LEVELS: Final = {
-    "alembic": logging.WARNING,  # announces every connection
-    "clickhouse_connect": logging.ERROR,  # these two log failures that they also raise; callers log or return them
+    "alembic": logging.WARNING,  # logs every connection
+    "clickhouse_connect": logging.ERROR,  # logs failures that it also raises; callers log or return them
     "urllib3": logging.ERROR,
 }
 
@@ -30,8 +30,8 @@ _LIBRARY_LOG_LEVELS: Final = {
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Run `work` to completion on uvloop if it is installed, otherwise on asyncio.
 
-    Raises StartupError, one sentence, if a store fails. A StartupError of `work`, which has its own exit code, passes
-    unchanged.
+    Raises StartupError, one sentence, if a store fails. A StartupError of `work` has an exit code of its own and is not
+    changed.
     """
     memory.tune_malloc()
     try:
@@ -60,7 +60,7 @@ def log_to_stderr(settings: ChassisSettings) -> None:
 
 
 def quiet_libraries() -> None:
-    """Leave to callers what libraries log besides."""
+    """Suppress log lines of libraries about failures that callers log."""
     for library, level in _LIBRARY_LOG_LEVELS.items():
         logging.getLogger(library).setLevel(level)
 

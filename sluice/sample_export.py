@@ -1,6 +1,5 @@
-"""How the samples of `sluice send` are exported: by the SDK's own exporters over OTLP/HTTP, with the outcome known.
-
-A sample trace of a web shop with a log record, exported by the OpenTelemetry SDK over OTLP/HTTP.
+"""Exports the samples of `sluice send` with the OpenTelemetry SDK's own exporters over OTLP/HTTP, and finds out whether
+the server accepted them. Has the sample trace of a web shop, with a log record.
 """
 
 import logging
@@ -43,7 +42,7 @@ class Exports:
     @classmethod
     @contextmanager
     def to(cls, url: str, key: str) -> Iterator[Self]:
-        """Exports everything at the end. Raises StartupError then if the server did not accept all of it."""
+        """Exports all items at the end of the block. Raises StartupError if the server did not accept all of them."""
         exports = cls(url, key)
         with _ExportErrors() as errors:
             try:
@@ -57,7 +56,7 @@ class Exports:
                 raise StartupError(f"{url} did not accept the export: {rejection}")
 
     def providers(self, resource: Mapping[str, str]) -> tuple[TracerProvider, LoggerProvider]:
-        """Of a service, by its resource attributes."""
+        """The providers of a service with these resource attributes."""
         described = Resource.create(dict(resource))
         tracers = TracerProvider(resource=described, shutdown_on_exit=False)
         spans = OTLPSpanExporter(
@@ -97,7 +96,7 @@ class _Session(requests.Session):
         self.hooks["response"].append(self._keep)
 
     def send(self, request: requests.PreparedRequest, **how: object) -> requests.Response:
-        """Sends one request, and remembers that one was sent."""
+        """Send one request, and remember the response."""
         self._asked = True
         return super().send(request, **how)
 
@@ -105,7 +104,8 @@ class _Session(requests.Session):
         self._response = response
 
     def rejection(self, export_errors: Sequence[str]) -> str | None:
-        """Why the server did not accept everything, or None. `export_errors` are the messages that the SDK logged."""
+        """Why the server did not accept all items; None if it did. `export_errors` are the messages that the SDK
+        logged."""
         response = self._response
         if response is not None and response.status_code == HTTPStatus.TOO_MANY_REQUESTS:
             return _rate_limit_message(response)
@@ -115,7 +115,7 @@ class _Session(requests.Session):
 
 
 def _rate_limit_message(response: requests.Response) -> str:
-    """The message of the gateway, which names the limit, and when to retry."""
+    """The message of the gateway (which names the limit), and when to retry."""
     try:
         reason = status_pb2.Status.FromString(response.content).message
     except DecodeError:  # a 429 from another server, such as a proxy
@@ -125,7 +125,7 @@ def _rate_limit_message(response: requests.Response) -> str:
 
 
 class _ExportErrors(logging.Handler):
-    """Collects what the SDK logs, instead of raising, when an attempt fails; the next attempt may succeed."""
+    """Collects messages of the SDK, which logs a failed attempt instead of raising; the next attempt may succeed."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -154,7 +154,7 @@ class SampleResult(NamedTuple):
 
 
 def send(url: str, key: str) -> SampleResult:
-    """Export to `url` with a project key. Raises StartupError if the server does not accept all of it."""
+    """Export to `url` with a project key. Raises StartupError if the server does not accept all items."""
     with Exports.to(url, key) as exports:
         tracers, loggers = exports.providers(
             {"service.name": "shop", "service.version": "1.0.0", "deployment.environment.name": "example"}

@@ -1,5 +1,5 @@
 """An hour of a web shop's traffic, up to now, exported by the OpenTelemetry SDK: five services, their errors and log
-records, and slow requests that have one cause, for whoever wants to try how such a cause is found.
+records, and slow requests that have one cause, so that users can try to find it.
 
 The cause: a release of the payment service waits for connections to its database, on one of its three hosts.
 """
@@ -22,7 +22,7 @@ from sluice.sample_export import Exports
 HOURLY_TRACES: Final = 900
 _MILLISECOND: Final = 10**6
 _HOUR: Final = 3_600 * 10**9
-_ROLLED_OUT: Final = _HOUR * 5 // 12  # before now: release 1.4.2 of payment
+_ROLLED_OUT: Final = _HOUR * 5 // 12  # time before now at which release 1.4.2 of payment was rolled out
 _OLD, _NEW = "1.4.1", "1.4.2"
 _SLOW_HOST: Final = "payment-3"
 _SERVICES: Final[Mapping[str, Sequence[str]]] = {
@@ -37,7 +37,7 @@ _ROUTES: Final = (("GET /", 35), ("GET /products/{id}", 30), ("POST /cart", 13),
 
 @dataclass(frozen=True, slots=True)
 class SampleTraffic:
-    """What the server accepted."""
+    """The number of items that the server accepted."""
 
     traces: int
     spans: int
@@ -46,7 +46,7 @@ class SampleTraffic:
 
 @dataclass(slots=True)
 class _Call:
-    """A span with what is called in it, before it has a time: offsets and durations are in milliseconds."""
+    """A span and the calls in it, before it has a time. Offsets and durations are in milliseconds."""
 
     service: str
     name: str
@@ -61,8 +61,8 @@ class _Call:
 
 
 def send(url: str, key: str, seed: int | None = None) -> SampleTraffic:
-    """Export to `url` with a project key; the same `seed` has the same requests. Raises StartupError if the server does
-    not accept all of it.
+    """Export to `url` with a project key; the same `seed` gives the same requests. Raises StartupError if the server
+    does not accept all items.
     """
     draw = Random(seed)  # noqa: S311 - a sample
     now = time.time_ns()
@@ -126,7 +126,7 @@ class _Sending:
 
 @contextmanager
 def _raised(error: Exception) -> Iterator[Exception]:
-    """The error with a stack trace, as an application has it."""
+    """The error with a stack trace, as in a real application."""
     try:
         raise error
     except type(error) as caught:
@@ -159,7 +159,7 @@ def _request(draw: Random, *, is_new: bool) -> _Call:
                 "email", "process order.placed", SpanKind.CONSUMER, draw.lognormvariate(3, 0.4), log="mail sent"
             )
             sent = _Call("web", "send order.placed", SpanKind.PRODUCER, took=1.5, offset=root.took, inside=[mail])
-            mail.offset = draw.uniform(5, 40)  # later than its parent ends: it was in a queue
+            mail.offset = draw.uniform(5, 40)  # after the end of its parent, because it was in a queue
             root.inside.append(sent)
             root.took += sent.took
     root.attributes["http.response.status_code"] = 502 if root.error is not None else 200
@@ -215,7 +215,7 @@ def _query(draw: Random, service: str, size: float) -> _Call:
 
 
 def _append(root: _Call, call: _Call) -> None:
-    """The next thing that a request does."""
+    """Append the next call of a request."""
     call.offset = root.took
     root.inside.append(call)
     root.took += call.took

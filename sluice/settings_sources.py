@@ -10,7 +10,7 @@ from chassis.runtime.settings_loader import CONFIG_VARIABLE, PREFIX, Settings, e
 
 _CHASSIS_OPTIONS: Final = ("data", "host", "port", "grpc_port", "health_port")
 
-_NO_GRPC: Final = ("grpc_port", "")  # the one option that may be empty
+_NO_GRPC: Final = ("grpc_port", "")  # the only option that may be empty
 
 AnySettings = TypeVar("AnySettings", bound=Settings)
 

@@ -1,5 +1,5 @@
-"""Finds the source maps of a build: for each script beneath a directory, the map that it names, that lies beside it, or
-that has its debug id.
+"""Finds the source maps of a build. The map of a script is the map that the script names, the map beside it, or the map
+with its debug id.
 """
 
 import json
@@ -16,15 +16,15 @@ from proto.source_maps.parsing import FUNCTIONS_MEMBER, find_declarations
 
 SCRIPTS: Final = (".js", ".mjs", ".cjs")
 MAX_FILES: Final = 20_000
-MAX_FILE_BYTES: Final = 512 * 2**20  # of a script, and of a map with the text of its sources
-_TAIL_BYTES: Final = 4_096  # where a script names its map
+MAX_FILE_BYTES: Final = 512 * 2**20  # largest script, and largest map with the text of its sources
+_TAIL_BYTES: Final = 4_096  # the end of a script, which names its map
 _MAPPING_URL: Final = re.compile(r"//[#@] ?sourceMappingURL=(\S+)")
 _DEBUG_ID: Final = re.compile(r"//# debugId=([0-9a-fA-F-]{36})\s")
-_GUARD: Final = re.compile(rb"\)\]\}'[^\n]*\n")  # keeps a script from reading it
+_GUARD: Final = re.compile(rb"\)\]\}'[^\n]*\n")  # a prefix that prevents execution as a script
 
 
 class BuiltScript(NamedTuple):
-    """A script of a build. `name`: its path beneath the directory. `map_file` None: no map was found."""
+    """A script of a build. `name`: its path below the directory. `map_file` None: no map was found."""
 
     name: str
     file: Path
@@ -32,7 +32,7 @@ class BuiltScript(NamedTuple):
 
 
 def find_scripts(directory: Path) -> list[BuiltScript]:
-    """The scripts beneath a directory, by name, without those of packages. Raises StartupError."""
+    """The scripts below a directory, by name, without scripts of packages. Raises StartupError."""
     if not directory.is_dir():
         raise StartupError(f"{directory} is not a directory.", exit_code=2)
     files = list(_walk(directory))
@@ -56,7 +56,7 @@ def _walk(directory: Path) -> Iterator[Path]:
         for name in sorted(names):
             count += 1
             if count > MAX_FILES:
-                raise StartupError(f"{directory} has more than {MAX_FILES} files. Name the folder of the build.")
+                raise StartupError(f"{directory} has more than {MAX_FILES} files. Pass the output folder of the build.")
             yield Path(folder, name)
 
 
@@ -102,7 +102,7 @@ def read_map(file: Path) -> dict[str, Any]:
 
 
 def upload_body(script: BuiltScript) -> bytes:
-    """The map of a script as it is uploaded: without the text of the sources, and with the names of the functions that
+    """The map of a script as it is uploaded: without the text of the sources, but with the names of the functions that
     the script declares. Raises StartupError.
     """
     if script.map_file is None:

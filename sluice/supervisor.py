@@ -1,9 +1,10 @@
-"""Several processes on one port (SO_REUSEPORT): the kernel distributes connections, a supervisor runs the workers.
+"""Runs several processes on one port (SO_REUSEPORT): the kernel distributes connections, and a supervisor runs the
+workers.
 
 `supervise` opens the sockets and runs a `Supervisor`. The supervisor holds the port and the data directory, and serves
 only its health port. It announces the address when every worker accepts connections. It forwards SIGTERM and SIGINT as
-SIGTERM, and the workers drain. If a worker exits by itself, the supervisor stops all workers and logs how that worker
-exited, so that whatever restarts the command sees the failure.
+SIGTERM, and the workers drain. If a worker exits unexpectedly, the supervisor stops all workers and logs how this
+worker exited, so that the service manager sees the failure and restarts the command.
 
 Each worker (`run_worker`) inherits:
 
@@ -11,8 +12,8 @@ Each worker (`run_worker`) inherits:
 - a metrics socket: the other workers read its metrics from it, and the supervisor its readiness
   (`chassis.runtime.health`);
 - a ready pipe, to report that it accepts connections;
-- the parent pipe. Only the supervisor has its write end, and writes nothing. The pipe closes when the supervisor exits,
-  for whatever reason; the worker then drains as on a signal.
+- the parent pipe. Only the supervisor has its write end, and never writes to it. The pipe closes when the supervisor
+  exits for any reason. The worker then drains as on a signal.
 """
 
 import argparse
@@ -44,14 +45,14 @@ Listener: TypeAlias = socket.socket
 
 # SIGTERM kills a worker that is still starting; it has nothing to drain.
 _CLEAN_EXIT_CODES: Final = (0, -signal.SIGTERM)
-_SETTINGS_EXIT_CODE: Final = 2  # a restart does not help; the command exits with it, as a single process does
+_SETTINGS_EXIT_CODE: Final = 2  # a restart does not help, so the command exits with this code, like a single process
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
 class WorkerSpec:
-    """What a worker gets from the supervisor; the numbers of descriptors, which it inherits."""
+    """The values that a worker gets from the supervisor; descriptors are inherited, and given by number."""
 
     number: int
     parent_pipe: int
@@ -66,7 +67,7 @@ class WorkerSpec:
 
     @classmethod
     def parse(cls, text: str) -> "WorkerSpec":
-        """From the value of `--share-port`, as `str` writes it."""
+        """Parse the value of `--share-port`, which `str` creates."""
         *numbers, names, listeners = text.split(":")
         number, parent_pipe, ready_pipe, metrics_socket = map(int, numbers)
         return cls(
@@ -101,7 +102,8 @@ def supervise(
 
 
 def _listeners(command: str, settings: ChassisSettings, listener: Listener, count: int) -> list[Listener]:
-    """At least `count` sockets bound like `listener`: those of the previous supervisor, if any, and new ones."""
+    """At least `count` sockets with the address of `listener`: the sockets of the previous supervisor, if there is one,
+    and new sockets."""
     listeners = handover.take_over_sockets(settings.data_dir, listener, command)
     if listeners:
         listener.close()
@@ -112,7 +114,7 @@ def _listeners(command: str, settings: ChassisSettings, listener: Listener, coun
 
 
 def run_worker(names: Sequence[str], options: SettingsSources, settings: ChassisSettings, spec: str) -> int:
-    """Run as one of the workers. The port is shared; the supervisor handles data directory and schemas.
+    """Run as one of the workers. The port is shared. The supervisor handles the data directory and schemas.
 
     `spec`: the worker's `WorkerSpec` as text.
     """
@@ -123,7 +125,7 @@ def run_worker(names: Sequence[str], options: SettingsSources, settings: Chassis
 async def _serve_worker(
     names: Sequence[str], options: SettingsSources, settings: ChassisSettings, spec: WorkerSpec
 ) -> None:
-    # Before anything is opened: a supervisor may be killed while workers start.
+    # Before any store is opened, because a supervisor may be killed while workers start.
     stop = _stop_with_parent(spec.parent_pipe)
     worker_metrics = WorkerMetrics(spec.number, socket.socket(fileno=spec.metrics_socket), spec.metrics_addresses)
     listener, *extra_listeners = (socket.socket(fileno=each) for each in spec.listeners)
@@ -143,7 +145,7 @@ def _report_accepting(spec: WorkerSpec) -> None:
 
 
 def _stop_with_parent(parent_pipe: int) -> asyncio.Event:
-    """An event that is set when the supervisor exits: only then does the pipe become readable."""
+    """An event that is set when the supervisor exits: the pipe becomes readable only then."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -169,7 +171,7 @@ class Supervisor:
         self._listeners = listeners
         self._accepting = asyncio.Event()  # set when all workers accept connections
         self._workers: Sequence[WorkerDependency] = ()
-        self._readiness: list[Dependency] = [self]  # the workers are added when all accept connections
+        self._readiness: list[Dependency] = [self]  # the workers are added when all of them accept connections
         self.draining = False
 
     async def run(self, health: Sequence[Listener], announce: Callable[[], None]) -> int:
@@ -273,7 +275,7 @@ class Supervisor:
         """Stop all workers; returns the exit code."""
         self.draining = True
         for listener in self._listeners:
-            listener.close()  # otherwise clients would wait in its queue, which nobody accepts from
+            listener.close()  # otherwise clients would wait in its queue, from which no process accepts
         first = [] if signalled else [number for number, end in enumerate(exits) if end.done()]
         for number in first:
             _log_exit(number, exits[number].result(), "; stopping the others")

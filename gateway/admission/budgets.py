@@ -1,15 +1,16 @@
-"""What a project may use: memory of requests in flight (`MemoryBudget`), and large resources and scopes of a day
+"""Budgets of a project: memory of requests in flight (`MemoryBudget`), and large resources and scopes of a day
 (`LargeResourceBudget`).
 
 Requests that do not fit into memory are refused before they are read.
 
 Resources and scopes are dictionary entries, and a merge holds the dictionaries of all parts that it reads: 4.6 bytes of
-memory for each byte, and up to 8 192 entries a part (docs/adr/016-engine-memory.md). A fleet has few large ones that
-recur, or many small ones. Many large ones of one day cannot be merged within the memory of the engine, and if parts are
-not merged, ClickHouse finally refuses the inserts of all projects. So a project has an allowance for each day of its
-items, for the bytes of its distinct large resources and scopes beyond SMALL_BYTES each. A request that would exceed it
-is stored with at most SMALL_BYTES of any resource and scope: attributes that do not fit are dropped and counted. Each
-process counts for itself, and starts from zero.
+memory for each byte, and up to 8 192 entries a part (docs/adr/016-engine-memory.md). A normal fleet has a few large
+resources that recur, or many small ones. If one day has many distinct large resources, ClickHouse cannot merge its
+parts within the memory of the engine, and if parts are not merged, ClickHouse finally refuses the inserts of all
+projects. So a project has an allowance for each day of its items: the total size of its distinct large resources and
+scopes, of which only the bytes above SMALL_BYTES count. A request that would exceed the allowance is stored with at
+most SMALL_BYTES of each resource and scope: attributes that do not fit are dropped and counted. Each process counts
+separately, and starts from zero.
 """
 
 from collections import OrderedDict
@@ -30,8 +31,9 @@ _READING: Final = -1  # instead of a project id: holder of the temporary memory 
 
 
 class MemoryBudget:
-    """Bytes and items in flight, with a limit on both that projects share (`FairShare`): one project alone can fill
-    half of it, which leaves room for the others. A request that is alone is admitted whatever its size.
+    """Bytes and items in flight, with a limit on each that projects share (`FairShare`): one project alone can fill
+    half of the limit, so that other projects have room. If no other request is in flight, a request of any size is
+    admitted.
     """
 
     def __init__(self, max_bytes: int, max_items: int, metrics: Metrics) -> None:
@@ -42,7 +44,7 @@ class MemoryBudget:
         metrics.inflight_items.set_function(lambda: self._items.taken)
 
     def reserve(self, project_id: int) -> "MemoryReservation":
-        """The reservation of one request of a project; empty until it is set."""
+        """The reservation of one request of a project; empty until `MemoryReservation.set` is called."""
         return MemoryReservation(self, project_id)
 
     def track(self, delta: int) -> None:
@@ -50,8 +52,8 @@ class MemoryBudget:
         self._requests += delta
 
     def change(self, project_id: int, nbytes: int, items: int) -> None:
-        """Add to the bytes and items in flight. Raises ServiceUnavailable, and changes nothing, when that exceeds the
-        limit or the share of the project.
+        """Add to the bytes and items in flight. Raises ServiceUnavailable, and changes nothing, when the sum exceeds
+        the limit or the share of the project.
         """
         alone = self._requests == 1
         if not alone and not (self._bytes.permits(project_id, nbytes) and self._items.permits(project_id, items)):
@@ -83,8 +85,8 @@ class MemoryReservation:
     def reading(self, nbytes: int) -> Iterator[None]:
         """Hold `nbytes` of temporary memory while a body is parsed. Raises ServiceUnavailable when too little is left.
 
-        It counts for no project's share: large bodies of all projects are parsed one at a time, so each may take all
-        that is left.
+        The memory does not count towards any project's share: large bodies of all projects are parsed one at a time, so
+        each may take all the memory that is left.
         """
         self._budget.change(_READING, nbytes, 0)
         try:
@@ -104,8 +106,9 @@ class MemoryReservation:
 
 
 SMALL_BYTES: Final = 2**11
-MIN_CHARGE_BYTES: Final = 2**12  # however little one exceeds SMALL_BYTES: tracking it costs memory as well
-MAX_TRACKED: Final = 2**18  # of all projects and days; beyond it the least recently used is evicted, and starts over
+MIN_CHARGE_BYTES: Final = 2**12  # the least that a resource above SMALL_BYTES counts: tracking it costs memory as well
+# Of all projects and days; beyond this number the least recently used entry is evicted, and starts from zero.
+MAX_TRACKED: Final = 2**18
 
 _ProjectDay = tuple[int, int]  # project id, day since 1970-01-01
 

@@ -1,11 +1,12 @@
 """An adaptive concurrency limit: under overload it admits as many requests as can be answered soon, and sheds the rest
 before they are parsed.
 
-Memory limits keep a process alive, but not its latency low: requests that wait in memory are answered too late. So the
-number of requests between their head and their response is limited, and the limit follows the latency (`next_limit`):
-by Little's law, slots = responses per second * latency. Clients share the slots (`FairShare`), so that one that floods
-the process leaves the others theirs. A client is identified by its key (`chassis.auth.project_credential`), which is
-not verified yet, because verifying alone would cost several times a refusal.
+Memory limits keep a process alive, but do not keep its latency low: requests that wait in memory are answered too late.
+So the number of requests that are in progress (head received, response not yet sent) is limited, and the limit follows
+the latency (`next_limit`): by Little's law, slots = responses per second * latency. Clients share the slots
+(`FairShare`), so that a client that floods the process does not take the slots of other clients. A client is identified
+by its key (`chassis.auth.project_credential`), which is not verified yet, because verifying a key costs several times
+as much as refusing a request.
 
 docs/adr/011-overload.md records the alternatives and measurements.
 """
@@ -34,12 +35,12 @@ log = structlog.get_logger(__name__)
 OVERLOADED: Final = "overloaded"  # the reason in metrics and outcomes
 MESSAGE: Final = "The gateway is overloaded; retry later."
 
-MIN_LIMIT: Final = 64  # slots; if so few requests take too long, their number is not the cause
+MIN_LIMIT: Final = 64  # slots; if latency is too high with so few requests, their number is not the cause
 MAX_LIMIT: Final = 2**16
 INITIAL_LIMIT: Final = 512
-SHRINK_FACTOR: Final = 0.5  # of the limit, the smallest per window
-GROWTH_FACTOR: Final = 1.25  # of the limit, the largest per window
-WINDOW_S: Final = 0.25  # between changes of the limit: latencies show the previous change
+SHRINK_FACTOR: Final = 0.5  # the limit shrinks at most by this factor per window
+GROWTH_FACTOR: Final = 1.25  # the limit grows at most by this factor per window
+WINDOW_S: Final = 0.25  # between changes of the limit: long enough for latencies to show the previous change
 STORE_DEADLINE_FRACTION: Final = 0.5  # of the ack deadline
 MAX_SAMPLES: Final = 2_000  # latencies recorded per window
 NEWCOMER_SLOTS: Final = 64  # slots beyond the limit, for clients that hold none
@@ -76,9 +77,10 @@ def target_latency_s(settings: GatewaySettings, durability: str) -> float:
 def next_limit(limit: int, previous: Window, window: Window, target_s: float) -> int:
     """The number of slots with which half of the requests are answered within `target_s`.
 
-    It shrinks when the median exceeded the target in two windows: in one alone it was a stall, which is over, and
-    requests that waited then are better answered late than refused. It grows when the median was below the target and
-    requests were refused; up to INITIAL_LIMIT in any case, to leave room for a burst.
+    The limit shrinks when the median exceeded the target in two windows. If the median exceeded it in only one window,
+    that was a stall which is over, and it is better to answer waiting requests late than to refuse them. The limit
+    grows when the median was below the target and requests were refused. Below INITIAL_LIMIT it grows without refusals
+    too, to leave room for a burst.
     """
     median_s = window.median_s
     if not median_s:
@@ -119,7 +121,7 @@ class ConcurrencyLimiter:
 
     def try_acquire(self, client_key: bytes) -> "_Slot | None":
         """A slot for a request of `client_key`, or None. When the limit falls below the slots in use, clients without
-        slots do not wait for those that hold them: NEWCOMER_SLOTS are reserved for them.
+        slots do not have to wait for clients that hold slots: NEWCOMER_SLOTS are reserved for them.
         """
         is_newcomer = not self._slots.take(client_key, 1)
         if is_newcomer:
@@ -148,7 +150,7 @@ class ConcurrencyLimiter:
         return Overloaded(MESSAGE)
 
     def on_body_received(self, slot: "_Slot") -> None:
-        """Start measuring the latency of a request, whose body is complete."""
+        """Start to measure the latency of a request whose body is now complete."""
         if self._receiving.pop(slot, None) is None:
             self._slots.change(slot.client_key, 1)  # a slow upload had released it
         slot.received_at = self._clock()
@@ -191,8 +193,8 @@ class ConcurrencyLimiter:
         self.flush_refused()
 
     def _release_slow_uploads(self) -> None:
-        """Free the slots of uploads that take longer than SLOW_UPLOAD_S: they wait for their own network, and must not
-        keep others from a slot.
+        """Free the slots of uploads that take longer than SLOW_UPLOAD_S: they wait for the client's network, and must
+        not keep slots from other requests.
         """
         since = self._clock() - SLOW_UPLOAD_S
         while self._receiving and next(iter(self._receiving.values())) < since:

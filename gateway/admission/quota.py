@@ -1,15 +1,16 @@
 """Quotas: how many items an organization may send in a calendar month (UTC).
 
     Quota.admit      before a byte of the body is read: is anything left                       -> 429 quota_exceeded
-    Quota.reserve    once the items are known: do they fit; counted when the request is taken  -> 429 quota_exceeded
+    Quota.reserve    once the items are known: do they fit; counted when request is accepted  -> 429 quota_exceeded
 
 Both check only the organization's `Account` in memory. Accounts are synchronized in the background: `DatabaseSync` adds
-to the record, a row of the relational store, every second, and reads what other processes have added; with a Redis,
-`RedisSync` does the same there every fifth of a second, so that processes learn of each other sooner; `Recounter`
-counts the month's items in the telemetry store every 15 minutes, and raises the record to that count.
+their usage to the record (a row of the relational store) every second, and reads the usage that other processes have
+added. If there is a Redis, `RedisSync` does the same in Redis every fifth of a second, so that processes learn of each
+other's usage sooner. `Recounter` counts the month's items in the telemetry store every 15 minutes, and raises the
+record to that count.
 
-A single process never exceeds a quota. Several can together exceed it by what arrives at the others between two
-synchronizations. An unavailable store refuses nothing: a process continues with the usage that it knows.
+A single process never exceeds a quota. Several processes together can exceed a quota by the items that they accept
+between two synchronizations. An unavailable store causes no refusals: a process continues with the usage that it knows.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -27,7 +28,7 @@ NANOS_PER_SECOND: Final = 10**9
 
 
 class Month(NamedTuple):
-    """A calendar month (UTC), "2026-11"; from `begins` up to and excluding `ends`, seconds since 1970."""
+    """A calendar month (UTC), such as "2026-11": from `begins` up to and excluding `ends`, in seconds since 1970."""
 
     name: str
     begins: int
@@ -42,11 +43,11 @@ class Month(NamedTuple):
 
 
 class Account:
-    """Usage of one organization in one month. Items that this process accepted are `unrecorded` until the database has
-    them, and `unshared` until Redis has them.
+    """Usage of one organization in one month. Items that this process accepted are `unrecorded` until they are in the
+    database, and `unshared` until they are in Redis.
 
-    Items that are not shared yet are not recorded either. So Redis has everything that the record has; a Redis with
-    less has lost data, and can be raised to the record without counting anything twice.
+    Items are recorded only after they are shared. So Redis has all items that the record has. If Redis has fewer, it
+    has lost data, and can be raised to the record without counting any item twice.
     """
 
     __slots__ = (
@@ -76,7 +77,7 @@ class Account:
 
     @property
     def recordable(self) -> int:
-        """Items to add to the record next: unrecorded ones that Redis has, if there is a Redis."""
+        """Items to add to the record next: unrecorded items, and if there is a Redis, only those already in Redis."""
         return self.unrecorded - self.unshared
 
     @property
@@ -85,7 +86,7 @@ class Account:
         return not (self.reserved or self.unrecorded or self.unshared)
 
     def accept(self, items: int, now_s: float) -> None:
-        """Count the items of a request that was taken."""
+        """Count the items of a request that was accepted."""
         if not self.unrecorded:
             self.unrecorded_since = now_s
         self.unrecorded += items
@@ -93,7 +94,7 @@ class Account:
             self.unshared += items
 
     def record(self, total: int, items: int, now_s: float) -> None:
-        """The record has `total`, with `items` of this process that were written at `now_s`."""
+        """Note that the record has `total`, including `items` of this process that were written at `now_s`."""
         self.recorded = total
         self.unrecorded -= items
         self.unrecorded_since = now_s
@@ -105,13 +106,13 @@ class Account:
         self.record(self.recorded + items, items, now_s)
 
     def share(self, total: int, items: int) -> None:
-        """Redis has `total`, with `items` of this process that it did not have before."""
+        """Note that Redis has `total`, including `items` that this process has just added."""
         self.shared = total
         self.unshared -= items
 
 
 class Accounts:
-    """The accounts of this process: one for each organization with a key in use, so bounded by their number."""
+    """The accounts of this process: one for each organization with a key in use, so their number is bounded."""
 
     def __init__(self, clock: Callable[[], int], *, has_redis: bool = False) -> None:
         """`clock` gives nanoseconds since 1970. `has_redis`: whether usage is shared through a Redis."""
@@ -132,7 +133,7 @@ class Accounts:
         return account
 
     def all(self) -> Iterable[Account]:
-        """Every account; drops those of past months once they are synchronized."""
+        """Return every account; drops accounts of past months once they are synchronized."""
         past = [
             key for key, account in self._accounts.items() if account.month is not self._month and account.is_synced
         ]
@@ -142,14 +143,15 @@ class Accounts:
 
 
 class QuotaExceeded(ApiError):
-    """429: the organization has used its items of the month; `retry_after` is the rest of it, in whole seconds."""
+    """429: the organization has used its items of the month; `retry_after` is the rest of the month, in whole
+    seconds."""
 
     def __init__(self, message: str, retry_after: int, *, close: bool = False) -> None:
         super().__init__(ErrorCode.QUOTA_EXCEEDED, message, retry_after=retry_after, close=close)
 
 
 class Quota:
-    """Checks requests against the quota of their organization, by the usage that its account knows."""
+    """Checks requests against the quota of their organization, by the usage in its account."""
 
     def __init__(
         self, accounts: Accounts, look_up: Callable[[Account], Awaitable[None]], clock: Callable[[], int]
@@ -172,8 +174,8 @@ class Quota:
             self._refuse(request, account, "It is used up until the next month begins.", close=True)
 
     def reserve(self, request: ClientRequest, items: int) -> "Reservation":
-        """A reservation to hold while the request is taken; its items count if that succeeds. Raises QuotaExceeded when
-        they do not fit; then no item of the request is taken.
+        """A reservation to hold while the request is submitted; its items count if the request is accepted. Raises
+        QuotaExceeded when the items do not fit; then no item of the request is accepted.
         """
         project = request[PROJECT]
         account = self._accounts.get(project.org_id)

@@ -1,18 +1,20 @@
-"""Synchronizes the accounts of quotas (`gateway.admission.quota`) in the background, with each store by its own rule.
+"""Synchronizes the accounts of quotas (`gateway.admission.quota`) in the background, with each store in its own way.
 
-`DatabaseSync`: the record, the table `quota_usage`. Every item is written once. A transaction with an unknown result
-(the response to its commit was lost) may have written it, so it is not written again. Nor are items that could not be
-written within MAX_WRITE_DELAY_S: soon after, a recount of the telemetry store may include them. Both are left to the
-recount: the record may have too few items for a while, and has none twice.
+`DatabaseSync`: the record, the table `quota_usage`. Every item is written once. If the result of a transaction is
+unknown (the response to its commit was lost), it may have written its items, so they are not written again. Items that
+could not be written within MAX_WRITE_DELAY_S are not written either: soon after, a recount of the telemetry store may
+include them. The recount adds the items of both cases: the record may have too few items for a while, but never counts
+an item twice.
 
-`RedisSync`: one counter for each organization and month, which each process adds to, so that processes see each other's
-usage before the record has it. It is raised to the known total of the record: a new or lost counter starts there.
+`RedisSync`: one counter for each organization and month, to which each process adds, so that processes see each other's
+usage before it is in the record. The counter is raised to the known total of the record: a new or lost counter starts
+at that total.
 
-`Recounter`: raises the record to the accepted items of `ingest_outcomes`, and never lowers it, because the count has at
-most what was accepted: its rows lag behind the items, by hours while the telemetry store is unavailable; they expire
-after the retention, which may be shorter than a month; and the items of the last RECOUNT_LAG_S are excluded, because
-they may still be written to the record and would count twice. The recount repairs the record after a process was killed
-before it wrote its last second, after the database was unavailable, and after it was restored from a backup.
+`Recounter`: raises the record to the accepted items of `ingest_outcomes`, and never lowers it, because the count may be
+too low. Its rows lag behind the items, by hours while the telemetry store is unavailable. Rows expire after the
+retention, which may be shorter than a month. And the items of the last RECOUNT_LAG_S are excluded, because they may
+still be written to the record and would count twice. The recount repairs the record after a process was killed before
+it wrote its last second, after the database was unavailable, and after it was restored from a backup.
 """
 
 import asyncio
@@ -52,14 +54,14 @@ class QuotaMetrics:
             self.failures.labels(store)
 
 
-LOOK_UP_TIMEOUT_S: Final = 0.5  # how long the first request of an organization waits at most
+LOOK_UP_TIMEOUT_S: Final = 0.5  # the longest that the first request of an organization waits
 UNLIMITED_INTERVAL_S: Final = 60.0  # between writes for an organization without a quota
 MAX_WRITE_DELAY_S: Final = 200.0  # after an item is accepted
 ACCOUNTS_PER_TRANSACTION: Final = 200  # a transaction blocks other writers
 
 
 class DatabaseSync:
-    """Writes the usage of this process to the record, and reads that of all processes."""
+    """Writes the usage of this process to the record, and reads the usage of all processes."""
 
     def __init__(
         self,
@@ -182,7 +184,7 @@ return totals
 
 
 class RedisSync:
-    """Adds the usage of this process to Redis, and reads that of all processes."""
+    """Adds the usage of this process to Redis, and reads the usage of all processes."""
 
     def __init__(self, accounts: Accounts, redis: Redis, metrics: QuotaMetrics) -> None:
         self._accounts = accounts
@@ -209,15 +211,15 @@ class RedisSync:
         ]
         try:
             totals = await self._redis.run(_ADD, keys, arguments)
-        except RedisUnavailable:  # it may have added them; if not, the record makes up for it
+        except RedisUnavailable:  # it may have added the items; if not, raising it to the record repairs it
             self._metrics.failures.labels("redis").inc()
             totals = [account.shared for account in accounts]
         for (account, items), total in zip(increments, totals, strict=True):
             account.share(int(total), items)
 
 
-POLL_INTERVAL_S: Final = 5.0  # between two checks which accounts are due
-RECOUNT_INTERVAL: Final = timedelta(minutes=15)  # for each organization, by one of all processes
+POLL_INTERVAL_S: Final = 5.0  # between two checks of which accounts are due
+RECOUNT_INTERVAL: Final = timedelta(minutes=15)  # for each organization, by one process for all
 RECOUNT_LAG_S: Final = MAX_WRITE_DELAY_S + 100.0
 PROJECTS_PER_QUERY: Final = 1_000  # in one statement
 

@@ -1,10 +1,11 @@
 """Caches refusals of clients whose limit is used up, so that their requests are answered 429 before they are parsed.
 
 When an export is refused because its key is over its rate, or because nothing is left of its organization's month, it
-is known for how long the next one would be refused too. For that time, and MAX_AGE_NS at most, requests with the same
-key get the same response from here, for a small part of the cost of parsing and checking a request; later ones are
-handled as usual. So are requests with a shorter body than the one whose items did not fit, and requests with a
-`project_id`, which may not be the key's. Only valid keys are cached.
+is known how long the next export would be refused too. During that time, at most MAX_AGE_NS, this cache gives requests
+with the same key the same response, at a small part of the cost of parsing and checking a request. Three kinds of
+request are always handled as usual: later requests, requests with a shorter body than the refused request whose items
+did not fit, and requests with a `project_id`, which may belong to another project than the key. Only valid keys are
+cached.
 """
 
 from collections import OrderedDict
@@ -26,14 +27,14 @@ from proto.errors import ErrorCode
 from proto.otlp.policy import Signal
 from proto.otlp.responses import CONTENT_TYPES, Media, status_json, status_protobuf
 
-MAX_AGE_NS: Final = SECOND_NS  # meanwhile a key may be revoked, or a limit raised
+MAX_AGE_NS: Final = SECOND_NS  # short, because a key may be revoked or a limit raised
 MAX_ENTRIES: Final = 10_000
 CACHEABLE_CODES: Final = frozenset({ErrorCode.RATE_LIMITED, ErrorCode.QUOTA_EXCEEDED})
 
 
 class CachedRefusal(NamedTuple):
     """The refusal of a client until `expires_ns` (monotonic), for bodies of at least `min_bytes`. `head`: status line
-    and headers so far, ends with CRLF.
+    and the first headers; ends with CRLF.
     """
 
     expires_ns: int
@@ -70,7 +71,7 @@ class RefusalCache:
             self.add_for(client_key_of(request), request, error)
 
     def add_for(self, client_key: bytes, request: ClientRequest, error: ApiError) -> None:
-        """The same, for a request whose `client_key` is known."""
+        """Cache the refusal of a request whose `client_key` is known."""
         if error.code not in CACHEABLE_CODES or PROJECT not in request:
             return
         if client_key == ANONYMOUS:
@@ -90,7 +91,8 @@ class RefusalCache:
         self._evict(now)
 
     def cached_refusal(self, preview: RequestPreview) -> bytes | None:
-        """The cached 429, the same as `OtlpResponses` renders, counted; None if the request is to be handled."""
+        """The cached 429, with the bytes that `OtlpResponses` would render, counted; None if the request is to be
+        handled."""
         if not self._refusals:
             return None
         refusal = self._find(preview.client_key, preview.content_length)
@@ -101,14 +103,14 @@ class RefusalCache:
         return _render(refusal, preview)
 
     def cached_error(self, client_key: bytes, signal: Signal) -> ApiError | None:
-        """The same as an error, for a request whose body has an unknown length and is not received yet."""
+        """The cached refusal as an error, for a request whose body has an unknown length and is not received yet."""
         refusal = self._find(client_key, 0)
         if refusal is not None:
             self._count(refusal, signal, 0)
         return None if refusal is None else refusal.error
 
     def try_acquire(self, client_key: bytes) -> Slot | None:
-        """A slot of the next filter; always one if there is none."""
+        """A slot of the next filter; an unlimited slot if there is no next filter."""
         return _UNLIMITED_SLOT if self._next_filter is None else self._next_filter.try_acquire(client_key)
 
     def overload_response(self, preview: RequestPreview) -> bytes:

@@ -1,8 +1,8 @@
 """Erasures in the journals of one directory, which all workers of a machine share.
 
-Requests that are stored leave the journal with their segments, when their hold period is over. So nothing is cut out of
-a segment: an erasure is acknowledged for a journal when all its segments were created later. Quarantined requests of
-its project and older damaged bytes are removed.
+Requests that are stored leave the journal with their segments, when their hold period is over. So an erasure does not
+change segments: it is acknowledged for a journal when all segments of the journal are younger than the erasure.
+Quarantined requests of the erasure's project and older damaged bytes are removed.
 """
 
 import asyncio
@@ -31,9 +31,9 @@ Covers = Callable[[quarantine.QuarantineNote], bool]
 
 
 def oldest_segments(root: Path, files: Files = _FILES) -> dict[str, int | None]:
-    """For each journal of a directory, by name, when its oldest segment was created: nanoseconds since 1970, None
-    without segments, 0 if a header cannot be read. No request in a segment is older than that by more than the time a
-    request waits for its sync. Raises OSError.
+    """For each journal of a directory, by name, the time when its oldest segment was created: nanoseconds since 1970,
+    None without segments, 0 if a header cannot be read. A request in a segment can be older than the segment only by
+    the time that it waited for its sync. Raises OSError.
     """
     found: dict[str, int | None] = {}
     for directory in list_journals(files, root):
@@ -51,7 +51,7 @@ def remove_quarantined(root: Path, covers: Covers, files: Files = _FILES) -> int
         if name.endswith(f"{SEGMENT_SUFFIX}{quarantine.NOTE_SUFFIX}") and _is_covered(directory / name, covers):
             files.unlink(
                 directory / name.removesuffix(quarantine.NOTE_SUFFIX)
-            )  # the note last: it says whose request it was
+            )  # the note last: it has the project of the request
             files.unlink(directory / name)
             removed += 1
     if removed:
@@ -60,8 +60,8 @@ def remove_quarantined(root: Path, covers: Covers, files: Files = _FILES) -> int
 
 
 def remove_damaged(root: Path, before_ns: int, files: Files = _FILES) -> int:
-    """Remove damaged bytes that were found before a time: nobody can tell whose they are. Returns the number of files.
-    Raises OSError.
+    """Remove damaged bytes that were found before a time: their project is unknown. Returns the number of files. Raises
+    OSError.
     """
     directory, removed = root / quarantine.DAMAGED_DIRECTORY, 0
     for name in files.list_existing(directory):
@@ -80,11 +80,11 @@ def _is_covered(note: Path, covers: Covers) -> bool:
     except FileNotFoundError:
         return False  # requeued, or removed by another process
     except msgspec.MsgspecError:
-        return True  # nobody can tell whose request it is
+        return True  # the project of the request is unknown
 
 
 def _created_ns(files: Files, segment: Path) -> int | None:
-    """None for a segment that is removed at this moment."""
+    """When a segment was created; None if it has just been removed."""
     try:
         header = read_header(files, segment)
     except FileNotFoundError:
@@ -93,8 +93,8 @@ def _created_ns(files: Files, segment: Path) -> int | None:
 
 
 REGISTER_INTERVAL_S: Final = 60.0
-# A segment must be younger by this than the request for an erasure: other processes know of it some seconds later, and
-# the clocks of this machine and of the control service differ.
+# A segment must be younger than the request for an erasure by this time: other processes learn of the erasure some
+# seconds later, and the clocks of this machine and of the control service differ.
 MARGIN_NS: Final = 60 * 10**9
 
 
@@ -119,8 +119,8 @@ class JournalErasure:
         self._registered_at = 0.0
 
     async def register(self) -> None:
-        """Register the journals that exist: erasures wait for their acknowledgements from now on. Those that are gone,
-        with all they held, are waited for no more. Raises what the database raises, and OSError.
+        """Register the journals that exist: erasures wait for their acknowledgements from now on. Erasures no longer
+        wait for journals whose files were removed. Raises the errors of the database, and OSError.
         """
         names = frozenset(self._name(journal) for journal in await asyncio.to_thread(self._oldest_segments))
         now = self._monotonic()
@@ -135,7 +135,7 @@ class JournalErasure:
         self._registered, self._registered_at = names, now
 
     async def acknowledge(self) -> None:
-        """Remove what erasures cover outside of segments, and acknowledge those that no segment is older than."""
+        """Remove erased data outside of segments, and acknowledge the erasures that are older than all segments."""
         oldest = await asyncio.to_thread(self._oldest_segments)
         waiting: dict[str, Sequence[str]] = {}
         erasures: dict[str, repository.StoredErasure] = {}
@@ -174,7 +174,7 @@ class JournalErasure:
         return oldest_segments(self._directory, self._files)
 
     def _is_younger(self, oldest_ns: int | None, erasure: repository.StoredErasure) -> bool:
-        """Whether a journal whose oldest segment is from `oldest_ns` has no request from before an erasure."""
+        """Whether a journal whose oldest segment was created at `oldest_ns` has no request from before an erasure."""
         return min(self._clock() if oldest_ns is None else oldest_ns, self._clock()) > (
             _nanoseconds(erasure.requested_at) + MARGIN_NS
         )

@@ -1,10 +1,11 @@
-"""Projects that keep less than others: deleted ones, and those with a retention of their own.
+"""Projects that keep less data than others: deleted projects, and projects with a retention of their own.
 
-`DeletedProjects` are known without the database too: their rows are missing for a good reason.
+`DeletedProjects`: ids of deleted projects, known while the database is unavailable too. Missing rows of these projects
+are no loss.
 
 `ProjectRetention` deletes the rows of days that a project does not keep. The retention of the settings is a TTL of the
-tables, which drops whole parts. That of a project is shorter, and its rows share their parts with others, so they are
-deleted by mutations. There is something to delete once a day, after midnight (UTC).
+tables, which drops whole parts. The retention of a project is shorter, and its rows share parts with rows of other
+projects, so its rows are deleted by mutations. Rows become too old once a day, at midnight (UTC).
 """
 
 import asyncio
@@ -36,7 +37,8 @@ class _Known(msgspec.Struct, frozen=True):
 
 
 class DeletedProjects:
-    """The ids of deleted projects, as last read from the database, and kept in a file of the journals' directory."""
+    """The ids of deleted projects, as last read from the database. They are also kept in a file in the journals'
+    directory."""
 
     def __init__(self, directory: Path, files: Files | None = None) -> None:
         self._path = directory / FILE
@@ -51,12 +53,12 @@ class DeletedProjects:
         return project_id in self._ids
 
     async def refresh(self, database: Database) -> None:
-        """Read new tombstones. Raises what the database raises, and OSError if the file cannot be written."""
+        """Read new tombstones. Raises the errors of the database, and OSError if the file cannot be written."""
         async with database.read() as connection:
             version = await repository.tombstone_version(connection)
             if version == self._known.version:
                 return
-            # A restored database has an older version: everything is read again, and nothing is forgotten.
+            # A restored database has an older version: all tombstones are read again, and known ids are kept.
             found, last = set(self._ids), self._known.version if version > self._known.version else 0
             while page := await repository.list_tombstones(connection, last, _PAGE):
                 found |= {tombstone.project_id for tombstone in page if tombstone.received_before is None}
@@ -103,8 +105,9 @@ class ProjectRetention:
         self.task = PeriodicTask(self.run, INTERVAL_S, log, "rows past their project's retention cannot be deleted")
 
     async def run(self) -> None:
-        """Delete what is too old now, and what was stored of deleted projects after their erasures were complete: a
-        gateway that was cut off from the database may have accepted it. Raises what the stores raise.
+        """Delete rows that are too old now, and rows of deleted projects that were stored after their erasures were
+        complete: a gateway without a connection to the database may have accepted them. Raises the errors of the
+        stores.
         """
         await self._telemetry.drop_leftovers()
         if ids := sorted(self._deleted_projects):

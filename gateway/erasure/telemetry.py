@@ -1,13 +1,13 @@
-"""Rows of an erasure in ClickHouse: counted, deleted, and what was derived from them rebuilt.
+"""Counts and deletes the rows of an erasure in ClickHouse, and rebuilds the rows derived from them.
 
 `TelemetryErasure`: a deletion is a mutation (`ALTER TABLE ... DELETE`). It rewrites the parts that contain such rows,
-and leaves all others as they are. ClickHouse keeps the files of a replaced part for a while (`old_parts_lifetime`), and
-those of an idle table until something happens to it, so an erasure is only done when these are gone too.
+and does not change other parts. ClickHouse keeps the files of a replaced part for a while (`old_parts_lifetime`), and
+in an idle table until the next change, so an erasure is only done when these files are removed too.
 
-`DerivedRows`: trace index and attribute keys of a project's day only have sums, so nothing can be taken out of them:
-the rows of the day are deleted, and computed again from what is left. That is exact only while the day receives no
-items, so a day that is still written to is left for later. Error occurrences are not sums: they are deleted with their
-items.
+`DerivedRows`: the trace index and attribute keys of a project's day are sums, from which single items cannot be
+removed. So their rows of the day are deleted, and computed again from the remaining items. The result is exact only
+while the day receives no items, so days that still receive items are rebuilt later. Error occurrences are not sums:
+they are deleted with their items.
 """
 
 import asyncio
@@ -79,8 +79,8 @@ _NOW_SQL: Final = "SELECT toUInt32(toUnixTimestamp(now()))"
 
 
 class Condition(NamedTuple):
-    """Rows to erase: an SQL condition of ours for each table, in the order in which they are deleted, and the values
-    bound in them.
+    """Rows to erase: an SQL condition written by Sluice for each table, in the order of deletion, and the values bound
+    in the conditions.
     """
 
     by_table: Mapping[str, str]
@@ -109,8 +109,9 @@ def of_projects(project_ids: Sequence[int]) -> Condition:
 
 
 def of_items(project_id: int, spans: str, logs: str, parameters: Mapping[str, object]) -> Condition:
-    """Spans and log records of a project that meet an SQL condition, and their error occurrences. Those go first: they
-    are found by their items. Items of one request that share ids and time share their occurrences.
+    """Spans and log records of a project that meet an SQL condition, and their error occurrences. Occurrences are
+    deleted first, because they are found by their items. If items of one request have the same ids and time, their
+    occurrences cannot be told apart.
     """
     ids = "batch_id, trace_id, span_id"
     occurrences = (
@@ -124,7 +125,8 @@ def of_items(project_id: int, spans: str, logs: str, parameters: Mapping[str, ob
 
 
 def of_orphans(project_id: int, days: Sequence[date]) -> Condition:
-    """Error occurrences of a project's days whose items are gone: they were stored after their items were erased."""
+    """Error occurrences of a project's days whose items do not exist: they were stored after their items were
+    erased."""
     ids = "batch_id, trace_id, span_id"
     gone = " AND ".join(
         f"NOT (source = '{source}' AND ({ids}, time) IN (SELECT {ids}, {column} FROM {table}"
@@ -146,7 +148,7 @@ class TelemetryErasure:
         return await unsupported_engines(self._clickhouse, ALL_TABLES)
 
     async def count(self, condition: Condition) -> dict[str, int]:
-        """The rows that are there now, by table; without the tables that have none."""
+        """The number of rows that meet the condition now, by table; without tables that have none."""
         counts = {}
         for table, sql in condition.by_table.items():
             ((rows,),) = await self._read(f"SELECT count() FROM {table} WHERE {sql}", **condition.parameters_of(table))
@@ -160,13 +162,14 @@ class TelemetryErasure:
         return [day for (day,) in await self._read(sql, **condition.parameters_of(table))]
 
     async def delete(self, condition: Condition, tables: Sequence[str], deletion_id: str = "") -> None:
-        """Begin to delete the rows of some tables. Repeating it is harmless. `tables_of_deletion` finds the statements
-        by `deletion_id`, an id of ours.
+        """Begin to delete the rows of some tables. Repeating a deletion is harmless. `tables_of_deletion` finds the
+        statements by `deletion_id`, an id that the caller chooses.
         """
         and_id = f" AND '{deletion_id}' != ''" if deletion_id else ""
         for table in tables:
             sql = f"ALTER TABLE {table} DELETE WHERE ({condition.by_table[table]}){and_id}"
-            # Replicated tables refuse subqueries otherwise; ours give the same rows on every replica.
+            # Without this setting replicated tables refuse subqueries. These subqueries give the same rows on every
+            # replica.
             settings = {"mutations_sync": 0, "allow_nondeterministic_mutations": 1}
             await self._clickhouse.command(sql, condition.parameters_of(table), settings)
 
@@ -176,8 +179,8 @@ class TelemetryErasure:
         return [str(table) for (table,) in rows]
 
     async def unfinished_mutations(self, tables: Sequence[str]) -> Sequence[str]:
-        """The tables with unfinished mutations, with their number. Mutations of other tenants are among them: neither
-        their statements nor their reasons, which quote them, are returned.
+        """The tables with unfinished mutations, with their number. Mutations of other tenants are counted too, so
+        neither statements nor failure reasons (which quote statements) are returned.
         """
         found = await self._read(_MUTATIONS_SQL, tables=list(tables))
         return [
@@ -191,12 +194,12 @@ class TelemetryErasure:
         return int(now)
 
     async def remove_old_parts(self, tables: Sequence[str], before: int) -> bool:
-        """Remove the files of parts that existed before a time and were replaced since, as far as ClickHouse does not
-        keep them on purpose; returns whether all are gone.
+        """Remove the files of parts that existed before a time and were replaced since, unless ClickHouse keeps them on
+        purpose; returns whether all these files are removed.
         """
         if not await self._count_old_parts(tables, before):
             return True
-        for table in tables:  # no such partition exists, but what follows dropping one is what an idle table lacks
+        for table in tables:  # there is no such partition, but dropping one makes an idle table remove old parts
             await self._clickhouse.command(f"ALTER TABLE {table} DROP PARTITION '{NO_DAY}'")
         return not await self._count_old_parts(tables, before)
 
@@ -205,12 +208,12 @@ class TelemetryErasure:
         await self._clickhouse.command(_REMOVE_MUTATIONS, {"tables": list(tables)})
 
     async def leftover_tables(self, before: datetime) -> Sequence[str]:
-        """Temporary tables from before a time, which a killed repair left and which may hold erased rows."""
+        """Temporary tables from before a time. A killed repair leaves them, and they may hold erased rows."""
         found = await self._read(_LEFTOVERS_SQL, before=int(before.timestamp()))
         return [str(name) for (name,) in found]
 
     async def drop_leftovers(self) -> None:
-        """Drop temporary tables that are older than any repair takes."""
+        """Drop temporary tables that are older than the longest possible repair."""
         await drop_leftovers(self._clickhouse, LEFTOVER_AGE_S)
 
     async def _count_old_parts(self, tables: Sequence[str], before: int) -> int:
@@ -245,8 +248,8 @@ _OUTDATED_SQL: Final = (
 
 
 class DerivedRows:
-    """The derived rows of one ClickHouse. `keys_per_day` attribute keys of a project and day have rows of their own (0:
-    all). Its methods raise StoreError.
+    """The derived rows of one ClickHouse. At most `keys_per_day` attribute keys of a project and day have rows of their
+    own (0: all keys have). Its methods raise StoreError.
     """
 
     def __init__(
@@ -262,11 +265,12 @@ class DerivedRows:
         self._sleep = sleep
 
     async def outdated_days(self, project_id: int) -> Sequence[date]:
-        """The days of a project whose trace index counts other items than there are."""
+        """The days of a project whose trace index counts a different number of items than are stored."""
         return [day for (day,) in await self._read(_OUTDATED_SQL, project=project_id)]
 
     async def rebuild(self, project_id: int, day: date, is_held: Callable[[], Awaitable[bool]]) -> bool:
-        """Rebuild one day; False if it receives items meanwhile, or if the erasure is no longer `is_held`."""
+        """Rebuild one day; False if the day receives items meanwhile, or if the lease of the erasure is no longer held
+        (`is_held`)."""
         before = await self._count_items(project_id, day)
         await self._sleep(QUIET_S)
         if before != await self._count_items(project_id, day):
@@ -279,14 +283,15 @@ class DerivedRows:
             await derive_rows(self._clickhouse, chunks_of, temporary, self._keys_per_day, _SETTINGS)
             if before != await self._count_items(project_id, day):
                 return False
-            # The trace index last: by it a later round sees whether the day is outdated.
+            # The trace index is rebuilt last: a later round uses it to see whether the day is outdated.
             tables = {table: temporary[table] for table in (ATTRIBUTE_KEYS.name, TRACE_INDEX.name)}
             return await self._replace(project_id, day, tables, is_held)
 
     async def _replace(
         self, project_id: int, day: date, tables: dict[str, str], is_held: Callable[[], Awaitable[bool]]
     ) -> bool:
-        """Readers find no derived rows of the day for some seconds. After a crash it is outdated still."""
+        """Replace the rows of one day. Readers find no derived rows of the day for some seconds. After a crash the day
+        still counts as outdated."""
         if not await is_held():
             return False
         condition = Condition(
@@ -299,7 +304,7 @@ class DerivedRows:
                 break
             await self._sleep(WAIT_S)
         else:
-            raise StoreUnavailable("ClickHouse does not delete the derived rows of a day.")
+            raise StoreUnavailable("ClickHouse did not delete the derived rows of a day in time.")
         for table, name in tables.items():
             if not await is_held():
                 return False

@@ -1,4 +1,4 @@
-"""The background work of erasures in a gateway: one step at a time, each of which a crash may repeat."""
+"""The background work of erasures in a gateway: one step at a time. A crash may repeat any step."""
 
 import asyncio
 import contextlib
@@ -33,11 +33,11 @@ from gateway.erasure.telemetry import (
 CompileFilters = Callable[[repository.StoredErasure], tuple[str, str, Mapping[str, object]]]
 
 POLL_INTERVAL_S: Final = 5.0
-RETRY_S: Final = 5.0  # between two steps of an erasure; longer the longer it waits, because each counts rows
+RETRY_S: Final = 5.0  # between two steps of an erasure; grows while the erasure waits, because each step counts rows
 MAX_RETRY_S: Final = 60.0
 RETRY_GROWTH: Final = 0.05  # of the time since the request
 UNAVAILABLE_RETRY_S: Final = 60.0
-MAX_STEPS: Final = 20  # of as many erasures, in one poll
+MAX_STEPS: Final = 20  # in one poll, each of another erasure
 WAITING: Final = "Waiting one minute: requests that were accepted just before the erasure may not be stored yet."
 NO_FILTERS: Final = (
     "This gateway cannot evaluate filters: the package `query` is not installed. Install it, then retry."
@@ -48,7 +48,9 @@ LEASE_LOST: Final = "Another gateway continues."
 OLD_PARTS: Final = (
     "The rows are deleted. Waiting until ClickHouse removes the files of replaced parts, which takes minutes."
 )
-RECENT: Final = "The rows are deleted. Waiting one minute for requests of gateways that had not yet read the erasure."
+RECENT: Final = (
+    "The rows are deleted. Waiting one minute for requests that gateways accepted before they had read the erasure."
+)
 
 
 class ErasureImpossible(Exception):
@@ -57,7 +59,7 @@ class ErasureImpossible(Exception):
 
 class ErasureWorker:
     """Deletes what erasures cover, together with the workers of other gateways. `compile_filters` gives the SQL of an
-    erasure by filter; `clock` nanoseconds since 1970.
+    erasure by filter. `clock` gives nanoseconds since 1970.
     """
 
     def __init__(
@@ -79,14 +81,15 @@ class ErasureWorker:
         self._deleted_projects = deleted_projects
         self._log = log
         self._clock = clock
-        self._last_org_id = ""  # that of the last step: organizations take turns
+        self._last_org_id = ""  # the organization of the last step: organizations take turns
         self._owner = f"{socket.gethostname()}:{os.getpid()}"
-        # The rows that erasures had deleted when none was left, and that time by ClickHouse's clock, in seconds.
+        # By erasure: its deleted rows at the moment when no row was left, and that moment by ClickHouse's clock, in
+        # seconds.
         self._deleted_at: dict[str, tuple[Mapping[str, int], int]] = {}
         self.task = PeriodicTask(self.poll, POLL_INTERVAL_S, log, "erasures cannot be processed; retrying")
 
     async def poll(self) -> None:
-        """One round. What fails does not stop the rest; raises the first error."""
+        """Do one round. A failed step does not stop the others; raises the first error."""
         errors = []
         refresh = partial(self._deleted_projects.refresh, self._database)
         for work in (refresh, self._journals.register, self._journals.acknowledge, self._execute_due):
@@ -101,7 +104,7 @@ class ErasureWorker:
         async with self._database.read() as connection:  # a claim would take the lock of writers
             unfinished = await repository.count_unfinished(connection)
         if not unfinished.open:
-            self._deleted_at.clear()  # of erasures that another gateway has completed
+            self._deleted_at.clear()  # entries of erasures that another gateway has completed
         for _ in range(min(MAX_STEPS, unfinished.open)):
             async with self._database.write() as connection:
                 held = await leases.claim(connection, self._owner, self._now(), after_org_id=self._last_org_id)
@@ -111,7 +114,8 @@ class ErasureWorker:
             await self._execute(held)
 
     async def _execute(self, held: leases.ErasureLease) -> None:
-        """One step of an erasure; gives the lease back, unless it ends. Messages never quote what is erased."""
+        """Do one step of an erasure; releases the lease unless the erasure ends. Messages never quote what is
+        erased."""
         renewing = asyncio.create_task(self._renew(held))
         try:
             message = await self._step(held)
@@ -160,7 +164,7 @@ class ErasureWorker:
     async def _remaining(
         self, erasure: repository.StoredErasure, condition: Condition
     ) -> tuple[Condition, Mapping[str, int]]:
-        """What is to be deleted now, and the rows of it by table."""
+        """The condition of the rows to delete now, and the number of these rows by table."""
         counts = await self._telemetry.count(condition)
         if not counts and erasure.kind is ErasureKind.FILTER and erasure.days:
             # Occurrences that were stored after their items had been erased.
@@ -169,8 +173,9 @@ class ErasureWorker:
         return condition, counts
 
     async def _count_deleted(self, erasure: repository.StoredErasure, remaining: Mapping[str, int]) -> dict[str, int]:
-        """The rows by table that the erasure has deleted. The deletion that was begun last counts if ClickHouse knows
-        its statement, or if rows are gone: ClickHouse may have forgotten the statement, but not before it was executed.
+        """The number of rows by table that the erasure has deleted. The last deletion counts if ClickHouse still has
+        its statement, or if there are fewer rows now: ClickHouse may have removed the statement, but only after it was
+        executed.
         """
         deleted = {table: rows for table, rows in erasure.counts.items() if table in ALL_TABLES}
         if erasure.pending_deletion is not None:
@@ -183,10 +188,10 @@ class ErasureWorker:
     async def _delete_rows(
         self, held: leases.ErasureLease, condition: Condition, counts: Mapping[str, int], deleted: Mapping[str, int]
     ) -> str:
-        """Delete the rows that are there; returns what is waited for. `deleted`: before, by table."""
+        """Delete the remaining rows; returns what the erasure waits for. `deleted`: rows deleted earlier, by table."""
         is_filter = held.erasure.kind is ErasureKind.FILTER
         days = None
-        if is_filter:  # error occurrences are found by their items, which must be there until they are deleted
+        if is_filter:  # error occurrences are found by their items, so they are deleted before their items
             counts = dict([next(iter(counts.items()))])
             found = await self._telemetry.days(condition, next(iter(counts)))
             days = sorted({*(held.erasure.days or ()), *(day.isoformat() for day in found)})
@@ -201,7 +206,7 @@ class ErasureWorker:
         return f"ClickHouse is deleting {sum(counts.values())} rows."
 
     async def _finish_rows(self, held: leases.ErasureLease) -> str:
-        """After the last row: derived rows, requests on their way, files; returns what is waited for."""
+        """Finish after the last row: derived rows, requests on their way, files; returns what the erasure waits for."""
         erasure = held.erasure
         if erasure.kind is ErasureKind.FILTER and (message := await self._rebuild_derived(held)):
             return message
@@ -210,14 +215,14 @@ class ErasureWorker:
         if leftovers := await self._telemetry.leftover_tables(erasure.requested_at):
             return f"The rows are deleted. Waiting for `sluice repair` to end: {', '.join(leftovers)}."
         rows, deleted_at = self._deleted_at.get(erasure.id, (None, 0))
-        if rows != erasure.counts:  # deleted since, by this gateway or another one
+        if rows != erasure.counts:  # more rows were deleted since, by this gateway or another one
             deleted_at = await self._telemetry.now()
             self._deleted_at[erasure.id] = dict(erasure.counts), deleted_at
         await self._telemetry.remove_finished_mutations(ALL_TABLES)
         return "" if await self._telemetry.remove_old_parts(ALL_TABLES, deleted_at) else OLD_PARTS
 
     async def _rebuild_derived(self, held: leases.ErasureLease) -> str:
-        """Rebuild the derived rows of days from which items were deleted; returns why that is not done yet."""
+        """Rebuild the derived rows of days from which items were deleted; returns why some days are not rebuilt yet."""
         project_id = _project_of(held.erasure)
         outdated = await self._derived_rows.outdated_days(project_id)
         for day in sorted(set(outdated) & set(_days(held.erasure))):
@@ -285,7 +290,7 @@ class ErasureWorker:
 
 def _project_of(erasure: repository.StoredErasure) -> int:
     if erasure.project_id is None:
-        raise ValueError("an organization's telemetry is erased by the erasures of its projects")
+        raise ValueError("the telemetry of an organization is deleted by the erasures of its projects")
     return erasure.project_id
 
 

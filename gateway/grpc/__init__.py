@@ -16,8 +16,8 @@
     export_response              OK: an empty response, or a partial success
     abort_with                   any other code, with a google.rpc.Status in its details
 
-The method is registered as one that receives a stream, which is the same on the wire: so the handler runs before the
-message is received, and a call without a valid key costs no memory for it.
+The method is registered as a method that receives a stream. On the wire there is no difference, but the handler runs
+before the message is received, so a call without a valid key needs no memory for its message.
 
 grpcio is imported here and nowhere else; a gateway without a gRPC port does not import this package.
 """

@@ -1,11 +1,13 @@
-"""A connection of a client, and its connection to the core: bytes pass both ways once their frames are checked.
+"""A client's connection and its connection to gRPC's core. Bytes are forwarded in both directions once their frames are
+checked.
+
 
     ClientConnection.connection_made     registers the connection, or closes it at a limit
                     .data_received       checks the frames; with the preface complete, connects to the core
-                    ._on_timer           closes a client that does not complete what it has begun
-    CoreConnection                       what the core sends; a client that does not read it in time is disconnected
+                    ._on_timer           disconnects a client that does not complete a frame or message in time
+    CoreConnection                       forwards the bytes of the core; a client that reads too slowly is disconnected
 
-Each side stops reading while the other does not take what it has got.
+Each side stops reading while the other side does not accept its data.
 """
 
 import asyncio
@@ -15,7 +17,7 @@ from chassis.http.connections.timeouts import SendProgress, Timeout, unacknowled
 from gateway.grpc.connections import Connections
 from gateway.grpc.framing import ConnectionFraming, Fault, goaway
 
-CLOSE_S: Final = 5.0  # for what is written to leave, once a connection ends
+CLOSE_S: Final = 5.0  # to send the remaining bytes when a connection ends
 
 _NO_ERROR: Final = 0
 _ENHANCE_YOUR_CALM: Final = 11
@@ -36,12 +38,12 @@ class ClientConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._core: CoreConnection | None = None
         self._is_connecting = False
-        self._received: list[bytes] = []  # before there is a connection to the core: the preface and one read at most
+        self._received: list[bytes] = []  # until there is a connection to the core: at most the preface and one read
         self._is_busy = False
-        self._is_paused = False  # we do not read
+        self._is_paused = False  # reading from the client is paused
         self._timer: asyncio.TimerHandle | None = None
-        self._deadline: float | None = None  # for what the client has begun
-        self._unit = -1  # which it has begun
+        self._deadline: float | None = None  # for the frame or header block that the client has begun
+        self._unit = -1  # number of the frame or header block that the client has begun
         self._sent_bytes = 0
         self._send_timeout = Timeout(self._loop, shared.settings.send_timeout_s)
         self._send_checkpoint = SendProgress(0, 0)
@@ -89,14 +91,15 @@ class ClientConnection(asyncio.Protocol):
         self.update_busy()
 
     def pause_writing(self) -> None:
-        """The client does not read: the core stops writing, and the client has to read at the minimum rate."""
+        """The client does not read fast enough: pause the core, and require that the client reads at the minimum
+        rate."""
         if self._core is not None:
             self._core.pause_reading()
         if not self._send_timeout.is_pending:
             self._start_send_timeout()
 
     def resume_writing(self) -> None:
-        """The client has read."""
+        """The client has read enough: resume the core."""
         self._send_timeout.cancel()
         if self._core is not None:
             self._core.resume_reading()
@@ -106,7 +109,7 @@ class ClientConnection(asyncio.Protocol):
         transport = self._transport
         is_unread = transport is not None and transport.get_write_buffer_size() > 0
         self.close_for(EVICTED)
-        if transport is not None and is_unread:  # the GOAWAY would not leave
+        if transport is not None and is_unread:  # the client would not read the GOAWAY
             transport.abort()
 
     def close_for(self, fault: Fault) -> None:
@@ -133,7 +136,7 @@ class ClientConnection(asyncio.Protocol):
         self._timer = self._loop.call_later(CLOSE_S, transport.abort)
 
     def from_core(self, data: bytes) -> None:
-        """Pass on what the core sends."""
+        """Forward data from the core to the client."""
         self._framing.from_core(data)
         if self._transport is not None and not self._transport.is_closing():
             self._sent_bytes += len(data)
@@ -141,7 +144,8 @@ class ClientConnection(asyncio.Protocol):
         self.update_busy()
 
     def update_busy(self) -> None:
-        """A connection with calls is not closed in favour of a new one. One whose headers have not ended is no call."""
+        """Mark the connection as busy while it has calls: busy connections are not closed to make room for new ones. A
+        call counts once its headers are complete."""
         is_busy = bool(self._framing.streams)
         if is_busy != self._is_busy and not self._framing.is_inside_headers and self._transport is not None:
             self._is_busy = is_busy
@@ -149,13 +153,13 @@ class ClientConnection(asyncio.Protocol):
             (registry.mark_busy if is_busy else registry.mark_idle)(self)
 
     def pause_reading(self) -> None:
-        """The core does not take what the client sends."""
+        """Stop reading from the client, because the core does not accept more data."""
         self._is_paused = True
         if self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """It does. The client gets its time anew."""
+        """Read from the client again. Its timeout starts again."""
         self._is_paused, self._unit = False, -1
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
@@ -163,7 +167,8 @@ class ClientConnection(asyncio.Protocol):
                 self._expect(self._loop.time(), 0)
 
     def _hold(self, data: bytes) -> None:
-        """Keep the data until there is a connection to the core, which there is only for clients that speak HTTP/2."""
+        """Keep the data until there is a connection to the core. It is opened once the client has shown that it speaks
+        HTTP/2."""
         self._received.append(data)
         if self._framing.has_preface and not self._is_connecting:
             self._is_connecting = True
@@ -188,8 +193,8 @@ class ClientConnection(asyncio.Protocol):
         self.resume_reading()
 
     def _expect(self, now: float, nbytes: int) -> None:
-        """The client has sent so much of something that it must complete: a piece of a message within the time of a
-        body, which bytes at the minimum rate prolong as over HTTP, anything else within the time of a head.
+        """Set the deadline of a client that has sent `nbytes` of an incomplete unit. Message data has the timeout of a
+        body, which bytes at the minimum rate prolong, as over HTTP. Anything else has the timeout of a head.
         """
         settings, unit = self._shared.settings, self._framing.unit
         timeout_s = settings.body_timeout_s if self._framing.is_inside_data else settings.header_timeout_s
@@ -204,7 +209,8 @@ class ClientConnection(asyncio.Protocol):
             self._timer = self._loop.call_at(self._deadline, self._on_timer)
 
     def _on_timer(self) -> None:
-        """A deadline that has moved on since the timer was set has it set again."""
+        """Close the connection at its deadline; if the deadline has moved since the timer was set, set the timer
+        again."""
         self._timer = None
         if self._deadline is None or self._is_paused:
             return
@@ -240,21 +246,21 @@ class CoreConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """There is a connection."""
+        """Keep the transport."""
         self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """The core has ended the connection, or we have."""
+        """Close the client's connection, too."""
         del exc
         self._transport = None
         self._client.close()
 
     def data_received(self, data: bytes) -> None:
-        """Pass it on."""
+        """Forward the data to the client."""
         self._client.from_core(data)
 
     def pause_writing(self) -> None:
-        """The core does not read."""
+        """The core does not read: stop reading from the client."""
         self._client.pause_reading()
 
     def resume_writing(self) -> None:
@@ -277,13 +283,13 @@ class CoreConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def close(self) -> None:
-        """Close once everything is sent; the core reads at once."""
+        """Close once everything is sent, which is soon: the core reads at once."""
         if self._transport is not None:
             self._transport.close()
 
 
 def _address(transport: asyncio.Transport) -> str:
-    """The IP address of the client; IPv4 as such on a socket that takes both."""
+    """The IP address of the client, with IPv4-mapped IPv6 addresses as IPv4."""
     peer = transport.get_extra_info("peername")
     address = peer[0] if isinstance(peer, tuple) else ""
     return address.removeprefix("::ffff:") if "." in address else address

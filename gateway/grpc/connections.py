@@ -1,9 +1,9 @@
-"""What all gRPC connections of a process share: options and limits, metrics, and the way to the core.
+"""State that all gRPC connections of a process share: options and limits, metrics, and the socket to gRPC's core.
 
-The socket between our connections and the core is a Unix socket that nothing but this process can reach (`CoreSocket`).
-It has a path only while the core binds it. Afterwards its directory is removed, and we connect by a descriptor. So no
-other process can go around what is checked here, and a process that is killed leaves nothing behind. The core calls a
-peer by the name that its end of the socket is bound to. Ours has the address of the client in it.
+Connections reach the core over a Unix socket that only this process can use (`CoreSocket`). It has a path only while
+the core binds it. Afterwards its directory is removed, and `CoreSocket.connect` uses a descriptor. So no other process
+can bypass the checks here, and a process that is killed leaves no files. The core names a peer by the name that the
+peer's socket is bound to, so this name contains the address of the client.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from gateway.settings import GatewaySettings
 
 
 class GrpcMetrics:
-    """Calls, by method and code; connections."""
+    """Metrics of calls (by method and code) and of connections."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.calls = Counter(
@@ -36,15 +36,14 @@ class GrpcMetrics:
             ("method", "code"),
             registry=registry,
         )
-        self.in_flight = Gauge(
-            "sluice_grpc_calls_in_flight", "Exports that were begun and not ended.", registry=registry
-        )
+        self.in_flight = Gauge("sluice_grpc_calls_in_flight", "Exports in progress.", registry=registry)
         self.connections = Gauge("sluice_grpc_connections", "Open connections of OTLP/gRPC.", registry=registry)
         self.connections_closed = Counter(
             "sluice_grpc_connections_closed",
-            "Connections closed at a limit (limit: no room; idle: to make room), for what their clients sent (preface, "
-            "frame_size, frame_type, frame_order, header_block, streams, frame_rate), for sending too slowly (slow) or "
-            "not reading (unread), or because gRPC did not accept them (core).",
+            "Connections that the server closed, by reason: too many connections (limit: the new one was closed; idle: "
+            "an idle one was closed to make room), invalid or excessive frames (preface, frame_size, frame_type, "
+            "frame_order, header_block, streams, frame_rate), a client that sent too slowly (slow) or did not read "
+            "(unread), or no connection to gRPC's core (core).",
             ("reason",),
             registry=registry,
         )
@@ -56,7 +55,7 @@ _NAME: Final = "core"
 
 
 class CoreSocket:
-    """The listening socket of the core. Linux: names are abstract, and descriptors have paths."""
+    """The listening socket of the core. Needs Linux, for abstract socket names and paths of descriptors."""
 
     def __init__(self) -> None:
         """Raises StartupError where no directory is writable."""
@@ -64,19 +63,19 @@ class CoreSocket:
             self._directory = tempfile.mkdtemp(prefix="sluice-grpc-")  # mode 0700
         except OSError as error:
             raise StartupError(
-                f"OTLP/gRPC needs a writable directory for a moment at the start (TMPDIR, or /tmp): {error.strerror}."
+                f"OTLP/gRPC needs a writable temporary directory (TMPDIR or /tmp) while it starts: {error.strerror}."
             ) from error
-        # By way of the descriptor the path is short: that of a socket has 107 bytes at most.
+        # The path uses the descriptor of the directory, because the path of a socket is limited to 107 bytes.
         self._descriptor = os.open(self._directory, os.O_PATH | os.O_DIRECTORY)
         self._path = f"/proc/self/fd/{self._descriptor}/{_NAME}"
 
     @property
     def address(self) -> str:
-        """What the core listens on."""
+        """The address on which the core listens."""
         return f"unix:{self._path}"
 
     def remove_path(self) -> None:
-        """Call once the core is bound, or could not be."""
+        """Remove the path of the socket. Call it when the core has bound the socket, or failed to."""
         if not self._directory:
             return
         directory, self._directory = self._directory, ""
@@ -89,14 +88,15 @@ class CoreSocket:
             Path(directory).rmdir()
 
     def connect(self, client: str) -> socket.socket:
-        """A connection to the core for a client of this address. Raises BlockingIOError while the core accepts more
-        slowly than clients come, OSError when it has stopped.
+        """A connection to the core for a client of this address. Raises BlockingIOError while clients connect faster
+        than the core accepts, and OSError when the core has stopped.
         """
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             connection.setblocking(False)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
-            connection.bind(f"\0{_PREFIX}{secrets.token_hex(8)}/{client}")  # which nobody can have taken before
+            # A random name, which no other process can have taken.
+            connection.bind(f"\0{_PREFIX}{secrets.token_hex(8)}/{client}")
             connection.connect(f"/proc/self/fd/{self._descriptor}")
         except OSError:
             connection.close()
@@ -104,27 +104,28 @@ class CoreSocket:
         return connection
 
     def close(self) -> None:
-        """Nothing can connect any more."""
+        """Close the socket: no more connections."""
         self.remove_path()
         os.close(self._descriptor)
 
 
 @lru_cache(1_024)
 def peer_address(peer: str) -> str:
-    """The address of the client in what the core calls the peer; empty for what is no connection of ours."""
+    """The client's address, from the core's name of a peer; empty if the name was not given by `CoreSocket.connect`."""
     kind, _, name = unquote(peer).partition(":")
     return name.removeprefix(_PREFIX).partition("/")[2] if kind == "unix-abstract" and name.startswith(_PREFIX) else ""
 
 
-CONNECT_TRIES: Final = 100  # of a connection to the core, which accepts in a thread of its own
+CONNECT_TRIES: Final = 100  # to connect to the core, which accepts in a thread of its own
 CONNECT_RETRY_S: Final = 0.02
-CLOSE_ROUNDS: Final = 100  # at the end, until every connection is closed
+CLOSE_ROUNDS: Final = 100  # at shutdown: the most iterations of the event loop until every connection is closed
 CLOSE_POLL_S: Final = 0.01
-DESCRIPTORS_PER_CONNECTION: Final = 3  # the socket of the client, and both ends of the one to the core
+DESCRIPTORS_PER_CONNECTION: Final = 3  # the client's socket, and both ends of the connection to the core
 
 
 class Connections:
-    """The limits are those of HTTP, counted for gRPC alone."""
+    """The open connections. The limits have the same values as for HTTP, but gRPC connections are counted
+    separately."""
 
     def __init__(
         self, settings: ChassisSettings, metrics: GrpcMetrics, core: CoreSocket, *, max_connections: int
@@ -139,11 +140,11 @@ class Connections:
         metrics.connections.set_function(lambda: len(self.registry))
 
     def count_closed(self, reason: str) -> None:
-        """Count a connection that is closed for what its client does, or for want of room."""
+        """Count a connection that the server closes."""
         self._metrics.connections_closed.labels(reason).inc()
 
     def start(self, connecting: Coroutine[None, None, None]) -> None:
-        """Run what connects to the core; `close` waits for it."""
+        """Run `connecting` as a task, which `close` waits for."""
         task = asyncio.get_running_loop().create_task(connecting)
         self._connecting.add(task)
         task.add_done_callback(self._connecting.discard)
@@ -158,7 +159,7 @@ class Connections:
         raise TimeoutError("the core does not accept")
 
     async def close(self) -> None:
-        """Close what is left once the core has stopped."""
+        """Close the remaining connections after the core has stopped."""
         await asyncio.gather(*self._connecting)
         for connection in self.registry.connections():
             connection.evict()
@@ -168,28 +169,29 @@ class Connections:
             await asyncio.sleep(CLOSE_POLL_S)
 
 
-MAX_STREAMS: Final = 100  # concurrent calls of a connection, which RFC 9113 (6.5.2) recommends as the smallest
+MAX_STREAMS: Final = 100  # concurrent calls of a connection; RFC 9113 (6.5.2) recommends at least 100
 MAX_METADATA_BYTES: Final = 16 * 2**10  # of a call
-# Of a message, before the handler reads it: what a call without a valid key can make the process hold, at most. A
-# compressed request of 512 items fits, and arrives without a round trip; the core's default grows to megabytes.
+# Bytes of a message that are received before the handler reads it: the most that a call without a valid key can make
+# the process hold. A compressed request of 512 items fits, so it arrives without a round trip. The core's default grows
+# to megabytes.
 WINDOW_BYTES: Final = 32 * 2**10
-READ_BYTES: Final = 16 * 2**10  # of one read of a connection; the core's default grows to 4 MiB
+READ_BYTES: Final = 16 * 2**10  # largest read of a connection; the core's default grows to 4 MiB
 MAX_PENDING_CALLS: Final = 4_096  # while the event loop is busy; the core cancels more
 KEEPALIVE_S: Final = 60  # between pings of the server, which find dead peers
 KEEPALIVE_TIMEOUT_S: Final = 20
 MIN_PING_S: Final = 10  # between pings of a client; gRPC recommends clients not to ping more often
-MAX_PING_STRIKES: Final = 2  # pings sooner than that; then the connection is closed
+MAX_PING_STRIKES: Final = 2  # pings that may come sooner; after one more the connection is closed
 _IDENTITY_AND_GZIP: Final = 1 << 0 | 1 << 2  # bits by grpc_compression_algorithm
 
 Options = list[tuple[str, int]]
 
 
 def server_options(chassis: ChassisSettings, settings: GatewaySettings) -> Options:
-    """The arguments of the server's channels (grpc/impl/channel_arg_names.h). Connections are counted by
-    `gateway.grpc.connections`: the core would still count one that has just made room for another.
+    """The arguments of the server's channels (grpc/impl/channel_arg_names.h). `gateway.grpc.connections` limits
+    connections, because the core would still count a connection that was just closed to make room.
     """
     return [
-        # Messages are passed on as they come: decompressing is bounded here, and the core does not bound it.
+        # Messages arrive here still compressed, because this package limits decompression and the core does not.
         ("grpc.per_message_decompression", 0),
         ("grpc.compression_enabled_algorithms_bitset", _IDENTITY_AND_GZIP),
         ("grpc.max_receive_message_length", settings.max_wire_bytes),
@@ -207,7 +209,7 @@ def server_options(chassis: ChassisSettings, settings: GatewaySettings) -> Optio
         ("grpc.max_connection_idle_ms", _milliseconds(chassis.keepalive_timeout_s)),
         ("grpc.keepalive_time_ms", _milliseconds(KEEPALIVE_S)),
         ("grpc.keepalive_timeout_ms", _milliseconds(KEEPALIVE_TIMEOUT_S)),
-        ("grpc.keepalive_permit_without_calls", 1),  # else a client that pings between its exports is cut off
+        ("grpc.keepalive_permit_without_calls", 1),  # without it, a client that pings between exports is disconnected
         ("grpc.http2.min_ping_interval_without_data_ms", _milliseconds(MIN_PING_S)),
         ("grpc.http2.max_ping_strikes", MAX_PING_STRIKES),
     ]

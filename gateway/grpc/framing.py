@@ -1,25 +1,25 @@
-"""HTTP/2 frames of a connection (RFC 9113, section 4), as far as it takes to bound what a client can send.
+"""Checks the HTTP/2 frames of a connection (RFC 9113, section 4), to limit what a client can send.
 
-The core limits messages, metadata and streams, and reads everything else without end: header blocks that never end,
-frames of unknown types, data of streams that are closed. So both directions pass through here before they are passed
-on. Frame headers are read, payloads are not. A client is closed for
+The core limits messages, metadata and streams, but nothing else: it reads endless header blocks, any number of frames
+of unknown types, and data of closed streams. So the bytes of both directions are checked here before they are
+forwarded. Only frame headers are read, no payloads. A client is disconnected for
 
-    another preface                                     PREFACE
+    any other preface than HTTP/2's                     PREFACE
     a frame above 16 KiB                                FRAME_SIZE
     a header block above MAX_HEADER_BLOCK_BYTES         HEADER_BLOCK
-    a frame inside of a header block, a CONTINUATION outside of one, data or reset of no call
+    a frame inside of a header block, a CONTINUATION outside of one, data or reset without a call
                                                         FRAME_ORDER
     a frame that only servers send                      FRAME_TYPE
-    more calls than it can await                        STREAMS
+    more open calls than MAX_OPEN_STREAMS               STREAMS
     frames that no call needs, beyond an allowance      FRAME_RATE
 
 The allowance is FRAMES_AT_ONCE frames. It grows by FRAMES_PER_S, and by FRAMES_PER_CALL with each call that is
-answered. It pays for everything but the headers of a call and the data of an open call: one for each frame, and more
-for a long payload (`_on_data`, `_on_other`). So what legitimate clients send beside their calls (settings, window
-updates, pings, resets, data of a call that has been refused meanwhile) costs them nothing that they notice. A call that
-is cancelled before it is answered earns nothing (CVE-2023-44487), and a frame of an unknown type costs UNKNOWN_COST.
+answered. Every frame costs one unit of it, and more if its payload is long (`_on_data`, `_on_other`). Only the headers
+of a call and the data of an open call are free. So the other frames of legitimate clients (settings, window updates,
+pings, resets, data of a call that has just been refused) never exceed the allowance. A call that is cancelled before it
+is answered adds nothing to the allowance (CVE-2023-44487), and a frame of an unknown type costs UNKNOWN_COST.
 
-Pure: bytes and times in, faults out.
+This module does no I/O: it gets bytes and times, and returns faults.
 """
 
 from collections.abc import Callable
@@ -27,13 +27,13 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 PREFACE_BYTES: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-MAX_FRAME_BYTES: Final = 16_384  # of a payload: the initial SETTINGS_MAX_FRAME_SIZE, which the core leaves as it is
+MAX_FRAME_BYTES: Final = 16_384  # of a payload: the initial SETTINGS_MAX_FRAME_SIZE, which the core does not change
 MAX_HEADER_BLOCK_BYTES: Final = 32 * 2**10  # of HEADERS and CONTINUATION frames, their frame headers included
-MAX_OPEN_STREAMS: Final = 1_000  # the core refuses those above its own limit, which a client may not know yet
+MAX_OPEN_STREAMS: Final = 1_000  # the core refuses calls above its own limit, which a client may not know yet
 FRAMES_AT_ONCE: Final = 1_000
 FRAMES_PER_S: Final = 10.0
 FRAMES_PER_CALL: Final = 20
-UNKNOWN_COST: Final = 100  # some clients send a few, to keep servers from refusing them
+UNKNOWN_COST: Final = 100  # some clients send a few, so that servers keep ignoring unknown types (GREASE)
 
 DATA: Final = 0
 HEADERS: Final = 1
@@ -55,7 +55,7 @@ OnFrame = Callable[[int, int, int, int], "Fault | None"]
 
 
 class Fault(NamedTuple):
-    """Why a client is closed: the label of the metric, and the error code of the GOAWAY."""
+    """Why a client is disconnected: the label of the metric, and the error code of the GOAWAY."""
 
     reason: str
     code: int
@@ -71,12 +71,12 @@ FRAME_RATE: Final = Fault("frame_rate", _ENHANCE_YOUR_CALM)
 
 
 class FrameReader:
-    """Finds the frames of one direction, however its bytes are cut."""
+    """Finds the frames of one direction, in chunks of any size."""
 
     __slots__ = ("_header", "_payload_left")
 
     def __init__(self) -> None:
-        self._header = b""  # of a frame, incomplete
+        self._header = b""  # the incomplete header of a frame
         self._payload_left = 0  # bytes of the current frame that have not arrived
 
     @property
@@ -124,13 +124,13 @@ class ConnectionFraming:
     def __init__(self, now: float) -> None:
         """`now`, here and below: seconds of any clock that goes forward."""
         self._client, self._core = FrameReader(), FrameReader()
-        self._preface = PREFACE_BYTES  # what has not arrived of it
-        self._block_stream = 0  # of the header block that has not ended; 0: there is none
+        self._preface = PREFACE_BYTES  # the part that has not arrived
+        self._block_stream = 0  # the stream of the header block in progress; 0: none
         self._block_bytes = 0
         self._last_kind = HEADERS
         self._allowance = float(FRAMES_AT_ONCE)
         self._refilled_at = self._now = now
-        self.streams: dict[int, bool] = {}  # calls that are not answered, and whether the client may send data
+        self.streams: dict[int, bool] = {}  # unanswered calls, and whether the client may still send data for them
         self.last_stream = 0
         self.unit = 0  # number of the current frame, or header block
 
@@ -141,38 +141,39 @@ class ConnectionFraming:
 
     @property
     def owes_bytes(self) -> bool:
-        """Whether the client has begun something that it has not completed: the preface, a frame, a header block."""
+        """Whether the preface, a frame or a header block of the client is incomplete."""
         return bool(self._preface or self._block_stream) or self._client.is_inside_frame
 
     @property
     def is_inside_data(self) -> bool:
-        """Whether the payload of a DATA frame is what has not arrived."""
+        """Whether the payload of a DATA frame is incomplete."""
         return self._last_kind == DATA and self._client.is_inside_frame
 
     @property
     def is_inside_headers(self) -> bool:
-        """Whether a header block has not ended."""
+        """Whether a header block is incomplete."""
         return bool(self._block_stream) or (self._last_kind != DATA and self._client.is_inside_frame)
 
     @property
     def core_is_between_frames(self) -> bool:
-        """Whether a frame of ours may follow what the core has sent."""
+        """Whether the core's last frame is complete, so that this process may send a frame of its own."""
         return not self._core.is_inside_frame
 
     def from_client(self, data: bytes, now: float) -> Fault | None:
-        """Read what the client has sent. After a fault nothing of it may be passed on."""
+        """Check bytes of the client. If this returns a fault, none of the bytes may be forwarded."""
         self._now = now
         if self._preface:
             if not (data.startswith(self._preface) or self._preface.startswith(data)):
                 return PREFACE
             length = len(self._preface)
             self._preface, data = self._preface[len(data) :], data[length:]
-        if self._allowance < 0 and self._charge(0):  # by resets of the core, of which `from_core` says nothing
+        # Overdrawn by resets of the core, which `from_core` does not report.
+        if self._allowance < 0 and self._charge(0):
             return FRAME_RATE
         return self._client.read(data, self._on_client_frame)
 
     def from_core(self, data: bytes) -> None:
-        """Read what the core sends."""
+        """Read bytes of the core."""
         self._core.read(data, self._on_core_frame)
 
     def _on_client_frame(self, kind: int, flags: int, stream: int, size: int) -> Fault | None:
@@ -232,7 +233,8 @@ class ConnectionFraming:
         return None
 
     def _on_core_frame(self, kind: int, flags: int, stream: int, _size: int) -> None:
-        """A call ends with the first frame that says so; what its client sends for it later is charged."""
+        """A call ends with the core's first frame that ends it. Later frames of the client for this call cost
+        allowance."""
         if kind in (DATA, HEADERS):
             if flags & END_STREAM and self.streams.pop(stream, None) is not None:
                 self._allowance = min(FRAMES_AT_ONCE, self._allowance + FRAMES_PER_CALL)
@@ -240,7 +242,7 @@ class ConnectionFraming:
             self._allowance -= 1
 
     def _charge(self, cost: int) -> Fault | None:
-        """Take from the allowance, to which the time since the last call of this method has added."""
+        """Add the allowance for the time since the last call of this method, then take `cost` from it."""
         if self._now > self._refilled_at:
             earned = (self._now - self._refilled_at) * FRAMES_PER_S
             self._allowance = min(FRAMES_AT_ONCE, self._allowance + earned)

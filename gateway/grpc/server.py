@@ -1,6 +1,7 @@
-"""The gRPC server: starts with the gateway, and drains with HTTP.
+"""The gRPC server: starts with the gateway, and drains together with HTTP.
 
-Clients connect to a socket of ours, which passes on what it has checked (`gateway.grpc.connection`) to the core.
+Clients connect to a socket of this module, which checks their bytes (`gateway.grpc.connection`) and forwards them to
+gRPC's core.
 """
 
 import asyncio
@@ -37,15 +38,15 @@ from proto.otlp.protobuf_writer import varint_field
 
 CHECK: Final = "/grpc.health.v1.Health/Check"
 WATCH: Final = "/grpc.health.v1.Health/Watch"
-MAX_WATCHES: Final = 64  # at once, each of which keeps a connection open that nobody authenticated
+MAX_WATCHES: Final = 64  # at the same time; each keeps an unauthenticated connection open
 
 SERVING: Final = varint_field(1, 1)  # of HealthCheckResponse
 NOT_SERVING: Final = varint_field(1, 2)
 
 
 class HealthService:
-    """`Health/Check` and `Health/Watch`: the state of the process, whichever service is asked for. The request, which
-    needs no key, is not received.
+    """`Health/Check` and `Health/Watch`: the state of the process, for every service name. The request needs no key,
+    and its message is not read.
     """
 
     def __init__(self, health: Health) -> None:
@@ -54,15 +55,17 @@ class HealthService:
         self._ended = asyncio.Event()
 
     async def check(self, _messages: AsyncIterator[bytes], _context: Context) -> bytes:
-        """NOT_SERVING from SIGTERM on, while calls are still accepted."""
+        """Return the state: NOT_SERVING from SIGTERM on, while calls are still accepted."""
         return await self._state()
 
     async def watch(self, _messages: AsyncIterator[bytes], context: Context) -> None:
-        """Write the state at first and whenever it has changed, until `end_watches`. Beyond MAX_WATCHES UNIMPLEMENTED:
-        clients then take the server to be healthy, as the protocol says, and do not try again.
+        """Write the state, and again after each change, until `end_watches`. More than MAX_WATCHES watches get
+        UNIMPLEMENTED: according to the protocol clients then assume that the server is healthy, and do not retry.
         """
         if self._watches >= MAX_WATCHES:
-            await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"More than {MAX_WATCHES} watch the process already.")
+            await context.abort(
+                grpc.StatusCode.UNIMPLEMENTED, f"There are already {MAX_WATCHES} health watches, which is the maximum."
+            )
         self._watches += 1
         try:
             await self._write_changes(context)
@@ -70,7 +73,7 @@ class HealthService:
             self._watches -= 1
 
     def end_watches(self) -> None:
-        """A server that stops would wait for them."""
+        """End all watches: otherwise a server that stops would wait for them."""
         self._ended.set()
 
     async def _write_changes(self, context: Context) -> None:
@@ -92,7 +95,8 @@ class HealthService:
         return SERVING if reason is None else NOT_SERVING
 
 
-# In the kernel, for each connection: twice what a client may send before the core has read it. Responses are short.
+# Socket buffers in the kernel, for each connection: twice as much as a client may send before the core has read it.
+# Responses are short.
 BUFFER_BYTES: Final = 128 * 2**10
 
 Writer = Callable[[AsyncIterator[bytes], Context], Awaitable[None]]
@@ -112,7 +116,7 @@ class GrpcServer:
         *,
         drain_timeout_s: float,
     ) -> None:
-        """`drain_timeout_s`: how long calls in flight may take to finish once it stops accepting."""
+        """`drain_timeout_s`: how long calls in flight may take to finish after the server stops accepting."""
         self._exports, self._health = exports, health
         self._methods = _Methods({**exports.handlers(), CHECK: health.check}, {WATCH: health.watch})
         self._options = options
@@ -143,7 +147,8 @@ class GrpcServer:
             raise StartupError(f"Cannot listen on port {port} of {host}: {error.strerror}.") from error
 
     def stop_accepting(self) -> None:
-        """Begin to drain: refuse connections and calls, and let those in flight finish. Clients connect elsewhere."""
+        """Begin to drain: refuse connections and calls, and let those in flight finish. Clients connect to another
+        process."""
         if self._server is not None and self._stopping is None:
             self._health.end_watches()
             self._stopping = asyncio.get_running_loop().create_task(self._stop(self._server))
@@ -166,8 +171,8 @@ class GrpcServer:
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    """The socket that clients connect to. Of all addresses, it is one for IPv6 that takes IPv4 as well, where there is
-    IPv6. Workers share the port. Raises StartupError.
+    """The socket that clients connect to. If it listens on all addresses and the machine has IPv6, it is an IPv6 socket
+    that accepts IPv4 as well. Workers share the port. Raises StartupError.
     """
     try:
         listener = bind("::" if host == "0.0.0.0" else host, port, reuse_port=True, option="--grpc-port")  # noqa: S104
@@ -175,13 +180,13 @@ def _bind(host: str, port: int) -> socket.socket:
         if host != "0.0.0.0":  # noqa: S104 (the operator's choice)
             raise
         listener = bind(host, port, reuse_port=True, option="--grpc-port")
-    for buffer in (socket.SO_RCVBUF, socket.SO_SNDBUF):  # of accepted connections
+    for buffer in (socket.SO_RCVBUF, socket.SO_SNDBUF):  # accepted connections inherit these sizes
         listener.setsockopt(socket.SOL_SOCKET, buffer, BUFFER_BYTES)
     return listener
 
 
 class _Methods(grpc.GenericRpcHandler):
-    """Finds the handler of a path. Messages are bytes; each method may receive a stream, see `gateway.grpc`."""
+    """Finds the handler of a path. Messages are bytes. Every method receives a stream (`gateway.grpc` explains why)."""
 
     def __init__(self, handlers: Mapping[str, Handler], writers: Mapping[str, Writer]) -> None:
         """`writers` respond with any number of messages."""
@@ -202,13 +207,13 @@ log = structlog.get_logger(__name__)
 def serve_grpc(
     port: int, chassis: ChassisSettings, settings: GatewaySettings, telemetry: Telemetry, parts: ExportParts
 ) -> Callable[[web.Application], AsyncIterator[None]]:
-    """The cleanup context that serves on `port`. It must close before what exports are stored with."""
+    """The cleanup context that serves on `port`. It must be closed before the components that store exports."""
     metrics = GrpcMetrics(telemetry.registry)
 
     async def run(app: web.Application) -> AsyncIterator[None]:
         receiver = MessageReceiver(settings.max_wire_bytes, chassis.body_timeout_s)
         exports = ExportService(parts, app[RATE_LIMITS], telemetry, receiver, metrics)
-        quarter = fd_limits.connection_budget() // 4  # of the descriptors; the rest is for HTTP
+        quarter = fd_limits.connection_budget() // 4  # of the descriptors; HTTP has the rest
         max_connections = min(chassis.max_connections, max(1, quarter // DESCRIPTORS_PER_CONNECTION))
         core = CoreSocket()
         server = GrpcServer(

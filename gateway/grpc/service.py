@@ -1,13 +1,13 @@
 """The export methods: one flat list of steps for both signals, as over HTTP.
 
-A message is received within a time, and within the memory budget (`MessageReceiver`). The core buffers it until it is
-complete and does not say how much of it has arrived. So it is charged as follows: the flow-control window, which the
-client may fill before the message is read; if it is not complete within GRACE_S, the largest message; once it is
-complete, its size.
+A message is received within a time, and within the memory budget (`MessageReceiver`). The core buffers the message
+until it is complete, and does not report how much of it has arrived. So the memory charged for a message changes: first
+the flow-control window, which the client may fill before the message is read; after GRACE_S without a complete message,
+the size of the largest message; once the message is complete, its size.
 
-Errors become gRPC statuses (https://opentelemetry.io/docs/specs/otlp/#failures). The code is that of the
-google.rpc.Status over HTTP (`proto.otlp.responses`): one table for both protocols. Clients retry UNAVAILABLE, and
-RESOURCE_EXHAUSTED if it has a RetryInfo; bad data never gets one of the codes that they retry.
+Errors become gRPC statuses (https://opentelemetry.io/docs/specs/otlp/#failures). The code is the same as in the
+google.rpc.Status over HTTP (`proto.otlp.responses`): both protocols use one table. Clients retry UNAVAILABLE, and
+RESOURCE_EXHAUSTED if it has a RetryInfo. Bad data never gets a status that clients retry.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ class GrpcCall(dict[web.RequestKey[Any], Any]):
     __slots__ = ("client_key", "headers", "remote", "request_id")
 
     def __init__(self, peer: str, metadata: Iterable[tuple[str, str | bytes]]) -> None:
-        """`peer` as the core names it; binary metadata (`-bin`) is ignored."""
+        """`peer` is the core's name of the client. Binary metadata (`-bin`) is ignored."""
         super().__init__()
         self.remote = peer_address(peer)
         texts = [(name, value) for name, value in metadata if isinstance(value, str)]
@@ -78,7 +78,7 @@ async def abort_with(context: Context, error: ApiError, call: GrpcCall) -> NoRet
 
 GRACE_S: Final = 0.25
 TOO_SLOW: Final = "The message was not received in time."
-ENDED: Final = "The call has ended."  # the server has stopped, or the client is gone: nobody reads this
+ENDED: Final = "The call has ended."  # the server has stopped or the client has left, so no client reads this
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
@@ -91,7 +91,7 @@ class MessageReceiver:
 
     async def receive(self, context: Context, memory: MemoryReservation, slot: Slot) -> tuple[str, bytes]:
         """The encoding of the message, and the message as the client compressed it. `memory` then holds its size, and
-        `slot` knows that the rest is up to us.
+        `slot` measures latency from then on.
 
         Raises BadRequest unless the stream has exactly one message, ServiceUnavailable when it does not end in time or
         the budget is used up.
@@ -116,7 +116,7 @@ class MessageReceiver:
     async def _read(
         self, context: Context, memory: MemoryReservation, limit: asyncio.Timeout, *, held: int
     ) -> bytes | None:
-        """The next message; None at the end of the stream. `held`: bytes of an earlier message."""
+        """The next message; None at the end of the stream. `held`: bytes of the earlier message that stay reserved."""
         with _charged_when_slow(memory, held + self._max_bytes, limit):
             message: bytes | object = await context.read()
         return message if isinstance(message, bytes) else None  # the object is grpc.aio.EOF
@@ -124,8 +124,8 @@ class MessageReceiver:
 
 @contextmanager
 def _charged_when_slow(memory: MemoryReservation, nbytes: int, limit: asyncio.Timeout) -> Iterator[None]:
-    """Charge `nbytes` if the block takes longer than GRACE_S. If the budget lacks them, `limit` expires and the block
-    raises ServiceUnavailable.
+    """Charge `nbytes` if the block takes longer than GRACE_S. If the budget has too little left, `limit` expires and
+    the block raises ServiceUnavailable.
     """
     refusals: list[ServiceUnavailable] = []
     loop = asyncio.get_running_loop()
@@ -149,8 +149,9 @@ def _charged_when_slow(memory: MemoryReservation, nbytes: int, limit: asyncio.Ti
 
 
 def message_encoding(message: bytes) -> str:
-    """`gzip` or `identity`. A client may leave single messages uncompressed, and gRPC does not pass on which ones. The
-    first byte of gzip says: as a protobuf tag it has a wire type that does not exist (7).
+    """`gzip` or `identity`. A client may leave single messages uncompressed, and gRPC does not report which ones. The
+    first byte distinguishes them: the first byte of gzip is no valid protobuf tag, because its wire type (7) does not
+    exist.
     """
     return "gzip" if message.startswith(_GZIP_MAGIC) else IDENTITY
 
@@ -189,7 +190,7 @@ class ExportService:
         metrics.in_flight.set_function(lambda: len(self._tasks))
 
     def handlers(self) -> dict[str, Handler]:
-        """The handlers by path, that of metrics included."""
+        """The handlers by path, including the handler that refuses metrics."""
         return {
             TRACES: self._handler("traces", TRACES),
             LOGS: self._handler("logs", LOGS),
@@ -211,8 +212,8 @@ class ExportService:
         return handle
 
     async def _run(self, export: Coroutine[Any, Any, bytes | ApiError]) -> bytes | ApiError:
-        """Run an export in a task of its own: gRPC cancels a handler whose client leaves, and what is in the journal by
-        then must be counted and stored like any other request.
+        """Run an export in a task of its own: gRPC cancels a handler when its client leaves, but a request that is
+        already in the journal must be counted and stored like any other.
         """
         task = asyncio.get_running_loop().create_task(export)
         self._tasks.add(task)
@@ -228,7 +229,8 @@ class ExportService:
             result = await self._export(signal, call, context, started)
         except ApiError as error:
             result = error
-        except asyncio.CancelledError:  # of reading, once the client has left; nothing cancels this task
+        # Reading was cancelled because the client has left; this task itself is never cancelled.
+        except asyncio.CancelledError:
             result = BadRequest(CANCELLED)
         except Exception:
             self._telemetry.log.exception("request failed", method="gRPC", path=path, request_id=call.request_id)

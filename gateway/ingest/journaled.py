@@ -1,15 +1,15 @@
 """The modes `journal` and `memory`: a request is answered before its items are rows in ClickHouse.
 
-`JournaledIngest.submit` appends it to the journal. From there to its batch it is in one lane, in bounded memory
-(`LaneBacklog`):
+`JournaledIngest.submit` appends it to the journal. From then until its batch is formed, a request is in one lane, in
+bounded memory (`LaneBacklog`):
 
 put                a request that is on disk: its columns wait here for a batch while its project has room (`FairShare`)
-defer              beyond that, it and all later requests of its project are in the journal alone
+defer              without room, the request and all later ones of its project are only in the journal
 _replay            once there is room again, reads and decodes deferred requests, in order, until none is left
 _check_overlooked  every ten seconds, whether the journal has a request that is neither in memory nor deferred
 
-Replayed requests leave a quarter of the memory free: a project without deferred requests does not wait for the backlog
-of another project or of an earlier process.
+Replayed requests leave a quarter of the memory free, so that a project without deferred requests does not wait for the
+backlog of another project or of an earlier process.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from gateway.settings import GatewaySettings
 from proto.otlp.policy import DecodedPayload
 
 READ_BYTES: Final = 2**20  # of the journal, per read
-DECODED_BYTES: Final = 16 * 2**20  # of columns decoded in one call: a busy event loop is slow to start the next
+DECODED_BYTES: Final = 16 * 2**20  # of columns decoded in one call: a busy event loop is slow to start the next call
 RETRY_S: Final = 1.0
 CHECK_INTERVAL_S: Final = 10.0  # between two checks for overlooked requests
 
@@ -69,10 +69,11 @@ class LaneBacklog:
         self._stored_during_read: set[int] = set()  # sequences that left memory since the read in progress began
         self._replay_after: int | None = None  # requests after this sequence that are not in memory are to be read
         self._last_deferred = 0  # the last deferred sequence
-        self._last_deferred_by_project: dict[int, int] = {}  # the same by project, while requests are deferred
+        # The last deferred sequence by project, while requests are deferred.
+        self._last_deferred_by_project: dict[int, int] = {}
         self._is_reading = False
         self._next_check_at = 0.0  # by the loop's clock
-        self._checked_to = 0  # up to this sequence nothing is overlooked, or it is read again
+        self._checked_to = 0  # up to this sequence no request is overlooked, or it is read again
         reader.in_memory.append(self._in_memory)
         self._replay_needed = asyncio.Event()
         self._capacity_freed = asyncio.Event()
@@ -108,7 +109,7 @@ class LaneBacklog:
             self.defer(sequence)
 
     def defer(self, sequence: int) -> None:
-        """Leave a request in the journal, to be read when there is room."""
+        """Leave a request in the journal, and read it when there is room."""
         self._replay_after = sequence - 1 if self._replay_after is None else min(self._replay_after, sequence - 1)
         self._last_deferred = max(self._last_deferred, sequence)
         self._replay_needed.set()
@@ -124,7 +125,7 @@ class LaneBacklog:
         await self._lane.close()
 
     def _has_deferred(self, project: int) -> bool:
-        """Whether a project has deferred requests: its next ones queue behind them."""
+        """Whether a project has deferred requests: its next requests then queue behind them."""
         last = self._last_deferred_by_project.get(project)
         if last is not None and (self._replay_after is None or last <= self._replay_after):
             del self._last_deferred_by_project[project]
@@ -141,7 +142,7 @@ class LaneBacklog:
         self._lane.add(request)
 
     def _on_written(self, batch: Sequence[PendingRequest]) -> None:
-        """Free the memory of a batch that is stored, or left to a retry from the journal."""
+        """Free the memory of a batch that is stored, or will be retried from the journal."""
         for request in batch:
             self._in_memory.discard(request.sequence)
             self._stored_during_read.add(request.sequence)
@@ -173,9 +174,9 @@ class LaneBacklog:
                     await self._replay_needed.wait()
 
     async def _check_overlooked(self) -> None:
-        """Check that the oldest request that the journal offers is in memory or deferred. If it is neither, because of
-        a bug, it would wait for the next process, so it is deferred with all requests after it. Only once: a request
-        that is stored but could not be recorded (`BatchWriter.write`) looks the same.
+        """Check that the oldest unbatched request of the journal is in memory or deferred. If a bug has lost it, it
+        would wait for the next process, so it is deferred, with all requests after it. This happens at most once for
+        each request, because a request that is stored but could not be recorded (`BatchWriter.write`) looks the same.
         """
         self._next_check_at = asyncio.get_running_loop().time() + CHECK_INTERVAL_S
         entries = await self._read(self._checked_to, 1)
@@ -189,8 +190,8 @@ class LaneBacklog:
 
     @property
     def _replay_capacity_bytes(self) -> int:
-        """Bytes that replayed requests may still take. They leave a quarter of the memory free, may always take a
-        quarter, and one request however large.
+        """Bytes that replayed requests may still take. They leave a quarter of the memory free, but may always take a
+        quarter themselves, and always one request of any size.
         """
         capacity = self._memory.capacity
         room = max(capacity - capacity // 4 - self._memory.taken, capacity // 4 - self._replayed_bytes)
@@ -210,7 +211,7 @@ class LaneBacklog:
             if self._replay_after is not None and self._replay_after >= after:  # not set back meanwhile
                 self._replay_after = entries[-1].sequence
         elif self._replay_after == after and self._last_deferred == deferred:
-            self._replay_after = None  # nothing was deferred during the read: new requests wait in memory again
+            self._replay_after = None  # no request was deferred during the read: new requests wait in memory again
             self._last_deferred_by_project.clear()
 
     async def _read(self, after: int, max_bytes: int) -> list[Entry]:
@@ -237,7 +238,7 @@ DRAIN_S: Final = 5.0  # for the requests in memory, on shutdown: those not store
 
 
 class JournaledIngest:
-    """Appends requests to the journal and stores them afterwards, together with those of an earlier process."""
+    """Appends requests to the journal and stores them afterwards, together with the requests of an earlier process."""
 
     def __init__(
         self,
@@ -273,7 +274,7 @@ class JournaledIngest:
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything that the journal held is stored."""
+        """Whether all requests of the journal are stored."""
         return self._fresh.is_idle and self._slow.is_idle and self._writer.is_idle and self._recovery.is_idle
 
     @property
@@ -287,7 +288,7 @@ class JournaledIngest:
             raise ServiceUnavailable(FULL)
 
     async def submit(self, accepted: AcceptedRequest) -> None:
-        """Returns when the request is on disk; raises what `JournalLike.append` raises."""
+        """Returns when the request is on disk; raises the errors of `JournalLike.append`."""
         slow = self._slow_lane_rule.matches(accepted.decoded)
         await self._journal.append(accepted.request._replace(slow=slow), partial(self._on_persisted, accepted, slow))
 

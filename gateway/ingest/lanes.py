@@ -1,11 +1,11 @@
 """`Lane` groups requests into batches. A batch is dispatched when it is full or has lingered, and an insert slot is
-free. While all slots are busy the queue grows, so that a slow ClickHouse gets larger blocks instead of more.
+free. While all slots are busy the queue grows, so that a slow ClickHouse gets larger blocks instead of more blocks.
 
-`Ingest` is the interface of the durability modes. They differ in where a decoded request is before it is answered:
+`Ingest` is the interface of the durability modes. They differ in where a decoded request is when it is answered:
 
     journal   on disk, with others in one sync; stored in ClickHouse afterwards (`gateway.ingest.journaled`)
     store     rows in ClickHouse (`gateway.ingest.synchronous`)
-    memory    in a bounded queue, which is lost with the process (`gateway.ingest.journaled`, without a journal)
+    memory    in a bounded queue, which is lost when the process ends (`gateway.ingest.journaled`, without a journal)
 """
 
 import asyncio
@@ -33,14 +33,15 @@ class AcceptedRequest(NamedTuple):
 
 
 class Ingest(Protocol):
-    """Takes requests, each with the promise of its durability mode. `admit` and `submit` raise ApiError on refusal."""
+    """Accepts requests, with the promise of its durability mode. `admit` and `submit` raise ApiError if they refuse a
+    request."""
 
     @property
     def needs_raw_body(self) -> bool:
         """Whether `submit` needs the body as received."""
 
     def admit(self) -> None:
-        """Raise ServiceUnavailable, before the body is read, while no request could be taken."""
+        """Raise ServiceUnavailable, before the body is read, while no request can be accepted."""
 
     async def submit(self, accepted: AcceptedRequest) -> None:
         """Returns when the promise of a 200 holds."""
@@ -49,16 +50,16 @@ class Ingest(Protocol):
         """The dependencies that `/readyz` probes."""
 
     async def start(self) -> None:
-        """Start storing what is taken. Raises StartupError."""
+        """Start to store accepted requests. Raises StartupError."""
 
     async def close(self) -> None:
-        """Store what can be stored in time; afterwards every request is answered."""
+        """Store as many requests as possible in time; afterwards every request is answered."""
 
 
 class BatchQueue:
-    """Requests that wait for a batch. Projects share the bytes of a batch: the next request is of the project with the
-    fewest bytes in it, and among equal ones of the project served longest ago, so that no project waits behind
-    everything that another one has sent.
+    """Requests that wait for a batch. Projects share the bytes of a batch: the next request belongs to the project with
+    the fewest bytes in the batch (on a tie, the project served longest ago), so that no project waits for the whole
+    queue of another project.
     """
 
     def __init__(self) -> None:
@@ -70,12 +71,12 @@ class BatchQueue:
         return bool(self._projects)
 
     def add(self, request: PendingRequest) -> None:
-        """Queue a request behind those of its project."""
+        """Queue a request behind the other requests of its project."""
         self._projects.setdefault(request.decoded.project_id, OrderedDict())[request] = None
         self._count(request, 1)
 
     def discard(self, request: PendingRequest) -> None:
-        """Remove a request, unless it has been taken already."""
+        """Remove a request, unless it is already in a batch."""
         queue = self._projects.get(request.decoded.project_id)
         if queue is None or request not in queue:
             return
@@ -131,8 +132,8 @@ class LaneLimits(NamedTuple):
 
 
 class Lane:
-    """Queues requests and writes them in batches, with insert slots of its own. `write` must raise nothing; after it,
-    or when it is cancelled, `on_written` is called with the batch.
+    """Queues requests and writes them in batches, with insert slots of its own. `write` must not raise. When `write`
+    has returned or was cancelled, `on_written` is called with the batch.
     """
 
     def __init__(
@@ -174,7 +175,7 @@ class Lane:
         self._dispatch()
 
     def discard(self, request: PendingRequest) -> None:
-        """Remove a request that is answered: its memory is no longer accounted for, and after a 503 its client sends it
+        """Remove a request that is answered: its memory is no longer reserved, and after a 503 its client sends it
         again.
         """
         self._queue.discard(request)
@@ -198,8 +199,8 @@ class Lane:
         return self._queue.items >= self._limits.items or self._queue.nbytes >= self._limits.nbytes
 
     def _wait_s(self) -> float:
-        """Seconds that a new batch waits: until one linger after the last dispatch, so that blocks stay few; after a
-        pause only long enough for requests that were sent together.
+        """Seconds that a new batch waits. Batches are dispatched at least one linger apart, so that there are few
+        blocks. After a pause a batch waits only for requests that were sent at the same time.
         """
         linger = self._limits.linger_s
         return max(linger * MIN_LINGER_FRACTION, linger - (asyncio.get_running_loop().time() - self._dispatched_at))
@@ -252,7 +253,7 @@ class SlowLaneRule:
         self._clock = clock
 
     def matches(self, decoded: DecodedPayload) -> bool:
-        """Whether the request takes the slow lane, with all of its items."""
+        """Whether the request, with all of its items, takes the slow lane."""
         if 0 < self._after_symbols <= decoded.symbols:
             return True
         days = self._after_days

@@ -1,12 +1,12 @@
 """Completes batches that an earlier process began, and restores rows that ClickHouse lost.
 
 A batch whose boundaries are on disk is rebuilt from its requests: the same blocks under the same tokens (attribute keys
-may differ), so blocks that were stored are not stored twice. Several are rebuilt at once, the newest first: they have
-the data that people look at. `RecoveryProgress` reports how many are left.
+may differ), so blocks that were stored are not stored twice. Several batches are rebuilt at a time, the newest first,
+because users mostly look at new data. `RecoveryProgress` reports how many batches are left.
 
 A finished batch is checked as long as its requests are held: after every start, and when ClickHouse becomes available
 again or has restarted, because it may have lost parts that it had acknowledged. Until a check has completed, the
-journal removes nothing for its age.
+journal removes no request because of its age.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ class RecoveryProgress:
         return self
 
     def completed(self) -> None:
-        """One more batch is stored or deferred; logs at most every LOG_INTERVAL_S."""
+        """Count a batch that is stored or deferred; logs at most every LOG_INTERVAL_S."""
         self._remaining -= 1
         self._gauge.dec()
         now = time.monotonic()
@@ -68,8 +68,8 @@ RETRY_S: Final = 5.0
 
 
 class Recovery:
-    """Recovery of one journal. Rows older than `retention_days` (0: for ever) may be gone for a good reason;
-    `max_concurrent` batches are completed or reinserted at a time.
+    """Recovery of one journal. Missing rows that are older than `retention_days` (0: no limit) count as expired, not as
+    lost. At most `max_concurrent` batches are completed or reinserted at a time.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Recovery:
                 self._resume_retention()
 
     def on_down(self) -> None:
-        """ClickHouse is unavailable, so nothing can be checked: pause retention."""
+        """ClickHouse is unavailable, so no check is possible: pause retention."""
         self._journal.pause_retention(on=True)
 
     def on_up(self, *, lost: bool) -> None:
@@ -173,14 +173,15 @@ class Recovery:
             return
 
     async def _check(self) -> bool:
-        """Reinsert the missing rows of finished batches; returns whether all rows are there afterwards. Those of
-        deleted projects are missing for a good reason.
+        """Reinsert the missing rows of finished batches; returns whether all rows are stored afterwards. Missing rows
+        of deleted projects are ignored.
         """
         retained = self._journal.retained_batches()
         missing = await self._find_missing(retained)
         if not missing:
             return True
-        await asyncio.sleep(retries.CONFIRM_S)  # once for all: after a restore from a backup they may be many
+        # One wait for all batches: after a restore from a backup many may lack rows.
+        await asyncio.sleep(retries.CONFIRM_S)
         missing = await self._find_missing([batch for batch in retained if batch.batch_id in missing])
         batches = [batch for batch in retained if batch.batch_id in missing]
         return not batches or await self._reinsert_all(batches, missing)
@@ -204,7 +205,8 @@ class Recovery:
         good = (await self._reader.read_batch(batch)).good
         if all(request.decoded.project_id in self._deleted_projects for request in good):
             return
-        # With rows of deleted projects, if others are missing, too: rows keep their numbers, and erasures find them.
+        # If rows of other projects are missing, rows of deleted projects are reinserted with them, so that rows keep
+        # their numbers. Erasures delete them again.
         reinserted = await self._writer.reinsert(batch, good, table_days)
         if reinserted:
             self._log.error(

@@ -1,16 +1,16 @@
-"""Snapshots of what a gateway has acknowledged, for backups.
+"""Snapshots of the requests that a gateway has acknowledged, for backups.
 
-    IngestSnapshots.take   inserts stop for a moment, and requests do not: the journal goes on accepting them
-      link journals        what was acknowledged until now, those of earlier processes first (`Journal.snapshot`)
-      while_held           the caller freezes the tables, in which no insert is under way
-      link quarantine      afterwards: its files do not change, nor does the id of the journals
+    IngestSnapshots.take   inserts stop for a moment; the journal continues to accept requests
+      link journals        all requests acknowledged until now, journals of earlier processes first (`Journal.snapshot`)
+      while_held           the caller freezes the tables, while no insert is in progress
+      link quarantine      afterwards, because neither its files nor the id of the journals change
 
-What a batch has stored of its blocks is in the frozen tables, and the batch in the ledger, finished or not: together
-they are what a crash at this moment would have left, and a start completes them as after a crash.
+The stored blocks of a batch are in the frozen tables, and the batch is in the ledger, finished or not. Together they
+are the same state as after a crash at this moment, so the next start completes unfinished batches as after a crash.
 
-Without a journal there is nothing to complete them from. In the modes `store` and `memory` new batches wait as well,
-until the running ones are stored with their derived rows. So in the mode `store` a snapshot has what was acknowledged.
-In the mode `memory` it lacks what is not stored yet, as after a crash.
+Without a journal, unfinished batches could not be completed. So in the modes `store` and `memory` new batches wait
+until the running batches are stored with their derived rows. In the mode `store` a snapshot then has all acknowledged
+requests. In the mode `memory` it lacks the requests that are not stored yet, as after a crash.
 """
 
 import asyncio
@@ -30,17 +30,17 @@ from gateway.journal import Journal, JournalLocked
 from gateway.journal.storage import directories
 from gateway.journal.storage.files import Files
 
-HOLD_TIMEOUT_S: Final = 10.0  # for the inserts that are under way, and for batches without a journal
-LINK_TIMEOUT_S: Final = 30.0  # for what is done while inserts wait: on a disk that hangs, they must not wait for ever
+HOLD_TIMEOUT_S: Final = 10.0  # for inserts in progress, and for batches without a journal
+LINK_TIMEOUT_S: Final = 30.0  # for the work while inserts wait: if the disk hangs, they must not wait for ever
 DERIVED_TIMEOUT_S: Final = 5.0  # for derived rows that wait in memory
 LOCK_TRIES: Final = 50
 LOCK_RETRY_S: Final = 0.1
 INSERTS_UNDER_WAY: Final = (
-    f"Inserts that are under way did not end within {HOLD_TIMEOUT_S:g} s, so no backup was taken; try again later."
+    f"Inserts in progress did not end within {HOLD_TIMEOUT_S:g} s, so no backup was taken; try again later."
 )
 LINKING: Final = (
-    f"Linking journals and tables took longer than {LINK_TIMEOUT_S:g} s, for which inserts waited, so no backup was "
-    "taken; try again when the disk has less to do."
+    f"Inserts had to wait while journals and tables were linked, which took longer than {LINK_TIMEOUT_S:g} s, so no "
+    f"backup was taken; try again when the disk is less busy."
 )
 JOURNAL_BUSY: Final = "The journal {} is being opened or closed, so no backup was taken; try again later."
 
@@ -50,8 +50,8 @@ class SnapshotFailed(Exception):
 
 
 class IngestSnapshot(NamedTuple):
-    """Links of the journals' files as they were at one moment. `lengths`: how many bytes of a file count, by its path
-    in `directory`; those of other files count in full. `held_s`: seconds that inserts waited.
+    """Links of the journals' files as they were at one moment. `lengths`: how many bytes of a file belong to the
+    snapshot, by its path in `directory`; other files belong to it completely. `held_s`: seconds that inserts waited.
     """
 
     moment_ns: int
@@ -61,8 +61,8 @@ class IngestSnapshot(NamedTuple):
 
 
 class IngestSnapshots:
-    """Takes snapshots of one process's ingest. `journals` are those that this process has created, open or not, and
-    `own` the one that accepts requests, if there is one. `root` contains all journals.
+    """Takes snapshots of one process's ingest. `journals` are the journals that this process has created, open or not.
+    `own` is the journal that accepts requests, if there is one. `root` contains all journals.
     """
 
     def __init__(
@@ -88,10 +88,10 @@ class IngestSnapshots:
         self._log = log
 
     async def take(self, while_held: Callable[[], Awaitable[None]]) -> IngestSnapshot:
-        """Link what is acknowledged at this moment, and run `while_held` before inserts go on. The caller removes the
-        links (`release`). Raises SnapshotFailed, OSError, and what `while_held` raises.
+        """Link the files of all requests acknowledged at this moment, and run `while_held` before inserts continue. The
+        caller removes the links (`release`). Raises SnapshotFailed, OSError, and the errors of `while_held`.
         """
-        await self.release()  # of a process that was killed
+        await self.release()  # links of a process that was killed
         lock = await self._lock_quarantine()
         try:
             await asyncio.to_thread(self._files.make_directory, self._directory)
@@ -112,7 +112,7 @@ class IngestSnapshots:
 
     @property
     def is_disk_low(self) -> bool:
-        """Whether requests are refused for want of disk space, which a snapshot may hold."""
+        """Whether requests are refused because disk space is low. A snapshot may be the cause."""
         return self._own is not None and self._own.is_open and self._own.is_disk_low
 
     async def release(self) -> None:
@@ -121,7 +121,7 @@ class IngestSnapshots:
 
     @asynccontextmanager
     async def _batches_held(self) -> AsyncIterator[None]:
-        """Store what no journal has; without a journal, no batch begins meanwhile."""
+        """Without a journal: store the running batches and derived rows, and let no batch begin inside the block."""
         if self._own is not None:
             await self._store_derived()
             yield
@@ -148,7 +148,8 @@ class IngestSnapshots:
         raise AssertionError  # count() is infinite
 
     async def _link_journals(self) -> tuple[int, dict[str, int]]:
-        """Link all journals; the moment is that of the one that accepts requests, which is the last."""
+        """Link all journals. The journal that accepts requests is linked last; the time at which it is linked is the
+        snapshot's."""
         lengths: dict[str, int] = {}
         own = None if self._own is None else self._own.directory
         for directory in await asyncio.to_thread(directories.list_journals, self._files, self._root):
@@ -161,7 +162,7 @@ class IngestSnapshots:
         return taken.moment_ns, lengths | {f"{own.name}/{name}": length for name, length in taken.lengths.items()}
 
     async def _link_journal(self, directory: Path) -> dict[str, int]:
-        """Link a journal that accepts no requests: one that this process has taken over, or that nobody has open."""
+        """Link a journal that accepts no requests: this process has taken it over, or no process has it open."""
         target = self._directory / directory.name
         for _ in range(LOCK_TRIES):
             try:
@@ -180,7 +181,8 @@ class IngestSnapshots:
 
 @asynccontextmanager
 async def _within_link_timeout() -> AsyncIterator[None]:
-    """Raises SnapshotFailed when the time is over. Threads end what they have begun; the links are removed as usual."""
+    """Raises SnapshotFailed after LINK_TIMEOUT_S. Threads finish the work that they have begun; the links are removed
+    as usual."""
     timeout = asyncio.timeout(LINK_TIMEOUT_S)
     try:
         async with timeout:

@@ -4,7 +4,7 @@
     slow    requests with an item of an old day, or with very many distinct keys and names. A day is a partition and a
             block of its own, so a batch that spans a month is thirty inserts; keys and names are dictionaries, and an
             insert with a million of them takes seconds. These requests wait longer, for fuller blocks, and have insert
-            slots of their own, so that new items never wait behind them. Projects share the memory of the slow lane
+            slots of their own, so that new items never wait for them. Projects share the memory of the slow lane
             (`FairShare`)
 
 A request is not divided between lanes, because it has one response. docs/adr/004-slow-lane.md records the alternatives.
@@ -29,7 +29,7 @@ from gateway.settings import GatewaySettings
 
 TOO_MANY_OLD: Final = "The queue for old and high-cardinality data is full; retry later."
 DRAIN_MARGIN_S: Final = 1.0
-MAX_LINGER_FRACTION: Final = 0.25  # of the deadline: the rest of it is needed for the insert
+MAX_LINGER_FRACTION: Final = 0.25  # of the deadline: the insert needs the rest
 
 
 class SynchronousIngest:
@@ -47,7 +47,7 @@ class SynchronousIngest:
         clock: Callable[[], int],
         log: structlog.stdlib.BoundLogger,
     ) -> None:
-        """`writer` is that of a journal that stores nothing."""
+        """`writer` writes the batches of a journal that stores nothing."""
         self._writer = writer
         self._breaker = breaker
         self._metrics = metrics
@@ -64,14 +64,15 @@ class SynchronousIngest:
         metrics.slow_bytes.set_function(lambda: self._slow_bytes.taken)
 
     def admit(self) -> None:
-        """Raise ServiceUnavailable while ClickHouse is unavailable: nothing is buffered."""
+        """Raise ServiceUnavailable while ClickHouse is unavailable: this mode buffers no requests."""
         if not self._breaker.is_up:
             raise ServiceUnavailable(STORE_UNAVAILABLE)
 
     async def submit(self, accepted: AcceptedRequest) -> None:
-        """Returns once the spans and logs are in ClickHouse. Raises ServiceUnavailable at the deadline (they may still
-        be stored later: delivery is at least once), and when the slow lane is overloaded or the project has used up its
-        share of it; PayloadTooLarge for too many days; InternalError when ClickHouse refuses them permanently.
+        """Returns once the spans and logs are in ClickHouse. Raises ServiceUnavailable at the deadline (the items may
+        still be stored later: delivery is at least once), and when the slow lane is overloaded or the project has used
+        up its share of the lane. Raises PayloadTooLarge for too many days, and InternalError when ClickHouse refuses
+        the items permanently.
         """
         decoded = accepted.decoded
         if len(decoded.days) > self._settings.max_days:
@@ -107,7 +108,8 @@ class SynchronousIngest:
 
     async def _store_slowly(self, accepted: AcceptedRequest) -> None:
         project, nbytes = accepted.decoded.project_id, accepted.decoded.nbytes
-        too_late = self._slow.expected_wait_s() > self._settings.ack_deadline_s  # the client would give up before
+        # The client would give up before the response.
+        too_late = self._slow.expected_wait_s() > self._settings.ack_deadline_s
         if too_late or not self._slow_bytes.take(project, nbytes):
             raise ServiceUnavailable(TOO_MANY_OLD)
         self._metrics.slow_items.inc(accepted.decoded.accepted)

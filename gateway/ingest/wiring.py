@@ -1,5 +1,5 @@
-"""Builds the path of decoded requests into ClickHouse, by durability mode; and recovers orphaned journals, of a worker
-that was killed, or of more workers than there are now.
+"""Builds the path of decoded requests into ClickHouse, by durability mode. Also recovers orphaned journals: a worker
+was killed, or there were more workers before.
 """
 
 import asyncio
@@ -53,7 +53,8 @@ JOURNAL_NEARLY_FULL: Final = "has less free space than a segment needs"
 
 
 class JournalHealth:
-    """Fails while the journal has no room for any project: requests are then better sent to another gateway."""
+    """A readiness check that fails while the journal has no room for any project: requests should then go to another
+    gateway."""
 
     name = "journal"
 
@@ -63,18 +64,19 @@ class JournalHealth:
         self._min_free_bytes = min_free_bytes
 
     async def probe(self) -> None:
-        """Raises NotReady while the journal has less room: before it is full, so that no request is refused here."""
+        """Raises NotReady while the journal has less room than `min_free_bytes`: before it is full, so that clients can
+        switch to another gateway before a request is refused."""
         if self._journal.max_project_room_bytes < self._min_free_bytes:
             raise NotReady(JOURNAL_NEARLY_FULL)
 
 
 SCAN_INTERVAL_S: Final = 10.0
 POLL_INTERVAL_S: Final = 1.0
-MAX_CONCURRENT: Final = 2  # journals being stored at once; each has memory of its own for that
+MAX_CONCURRENT: Final = 2  # journals that are stored at the same time; each needs memory of its own
 
 
 class OrphanRecovery:
-    """Scans for orphaned journals, stores what they hold, and removes them when their hold period is over."""
+    """Scans for orphaned journals, stores their requests, and removes the journals when their hold period is over."""
 
     def __init__(
         self,
@@ -143,8 +145,8 @@ class TelemetryStore(InsertStore, TelemetryReader, Protocol):
 
 
 class StoragePipeline:
-    """The components through which every mode stores, and the ingests that are made of them. Also stores the counts of
-    refused requests, which no journal holds.
+    """The components that every mode uses to store requests; also builds the ingest of each mode from them, and stores
+    the counts of refused requests, which are in no journal.
     """
 
     def __init__(
@@ -197,7 +199,7 @@ class StoragePipeline:
         await self._retry_queue.wait_until_empty()
 
     async def close(self) -> None:
-        """Stop each component after those that pass blocks to it."""
+        """Stop each component after the components that pass blocks to it."""
         await self._part_monitor.task.close()
         await self._flusher.close()
         await self._coalescer.close(DRAIN_DERIVED_S)
@@ -207,7 +209,7 @@ class StoragePipeline:
         self._builder.close()
 
     def journaled(self, journal: JournalLike) -> JournaledIngest:
-        """The ingest through a journal, and the recovery of what it holds."""
+        """The ingest through a journal, including the recovery of its requests."""
         reader, writer = self._reader_and_writer(journal)
         recovery = Recovery(
             journal,
@@ -244,8 +246,8 @@ class StoragePipeline:
 
 
 class IngestParts(NamedTuple):
-    """An ingest, and the snapshots of what it has acknowledged. `orphan_recovery` stores what a gateway in the mode
-    `journal` left: it is acknowledged, whatever the mode is now. `/readyz` probes `dependencies`.
+    """An ingest, and the snapshots of its acknowledged requests. `orphan_recovery` stores the acknowledged requests
+    that a gateway in the mode `journal` left, in every mode. `/readyz` probes `dependencies`.
     """
 
     ingest: Ingest

@@ -1,7 +1,7 @@
 """Writes batches of requests to ClickHouse: the only way from a request to its rows, in every mode.
 
     write                       records the boundaries of the batch on disk before anything is sent
-      store, _store             builds the blocks; what fails now is retried later, or answered 503
+      store, _store             builds the blocks; failed work is retried later, or its requests are answered 503
         _insert                 spans and logs, then the derived rows; each under its token until ClickHouse has it
           RetryingInserter      retries, counts what an uncertain attempt has stored
             Inserter, client
@@ -10,8 +10,8 @@
 A block that ClickHouse permanently refuses is bisected: the batch is split by project, then into halves, each part with
 boundaries and tokens of its own, until the offending request is alone. That request is quarantined with the reason, and
 can be requeued. A block that fails repeatedly while other blocks succeed is bisected as well, but no request is
-quarantined for that. In the mode `store` there is seldom time for it: a failed insert pauses all others, and requests
-have a deadline.
+quarantined for that. In the mode `store` there is seldom time to bisect: a failed insert pauses all others, and
+requests have a deadline.
 """
 
 import asyncio
@@ -42,8 +42,8 @@ from proto.otlp.policy import Signal
 from proto.storage.tables import INGEST_OUTCOMES
 
 STORE_UNAVAILABLE: Final = "The telemetry store is temporarily unavailable; retry later."
-# Retry-After of a request that waited until the deadline. Exporters limit all attempts to ten seconds and drop requests
-# whose retry would be later; of the ten seconds, two are left.
+# Retry-After of a request that waited until the deadline. Exporters limit all attempts together to ten seconds and drop
+# requests whose retry would be later. Two of the ten seconds are left.
 RETRY_AFTER_S: Final = 1
 
 
@@ -89,9 +89,9 @@ class BatchWriter:
                 await self._recorder.begin(batch)
             except Exception as error:  # noqa: BLE001 (whatever it is, the batch is stored)
                 # The disk has taken no bytes for half a minute, so its contents may soon be lost. If the process ends
-                # before the disk recovers, the rows are stored twice, which is better than not at all. (Without the
-                # memory to note the batch they are stored twice in any case: the lane still finds the requests in the
-                # journal.)
+                # before the disk recovers, the rows are stored twice, which is better than losing them. (If there is no
+                # memory to note the batch, the rows are stored twice in any case, because the lane still finds the
+                # requests in the journal.)
                 self._log.exception("storing a batch without a journal record", error=str(error))
             await self.store(batch, requests)
 
@@ -109,7 +109,7 @@ class BatchWriter:
             self._deferred_retry.log_failure(error)
         else:
             return
-        # Outside of the handler: the traceback of the error holds the blocks.
+        # Not in the `except` block: the traceback of the error holds the blocks.
         if self._journal.durable:
             await self._deferred_retry.defer(partial(self._store_from_journal, batch))
         else:
@@ -118,7 +118,7 @@ class BatchWriter:
     async def reinsert(
         self, batch: Batch, requests: Sequence[PendingRequest], table_days: Collection[TableDay]
     ) -> list[TableDay]:
-        """Insert those blocks of a finished batch again whose rows are still missing; returns their tables and days."""
+        """Insert the blocks of a finished batch whose rows are still missing again; returns their tables and days."""
         reinserted = []
         for insert_block in await self._builder.build(batch, requests):
             if insert_block.table_day in table_days and await self._inserter.reinsert_if_missing(insert_block):
@@ -138,8 +138,8 @@ class BatchWriter:
     async def split_off_undecodable(
         self, batch: Batch, good: Sequence[PendingRequest], bad: Sequence[tuple[Entry, Exception]]
     ) -> None:
-        """Quarantine those requests of a batch that cannot be decoded, and store the rest. The rest keeps the id of the
-        batch, and so its tokens, because it may be stored already. So may the quarantined requests.
+        """Quarantine the requests of a batch that cannot be decoded, and store the rest. The rest keeps the id of the
+        batch, and so its tokens, because it may be stored already. The quarantined requests may be stored already, too.
         """
         rest = batch._replace(ranges=sequence_ranges(good))
         undecodable = [_new_batch(batch.made_ms, [(entry.sequence, entry.sequence)]) for entry, _ in bad]
@@ -166,20 +166,21 @@ class BatchWriter:
             await self._store(batch, good, retried=True)
 
     async def _store(self, batch: Batch, requests: Sequence[PendingRequest], *, retried: bool) -> None:
-        # All answered 503, while a larger batch was bisected. What a journal has is never given up.
+        # All requests were answered 503 while a larger batch was bisected. Requests of a durable journal are never
+        # given up.
         abandoned = not self._journal.durable and all(request.is_abandoned for request in requests)
         if abandoned and not self._is_begun(batch, requests):
             self._journal.finish(batch.batch_id, {})
             return
         try:
             blocks = await self._builder.build(batch, requests)
-        except (MemoryError, RuntimeError):  # out of memory or threads: no fault of the requests
+        except (MemoryError, RuntimeError):  # out of memory or threads; the requests are not the cause
             raise
         except Exception as error:  # noqa: BLE001 (decoded requests that cannot be written: find them)
             stored = await self._find_stored(batch, requests, retried=retried)
             await self._bisect(batch, requests, stored, error)
             return
-        if abandoned:  # partly stored: completed without an insert slot, which others wait for
+        if abandoned:  # partly stored: completed without an insert slot, because other batches wait for slots
             self._derived.insert_in_background(blocks)
             self._journal.finish(batch.batch_id, {})
             return
@@ -238,7 +239,8 @@ class BatchWriter:
         return rows
 
     async def _answer_and_derive(self, requests: Sequence[PendingRequest], derived: Sequence[InsertBlock]) -> None:
-        """Answer the requests of a stored batch, and insert its derived rows with those of other batches."""
+        """Answer the requests of a stored batch, and insert its derived rows together with derived rows of other
+        batches."""
         waiting = list(requests)
 
         def answer() -> None:
@@ -270,7 +272,7 @@ class BatchWriter:
     async def _find_stored(
         self, batch: Batch, requests: Sequence[PendingRequest], *, retried: bool
     ) -> frozenset[TableDay]:
-        """Tables and days of the batch's spans and logs that are stored already: none before the first attempt."""
+        """Tables and days of the batch's spans and logs that are already stored; none before the first attempt."""
         return await self._inserter.find_stored(batch.batch_id, main_table_days(requests) if retried else ())
 
     async def _bisect(
@@ -283,7 +285,7 @@ class BatchWriter:
             return
         (request,) = requests
         acknowledged = request.answer is None
-        if isinstance(error, StoreUnavailable):  # nothing is wrong with the request: retried later, or answered 503
+        if isinstance(error, StoreUnavailable):  # the request is valid: it is retried later, or answered 503
             if not acknowledged:
                 await self._insert_derived(batch, requests, skip)
             raise error
@@ -317,9 +319,9 @@ class BatchWriter:
     async def _insert_derived(
         self, batch: Batch, requests: Sequence[PendingRequest], stored: frozenset[TableDay]
     ) -> set[TableDay]:
-        """Insert the derived rows for the stored days of a request of which another day is refused: its stored items
-        stay, so queries must find them. Its outcome is counted when it is requeued. Returns the tables and days
-        inserted.
+        """Insert the derived rows of a request for its stored days, when ClickHouse refuses another of its days: stored
+        items are not removed, so queries must find them. The outcome of the request is counted when it is requeued.
+        Returns the tables and days inserted.
         """
         days = {day for table, day in stored if table in MAIN_TABLES}
         if not days:
@@ -351,7 +353,7 @@ class BatchWriter:
 
 
 def deadline_of(requests: Sequence[PendingRequest]) -> float:
-    """When the last of the requests is answered 503, by the loop's clock; infinite for acknowledged ones."""
+    """When the last of the requests is answered 503, by the loop's clock; infinite for acknowledged requests."""
     return max(request.deadline for request in requests)
 
 

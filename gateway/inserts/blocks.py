@@ -2,8 +2,8 @@
 
 BlockBuilder.build   builds them in a thread: spans and logs, error occurrences (the exceptions that the decoder found,
                      each with its fingerprint), outcomes
-Inserter.insert      inserts one of them once: the smallest step of storing a batch. A backup closes the `Gate` before
-                     inserts for a moment
+Inserter.insert      inserts one block once: the smallest step of storing a batch. A backup closes the `Gate` for a
+                     moment, and inserts wait
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from proto.storage.tables import ERROR_OCCURRENCES, LOGS, SPANS, TABLES
 
 
 class GateBusy(Exception):
-    """What was inside did not leave in time."""
+    """Callers inside the gate did not leave in time."""
 
 
 class Gate:
@@ -61,8 +61,8 @@ class Gate:
 
     @asynccontextmanager
     async def closed(self, timeout_s: float) -> AsyncIterator[None]:
-        """Close the gate, wait until nobody is inside, and keep it closed while the block runs. Raises GateBusy after
-        `timeout_s`, with the gate open again.
+        """Close the gate, wait until no caller is inside, and keep the gate closed while the block runs. Raises
+        GateBusy after `timeout_s`, with the gate open again.
         """
         async with self._closing:
             self._open.clear()
@@ -99,7 +99,7 @@ class InsertBlock(NamedTuple):
 
     @property
     def token(self) -> str:
-        """The deduplication token: ClickHouse ignores a second insert with the same one."""
+        """The deduplication token: ClickHouse ignores a second insert with the same token."""
         token = f"{self.batch_id}:{self.block.table}:{self.block.day}"
         return f"{token}:{self.attempt}" if self.attempt else token
 
@@ -124,7 +124,8 @@ class InsertBlock(NamedTuple):
 
 def merge_blocks(blocks: Sequence[InsertBlock]) -> InsertBlock:
     """Merge blocks of one table and day into one insert, of which ClickHouse makes one part. Its token is derived from
-    all of theirs: with the token of the first block, a retry of that block alone would count as the merged insert.
+    the tokens of all blocks: if it were the token of the first block, a retry of that block alone would count as the
+    merged insert.
     """
     if len(blocks) == 1:
         return blocks[0]
@@ -176,7 +177,7 @@ def occurrence_blocks(
 ) -> list[Block]:
     """The exceptions of a batch as blocks of `error_occurrences`, one per day of the exceptions' time, rows numbered
     within the batch. Fingerprints are computed from the stack traces as `source_maps` resolve them; `failures` counts
-    those that cannot be.
+    fingerprints that cannot be computed.
     """
     fingerprints = SafeFingerprints(failures)
     deadline = 0.0 if source_maps is None else source_maps.deadline()
@@ -199,8 +200,9 @@ def occurrence_blocks(
 
 
 class SafeFingerprints:
-    """The fingerprints of the exceptions of one batch, also where computing them fails: an acknowledged batch would
-    otherwise be built again for ever because of one stack trace. `failures` counts all of them; the first is logged.
+    """The fingerprints of the exceptions of one batch, with a substitute if computing one fails: otherwise an
+    acknowledged batch would be built again for ever because of one stack trace. `failures` counts all failures; the
+    first is logged.
     """
 
     def __init__(self, failures: Counter | None = None) -> None:
@@ -208,8 +210,8 @@ class SafeFingerprints:
         self._is_logged = False
 
     def compute(self, raised: RaisedException, maps: ProjectResolver | None) -> bytes:
-        """The fingerprint of the stack trace with the frames of the sources. Where it cannot be computed, the
-        fingerprint of type and message, or of the type.
+        """The fingerprint of the stack trace, with frames resolved to the sources. If it cannot be computed, the
+        fingerprint of type and message, and if that fails too, of the type.
         """
         try:
             trace = raised.stacktrace if maps is None else maps.resolve(raised.release, raised.stacktrace)
@@ -227,7 +229,7 @@ class SafeFingerprints:
         if not self._is_logged:
             self._is_logged = True
             log.error(
-                "bug: a fingerprint cannot be computed; further ones of its batch are not logged",
+                "bug: a fingerprint cannot be computed; further failures of its batch are not logged",
                 trace_chars=len(raised.stacktrace),
                 message_chars=len(raised.message),
                 exc_info=error,
@@ -261,7 +263,7 @@ def occurrence_row(
 
 MAIN_TABLES: Final = frozenset((SPANS.name, LOGS.name))
 
-_MAX_LIGHT_SYMBOLS: Final = 100_000  # distinct keys and names of a batch; a million of them take seconds
+_MAX_LIGHT_SYMBOLS: Final = 100_000  # distinct keys and names of a batch; a million take seconds
 
 
 def build_insert_blocks(
@@ -291,8 +293,8 @@ def build_insert_blocks(
 
 
 class BlockBuilder:
-    """Builds the blocks of batches in `threads`; those of light ones in a thread of its own, where batches do not wait
-    for other work of `threads`. `source_maps` resolve stack traces for fingerprints; `failures` counts those that
+    """Builds the blocks of batches in `threads`; light batches have a thread of their own, so that they do not wait for
+    other work of `threads`. `source_maps` resolve stack traces for fingerprints. `failures` counts fingerprints that
     cannot be computed.
     """
 
@@ -308,7 +310,8 @@ class BlockBuilder:
     async def build(self, batch: Batch, requests: Sequence[PendingRequest]) -> list[InsertBlock]:
         """The blocks of a batch that are not in `batch.skip`."""
         is_light = sum(request.decoded.symbols for request in requests) < _MAX_LIGHT_SYMBOLS
-        # The time of the oldest request: a batch may be built in the month after, and counts for that request's quota.
+        # The time of the oldest request: a batch may be built in the next month, but counts towards the quota of the
+        # month in which the request was accepted.
         accepted_ms = min(request.received_ns for request in requests) // 10**6
         blocks = await asyncio.get_running_loop().run_in_executor(
             self._light_thread if is_light else self._threads,

@@ -1,12 +1,12 @@
-"""Blocks that no journal can restore and no request waits for: derived rows of acknowledged batches, without a journal,
-and the outcomes of requests in no batch.
+"""Inserts blocks that no journal can restore and no request waits for: derived rows of batches that were acknowledged
+without a journal, and outcomes of requests that are in no batch.
 
-    OutcomeFlusher     sums of refused requests, periodically
+    OutcomeFlusher     adds the sums of refused requests periodically
     DerivedCoalescer   merges attribute keys, error occurrences and outcomes of several batches into one insert.
-                       Inserted batch by batch they were half of all inserts, each with its fsync and its part to
-                       merge. So they wait for those of the next batches, for a short time and within a bound of
+                       Inserted batch by batch they would be half of all inserts, each with an fsync and a part to
+                       merge. So they wait for the derived rows of the next batches, for a short time and in bounded
                        memory; a block after a pause is inserted at once
-    BlockRetryQueue    inserts them, and retries until ClickHouse has them, within a budget of memory
+    BlockRetryQueue    inserts blocks, and retries until ClickHouse has them, in bounded memory
 """
 
 import asyncio
@@ -28,7 +28,7 @@ FULL: Final = "the retry queue is full"
 
 
 class BlockRetryQueue:
-    """A bounded queue of blocks and the task that inserts them. A block that is given up is logged as an error, with
+    """A bounded queue of blocks and the task that inserts them. Each block that is given up is logged as an error, with
     its number of rows.
     """
 
@@ -63,7 +63,8 @@ class BlockRetryQueue:
             while waiting and (parts := await self._insert_first(waiting)) is not None:
                 waiting.popleft()
                 self._requeue(parts)
-        finally:  # unavailable, or cancelled: the requests are answered, so the blocks are kept
+        # ClickHouse is unavailable, or the task was cancelled: the requests are answered, so the blocks are kept.
+        finally:
             for insert_block in waiting:
                 self.add(insert_block)
 
@@ -97,9 +98,9 @@ class BlockRetryQueue:
         stored or dropped, except the parts that are returned to be inserted alone: of a merged block that is
         permanently refused, only the offending parts are lost.
 
-        While the insert is in flight, and for ever if its response is lost or the task is cancelled, it is unknown
-        whether a merged block is stored. Its parts have other tokens, so inserting them alone would duplicate rows.
-        The block therefore drops its parts before it is sent, and is then stored or lost as a whole.
+        It is unknown whether a merged block is stored while the insert is in flight, and for ever if its response is
+        lost or the task is cancelled. Its parts have other tokens, so inserting them alone would duplicate rows.
+        Therefore the block forgets its parts before it is sent, and is then stored or lost as a whole.
         """
         insert_block = queue[0]
         queue[0] = insert_block.without_parts()
@@ -122,7 +123,7 @@ class BlockRetryQueue:
         return ()
 
     def drop(self, insert_block: InsertBlock, reason: str) -> None:
-        """Give up a block whose requests were answered with success: counts and logs its rows."""
+        """Give up a block whose requests were answered with success: count and log its rows."""
         block = insert_block.block
         self._metrics.lost_rows.labels(block.table).inc(block.rows)
         self._log.error("rows lost", table=block.table, day=block.day, rows=block.rows, reason=reason)
@@ -163,9 +164,9 @@ class BlockRetryQueue:
         self._metrics.background_bytes.set(self._bytes)
 
 
-MAX_COALESCED_BYTES: Final = 16 * 2**20  # beyond it blocks are inserted at once, and batches wait for that
+MAX_COALESCED_BYTES: Final = 16 * 2**20  # beyond this size blocks are inserted at once, and batches wait
 MAX_INDEX_WAIT_S: Final = 1.0
-MAX_INDEX_DAYS: Final = 4  # as many as a batch of new items has at most
+MAX_INDEX_DAYS: Final = 4  # the most that a batch of new items has
 MIN_LINGER_FRACTION: Final = 0.02  # of the linger
 
 
@@ -203,9 +204,10 @@ class DerivedCoalescer:
     async def insert_after_batch(
         self, blocks: Sequence[InsertBlock], answer: Callable[[], None], max_wait_s: float
     ) -> None:
-        """Insert the derived blocks of a stored batch with those of other batches. The trace index is inserted at once,
-        before `answer` is called. But its failure does not fail a stored request, and a response waits for it
-        `max_wait_s` and MAX_INDEX_WAIT_S at most; an index of many days follows with the rest.
+        """Insert the derived blocks of a stored batch together with blocks of other batches. The trace index is
+        inserted at once, before `answer` is called. If that fails, the request still succeeds because its items are
+        stored. A response waits at most `max_wait_s` and MAX_INDEX_WAIT_S for it. The index of more than MAX_INDEX_DAYS
+        days is inserted later, with the other blocks.
 
         Waits until blocks may be added again: back-pressure on batches that are written faster than derived rows.
         """
@@ -227,7 +229,7 @@ class DerivedCoalescer:
             )
 
     def insert_in_background(self, blocks: Sequence[InsertBlock]) -> None:
-        """Insert blocks of a batch that is partly stored and that no journal has, within a budget of memory."""
+        """Insert blocks of a batch that is partly stored and in no journal, in bounded memory."""
         for insert_block in blocks:
             self._retry_queue.add(insert_block)
 
@@ -243,7 +245,7 @@ class DerivedCoalescer:
             await self._flush()
 
     async def close(self, timeout_s: float) -> None:
-        """Insert the remaining blocks, at most `timeout_s`; the rest is left to the retry queue."""
+        """Insert the remaining blocks for at most `timeout_s`; the rest stays in the retry queue."""
         await cancel_tasks(self._task)
         try:
             async with asyncio.timeout(timeout_s):
@@ -280,7 +282,7 @@ class DerivedCoalescer:
 
 
 class OutcomeFlusher:
-    """Drains the pending sums of `OutcomeCounters` every `interval_s`, and once more on shutdown."""
+    """Drains the pending sums of `OutcomeCounters` every `interval_s`, and on shutdown."""
 
     def __init__(
         self,
@@ -303,7 +305,7 @@ class OutcomeFlusher:
         self.flush()
 
     async def _flush_if_up(self) -> None:
-        # While ClickHouse is unavailable the sums keep growing, instead of becoming a queue of blocks.
+        # While ClickHouse is unavailable the sums are not passed on, so that there is no growing queue of blocks.
         if self._breaker.is_up:
             self.flush()
 

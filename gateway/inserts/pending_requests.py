@@ -1,10 +1,10 @@
 """Requests that wait to be stored: as they were received, or read back from the journal (`JournalReader`).
 
 A request of the journal is decoded again with the policy and the time of its acceptance, so that the columns are the
-same, and without the current limits, so that nothing acknowledged is refused (`redecode`).
+same. The current limits do not apply, so that no acknowledged request is refused (`redecode`).
 
-A request that an earlier process accepted counts as recovered when any read first finds it, readable or not. A damaged
-request counts as lost, unless it is in memory and will be stored from there.
+A request that an earlier process accepted counts as recovered when a read finds it for the first time, readable or not.
+A damaged request counts as lost, unless it is in memory and will be stored from there.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from proto.otlp.codec import decode, decode_json
 from proto.otlp.policy import DecodedPayload, Policy, Signal
 from proto.otlp.responses import Media
 
-UNLIMITED: Final = DecompressionLimits(2**31 - 2, 2**31, 2**31)  # the largest length that zlib takes
+UNLIMITED: Final = DecompressionLimits(2**31 - 2, 2**31, 2**31)  # the largest length that zlib accepts
 LARGE_JSON_BYTES: Final = 2**20  # larger bodies are parsed in Python one at a time, because that holds the GIL
 
 
@@ -42,9 +42,9 @@ def redecode(
     *,
     allow_large_json: bool = True,
 ) -> DecodedPayload:
-    """The columns of a request that was accepted at `received_ns` under `policy`. Takes milliseconds. Raises what
-    `decompress` and the decoders raise when the bytes are not those that were accepted, and LargeJsonBody for a large
-    JSON body unless `allow_large_json`.
+    """The columns of a request that was accepted at `received_ns` under `policy`. Takes milliseconds. Raises the errors
+    of `decompress` and the decoders if the bytes differ from the accepted ones, and LargeJsonBody for a large JSON body
+    unless `allow_large_json`.
     """
     if media != "json":
         return decode(signal, decompress(encoding, wire, UNLIMITED), project_id, policy, received_ns)
@@ -88,11 +88,11 @@ class PendingRequest:
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether it is answered already, with 503 at its deadline: its client sends it again, so it is not stored."""
+        """Whether the request was answered 503 at its deadline: its client sends it again, so it is not stored."""
         return self.answer is not None and self.answer.done()
 
     def fail(self, error: ApiError) -> None:
-        """Answer with `error`, unless it is answered already."""
+        """Answer with `error`, unless the request is answered already."""
         if self.answer is not None and not self.answer.done():
             self.answer.set_exception(error)
 
@@ -103,7 +103,7 @@ class PendingRequest:
 
 
 class DecodeResult(NamedTuple):
-    """Requests that were decoded, those that cannot be, and those that were not tried."""
+    """Requests that were decoded, requests that cannot be decoded, and requests that were not tried."""
 
     good: list[PendingRequest]
     bad: list[tuple[Entry, Exception]]
@@ -111,7 +111,7 @@ class DecodeResult(NamedTuple):
 
 
 def decode_entry(entry: Entry, *, allow_large_json: bool = True) -> PendingRequest:
-    """Decode an entry of the journal again. Raises what `redecode` raises; `allow_large_json` as there."""
+    """Decode an entry of the journal again. `allow_large_json` and errors are the same as in `redecode`."""
     request = entry.request
     decoded = redecode(
         request.signal,
@@ -128,8 +128,8 @@ def decode_entry(entry: Entry, *, allow_large_json: bool = True) -> PendingReque
 
 def decode_entries(entries: Sequence[Entry], max_bytes: float = math.inf) -> DecodeResult:
     """Decode entries until their columns reach `max_bytes` (the last one may exceed it), or until one raises
-    LargeJsonBody, which remains like those after it. Raises MemoryError, which is no fault of a request. Slow: call it
-    in a thread.
+    LargeJsonBody. That entry and all later ones are returned as not tried. Raises MemoryError, which does not make a
+    request undecodable. Slow: call it in a thread.
     """
     good: list[PendingRequest] = []
     bad: list[tuple[Entry, Exception]] = []
@@ -245,7 +245,7 @@ class JournalReader:
         return decoded
 
     def count_damaged(self) -> None:
-        """Count the requests as lost that the journal has found damaged since the last call."""
+        """Count requests that the journal has found damaged since the last call as lost."""
         for damaged in self._journal.take_damaged():
             if damaged.first == damaged.last and any(damaged.first in sequences for sequences in self.in_memory):
                 continue
@@ -254,8 +254,8 @@ class JournalReader:
             self._accounting.lost(signal, damaged.items, DAMAGED)
 
     def count_recovered(self, first: int, signal: Signal, items: int, last: int | None = None) -> None:
-        """Count one or several requests that were found and are not stored, once, if an earlier process accepted them;
-        those of this process were counted when they were accepted.
+        """Count requests that were found and are not stored as recovered, once, if an earlier process accepted them.
+        The requests of this process were counted when they were accepted.
         """
         if first <= self.last_earlier_sequence and first not in self._recovered:
             self._recovered.add(first, first if last is None else last)

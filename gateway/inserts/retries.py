@@ -2,10 +2,10 @@
 that cannot be done now (`DeferredRetry`), so that no acknowledged request waits for the next start of the process.
 
 A block is inserted until ClickHouse has it or the deadline of its requests has passed. A failed attempt may have an
-unknown result: ClickHouse did not say that it stored nothing, so the rows may be stored, or appear later. A retry with
-the same token is safe. With another token it is not: until the result is known, a block is neither split nor
-quarantined, but left to a later attempt (`ResultUnknown`). A batch with a deadline has no later attempt: its requests
-are answered 503 and sent again, so its delivery is at least once.
+unknown result: without an answer of ClickHouse the rows may be stored, or appear later. A retry with the same token is
+safe, a retry with another token is not. So until the result is known, a block is neither split nor quarantined, but
+retried later (`ResultUnknown`). A batch with a deadline has no later attempt: its requests are answered 503 and sent
+again, so its delivery is at least once.
 """
 
 import asyncio
@@ -32,15 +32,14 @@ T = TypeVar("T")
 MAX_BACKOFF_S: Final = 0.25
 AVAILABILITY_WAIT_S: Final = 60.0  # per wait for ClickHouse; repeated until it is available
 COUNT_RETRY_S: Final = 1.0
-CONFIRM_S: Final = 3.0  # before rows are taken as gone: a replica may be behind
+CONFIRM_S: Final = 3.0  # before rows count as lost: a replica may be behind
 MAX_FAILURES: Final = 10  # of one block
-UNKNOWN_RESULT_S: Final = 300.0  # after an attempt with an unknown result; no rows of it appear later than this
+UNKNOWN_RESULT_S: Final = 300.0  # after an attempt with an unknown result: its rows do not appear later than this
 MAX_REINSERTS: Final = 3  # tokens under which a lost block is reinserted
 PAST_DEADLINE: Final = "ClickHouse was not available before the deadline."
 MEMORY_LIMIT_EXCEEDED: Final = 241  # error code of ClickHouse; a smaller block may fit
-# Error codes that ClickHouse sends before it writes, or before it commits what it wrote: nothing of the block is
-# stored. Access rights, read-only, quota, concurrent queries, memory, disk space, parts, fewer live replicas than the
-# quorum.
+# Error codes that ClickHouse sends before it writes or commits, so no row of the block is stored. Access rights,
+# read-only, quota, concurrent queries, memory, disk space, parts, fewer live replicas than the quorum.
 _NOT_WRITTEN_CODES: Final = frozenset(
     (164, 192, 193, 194, 201, 202, MEMORY_LIMIT_EXCEEDED, 242, 243, 252, 285, 497, 516)
 )
@@ -53,7 +52,7 @@ class ResultUnknown(StoreUnavailable):
 
 
 class RetryingInserter:
-    """Inserts blocks with retries, and finds out by counting what an uncertain attempt has stored."""
+    """Inserts blocks with retries, and counts the rows that an uncertain attempt has stored."""
 
     def __init__(
         self,
@@ -66,16 +65,18 @@ class RetryingInserter:
         self._inserter = inserter
         self._block_checker = block_checker
         self._log = log
-        self._unknown_until: dict[_BlockKey, float] = {}  # when no attempt can store it any more, by the loop's clock
-        self._failed: dict[_BlockKey, StoreError] = {}  # not tried again until the result of the attempts is known
+        # Time after which no attempt can store the block any more, by the loop's clock.
+        self._unknown_until: dict[_BlockKey, float] = {}
+        # Blocks that are not tried again until the result of earlier attempts is known.
+        self._failed: dict[_BlockKey, StoreError] = {}
 
     async def insert(self, insert_block: InsertBlock, *, retried: bool, deadline: float = math.inf) -> None:
-        """Returns when the block is stored. `retried`: it may be stored already, and ClickHouse may have dropped its
-        token, or know the token though the rows are gone; so rows of tables with a batch id are counted.
+        """Returns when the block is stored. `retried`: the block may be stored already. ClickHouse may have dropped its
+        token, or may know the token although the rows are lost, so rows of tables with a batch id are counted.
 
-        Raises StoreRejected, and StoreUnavailable for a block that fails repeatedly while others succeed: then nothing
-        of it is stored. Raises ResultUnknown while that is not certain. With a `deadline` (of the loop's clock), also
-        raises StoreUnavailable when it has passed; then it is not certain that nothing is stored.
+        Raises StoreRejected, and StoreUnavailable for a block that fails repeatedly while others succeed. In both cases
+        no row of the block is stored. Raises ResultUnknown while this is not certain. Also raises StoreUnavailable when
+        the `deadline` (of the loop's clock) has passed; in that case rows may be stored.
         """
         key, countable = _block_key(insert_block), insert_block.block.table in TABLES_WITH_BATCH_ID
         if retried:
@@ -99,7 +100,8 @@ class RetryingInserter:
         self._clear(key)
 
     async def reinsert_if_missing(self, insert_block: InsertBlock) -> bool:
-        """Insert a block whose rows were found missing, twice, CONFIRM_S apart; returns whether they still were."""
+        """Insert a block whose rows were missing in a first check. Checks again after CONFIRM_S; returns whether they
+        were still missing."""
         missing = not await self.is_stored(insert_block)
         if missing:
             await self._reinsert(insert_block)
@@ -118,11 +120,11 @@ class RetryingInserter:
                 await asyncio.sleep(COUNT_RETRY_S)
 
     async def find_stored(self, batch_id: int, table_days: Iterable[TableDay]) -> frozenset[TableDay]:
-        """Those of the blocks of a batch that are stored. Raises StoreError."""
+        """The blocks of a batch that are stored. Raises StoreError."""
         return frozenset([each for each in table_days if await self._block_checker.find_stored(each, [batch_id])])
 
     async def _resolve(self, insert_block: InsertBlock, error: StoreError) -> None:
-        """After a failed insert: returns if the block is stored nevertheless, else raises."""
+        """After a failed insert: returns if the block is stored nevertheless, otherwise raises."""
         key = _block_key(insert_block)
         until = self._unknown_until.get(key)
         if until is None:
@@ -146,8 +148,8 @@ class RetryingInserter:
         return await self.is_stored(insert_block)
 
     async def _reinsert(self, insert_block: InsertBlock) -> None:
-        """Insert under another token, because ClickHouse knows the old one and its rows are gone. The sequence of
-        tokens is fixed, so that repeating it, in this process or the next, is the same insert.
+        """Insert under another token, because ClickHouse knows the old token although the rows are lost. The sequence
+        of tokens is fixed, so that a repetition in this process or the next is the same insert.
         """
         block = insert_block.block
         self._log.warning("reinserting missing rows", table=block.table, day=block.day, rows=block.rows)
@@ -182,8 +184,8 @@ class RetryingInserter:
                 alone = inserter.inserted_blocks[table] > before or error.code == MEMORY_LIMIT_EXCEEDED
                 if time() >= deadline:
                     raise
-                # A block with a deadline gets no later attempt that could find out what an uncertain one has stored,
-                # so it keeps its token until then.
+                # A block with a deadline gets no later attempt that could count what an uncertain attempt has stored,
+                # so it keeps its token until the deadline.
                 certain = deadline == math.inf or _block_key(insert_block) not in self._unknown_until
                 if failures >= MAX_FAILURES and alone and certain:
                     raise
@@ -216,7 +218,7 @@ class JournalRecorder:
         self._accounting = accounting
 
     async def begin(self, batch: Batch) -> None:
-        """Record a batch before anything of it is sent."""
+        """Record a batch before any block of it is sent."""
         await self._retry(lambda: self._journal.begin(batch))
 
     async def split(self, batch_id: int, parts: Sequence[Batch]) -> None:
@@ -230,7 +232,7 @@ class JournalRecorder:
             self._accounting.lost(signal, items, REFUSED)
         elif quarantined:
             self._accounting.quarantined(signal, items)
-        else:  # it can no longer be read either
+        else:  # the request can no longer be read
             self._reader.count_damaged()
 
     async def _retry(self, record: Callable[[], Awaitable[T]]) -> T:
@@ -253,7 +255,7 @@ class RetryableWork(Protocol):
 
 
 class DeferredRetry:
-    """Retries failed work every PAUSE_S: `in_background` each in a task of its own, where waiting takes no memory; else
+    """Retries failed work every PAUSE_S: `in_background` in a task for each, where waiting takes no memory; otherwise
     while the caller waits.
     """
 
@@ -275,7 +277,7 @@ class DeferredRetry:
             self.log_failure(error)
         else:
             return
-        await self.defer(work)  # outside of the handler: the traceback of an error holds what it was about
+        await self.defer(work)  # not in the `except` block: the traceback of the error holds the work's data
 
     async def defer(self, work: RetryableWork) -> None:
         """Retry `work`, whose failure is logged; returns when it is done or deferred to the background. Raises
@@ -301,7 +303,7 @@ class DeferredRetry:
                 self.log_failure(error)
 
     def log_failure(self, error: Exception) -> None:
-        """Log why work has failed that is going to be retried."""
+        """Log why work has failed; it will be retried."""
         if isinstance(error, StoreError):  # expected, so without a traceback
             self._log.warning(DEFERRED_EVENT, pause_s=PAUSE_S, error=error.message, code=error.code)
         else:

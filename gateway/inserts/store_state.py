@@ -1,18 +1,19 @@
-"""What the gateway knows of ClickHouse.
+"""The state of ClickHouse, as far as the gateway knows it.
 
-`InsertBreaker`: whether it takes inserts. A failed insert opens the circuit breaker at once, a successful probe closes
-it. A full or read-only ClickHouse answers the probe and refuses the next insert. Until an insert has succeeded into
-each table that refused one, ClickHouse counts as unavailable, and each failure doubles the pause before the next
-attempt.
+`InsertBreaker`: whether ClickHouse accepts inserts. A failed insert opens the circuit breaker at once, a successful
+probe closes it. But a full or read-only ClickHouse answers the probe and refuses the next insert. So ClickHouse counts
+as unavailable until an insert into each table that refused one has succeeded, and each failure doubles the pause before
+the next attempt.
 
-`StoredBlockChecker`: which blocks of a batch it has, by batch id and not by its deduplication log. That log outlives
-the parts that it records: after a power loss a part may be gone while its token is still known, and an insert under
-that token is answered with success and stores nothing.
+`StoredBlockChecker`: which blocks of a batch ClickHouse has, by batch id instead of its deduplication log. The log may
+outlive the parts that it records: after a power loss a part may be lost while its token is still known, and an insert
+under this token succeeds but stores nothing.
 
-`RestartDetector`: whether it has restarted. No insert notices a crash between two inserts, which may have lost parts.
+`RestartDetector`: whether ClickHouse has restarted. No insert notices a crash between two inserts, although the crash
+may have lost parts.
 
-`PartMonitor`: how many parts it has. Where merges fall behind inserts, ClickHouse delays inserts and then refuses them
-(`parts_to_delay_insert`, `parts_to_throw_insert`, per partition, which is a day).
+`PartMonitor`: how many parts ClickHouse has. When merges fall behind inserts, ClickHouse delays inserts and then
+refuses them (`parts_to_delay_insert`, `parts_to_throw_insert`; both apply to a partition, which is a day).
 """
 
 import asyncio
@@ -29,7 +30,7 @@ from gateway.journal import Batch, TableDay
 from gateway.metrics import Metrics
 from proto.storage.tables import ERROR_OCCURRENCES, INGEST_OUTCOMES, LOGS, SPANS, TABLES
 
-FIRST_PROBE_S: Final = 0.05  # most failures are one lost connection
+FIRST_PROBE_S: Final = 0.05  # short, because most failures are one lost connection
 MAX_PAUSE_S: Final = 5.0  # between two attempts while the probe succeeds and inserts fail
 PROBE_TIMEOUT_S: Final = 5.0
 OUTAGE_S: Final = 0.5  # no server restarts faster; a lost connection recovers sooner
@@ -54,8 +55,8 @@ class HealthListener(Protocol):
 
 
 class InsertBreaker:
-    """State of the circuit breaker. In mode `store` requests are admitted only while `is_up`, so that during an outage
-    they cost no more than their refusal.
+    """State of the circuit breaker. In mode `store` requests are admitted only while `is_up`, so that a request costs
+    little during an outage.
     """
 
     name = "clickhouse"
@@ -79,7 +80,7 @@ class InsertBreaker:
         self._up.set()
         self._probing: asyncio.Task[None] | None = None
         self._listeners: list[HealthListener] = []
-        self.possible_losses = 0  # how often ClickHouse may have lost rows that it had
+        self.possible_losses = 0  # how often ClickHouse may have lost stored rows
         metrics.store_up.set(1)
 
     @property
@@ -97,7 +98,7 @@ class InsertBreaker:
         self._notify_up(lost=True)
 
     def failed(self, error: StoreUnavailable, table: str) -> None:
-        """Report an insert into `table` that failed for no fault of its own, and start probing."""
+        """Report that an insert into `table` failed although the insert was valid, and start probing."""
         if not self.is_up:
             return
         self._up.clear()
@@ -131,7 +132,8 @@ class InsertBreaker:
         return True
 
     async def probe(self) -> None:
-        """For `/readyz`: raises StoreUnavailable while not `is_up`, else what a round trip raises."""
+        """For `/readyz`: raises StoreUnavailable while not `is_up`; otherwise makes a round trip, and raises its
+        errors."""
         if not self.is_up:
             raise StoreUnavailable("ClickHouse does not accept inserts.")
         await self._store.probe()
@@ -195,8 +197,8 @@ class StoredBlockChecker:
         self._store = store
 
     async def find_missing(self, batches: Sequence[Batch], oldest_day: int) -> dict[int, set[TableDay]]:
-        """The tables and days of finished batches, by batch id, of which not one row is stored. Days before
-        `oldest_day` are past their retention and are not checked.
+        """The tables and days of finished batches, by batch id, that have no stored row. Days before `oldest_day` are
+        past their retention and are not checked.
         """
         expected: dict[TableDay, list[int]] = defaultdict(list)
         for batch in batches:
@@ -211,7 +213,7 @@ class StoredBlockChecker:
         return missing
 
     async def find_stored(self, table_day: TableDay, batch_ids: Sequence[int]) -> set[int]:
-        """Those of the batches that have a row in the table on that day."""
+        """The batches that have a row in the table on that day."""
         stored: set[int] = set()
         for start in range(0, len(batch_ids), _BATCHES_PER_QUERY):
             stored |= await self._query_stored(table_day, batch_ids[start : start + _BATCHES_PER_QUERY])

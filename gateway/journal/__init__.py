@@ -11,17 +11,19 @@ files byte by byte, and what a crash between any two steps leaves.
                                       and refused, and the next group gets a new segment
         JournalCore.begin, .finish, .split   append records (`gateway.journal.format`) to the `Ledger`; `BatchState`
                                       is the state that all records add up to
-        SegmentSet.read, .read_batch  read requests from the segments (`storage.scanning`); `read` leaves out what is
+        SegmentSet.read, .read_batch read requests from the segments (`storage.scanning`); `read` leaves out requests
+        that are
                                       finished or in a batch
         JournalCore.quarantine        moves the requests of a batch to quarantine; `requeue` reverses it
         Retention.tick                removes finished segments after a hold period; checks quota and disk space
 
     NullJournal          the same interface without storage, for the durability mode `memory`
-    inspection           reports for operators what the journals contain, never a byte of a request
+    inspection           reports to operators what the journals contain, without any byte of a request
 
 When `append` returns, the request is on disk. `read` returns it until it is in a begun batch, and after any crash it is
 either readable or in such a batch. It leaves the journal only when its batch is finished or quarantined. `read` never
-returns a request that `append` refused, unless both cutting it off and recording the skip failed, which is logged.
+returns a request that `append` refused, unless both cutting off the request and recording the skip failed, which is
+logged.
 """
 
 from gateway.journal.interface import (

@@ -63,7 +63,7 @@ class JournalCore:
 
     def commit(self, requests: Sequence[JournaledRequest]) -> int:
         """Write all requests or none. Returns the sequence of the first when they are on disk. Raises OSError and
-        MemoryError; after any exception none of them is on disk, and none is found there later.
+        MemoryError; after an exception none of the requests is on disk, and none is found there later.
         """
         first, last = self.last_sequence + 1, self.last_sequence + len(requests)
         writer = self._writer_for(required_bytes(requests))
@@ -81,7 +81,7 @@ class JournalCore:
         return first
 
     def begin(self, batch: Batch) -> None:
-        """Record a batch; the record is on disk when this returns. After an OSError the batch is begun all the same."""
+        """Record a batch; the record is on disk when this returns. The batch is begun even if this raises OSError."""
         self.ledger.append(begin_record(batch))
         self.ledger.flush()
 
@@ -94,7 +94,7 @@ class JournalCore:
             self.ledger.append(finish_record(batch, rows, self._now_ms()))
 
     def split(self, batch_id: int, parts: Sequence[Batch]) -> None:
-        """Record that `parts` replace a batch. After an OSError the batch is split all the same."""
+        """Record that `parts` replace a batch. The batch is split even if this raises OSError."""
         self.ledger.append(SplitRecord(batch_id, tuple(begin_record(part) for part in parts)))
         self.ledger.flush()
 
@@ -123,7 +123,7 @@ class JournalCore:
 
     def tick(self) -> None:
         """Called about once a second: records which sequences are used, flushes the ledger, seals an old segment,
-        removes what is due.
+        removes segments whose hold period is over.
         """
         if (record := self.ledger.state.unrecorded_next()) is not None:
             self.ledger.append(record)
@@ -143,12 +143,12 @@ class JournalCore:
         self.ledger.close()
 
     def _writer_for(self, size: int) -> SegmentWriter:
-        """A segment with space for a group of `size` bytes: the open one, or a new one. Raises DiskFull and OSError."""
+        """A segment with space for a group of `size` bytes: the open one, or a new one. Raises DiskFull, OSError."""
         if self._writer is not None and self._writer.fits(size):
             return self._writer
         if self._writer is not None:
             self._seal(self._writer)
-        if not self.ledger.is_flushed:  # the ledger knows all segments but the last: a start relies on it
+        if not self.ledger.is_flushed:  # a start relies on a ledger that has all segments but the last
             self._flush()
         context, capacity = self._context, max(self.retention.segment_bytes, size + size // 8)
         if not self.retention.has_space(capacity):
@@ -179,7 +179,7 @@ class JournalCore:
 
     def _abandon(self, writer: SegmentWriter, first: int, last: int) -> None:
         """Discard a group that could not be written. Its requests are refused when this returns, so no later read may
-        find them: they are cut off, and their sequences are skipped for good. Either of the two is enough.
+        find them: they are cut off, and their sequences are recorded as skipped. One of the two is enough.
         """
         self._writer = None
         self._metrics.failures.labels("write").inc()
@@ -190,7 +190,7 @@ class JournalCore:
             self._log.error("requests answered 503 may be stored after a crash", first=first, last=last)
 
     def _abandon_deleted(self) -> None:
-        """Write to a new segment if something else has deleted the open one."""
+        """Write to a new segment if another program has deleted the open one."""
         try:
             deleted = self.segment_set.find_deleted()
         except OSError as error:

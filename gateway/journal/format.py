@@ -4,8 +4,8 @@ Numbers are little-endian. A file is a header of one page (4 KiB), then frames. 
 group; a group begins on a page boundary. A frame is a header of 64 bytes and a payload, padded with zeros to a multiple
 of 8. The frames of a ledger have records, as JSON.
 
-Checksums are seeded with the salt of the file, which is secret: bytes of a request that look like a frame do not pass
-for one, even if the frame around them is damaged.
+Checksums are seeded with the salt of the file, which is secret: bytes of a request that look like a frame are not read
+as a frame, even if the frame around them is damaged.
 """
 
 import secrets
@@ -29,7 +29,7 @@ LEDGER: Final = 2
 
 POLICY: Final = 1  # kinds of frames
 REQUEST: Final = 2
-BEGIN: Final = 16  # those of other records: `_KINDS`
+BEGIN: Final = 16  # the kinds of other records are in `_KINDS`
 
 FLAG_SLOW: Final = 1
 FRAME_HEADER_BYTES: Final = 64
@@ -195,8 +195,8 @@ def decode_request(head: FrameHeader, body: bytes, policy: Policy) -> JournaledR
     )
 
 
-# Fields of a policy that were added later in version 1. All earlier policies have 0 or nothing there, which is not
-# written.
+# Fields of a policy that were added later in version 1. All earlier policies have 0 or an empty value in these fields;
+# such values are not written.
 _OMITTED_IF_EMPTY: Final = frozenset(("max_resource_bytes", "max_scope_bytes", "max_repeated_bytes", "exempt_keys"))
 
 
@@ -231,8 +231,8 @@ class BeginRecord(BatchRecord, frozen=True, omit_defaults=True):
 
 
 class FinishRecord(BatchRecord, frozen=True, omit_defaults=True):
-    """A batch is stored, or quarantined if `rows` is missing. The record repeats the ranges of BeginRecord, so that
-    either of the two may be unreadable.
+    """A batch is stored, or quarantined if `rows` is missing. The record repeats the ranges of BeginRecord, so that one
+    of the two may be unreadable.
     """
 
     finished_ms: int = 0
@@ -269,8 +269,8 @@ class SealRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class StateRecord(msgspec.Struct, frozen=True):
-    """The initial state of a new ledger: what is finished, and the first sequence that was never used. Later records
-    have only the latter.
+    """The initial state of a new ledger: finished sequences, and the first sequence that was never used. Later records
+    have only the first unused sequence.
     """
 
     finished: tuple[Range, ...]
@@ -278,7 +278,8 @@ class StateRecord(msgspec.Struct, frozen=True):
 
 
 class MissingRecord(msgspec.Struct, frozen=True):
-    """Sequences that are reported as missing, because no segment has them. They are read if their segment returns."""
+    """Sequences that are reported as missing, because no segment has them. They are read if their segment is found
+    again."""
 
     ranges: tuple[Range, ...]
 
@@ -287,7 +288,7 @@ class CleanShutdownRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """The process shut down in order; no request has the sequence `next` or a higher one."""
 
     next: int
-    checked: bool = False  # what is retained was known to be still stored
+    checked: bool = False  # retained batches were known to be still stored
 
 
 Record = (

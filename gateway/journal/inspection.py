@@ -1,8 +1,8 @@
 """Reports what the journals of a directory contain, for operators: counts, sizes, times, reasons; never a byte of a
 request.
 
-Nothing is changed. A journal in use can be inspected too: what is being written at that moment appears torn,
-and what is removed meanwhile is skipped.
+Inspection changes no file. A journal in use can be inspected too: data that is being written at that moment appears
+torn, and files that are removed meanwhile are skipped.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ class BatchFacts(msgspec.Struct, frozen=True):
 
 
 class SegmentFacts(msgspec.Struct, frozen=True):
-    """A segment, described by its name, its header and the ledger. What these do not contain is None."""
+    """A segment, described by its name, its header and the ledger. Unknown values are None."""
 
     name: str
     bytes: int  # of the file
@@ -75,7 +75,8 @@ class JournalFacts(msgspec.Struct, frozen=True):
     held: int  # number of retained batches: finished, with their requests still on disk
     segments: Sequence[SegmentFacts]
     missing: Sequence[Range] = ()  # sequences that no segment has, which the next start reports as lost
-    missing_segments: Sequence[str] = ()  # which had each of `missing`, in words if the ledger does not know the name
+    # The segment of each range of `missing`, described in words if the ledger does not know its name.
+    missing_segments: Sequence[str] = ()
 
 
 class CorruptRange(msgspec.Struct, frozen=True):
@@ -100,7 +101,7 @@ class SegmentReport(msgspec.Struct, frozen=True):
     projects: Sequence[int]
     damaged: Sequence[CorruptRange]
     unreadable: bool  # the disk failed to read a part of it
-    shared: int = 0  # intact requests whose sequences the next segment has too; `requests` leaves them out
+    shared: int = 0  # intact requests whose sequences are in the next segment too; not counted in `requests`
     shared_with: str = ""  # the name of that segment
 
 
@@ -185,7 +186,8 @@ def _inspect_journal(files: Files, directory: Path) -> JournalFacts:
 
 
 def _segment_ranges(firsts: Sequence[int], state: BatchState) -> Iterator[Range]:
-    """The sequences that segments may have. One that is not sealed has all up to the next segment."""
+    """The sequences that segments may have. A segment that is not sealed may have all sequences up to the next
+    segment."""
     ends = sorted({*firsts, *state.sealed, state.next_sequence})
     for first in firsts:
         following = next((end for end in ends if end > first), first)

@@ -55,10 +55,10 @@ class DamagedRequests(NamedTuple):
     """A damaged request that is not stored, described by its header; or consecutive requests without a readable
     header.
 
-    The number of items of the latter is known if they were intact when this process wrote them or read their segment.
-    If several such ranges are found in one block (256 KiB), the first one has the items of all. The number is unknown
-    if the block has another request without a header that is stored or was reported before, and for damage that already
-    existed at the start.
+    For requests without a readable header, the number of items is known if the requests were intact when this process
+    wrote them or read their segment. If one block (256 KiB) has several such ranges, the first range has the items of
+    all. The number is unknown if the block has another request without a header that is stored or was reported before,
+    and for damage that already existed at the start.
     """
 
     first: int
@@ -68,11 +68,11 @@ class DamagedRequests(NamedTuple):
 
 
 class RecoveredState(NamedTuple):
-    """What an earlier process left in the journal."""
+    """The state that an earlier process left in the journal."""
 
     unfinished: Sequence[Batch] = ()  # begun; may be stored already
     retained: Sequence[Batch] = ()  # finished, with their requests still on disk
-    clean: bool = True  # shut down in order, and what is retained was still stored then
+    clean: bool = True  # shut down in order, and retained batches were still stored then
     last_unbatched: int = 0  # sequence of the last request that is in no batch; 0: none
 
 
@@ -114,8 +114,8 @@ class JournalLike(Protocol):
     async def begin(self, batch: Batch) -> None:
         """Record the ranges of a batch; they are on disk when this returns. From now on `read` leaves out its requests.
 
-        Raises ServiceUnavailable if they could not be recorded. The batch may then be begun again, or be finished all
-        the same.
+        Raises ServiceUnavailable if they could not be recorded. The caller may then begin the batch again, or finish it
+        nevertheless.
         """
 
     def finish(self, batch_id: int, rows: Mapping[TableDay, int]) -> None:
@@ -126,10 +126,10 @@ class JournalLike(Protocol):
     async def split(self, batch_id: int, parts: Sequence[Batch]) -> None:
         """Replace a batch by begun parts, in one step; one part may keep the id of the batch.
 
-        Raises ServiceUnavailable if that could not be recorded. The batch is split all the same, and the split is on
-        disk with the next record that is written. Until then the caller may repeat the split into the same parts, or
-        continue with the parts; after a crash before that record, the batch is undivided again, and what was stored of
-        the parts is stored twice.
+        Raises ServiceUnavailable if the split could not be recorded. The batch is split nevertheless, and the split is
+        on disk with the next record that is written. Until then the caller may repeat the split into the same parts, or
+        continue with the parts. After a crash before that record the batch is whole again, and the stored rows of the
+        parts are stored twice.
         """
 
     async def quarantine(self, batch: Batch, reason: str) -> int:
@@ -141,8 +141,8 @@ class JournalLike(Protocol):
 
     async def read(self, after: int, max_bytes: int, *, slow: bool | None = None) -> list[Entry]:
         """Requests on disk with sequences above `after` that are in no batch, in order, until their bodies reach
-        `max_bytes`; at least one if there is any. `slow` restricts the result to one lane. Up to the last returned
-        request none is left out, even if requests are written during the read.
+        `max_bytes`; at least one if there is any. `slow` restricts the result to one lane. No request before the last
+        returned one is left out, even if requests are written during the read.
         """
 
     async def read_batch(self, batch: Batch) -> list[Entry]:

@@ -1,8 +1,8 @@
 """The I/O thread of a journal: writes queued requests in groups (`IoThread._commit`), and runs one step of other work
 between groups (`IoThread._step`).
 
-A group is everything that was queued while the previous group was being written. All of its requests share one sync,
-which takes most of the time, and a single request waits for no others. The results of a group reach the event loop in
+A group has all requests that were queued while the previous group was being written. They share one sync, which takes
+most of the time, and a single request does not wait for more requests. The results of a group reach the event loop in
 one call.
 """
 
@@ -100,7 +100,7 @@ class IoThread:
             self._is_notified = True
             if self._loop is None:
                 self._wakeup.put(None)
-            else:  # at the end of this loop iteration: all its requests form one group, and the thread does
+            else:  # at the end of this loop iteration: its requests form one group, and the thread does
                 self._loop.call_soon(self._wakeup.put, None)  # not take the GIL between them
 
     def _run(self) -> None:
@@ -145,7 +145,7 @@ class IoThread:
         self._call_on_loop(self._on_commit, result)
 
     def _on_io_error(self, error: OSError) -> None:
-        """Log once per outage, however many requests are refused. DiskFull is not logged here."""
+        """Log once per outage, not once per refused request. DiskFull is not logged here."""
         if not self._failing and not isinstance(error, DiskFull):
             self._failing = True
             self._log.error("the journal cannot be written", error=str(error))

@@ -119,7 +119,7 @@ class Journal:
 
     @property
     def max_project_room_bytes(self) -> float:
-        """Bytes that the project with the least data may still send, even if others are refused."""
+        """Bytes that the project with the least data may still send, even if other projects are refused."""
         return self._available_bytes[1]
 
     @property
@@ -151,7 +151,7 @@ class Journal:
 
     def finish(self, batch_id: int, rows: Mapping[TableDay, int]) -> None:
         """Record that a batch is stored; on disk with the next sync."""
-        if self._io_thread is not None:  # else the next start rebuilds the batch and finds it stored
+        if self._io_thread is not None:  # otherwise the next start rebuilds the batch and finds it stored
             self._io_thread.submit(CooperativeTask(_single_step(lambda: self._core.finish(batch_id, rows))))
 
     async def split(self, batch_id: int, parts: Sequence[Batch]) -> None:
@@ -174,8 +174,8 @@ class Journal:
         return await self._submit(self._core.segment_set.read_batch(batch))
 
     async def snapshot(self, target: Path) -> directories.JournalSnapshot:
-        """Link the files of the journal into the new directory `target`, between two groups of requests: everything
-        that was acknowledged before is in them. Raises OSError, ServiceUnavailable.
+        """Link the files of the journal into the new directory `target`, between two groups of requests: they have all
+        requests that were acknowledged before. Raises OSError, ServiceUnavailable.
         """
         return await self._submit(_single_step(lambda: self._core.snapshot(target)))
 

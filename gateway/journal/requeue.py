@@ -2,10 +2,10 @@
 
 The journal is built under a temporary name (`_build_journal`): the requests, a ledger with their batches, and a list of
 the files that they come from. Then it is renamed to its number (`_assign_number`). Before the rename nothing has
-happened; after it the journal exists completely, and its source files are removed (`finish_requeue`), by this process
-or by the one that opens the journal.
+changed. After it the journal is complete, and its source files are removed (`finish_requeue`), by this process or by
+the process that opens the journal.
 
-A batch that is requeued completely keeps its id, and so its deduplication tokens: what ClickHouse has of it already is
+A batch that is requeued completely keeps its id, and so its deduplication tokens: rows that ClickHouse already has are
 not stored twice. If only a part of it is requeued, each request becomes a batch of its own: under the old tokens,
 ClickHouse would drop a later part as a duplicate of the first.
 """
@@ -81,7 +81,7 @@ def finish_requeue(files: Files, root: Path, journal: Path) -> None:
     path = journal / SOURCES_FILE
     if SOURCES_FILE not in files.list_directory(journal):
         return
-    names = read_json(files, path, list[str]) or []  # damaged: the files stay in quarantine
+    names = read_json(files, path, list[str]) or []  # if the list is damaged, the files stay in quarantine
     directory = root / QUARANTINE_DIRECTORY
     for name in names:
         files.unlink(directory / name)

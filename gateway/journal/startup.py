@@ -1,13 +1,12 @@
-"""Opens a journal: loads what an earlier process left, whatever state it is in (`open_journal`).
+"""Opens a journal: loads the files of an earlier process, even if some are damaged or missing (`open_journal`).
 
     1  `_read_headers`: the header of every file. A newer format is refused before anything is changed
     2  `SegmentNames.restore`: renamed and copied segments
     3  `_replay_ledger`: the newest ledger with a readable record
-    4  `_SegmentLoader`: the segments. Sealed ones are described by the ledger; the others are read from end to end
-    5  `MissingSegments.report`: requests that no segment has
-    6  `JournalCore.tick`: a new ledger with the current state
+    4 `_SegmentLoader`: the segments. The ledger describes sealed segments; the others are read from end to end 5
+    `MissingSegments.report`: requests that no segment has 6 `JournalCore.tick`: a new ledger with the current state
 
-Every step is idempotent: a crash during any of them leaves the earlier state, and the next start gets the same result.
+Every step is idempotent: a crash during any of them leaves a state from which the next start gets the same result.
 """
 
 from collections.abc import Mapping, Sequence
@@ -111,8 +110,8 @@ def _read_headers(directory_lock: DirectoryLock, context: JournalContext) -> Hea
 def _reject_newer(path: str, header: fmt.FileHeader | None) -> None:
     if header is not None and header.version > fmt.VERSION:
         raise StartupError(
-            f"{path} has version {header.version} of the journal's format, written by a newer release; this one reads "
-            f"version {fmt.VERSION}. Start the newer release again, and let it store what the journal holds."
+            f"{path} has version {header.version} of the journal's format, written by a newer release. This release "
+            f"reads version {fmt.VERSION}. Start the newer release again, and let it store the requests of the journal."
         )
 
 
@@ -123,15 +122,15 @@ def _remove_temporary_files(directory_lock: DirectoryLock, context: JournalConte
 
 
 def _salts(headers: Headers) -> list[bytes]:
-    """All salts in use, that of the newest ledger first. If no salt is readable, no frame can be recognized, and a
-    placeholder of zeros is returned.
+    """All salts in use; the salt of the newest ledger comes first. If no salt is readable, no frame can be recognized,
+    and a placeholder of zeros is returned.
     """
     return list(dict.fromkeys(header.salt for header in headers.values() if header is not None)) or [bytes(8)]
 
 
 def _replay_ledger(directory_lock: DirectoryLock, context: JournalContext, headers: Headers) -> tuple[BatchState, bool]:
-    """The state that the newest ledger describes, or the next older one if it has no readable record; and whether the
-    newest one is intact.
+    """The state that the newest ledger describes, or the next older ledger if it has no readable record; and whether
+    the newest ledger is intact.
     """
     state = BatchState()
     is_intact = bool(ledger_numbers(headers))
@@ -159,7 +158,8 @@ def _replay_ledger(directory_lock: DirectoryLock, context: JournalContext, heade
 
 
 def _is_older(state: BatchState, headers: Headers) -> bool:
-    """Whether a segment was begun after the ledger was last written: what is finished is recorded before."""
+    """Whether a segment was begun after the ledger was last written. If so, the ledger is an older copy: it is always
+    flushed before a new segment is begun."""
     firsts = (header.first for header in headers.values() if header is not None and header.kind == fmt.SEGMENT)
     return max(firsts, default=0) > state.next_sequence
 
@@ -185,7 +185,8 @@ class _SegmentLoader:
         self._is_certain = is_certain
 
     def load_all(self) -> Mapping[int, fmt.SealRecord]:
-        """Load all segments, in order of their sequences; returns the records of sealed ones that are gone."""
+        """Load all segments, in order of their sequences; returns the records of sealed segments whose files are
+        missing."""
         state = self._ledger.state
         firsts = [first for name in self._headers if (first := parse_segment_name(name)) is not None]
         sealed = state.sealed
@@ -215,7 +216,7 @@ class _SegmentLoader:
         if found.beyond:
             self._segment_set.report_overlap(segment, found.beyond)
         segment.last = max(segment.last, expected)
-        if segment.last < segment.first:  # nothing was written to it, and the next segment gets its name
+        if segment.last < segment.first:  # the segment has no request, and the next segment gets its name
             self._files.unlink(segment.path)
             return
         if not segment.keep:
@@ -224,7 +225,8 @@ class _SegmentLoader:
         self._ledger.append(segment.to_record())
 
     def _index(self, path: Path, first: int, limit: int, facts: fmt.SealRecord | None) -> IndexResult:
-        """Index a segment. If its salt is unreadable, use the salt in use that finds the most requests."""
+        """Index a segment. If its salt is unreadable, try all salts in use, and take the one that finds the most
+        requests."""
         header = self._headers[path.name]
         salts = _salts(self._headers) if header is None else [header.salt]
         length = None if facts is None else facts.length
@@ -236,7 +238,7 @@ class _SegmentLoader:
         """The last sequence known to have been on disk, from the segment's record, the next segment or the ledger."""
         if facts is not None:
             return facts.last
-        # What was reported as missing, or skipped behind a missing segment, need not be in a segment that was put back.
+        # A segment that was put back need not have sequences that were reported as missing or skipped.
         end = self._ledger.state.next_sequence if following is None else following
         before = self._ledger.state.missing.last_missing(end - 1)
         if before - found.segment.last >= SKIPPED_NUMBERS:
@@ -244,13 +246,13 @@ class _SegmentLoader:
         if following is None:
             return before
         has_damaged_end = any(damage.last is None for damage in found.damages)
-        # Segments in between may have been removed; only an intact ledger knows that there were none.
+        # Segments in between may have been removed; only an intact ledger shows whether there were any.
         return before if self._is_certain or has_damaged_end else found.segment.last
 
 
 def _reconcile(context: JournalContext, segment_set: SegmentSet, state: BatchState) -> None:
-    """Make the state agree with the segments that exist: drop from batches, and from what is retained, requests whose
-    segments are missing; restore when each finished segment was finished.
+    """Make the state agree with the segments that exist: drop requests whose segments are missing from begun and
+    retained batches, and set the time when each finished segment was finished.
     """
     ranges = [(segment.first, segment.last) for segment in segment_set.segments if segment.last >= segment.first]
     state.reconcile(ranges)

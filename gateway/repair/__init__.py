@@ -6,12 +6,12 @@ the derived rows of those days no longer match, and are rebuilt:
     Repair.check_engines       are all tables of the MergeTree family (no Distributed table, no view)
     Repair.repair_day          waits until the day receives no rows: rows derived meanwhile would not match either
       derive_rows              trace index and attribute keys, chunk by chunk in ClickHouse, into temporary tables;
-                               chunks have a bounded size, by project and five minutes (`split_day`)
-      occurrence_rows          errors, in Python, which alone computes fingerprints: one chunk in memory at a time
-      REPLACE PARTITION        atomically, so that a reader sees the old rows or the new ones and never a gap
-      error occurrences        only missing ones are inserted, and surplus ones removed: the others keep their place in
-                               storage order, so that followers read nothing twice
+                               chunks are bounded, and divided by project and five minutes (`split_day`)
+      occurrence_rows          errors, in Python, because fingerprints cannot be computed in SQL; one chunk at a time
+      REPLACE PARTITION        atomically, so that a reader sees either the old rows or the new rows
+      error occurrences        missing rows are inserted, and surplus rows removed. All others keep their place in
+                               storage order, so that followers read no row twice
 
-Not rebuilt: `ingest_outcomes`, because rejected and refused items are stored nowhere else. Where a request had more
-exceptions than `max_exceptions`, its table had those up to the limit, and has all of them after a repair.
+Not rebuilt: `ingest_outcomes`, because rejected and refused items are stored nowhere else. If a request had more
+exceptions than `max_exceptions`, the table has only the first ones until a repair, and all of them after it.
 """

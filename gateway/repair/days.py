@@ -1,9 +1,9 @@
 """Repairs one day at a time: rebuilds derived rows in temporary tables, compares them, and replaces the old ones.
 
-Error occurrences are extracted from stored spans and logs: the same that the decoder found in the request. The
-exceptions of a span are its events of that name, whose attributes are JSON values; those of a log record are
-attributes, whose texts are stored unchanged. All values are distinguishable except a map with the single key
-`bytesValue`, which is read as bytes because the codec writes those in the same way.
+Error occurrences are extracted from stored spans and logs: the result is the same as the decoder's. The exceptions of a
+span are its events with the name `exception`, whose attributes are JSON values. The exception of a log record is in its
+attributes, whose texts are stored unchanged. All values can be told apart, except a map with the single key
+`bytesValue`: it is read as bytes, because the codec stores bytes in the same way.
 """
 
 import asyncio
@@ -39,13 +39,13 @@ from proto.storage.tables import ATTRIBUTE_KEYS, ERROR_OCCURRENCES, FIRST_REBUIL
 EXCEPTION_EVENT: Final = "exception"
 _EXCEPTION_KEYS: Final = ("exception.type", "exception.message", "exception.stacktrace")
 _SOURCES: Final = {SPANS.name: "span", LOGS.name: "log"}
-# A rebuilt occurrence's number within its batch is made of its row, event and table: distinct for up to 256 events of a
-# span, and beyond those that the gateway numbers.
+# A rebuilt occurrence's number within its batch is computed from its row, event and table. The numbers are distinct for
+# up to 256 events of a span, and higher than the gateway's numbers.
 _EVENTS_PER_ROW: Final = 256
 
 
 class StoredEvent(msgspec.Struct, frozen=True):
-    """The fields of an event in the column `events` that an exception is read from."""
+    """The fields of an event in the column `events` that describe an exception."""
 
     name: str
     attributes: dict[str, Any] = {}
@@ -75,7 +75,7 @@ def occurrence_rows(
     table: str, rows: Iterable[ExceptionSource], source_maps: SourceMaps | None = None
 ) -> Iterator[tuple[object, ...]]:
     """Rows of `error_occurrences`. Each has the batch id of its item, and a number that is unique in the batch.
-    Fingerprints are those of the stack traces as `source_maps` resolve them, so with them call it in a thread.
+    `source_maps` resolve stack traces for fingerprints, which is slow: then call this in a thread.
     """
     deadline = 0.0 if source_maps is None else source_maps.deadline()
     maps: dict[int, ProjectResolver | None] = {}
@@ -127,9 +127,10 @@ def canonical_text(value: object) -> str:
 
 
 DERIVED_TABLES: Final = (TRACE_INDEX.name, ATTRIBUTE_KEYS.name, ERROR_OCCURRENCES.name)
-CHUNK_BYTES: Final = 16 * 2**20  # of texts in this process at once; as Python objects they take several times as much
+# Of texts in this process at a time; as Python objects they take several times as much memory.
+CHUNK_BYTES: Final = 16 * 2**20
 MAX_ATTEMPTS: Final = 3
-LEFTOVER_AGE_S: Final = 86_400  # of a temporary table that a killed repair left; no repair takes so long
+LEFTOVER_AGE_S: Final = 86_400  # age of a temporary table that a killed repair left; no repair takes this long
 _MODELS: Final = {name: name for name in DERIVED_TABLES} | {
     EVERY_KEY: ATTRIBUTE_KEYS.name,
     "kept_occurrences": ERROR_OCCURRENCES.name,
@@ -164,8 +165,9 @@ class TableChange(NamedTuple):
 
 
 class Repair:
-    """Rebuilds the derived rows of a day; without `replace` only reports the changes. Per project and day it lists the
-    `keys_per_day` attribute keys of most spans (0: all). `source_maps` resolve stack traces for fingerprints.
+    """Rebuilds the derived rows of a day; without `replace`, it only reports the changes. For each project and day it
+    lists the `keys_per_day` attribute keys with the most spans (0: all keys). `source_maps` resolve stack traces for
+    fingerprints.
     """
 
     def __init__(
@@ -187,7 +189,7 @@ class Repair:
 
     async def check_engines(self) -> None:
         """Raises UnsupportedEngine unless every table is of the MergeTree family. Call it before anything else: a table
-        created like a Distributed one would write to the live rows, and a view has no partitions.
+        that is created like a Distributed table would write to the live rows, and a view has no partitions.
         """
         tables = [*(source.table for source in statements.ITEM_SOURCES), *DERIVED_TABLES]
         others = await unsupported_engines(self._clickhouse, tables)
@@ -203,7 +205,7 @@ class Repair:
         await drop_leftovers(self._clickhouse, LEFTOVER_AGE_S)
 
     async def repair_day(self, day: date) -> list[TableChange]:
-        """Repair one day; returns no changes for one without spans and logs. Raises DayStillWritten."""
+        """Repair one day; returns no changes for a day without spans and logs. Raises DayStillWritten."""
         for _ in range(MAX_ATTEMPTS):
             before = await self._wait_until_quiet(day)
             if not sum(before):
@@ -266,7 +268,8 @@ class Repair:
                 await self._replace_partition(day, table, temporary[table])
 
     async def _correct_occurrences(self, day: date, rebuilt: str, kept: str) -> None:
-        """Insert what is missing, as what it is: rows stored now. The others keep their place in storage order."""
+        """Insert missing rows, with the current time as stored time, and remove surplus rows. All other rows keep their
+        place in storage order."""
         sql, parameters = statements.missing_occurrences(rebuilt), {"day": day}
         await self._clickhouse.command(sql, parameters, insert_settings(_STATEMENT_SETTINGS), stores_rows=True)
         ((surplus,),) = await self._read(statements.surplus_occurrences(rebuilt), day=day)
@@ -280,7 +283,7 @@ class Repair:
         ((rows,),) = await self._read(f"SELECT count() FROM {name}")
         if rows:
             await self._clickhouse.command(f"ALTER TABLE {table} REPLACE PARTITION '{day}' FROM {name}")
-        else:  # ClickHouse does not replace a partition with an empty one
+        else:  # ClickHouse cannot replace a partition with an empty one
             await self._clickhouse.command(f"ALTER TABLE {table} DROP PARTITION '{day}'")
 
     async def _read(self, sql: str, **parameters: object) -> list[tuple[object, ...]]:

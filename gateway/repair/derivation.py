@@ -1,6 +1,6 @@
-"""What repairs and erasures share: they derive the rows of a day again, in temporary tables.
+"""Functions that repairs and erasures share: both derive the rows of a day again, in temporary tables.
 
-temporary_tables   empty ones, which are dropped in the end; `drop_leftovers` drops those of a process that was killed
+temporary_tables   empty tables, dropped at the end; `drop_leftovers` drops the tables of a process that was killed
 split_day          divides a day of a table into chunks of bounded size, along its sort key: project, then five
                    minutes
 derive_rows        trace index and attribute keys, chunk by chunk
@@ -16,9 +16,9 @@ from chassis.clickhouse import ClickHouse, QueryLimits
 from gateway.repair import statements
 from proto.storage.tables import ATTRIBUTE_KEYS, TRACE_INDEX
 
-CHUNK_ROWS: Final = 2_000_000  # that ClickHouse groups at once
-QUIET_S: Final = 10.0  # without new rows before a day is read; derived rows follow their items within two seconds
-EVERY_KEY: Final = "every_key"  # temporary table of attribute keys, of which the most frequent are listed
+CHUNK_ROWS: Final = 2_000_000  # rows that ClickHouse groups at a time
+QUIET_S: Final = 10.0  # time without new rows before a day is read; derived rows follow their items within two seconds
+EVERY_KEY: Final = "every_key"  # temporary table of all attribute keys, from which the most frequent are chosen
 SECONDS_PER_DAY: Final = 86_400
 BUCKET_S: Final = 300
 _PREFIX: Final = "repair_"
@@ -35,8 +35,8 @@ _LIMITS: Final = QueryLimits(max_seconds=3_600, max_result_rows=0)
 
 
 class Chunk(NamedTuple):
-    """Rows of the projects `first` to `last` from `since` up to and excluding `until` (seconds since 1970), of these
-    those whose hash modulo `shares` is `share`.
+    """Rows of the projects `first` to `last` from `since` up to and excluding `until` (seconds since 1970), restricted
+    to rows whose hash modulo `shares` is `share`.
     """
 
     day: date
@@ -54,7 +54,8 @@ class Chunk(NamedTuple):
 
 
 class ChunkSizing(NamedTuple):
-    """The rows of a day to divide (`condition`), the `weight` of a row, and about how much a chunk may weigh."""
+    """The rows of a day to divide (`condition`), the `weight` of a row, and the approximate maximum weight of a
+    chunk."""
 
     source: statements.Source
     condition: str
@@ -63,7 +64,8 @@ class ChunkSizing(NamedTuple):
 
 
 async def split_day(clickhouse: ClickHouse, day: date, sizing: ChunkSizing) -> AsyncIterator[Chunk]:
-    """Small projects share a chunk, a large one has its own, and five minutes that weigh too much are split by hash."""
+    """Divide a day: small projects share a chunk, a large project has chunks of its own, and five minutes that weigh
+    too much are split by hash."""
     midnight = (day - _EPOCH).days * SECONDS_PER_DAY
     tomorrow = midnight + SECONDS_PER_DAY
     first = last = chunk_weight = 0
@@ -83,7 +85,7 @@ async def split_day(clickhouse: ClickHouse, day: date, sizing: ChunkSizing) -> A
 
 
 async def split_project(clickhouse: ClickHouse, day: date, project: int, sizing: ChunkSizing) -> AsyncIterator[Chunk]:
-    """Chunks of one project, of whole five minutes where possible."""
+    """Chunks of one project, each of whole five-minute buckets if possible."""
     since = until = chunk_weight = 0
     sql = statements.weight_by_bucket(sizing.source, sizing.condition, sizing.weight)
     for bucket, size in await _read_weights(clickhouse, sql, {"day": day, "project": project}):
@@ -107,7 +109,7 @@ async def _read_weights(clickhouse: ClickHouse, sql: str, parameters: Mapping[st
 
 
 def row_chunks(source: statements.Source) -> ChunkSizing:
-    """All rows of a source, CHUNK_ROWS at once."""
+    """All rows of a source, CHUNK_ROWS in a chunk."""
     return ChunkSizing(source, statements.EVERY_ROW, statements.ROW_WEIGHT, CHUNK_ROWS)
 
 
@@ -127,7 +129,7 @@ async def drop_leftovers(clickhouse: ClickHouse, age_s: int) -> None:
 
 @asynccontextmanager
 async def temporary_tables(clickhouse: ClickHouse, models: Mapping[str, str]) -> AsyncIterator[Mapping[str, str]]:
-    """Create empty tables like those of `models`; drop them on exit. Yields their names, by the same keys."""
+    """Create empty tables with the columns of `models`; drop them on exit. Yields their names, by the same keys."""
     suffix = secrets.token_hex(4)
     names = {key: f"{_PREFIX}{key}_{suffix}" for key in models}
     try:
@@ -146,8 +148,8 @@ async def derive_rows(
     keys_per_day: int,
     settings: Mapping[str, int],
 ) -> None:
-    """Derive the trace index and the attribute keys of a day into the tables of these names in `temporary`. Of a
-    project `keys_per_day` keys have rows of their own (0: all).
+    """Derive the trace index and the attribute keys of a day into the tables of these names in `temporary`. At most
+    `keys_per_day` keys of a project have rows of their own (0: all keys have).
     """
     traces, keys, every_key = temporary[TRACE_INDEX.name], temporary[ATTRIBUTE_KEYS.name], temporary[EVERY_KEY]
     for source in statements.ITEM_SOURCES:
@@ -163,5 +165,5 @@ async def derive_rows(
 
 
 def insert_settings(settings: Mapping[str, int]) -> dict[str, str | int | float]:
-    """`settings` for one insert, which ClickHouse takes for no repetition of another one."""
+    """`settings` for one insert, with a token that prevents its deduplication."""
     return {**settings, "insert_deduplication_token": secrets.token_hex(16)}

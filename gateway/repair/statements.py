@@ -19,7 +19,7 @@ _INFINITE: Final = "('NaN', 'Infinity', '-Infinity')"
 
 
 class Source(NamedTuple):
-    """A table of items and the column whose UTC day names its partition."""
+    """A table of items, and the column whose UTC day is the partition."""
 
     table: str
     time: str
@@ -28,7 +28,7 @@ class Source(NamedTuple):
 ITEM_SOURCES: Final = (Source(SPANS.name, "start_time"), Source(LOGS.name, "time"))
 SPAN_SOURCE, LOG_SOURCE = ITEM_SOURCES
 
-# One number for the content of a derived table that does not depend on how far its rows are merged.
+# By derived table, a number for its content that does not depend on how far its rows are merged.
 _TOTAL_COLUMNS: Final = {
     TRACE_INDEX.name: "sum(items)",
     ATTRIBUTE_KEYS.name: "sum(spans)",
@@ -47,7 +47,7 @@ def _exception_text(name: str) -> str:
     return f"if(position(attribute_types, '\\x01{key}\\x02n') > 0, '', attributes['{key}'])"
 
 
-# Selects spans and logs that may have an exception; the stored attributes decide whether they have one.
+# Selects spans and logs that may have an exception; whether they have one is decided by the stored attributes.
 EXCEPTION_CONDITIONS: Final = {
     SPANS.name: """position(events, '"name":"exception"') > 0""",
     LOGS.name: f"severity_number >= 17 AND ({_exception_text('type')} != '' OR {_exception_text('message')} != '')",
@@ -57,10 +57,11 @@ _TEXT_BYTES: Final = {
     LOGS.name: "length(attributes['exception.type']) + length(attributes['exception.message'])"
     " + length(attributes['exception.stacktrace'])",
 }
-_ROW_BYTES: Final = 300  # memory of a row in Python, without its texts
+_ROW_BYTES: Final = 300  # memory of a row in Python, excluding its texts
 
-# What an error occurrence is. Its row number and time of storing are only its place, and its fingerprint follows from
-# its texts and the fingerprint version: what differs only in its fingerprint is neither missing nor surplus.
+# The columns that identify an error occurrence. Row number and stored time are only its place, and its fingerprint
+# follows from its texts and the fingerprint version. So rows that differ only in these columns are neither missing nor
+# surplus.
 _FINGERPRINT: Final = "fingerprint, fingerprint_version"
 _OCCURRENCE: Final = ", ".join(
     name for name in ERROR_OCCURRENCES.column_names if name not in ("row", *_FINGERPRINT.split(", "))
@@ -114,7 +115,8 @@ def trace_rows(source: Source, into: str) -> str:
 
 
 def key_rows(into: str) -> str:
-    """Inserts the attribute keys of one chunk: how many spans have each, under all its names, and how many as a number.
+    """Inserts the attribute keys of one chunk: how many spans have each key, under all its names, and how many have it
+    as a number.
 
     Spans with the same lists of types, resource and scope are counted together before the lists are split.
     """
@@ -155,8 +157,8 @@ GROUP BY project_id, bucket, key"""
 
 
 def named_key_rows(all_keys: str, into: str) -> str:
-    """Inserts, of a day's attribute keys in the table `all_keys`, those of most spans of each project, and the rest as
-    one key.
+    """From a day's attribute keys in the table `all_keys`, inserts the keys with the most spans of each project, and
+    the other keys as one key.
     """
     return f"""INSERT INTO {into} (project_id, bucket, key, spans, numeric)
 SELECT
@@ -177,7 +179,7 @@ GROUP BY project_id, bucket, named"""
 
 
 def missing_occurrences(rebuilt: str) -> str:
-    """Inserts those rows of the table `rebuilt` into the live one that it lacks on a day."""
+    """Inserts rows of the table `rebuilt` that the live table lacks on a day into the live table."""
     numbers = (
         "arraySlice(arrayFilter(number -> NOT has(groupArrayIf(row, is_live), number),"
         " arraySort(groupArrayIf(row, NOT is_live))),"
@@ -193,13 +195,13 @@ def missing_occurrences(rebuilt: str) -> str:
 
 
 def surplus_occurrences(rebuilt: str) -> str:
-    """How many rows of a day the live table has beyond those of the table `rebuilt`."""
+    """The number of surplus rows on a day: rows of the live table that the table `rebuilt` does not have."""
     surplus = "greatest(toInt64(countIf(is_live)) - toInt64(countIf(NOT is_live)), 0)"
     return f"SELECT sum(surplus) FROM (SELECT {surplus} AS surplus FROM ({_live_and(rebuilt)}) GROUP BY {_OCCURRENCE})"
 
 
 def kept_occurrences(rebuilt: str, into: str) -> str:
-    """Inserts a day's live rows without their surplus into the table `into`; each keeps its fingerprint, and its place
+    """Inserts a day's live rows, without surplus rows, into the table `into`. Each keeps its fingerprint and its place
     in storage order.
     """
     places = (
@@ -263,7 +265,8 @@ def _own_names() -> str:
 
 
 def _listed_names(column: str, prefix: str) -> str:
-    """The same for a resource or scope, whose list also has the texts."""
+    """The attributes of a resource or scope: key, and whether the value is a finite number. Their list also has the
+    texts."""
     number = f"{_TYPE_TAG} = 'i' OR ({_TYPE_TAG} = 'd' AND substring(entry, {_AFTER_KEY} + 2) NOT IN {_INFINITE})"
     return f"arrayMap(entry -> (concat('{prefix}', {_KEY}), {number}), {_entries(column)})"
 

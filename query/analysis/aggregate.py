@@ -3,12 +3,13 @@
     plan              body -> time, filters, function, keys, interval; reports all faults at once             -> 400
     read              the newest part of the window within the scan limit (`scan_limit`);
                       groups and their series from one scan; if there are too many cells, first the groups, then the
-                      series of those shown
+                      series of the shown groups
     build_response    rows -> response, zero-filled
 
 The values are exact for the part of the window that `range` shows, up to the rounding of doubles.
 
-Aggregates as JSON: counts are integers, durations milliseconds to the nanosecond, values of attributes doubles.
+Aggregates as JSON: counts are integers, durations are milliseconds with nanosecond precision, values of attributes are
+doubles.
 """
 
 from collections.abc import Mapping, Sequence
@@ -80,7 +81,7 @@ def empty_value(fn: Fn) -> int | None:
 
 
 def group_text(group: GroupKey, subject: Subject | None) -> str | None:
-    """The text of a group from ClickHouse, as filters take it; None for the spans without the key."""
+    """The text of a group from ClickHouse, in the form that filters use; None for the spans without the key."""
     if group is None or not isinstance(subject, Field):
         return group if isinstance(group, str) else None
     if subject.optional and (not any(group) if isinstance(group, bytes) else not group):
@@ -103,7 +104,7 @@ Value = Annotated[JsonNumber, Meta(extra_json_schema={"type": ["number", "null"]
 
 
 class AggregateRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """The function and the spans to aggregate. A null field is the same as an absent one."""
+    """The function, and the spans to aggregate. A null field means the same as a missing field."""
 
     # Specification 4.2.
 
@@ -119,7 +120,8 @@ class AggregateRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel
 
 
 class Group(msgspec.Struct):
-    """One group. `group`: null for the spans without the key. `count`: all of its spans, with or without the field."""
+    """One group. `group`: null for the spans without the key. `count`: all spans of the group, with or without the
+    field."""
 
     group: str | None
     value: Value
@@ -127,7 +129,7 @@ class Group(msgspec.Struct):
 
 
 class Point(msgspec.Struct):
-    """The spans that start in the interval that begins at `bucket`, within `range`."""
+    """The spans in `range` that start in the interval which begins at `bucket`."""
 
     bucket: Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
     value: Value
@@ -135,7 +137,7 @@ class Point(msgspec.Struct):
 
 
 class Series(msgspec.Struct):
-    """One point for every interval of the range."""
+    """A series with one point for every interval of the range."""
 
     group: str | None
     points: list[Point]
@@ -150,7 +152,7 @@ class Limits(msgspec.Struct, rename="camel"):
 
 
 class Aggregate(msgspec.Struct, rename="camel"):
-    """The aggregates of the spans in `range`: for each group as a whole, and over time."""
+    """Aggregates of the spans in `range`: one value for each group, and one for each interval of each group."""
 
     # Specification 4.2, exactly its keys.
 
@@ -187,8 +189,8 @@ class AggregatePlan:
 
 
 class GroupRow(NamedTuple):
-    """A group as ClickHouse returns it: its buckets are (number, spans, value), `group_count` is the
-    number of groups.
+    """A group as ClickHouse returns it. Its buckets are (number, spans, value). `group_count` is the number of all
+    groups.
     """
 
     key: GroupKey

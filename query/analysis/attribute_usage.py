@@ -1,6 +1,5 @@
-"""Counts attribute keys by the lists that spans share: each distinct list is parsed once for all of its spans.
-
-Which attribute keys spans have, and in which of the locations that a filter reads.
+"""Counts attribute keys: which keys spans have, and in which of the locations that a filter reads. Spans share lists of
+attributes, so each distinct list is parsed only once.
 """
 
 from collections import defaultdict
@@ -22,7 +21,8 @@ _NumericByKey = Mapping[str, bool]  # by key: whether the value is a number
 
 
 class AttributeSet(NamedTuple):
-    """Spans with equal lists. Those of resource and scope have no texts, and non-finite doubles have type s."""
+    """Spans with equal attribute lists. Lists of resource and scope have no texts; non-finite doubles have the type
+    s."""
 
     attribute_types: str
     resource: str
@@ -33,7 +33,8 @@ class AttributeSet(NamedTuple):
 
 
 class AttributeUsage(NamedTuple):
-    """Spans that carry a key, and those where it is a number. Every double of a span itself counts as a number."""
+    """The number of spans that have a key, and of spans where its value is a number. Every double of a span's own
+    attributes counts as a number."""
 
     spans: int
     numbers: int
@@ -44,8 +45,8 @@ class AttributeUsage(NamedTuple):
 
 
 class _SetKeys(NamedTuple):
-    """The keys of one list: as named in `attributes` of the API, and those among them that begin with `resource.`,
-    without it.
+    """The keys of one list: named as in `attributes` of the API; and the keys that begin with `resource.`, without this
+    prefix.
     """
 
     keys: _NumericByKey
@@ -53,8 +54,8 @@ class _SetKeys(NamedTuple):
 
 
 def count_usage(lists: Iterable[AttributeSet], shared: Collection[str] | None = None) -> dict[str, AttributeUsage]:
-    """Count the spans of each key of `attributes` of the API; or of each of `shared`, as filters match it: for a span
-    that does not have the key, `resource.<key>` counts.
+    """Count the spans of each key, named as in `attributes` of the API. With `shared`, count only these keys, and in
+    the way that filters match them: if a span does not have the key itself, `resource.<key>` counts.
     """
     own, resource, scope = (_set_parser(prefix, shared) for prefix in ("", RESOURCE_PREFIX, _SCOPE_PREFIX))
     sums = _UsageSums()
@@ -82,7 +83,7 @@ class _ResourceScope(NamedTuple):
 
 
 def _group_by_resource_scope(lists: Iterable[AttributeSet]) -> dict[_ResourceScope, list[tuple[str, int]]]:
-    """The lists of spans themselves, with their number of spans, by resource and scope."""
+    """The lists of the spans' own attributes, with their number of spans, by resource and scope."""
     found = dict[_ResourceScope, list[tuple[str, int]]]()
     for each in lists:
         origin = _ResourceScope(each.resource, each.scope, each.has_scope_name, each.has_scope_version)
@@ -91,7 +92,7 @@ def _group_by_resource_scope(lists: Iterable[AttributeSet]) -> dict[_ResourceSco
 
 
 class _UsageSums:
-    """Spans and numeric spans by key."""
+    """By key, the number of spans, and the number of spans with a numeric value."""
 
     def __init__(self) -> None:
         self._spans = defaultdict[str, int](int)
@@ -108,7 +109,7 @@ class _UsageSums:
 
 
 def double_resource_keys(lists: Iterable[AttributeSet]) -> set[str]:
-    """The keys of doubles of spans themselves that begin with `resource.`, without that prefix."""
+    """Keys of the spans' own doubles that begin with `resource.`, without this prefix."""
     texts = {each.attribute_types for each in lists if BEFORE_KEY + RESOURCE_PREFIX in each.attribute_types}
     keys = (key for text in texts for key, letter, _ in parse_attributes(text) if letter == "d")
     return {key.removeprefix(RESOURCE_PREFIX) for key in keys if key.startswith(RESOURCE_PREFIX)}
@@ -142,11 +143,11 @@ def _restrict_to(found: _NumericByKey, shared: Collection[str]) -> _NumericByKey
     return {name: number for name, number in found.items() if name in shared}
 
 
-KeyLocation = tuple[str, str]  # a column of lists, or a field of the scope; the key in it
+KeyLocation = tuple[str, str]  # a column of lists, or a field of the scope; and the key in it
 
 OWN_COLUMN, RESOURCE_COLUMN, SCOPE_COLUMN = LIST_COLUMNS
 _PREFIXES: Final = {RESOURCE_COLUMN: "resource.", SCOPE_COLUMN: "scope."}
-# Built-in fields are derived from these: they are reported once, under the field's name.
+# Attributes from which built-in fields are derived: they are reported only under the field's name.
 _DUPLICATES: Final = frozenset(
     f"resource.{key}"
     for key in ("service.name", "service.version", "deployment.environment", "deployment.environment.name")
@@ -155,8 +156,8 @@ _DUPLICATES: Final = frozenset(
 
 @dataclass
 class KeyUsage:
-    """A key in one location: the number of spans that have it there, how many of them are the baseline's, and its types
-    (docs/codec.md 2).
+    """A key in one location: the number of spans that have it there, how many of these spans are in the baseline, and
+    the types of its values (docs/codec.md 2).
     """
 
     spans: int = 0
@@ -199,7 +200,7 @@ class KeyIndex:
         return self.usage[location].type_letters <= _NUMERIC_LETTERS
 
     def has_single_location(self, key: str) -> bool:
-        """Whether exactly one location has the key, so that counts there are complete."""
+        """Whether exactly one location has the key, so that its counts are complete."""
         return self.is_complete and len(self.locations(key)) == 1
 
     def attribute_keys(self) -> frozenset[str]:
@@ -207,8 +208,9 @@ class KeyIndex:
         return frozenset(attribute_key(location) for location in self.usage)
 
     def has_no_prefixed_keys(self, names: Iterable[str]) -> bool:
-        """Whether no span has an attribute of its own that is one of `names` and is spelled like one of its resource or
-        scope: `query.sql.predicates.attribute_sources` reads those only if it reads every location.
+        """Whether no span has an own attribute with one of `names` that is spelled like an attribute of its resource or
+        scope (such as `resource.host`). `query.sql.predicates.attribute_sources` reads such attributes only if it reads
+        every location.
         """
         prefixes = tuple(_PREFIXES.values())
         return self.is_complete and not any(
@@ -216,8 +218,8 @@ class KeyIndex:
         )
 
     def comparable_keys(self) -> list[str]:
-        """The attribute keys to compare by, those of most spans first: without those that repeat built-in fields, and
-        those that no filter can name.
+        """The attribute keys to compare by; keys of the most spans come first. Keys that repeat built-in fields and
+        keys that no filter can name are left out.
         """
         spans: dict[str, int] = {}
         for location, usage in self.usage.items():

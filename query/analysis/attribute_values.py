@@ -1,5 +1,5 @@
-"""The values of a key, the most frequent first: GET .../explore/attributes/values, and .../logs/attributes/values. For
-suggestions while a filter is typed.
+"""The values of a key, the most frequent first: GET .../explore/attributes/values, and .../logs/attributes/values. The
+page suggests them while a filter is typed.
 """
 
 from collections.abc import Mapping
@@ -23,22 +23,24 @@ from query.values import Count, Range, format_timestamp
 
 DEFAULT_VALUES: Final = 20
 MAX_VALUES: Final = 100
-MAX_ROWS: Final = 1_000_000  # the newest, which are read: somebody waits while typing
+MAX_ROWS: Final = 1_000_000  # only the newest rows are read, because a user waits while typing
 
 
 class ValueCount(msgspec.Struct):
-    """A value, and the spans (or log records) that have it, of those that were read."""
+    """A value, and the number of spans (or log records) with this value among those that were read."""
 
     value: str
     count: Count
 
 
 class AttributeValues(msgspec.Struct):
-    """Values of a key in the newest spans, or log records."""
+    """Values of a key in the newest spans or log records."""
 
     key: str
     data: list[ValueCount]
-    complete: Annotated[bool, Meta(description="Whether everything in the window was read, and all values are listed.")]
+    complete: Annotated[
+        bool, Meta(description="Whether all spans (or log records) of the window were read, and all values are listed.")
+    ]
     scanned: Count
     range: Range
 

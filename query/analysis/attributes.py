@@ -1,15 +1,15 @@
-"""Which keys spans carry: GET .../explore/attributes (specification 4.2).
+"""The keys of spans: GET .../explore/attributes (specification 4.2).
 
     plan   from, to, hours -> a window                                                                        -> 400
     read   attribute keys: complete five-minute buckets from the roll-up, the rest of the window from attribute lists;
-           one count over the spans: how many have each built-in field, and each key found in two locations while
-           these are few; if they are many, they are counted from the lists of all spans. Of too many keys only those
-           are counted that an estimate in bounded memory considers the most frequent, in complete buckets and from
-           the roll-up alone
-           -> the keys as filters take them, those of most spans first
+           one query counts the spans that have each built-in field, and each key that is found in two locations. If
+           many keys are, they are counted from the lists of all spans instead. If there are too many keys, an estimate
+           in bounded memory selects the most frequent, and only these are counted, in complete buckets and only from
+           the roll-up
+           -> the keys as filters name them, with the keys of the most spans first
 
-The count of a key is the number of spans that the filter `exists` finds with it: as soon as any span has `host` itself,
-spans with `resource.host` count for `host` too.
+The count of a key is the number of spans that the filter `exists` finds. So if any span has `host` itself, spans with
+`resource.host` count for `host` too.
 """
 
 import asyncio
@@ -47,20 +47,20 @@ from query.statements import (
 )
 from query.values import Count
 
-# A subject adds about 1 ms of planning to the count; reading the lists costs as much as 16 subjects.
+# Each subject adds about 1 ms of planning to the counting query. Reading the lists costs as much as 16 subjects.
 _MAX_QUERIED_SUBJECTS: Final = 16
 MAX_RECHECKED: Final = 16
 MAX_ATTRIBUTE_SETS: Final = 20_000  # distinct sets that are parsed for one response
 MAX_ATTRIBUTE_SET_BYTES: Final = 8 * 2**20  # about a second of CPU time
-_MAX_GROUP_BY_KEYS: Final = 200_000  # keys, or lists of them, that ClickHouse counts individually for one response
+_MAX_GROUP_BY_KEYS: Final = 200_000  # keys, or lists of keys, that ClickHouse counts individually for one response
 DOUBLE_MARKER: Final = f"{AFTER_KEY}d{BEFORE_KEY}"
 _OPTIONAL: Final = tuple(field for field in SPANS.fields.values() if field.optional)
 _NO_USAGE: Final = AttributeUsage(0, 0)
-_UNNAMED: Final = ""  # in the roll-up: attributes whose keys it does not name
+_UNNAMED: Final = ""  # in the roll-up: stands for attributes whose keys are not listed
 
 
 class Key(msgspec.Struct, rename="camel"):
-    """A key for filters and groups. `numeric`: its value is a finite number in all of these spans."""
+    """A key for filters and groups. `numeric`: whether its value is a finite number in all of these spans."""
 
     key: str
     spans: Count
@@ -68,7 +68,7 @@ class Key(msgspec.Struct, rename="camel"):
 
 
 class Keys(msgspec.Struct, rename="camel"):
-    """Built-in fields and attributes, those of most spans first, then by key."""
+    """Built-in fields and attributes, sorted by the number of spans, then by key."""
 
     # Specification 4.2.
 
@@ -76,7 +76,8 @@ class Keys(msgspec.Struct, rename="camel"):
 
 
 class _AttributeCounts(NamedTuple):
-    """Spans that carry `name`, and those where it is a number; the same for `resource.<name>`."""
+    """The number of spans that have `name`, and of spans where it is a number; and both numbers for
+    `resource.<name>`."""
 
     name: str
     spans: int
@@ -101,7 +102,8 @@ def plan(query: Mapping[str, str], now_ns: int) -> Window:
 
 
 async def read(store: ReadStore, project_id: int, window: Window, max_keys: int) -> JsonResult:
-    """The built-in fields that any span has, and at most `max_keys` attributes, as JSON. Raises StoreErrors."""
+    """The built-in fields that at least one span has, and at most `max_keys` attributes, as JSON. Raises
+    StoreErrors."""
     counts_by_attribute, truncated = await _read_attributes(store, project_id, window, max_keys + 1)
     truncated, counts_by_attribute = truncated or len(counts_by_attribute) > max_keys, counts_by_attribute[:max_keys]
     own_only, shared = (
@@ -141,8 +143,8 @@ def split_buckets(window: Window) -> tuple[Window | None, tuple[Window, ...]]:
 async def _read_attributes(
     store: ReadStore, project_id: int, window: Window, limit: int
 ) -> tuple[list[_AttributeCounts], bool]:
-    """The attributes of most spans, at most `limit`, and whether more are known to exist. If they are too many to be
-    summed here, ClickHouse sums them, which takes it longer to plan than to run.
+    """The attributes with the most spans, at most `limit`, and whether more are known to exist. If there are too many
+    to be summed here, ClickHouse sums them, although planning such a query takes longer than running it.
     """
     whole_buckets, partial_buckets = split_buckets(window)
     keys: Mapping[str, AttributeUsage] | None = {}
@@ -195,7 +197,7 @@ async def _read_partial_buckets(
 
 
 async def _read_attribute_sets(store: ReadStore, project_id: int, *windows: Window) -> list[AttributeSet] | None:
-    """The distinct lists of the spans of `windows`; None if they are too many."""
+    """The distinct lists of the spans of `windows`; None if there are too many."""
     statement = DistinctAttributeSets(project_id=project_id, windows=windows)
     try:
         rows = await store.rows(statement, MAX_ATTRIBUTE_SET_BYTES, MAX_ATTRIBUTE_SETS)
@@ -213,7 +215,7 @@ def _sum_usage(keys: Mapping[str, AttributeUsage], others: Mapping[str, Attribut
 
 
 def _filterable_attributes(keys: Mapping[str, AttributeUsage]) -> list[_AttributeCounts]:
-    """The attributes that a filter can name, those of most spans first."""
+    """The attributes that a filter can name; attributes of the most spans come first."""
     named = ((name, found) for name, found in keys.items() if found.spans and 1 <= len(name) <= MAX_KEY)
     counts = [_AttributeCounts(name, *found, *keys.get(RESOURCE_PREFIX + name, _NO_USAGE)) for name, found in named]
     return sorted(counts, key=lambda each: (-each.spans - each.resource_spans, each.name))
@@ -236,9 +238,9 @@ async def _count_by_sets(
     shared: Sequence[_AttributeCounts],
     attribute_sets: Sequence[AttributeSet],
 ) -> list[Key]:
-    """Keys found in two locations, counted by the lists of all spans. The roll-up shows whether the spans' own values
-    are all numbers, but not whether a double that a span itself has as `resource.<name>` is finite: these keys are
-    checked by a query, up to MAX_RECHECKED; the rest count as not numeric.
+    """Count keys that were found in two locations from the lists of all spans. The roll-up shows whether the spans' own
+    values are all numbers, but not whether a span's own double named `resource.<name>` is finite. A query checks up to
+    MAX_RECHECKED such keys; the rest count as not numeric.
     """
     usage_by_key = await asyncio.to_thread(count_usage, attribute_sets, frozenset(each.name for each in shared))
     numbers = {each.name for each in shared if each.is_numeric and usage_by_key.get(each.name, _NO_USAGE).is_numeric}
@@ -252,8 +254,8 @@ async def _count_by_sets(
 async def _count_by_query(
     store: ReadStore, statement: PresenceCounts, shared: Sequence[_AttributeCounts], present: Mapping[Subject, int]
 ) -> list[Key]:
-    """Keys found in two locations. Whether a key is numeric usually follows from the counts; otherwise a
-    query checks.
+    """Count keys that were found in two locations with a query. Whether a key is numeric usually follows from the
+    counts; if not, a second query checks it.
     """
     unclear = [each.name for each in shared if each.is_numeric and not each.is_resource_numeric]
     numeric_counts = await _read_numeric_counts(store, statement, unclear)

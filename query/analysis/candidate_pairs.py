@@ -1,11 +1,12 @@
-"""Which pairs of key and value the spans of a spike have, and how often the spans of both cohorts have them.
+"""Finds the pairs of key and value that the spans of a spike have, and counts the spans of both cohorts with each pair.
 
     default_pairs     built-in fields, attributes of resources, scopes and spans; without identifiers
-    requested_pairs   the requested keys, whatever they are
+    requested_pairs   the keys that the request names, including identifiers
 
 The count of a pair is the number of spans that the filter `key eq value` finds. A key may exist in several locations
-(the span's own attribute before its resource's); `KeyIndex` knows which locations have it in these spans. If there is
-one, as nearly always, the pair is counted there; otherwise the way a filter reads it, which costs more.
+(the span's own attribute before its resource's); `KeyIndex` knows the locations of a key in these spans. Nearly always
+there is only one, and the pair is counted in this location. Otherwise the pair is counted in the way in which a filter
+reads the key, which costs more.
 """
 
 import re
@@ -32,10 +33,11 @@ from query.sql.predicates import attribute_names
 from query.statements import Attribute, ConditionCounts, KeyCardinality, KeyCounts, KeyPairs, Subject, Window
 from query.values import HOUR
 
-MAX_MULTI_LOCATION_KEYS: Final = 50  # keys that occur in several locations, read as filters read them
-MAX_RECOUNTED_NUMBERS: Final = 50  # numbers stored in more than one spelling, which are recounted
-LARGE_DAY_SPANS: Final = 200_000  # spans of a day whose part is far larger than parts that store Maps unsplit
-_KEY_BYTES: Final = 100_000  # a server accepts 128 KiB as one parameter
+# Keys that occur in several locations, and are read in the way in which filters read them.
+MAX_MULTI_LOCATION_KEYS: Final = 50
+MAX_RECOUNTED_NUMBERS: Final = 50  # numbers that are stored in more than one spelling, and are counted again
+LARGE_DAY_SPANS: Final = 200_000  # a day with this many spans is far above the size of parts that store Maps unsplit
+_KEY_BYTES: Final = 100_000  # below the 128 KiB that a server accepts as one parameter
 # Spike size in spans above which a sample determines the identifiers before all spans are read.
 _LARGE_SPIKE_SPANS: Final = 500_000
 _SAMPLE_SPANS: Final = 100_000  # approximate size of that sample in spans
@@ -47,10 +49,9 @@ _UNREACHABLE_SPANS: Final = 2**63
 
 @dataclass(frozen=True, slots=True)
 class _KeySources:
-    """Keys that one statement reads, with their sources, and those of them that are always numeric.
-    `omits_identifiers`: identifiers and numbers with many values are left out. `baseline_spans`: the number of baseline
-    spans that have a key, if known. `existing_attributes`: the attributes that may exist, including those of
-    conditions.
+    """Keys that one statement reads, with their sources, and the subset that is always numeric. `omits_identifiers`:
+    identifiers and numbers with many values are left out. `baseline_spans`: the number of baseline spans that have a
+    key, if known. `existing_attributes`: the attributes that may exist, including attributes of conditions.
     """
 
     source_by_key: Mapping[str, str] | Mapping[str, Subject]
@@ -68,7 +69,7 @@ class _KeySources:
         return tuple(self.source_by_key.values())  # type: ignore[return-value]  # all of one type
 
     def key_of(self, source: str | int) -> str:
-        """The key of a row, which has the attribute key itself or the index of the source."""
+        """The key of a row: the row has the attribute key itself, or the index of the source."""
         return filter_key(source) if isinstance(source, str) else self.keys[source]
 
     def restricted_to(self, keys: frozenset[str]) -> "_KeySources":
@@ -82,7 +83,7 @@ class _KeySources:
 
 
 async def requested_pairs(comparison: Comparison, keys: Sequence[str]) -> ComparedPairs:
-    """The values of `keys`, each read as a filter reads it."""
+    """The values of `keys`, each read in the way in which a filter reads it."""
     found = await _read_pairs(
         comparison, _KeySources({key: resolve_key(key, SPANS) for key in keys}, omits_identifiers=False)
     )
@@ -121,7 +122,8 @@ async def default_pairs(comparison: Comparison) -> ComparedPairs:
 
 
 def _existing_attributes(comparison: Comparison, key_index: KeyIndex, keys: Iterable[str]) -> frozenset[str] | None:
-    """The attributes that may exist if `keys` are read as filters read them; None: read every location."""
+    """The attributes that may exist if `keys` are read in the way in which filters read them; None: read every
+    location."""
     names = frozenset(name for key in keys for name in attribute_names(key))
     if comparison.existing_attributes is None or not key_index.has_no_prefixed_keys(names):
         return None
@@ -140,7 +142,7 @@ def _within_bytes(keys: Iterable[str]) -> tuple[list[str], bool]:
 
 
 async def _read_pairs(comparison: Comparison, sources: _KeySources) -> ComparedPairs:
-    """Values read per span: first those of the spike, then how often the baseline has them."""
+    """Pairs that are read per span: first the pairs of the spike, then their counts in the baseline."""
     sources, identifiers = await _drop_identifiers(comparison, sources)
     if not sources.keys:
         return ComparedPairs(identifiers=identifiers)
@@ -165,8 +167,8 @@ async def _read_pairs(comparison: Comparison, sources: _KeySources) -> ComparedP
 
 
 async def _drop_identifiers(comparison: Comparison, sources: _KeySources) -> tuple[_KeySources, frozenset[str]]:
-    """For a large spike, a sample of its time determines which keys to leave out before millions of
-    values are grouped.
+    """For a large spike, read a sample of its time to determine which keys to leave out before millions of values are
+    grouped.
     """
     if comparison.spike_spans <= _LARGE_SPIKE_SPANS or not sources.omits_identifiers or not sources.keys:
         return sources, frozenset()
@@ -196,7 +198,8 @@ def _sample_windows(comparison: Comparison) -> tuple[Window, ...]:
 async def _count_in_baseline(
     comparison: Comparison, sources: _KeySources, candidates: Sequence[CandidatePair]
 ) -> tuple[PairCounts, ...]:
-    """The candidates with their counts in the baseline; without numeric keys that have too many values there."""
+    """The candidates with their counts in the baseline, without numeric keys that have too many values in the
+    baseline."""
     if not candidates:
         return ()
     requested = sources.restricted_to(frozenset(each.key for each in candidates))
@@ -226,8 +229,8 @@ async def _count_in_baseline(
 
 def _should_read_per_key(comparison: Comparison, sources: _KeySources, requested: _KeySources) -> bool:
     """Whether reading the requested keys one by one costs less than reading all attributes of the baseline. Each key
-    then costs as much as two in an unsplit Map. In a small part (`min_bytes_for_wide_part`) the Map is not split, so
-    each key costs a read of all of it.
+    then costs as much as two keys of an unsplit Map. In a small part (`min_bytes_for_wide_part`) the Map is not split,
+    so each key costs a read of the whole Map.
     """
     days = sum(each.to_ns - each.from_ns for each in comparison.baseline.windows) / (24 * HOUR)
     in_large_parts = comparison.baseline_spans * comparison.baseline.one_in >= LARGE_DAY_SPANS * max(1, days)
@@ -235,7 +238,8 @@ def _should_read_per_key(comparison: Comparison, sources: _KeySources, requested
 
 
 async def _high_cardinality_keys(comparison: Comparison, sources: _KeySources, keys: frozenset[str]) -> frozenset[str]:
-    """Those of `keys` that have too many values in the baseline; `keys` have values there besides the counted ones."""
+    """The keys among `keys` with too many values in the baseline; `keys` have values in the baseline that were not
+    counted."""
     requested = sources.restricted_to(keys if sources.omits_identifiers else frozenset())
     if not requested.keys:
         return frozenset()
@@ -256,8 +260,8 @@ async def _recount_spellings(
     letters: Mapping[str, frozenset[str]],
     existing_attributes: frozenset[str] | None = None,
 ) -> ComparedPairs:
-    """A number may be stored in several spellings (0 and -0, 1e16 and its digits), all of which one filter finds: these
-    are counted with that filter, and reported once.
+    """A number may be stored in several spellings (for example 0 and -0, or 1e16 and its digits), and one filter finds
+    all of them. Such numbers are counted again with this filter, and reported once.
     """
     ambiguous = [each for each in found.pairs if _other_spellings(each.value, letters.get(each.key, frozenset()))]
     if not ambiguous:
@@ -281,8 +285,8 @@ async def _recount_spellings(
 
 
 def _deduplicate(recounted: Mapping[PairCounts, PairCounts], keys: frozenset[str]) -> tuple[PairCounts, ...]:
-    """The pairs (keyed by the counts of their own spelling alone); of pairs that are the same number of one of `keys`
-    and have spans in common, which would be counted twice, only one.
+    """The pairs, keyed by the counts of their own spelling only. If pairs are the same number of one of `keys`, they
+    have spans in common that would be counted twice, so only one of them is kept.
     """
     spellings: dict[tuple[str, object], list[PairCounts]] = {}
     for each in recounted:

@@ -1,11 +1,11 @@
-"""What distinguishes the spans of a spike: POST .../explore/spans/compare (specification 4.2).
+"""Differences between the spans of a spike and a baseline: POST .../explore/spans/compare (specification 4.2).
 
 plan                   body -> two windows, filters, keys, limits; reports all faults at once     -> 400
 read
   read_cohort_sizes    spans of both cohorts; above the scan limit both are sampled at one rate
   default_pairs        values that enough spans of the spike have, counted in both cohorts;
                        `requested_pairs` if the request names keys
-  score                shares and the statistics derived from them; what chance explains is dropped
+  score                shares and their statistics; values that chance explains are dropped
 SpanComparison
 """
 
@@ -57,7 +57,7 @@ _MAX_NAMED_IDENTIFIERS: Final = 3
 
 
 class CompareWindow(msgspec.Struct, forbid_unknown_fields=True):
-    """A half-open time window. `filters`: those of this side alone, besides the filters of both."""
+    """A half-open time window. `filters`: apply only to this side, in addition to the filters of both sides."""
 
     from_: TimeInput = msgspec.field(name="from")
     to: TimeInput
@@ -65,7 +65,8 @@ class CompareWindow(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class CompareRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """The windows to compare. `keys`: the keys to compare by; empty or null: all keys of the spans."""
+    """The windows to compare. `keys`: the keys to compare by. If it is empty or null, all keys of the spans are
+    compared."""
 
     spike: CompareWindow
     baseline: CompareWindow
@@ -84,7 +85,7 @@ class Side(msgspec.Struct, rename="camel"):
 
 
 class Finding(msgspec.Struct, rename="camel"):
-    """A value that is over-represented in the spike. `lift` is null if the baseline lacks it."""
+    """A value that is over-represented in the spike. `lift` is null if no span of the baseline has the value."""
 
     key: str
     value: str
@@ -99,8 +100,8 @@ class Finding(msgspec.Struct, rename="camel"):
 
 
 class SpanComparison(msgspec.Struct, rename="camel"):
-    """The values over-represented in the spike, the most significant first. `disclaimer` states the limits of the
-    comparison.
+    """The values that are over-represented in the spike, the most significant first. `disclaimer` states the limits of
+    the comparison.
     """
 
     # Specification 4.2.
@@ -124,7 +125,8 @@ class SideFilters:
 
 @dataclass(frozen=True, slots=True)
 class ComparePlan:
-    """A validated request. `filters` and `conditions` apply to both sides, those of a side to it alone."""
+    """A validated request. `filters` and `conditions` apply to both sides; a side's own filters apply only to this
+    side."""
 
     spike: Window
     baseline: Window
@@ -150,8 +152,8 @@ class ComparePlan:
 
     @property
     def baseline_cohort(self) -> Cohort | None:
-        """The spans of the baseline that are not in the spike; None if its window is within that of the spike, which
-        has no filters of its own.
+        """The spans of the baseline that are not in the spike; None if its window is within the spike's window and the
+        spike has no filters of its own.
         """
         conditions = self.conditions + self.baseline_side.conditions
         if not self.spike_side.conditions:
@@ -250,7 +252,7 @@ def _filters(inputs: FiltersInBody | None, path: str, now_ns: int, issues: Issue
 
 
 def _check_ends(raw: bytes, now_ns: int, issues: Issues) -> None:
-    """Record faults of one end of a window whose other end has an issue already."""
+    """Record errors of one end of a window whose other end already has an issue."""
     body = msgspec.json.decode(raw)
     for side in ("spike", "baseline"):
         fields = body.get(side)
@@ -271,7 +273,7 @@ def _check_timestamp(text: str, now_ns: int, path: str, issues: Issues) -> None:
 
 def _window(window: CompareWindow, path: str, now_ns: int, issues: Issues) -> Window | None:
     """The window; None if it has an issue."""
-    if issues.has_issue_under(path):  # of the types: then it is a placeholder
+    if issues.has_issue_under(path):  # a wrong type: then the value is a placeholder
         return None
     return time_range(window.from_, window.to).resolve(now_ns, path, issues)
 
@@ -326,8 +328,8 @@ def _disclaimer(plan: ComparePlan, sizes: CohortSizes, found: ComparedPairs) -> 
     of_baseline = _that_match(plan.baseline_side.filters, " of the baseline")
     compared = (
         f"Shares of {sizes.spike} spans from {_format_window(plan.spike)} (spike){of_spike} are compared with shares "
-        f"of {sizes.baseline} spans from {_format_window(plan.baseline)} (baseline){of_baseline}{filters}; shares do "
-        "not show whether the number of spans changed."
+        f"of {sizes.baseline} spans from {_format_window(plan.baseline)} (baseline){of_baseline}{filters}. Shares do "
+        f"not show whether the number of spans changed."
     )
     sentences = [compared]
     if plan.baseline.intersect(plan.spike) is not None:
@@ -340,14 +342,15 @@ def _disclaimer(plan: ComparePlan, sizes: CohortSizes, found: ComparedPairs) -> 
         sentences.append(f"The {'baseline' if sizes.spike else 'spike'} has no spans, so there is nothing to compare.")
     else:
         sentences.append(
-            f"{len(found.pairs)} key-value pairs were tested; the list has those with a significant difference"
-            " (z > 4), of which some may still be due to chance."
+            f"{len(found.pairs)} key-value pairs were tested. The list has the pairs with a significant difference (z "
+            f"> 4). Some of them may still be due to chance."
         )
     if found.identifiers:
         sentences.append(_omitted_keys_sentence(sorted(found.identifiers)))
     if sizes.one_in > 1:
         sentences.append(
-            f"Both sides are sampled: one span in {sizes.one_in}, selected by hash; all counts are of the sample."
+            f"Both sides are sampled: one span in {sizes.one_in}, selected by hash. All counts are counts of the "
+            f"sample."
         )
     if found.truncated:
         sentences.append("There were too many keys or values to count; the rarest are omitted.")

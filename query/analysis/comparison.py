@@ -1,12 +1,12 @@
-"""What the reads of a comparison share: its cohorts, and the pairs found.
+"""Values and steps that the reads of a comparison share: its cohorts, the pairs found, and their statistics.
 
 `read_cohort_sizes` counts the spans of both cohorts, and chooses the rate at which they are sampled.
 
-`low_cardinality_pairs` finds pairs of built-in fields, resources and scopes. Their columns are dictionaries: few values
-for many spans. So they are read in two statements per cohort, which also return which keys exist.
+`low_cardinality_pairs` finds pairs of built-in fields, resources and scopes. Their columns are dictionaries with few
+values for many spans, so two statements per cohort read them. These also return the keys that exist.
 
-`score` is the statistics of a pair (docs/explore.md, "Comparisons"), computed from counts alone. S and B are the spans
-of spike and baseline, s and b those of them that have a value.
+`score` is the statistics of a pair (docs/explore.md, "Comparisons"), computed from counts alone. S and B are the
+numbers of spans of spike and baseline. s and b are the numbers of these spans that have a value.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,7 +33,7 @@ from query.statements import (
 )
 
 _IDENTIFIER_RATIO: Final = 0.9  # distinct values per occurrence above which a key is an identifier
-_MIN_OCCURRENCES: Final = 20  # occurrences below which that cannot be determined
+_MIN_OCCURRENCES: Final = 20  # with fewer occurrences, it cannot be determined whether a key is an identifier
 
 
 class PairCounts(NamedTuple):
@@ -47,7 +47,8 @@ class PairCounts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ComparedPairs:
-    """Pairs that enough spans of the spike have. `identifiers`: keys left out. `truncated`: a limit left out others."""
+    """Pairs that enough spans of the spike have. `identifiers`: keys that are left out. `truncated`: other pairs were
+    left out because of a limit."""
 
     pairs: tuple[PairCounts, ...] = ()
     identifiers: frozenset[str] = frozenset()
@@ -61,9 +62,9 @@ class ComparedPairs:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two cohorts of a project, compared by the values that at least `min_spans` of the spike's `spike_spans` spans
-    have. `baseline_spans`: the spans of the baseline. `existing_attributes`: the attributes of conditions that may
-    exist.
+    """Two cohorts of a project, which are compared by the values that at least `min_spans` of the spike's `spike_spans`
+    spans have. `baseline_spans`: the number of spans of the baseline. `existing_attributes`: the attributes of
+    conditions that may exist.
     """
 
     store: ReadStore
@@ -87,14 +88,14 @@ class CandidatePair(NamedTuple):
 
 
 def is_identifier(occurrences: int, distinct: int) -> bool:
-    """Whether a key identifies single spans rather than a common property of them."""
+    """Whether a key identifies single spans, instead of a common property of spans."""
     return occurrences >= _MIN_OCCURRENCES and distinct > _IDENTIFIER_RATIO * occurrences
 
 
 @dataclass(frozen=True, slots=True)
 class CohortSizes:
-    """The spans of both cohorts, the sampling rate, and the attributes of conditions that may exist in them
-    (`query.statements.predicates`).
+    """The numbers of spans of both cohorts, the sampling rate, and the attributes of conditions that may exist in these
+    spans (`query.statements.predicates`).
     """
 
     spike: int
@@ -103,7 +104,8 @@ class CohortSizes:
     existing_attributes: frozenset[str] | None = None
 
     def raised_to_counts(self, found: ComparedPairs) -> "CohortSizes":
-        """At least the count of the most frequent value: spans may have arrived since, and no share may exceed 1."""
+        """These sizes, raised to the count of the most frequent value: more spans may have arrived, and no share may
+        exceed 1."""
         spike = max((each.spike for each in found.pairs), default=0)
         baseline = max((each.baseline for each in found.pairs), default=0)
         return replace(self, spike=max(self.spike, spike), baseline=max(self.baseline, baseline))
@@ -112,8 +114,8 @@ class CohortSizes:
 async def read_cohort_sizes(
     store: ReadStore, project_id: int, spike: Cohort, baseline: Cohort | None, max_scan_rows: int
 ) -> CohortSizes:
-    """The number of spans to compare; `baseline` is None if nothing is left of it. The scan limit applies to spans
-    before filters, because those are read. Raises StoreErrors.
+    """The number of spans to compare; `baseline` is None if no time of it is left. The scan limit applies to spans
+    before filters, because all of these are read. Raises StoreErrors.
     """
     cohorts = [spike, baseline]
     spans = [
@@ -134,7 +136,7 @@ async def read_cohort_sizes(
 
 
 def _conditions(cohorts: Iterable[Cohort | None]) -> list[Condition]:
-    """All of both cohorts."""
+    """All conditions of both cohorts."""
     found = [each for cohort in cohorts if cohort for each in cohort.conditions]
     return found + [each for cohort in cohorts if cohort and cohort.excluded for each in cohort.excluded.conditions]
 
@@ -152,7 +154,7 @@ async def _find_existing_attributes(
 async def _read_size(
     store: ReadStore, project_id: int, cohort: Cohort | None, existing: frozenset[str] | None
 ) -> tuple[int, bool]:
-    """The spans of one cohort, and whether one has an attribute that is not in `existing`."""
+    """The number of spans of one cohort, and whether a span has an attribute that is not in `existing`."""
     if cohort is None:
         return 0, False
     ((spans, missed),) = await store.rows(
@@ -259,7 +261,7 @@ _MIN_SPIKE_COUNT_DIVISOR: Final = 100  # the default minimum is one in 100 spans
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """S and B; neither is 0."""
+    """S and B (see the module); neither is 0."""
 
     spike: int
     baseline: int
@@ -267,7 +269,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The statistics of one value; `lift` is None if the baseline lacks it."""
+    """The statistics of one value; `lift` is None if no span of the baseline has the value."""
 
     spike_share: float
     baseline_share: float
@@ -289,7 +291,7 @@ def default_min_spike_count(spike: int) -> int:
 
 
 def score(totals: Totals, spike: int, baseline: int) -> Score:
-    """The statistics of a value that `spike` and `baseline` spans have."""
+    """The statistics of a value that `spike` spans of the spike and `baseline` spans of the baseline have."""
     spike_share, baseline_share = spike / totals.spike, baseline / totals.baseline
     expected = totals.spike * baseline / totals.baseline
     surplus = spike - expected
@@ -308,5 +310,5 @@ def _z(totals: Totals, spike: int, baseline: int) -> float:
     """The distance of the shares in standard deviations (two-proportion z-test with the pooled share)."""
     pooled = (spike + baseline) / (totals.spike + totals.baseline)
     variance = pooled * (1 - pooled) * (1 / totals.spike + 1 / totals.baseline)
-    # 0 if every span has the value, or none has
+    # 0 if every span has the value, or no span has it
     return (spike / totals.spike - baseline / totals.baseline) / sqrt(variance) if variance > 0 else 0.0

@@ -3,10 +3,10 @@
     plan              body -> time, filters, figures, keys, interval; reports all faults at once              -> 400
     read              the newest part of the window within the scan limit (`scan_limit`);
                       groups, figures and series from one scan; if there are too many cells, first the groups, then the
-                      series of those shown
+                      series of the shown groups
     build_response    rows -> response, zero-filled
 
-A figure means what `analysis.aggregate` computes with the same function, field and filters.
+A figure has the value that `analysis.aggregate` computes with the same function, field and filters.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -73,8 +73,8 @@ MAX_GROUP_KEYS: Final = 3
 
 
 class RequestedFigure(msgspec.Struct, forbid_unknown_fields=True):
-    """A function, and the spans of a group that it covers: those that match `filters`. A null field is the same as an
-    absent one.
+    """A function, and `filters` that select the spans of a group for it. A null field means the same as a missing
+    field.
     """
 
     fn: Fn
@@ -84,7 +84,7 @@ class RequestedFigure(msgspec.Struct, forbid_unknown_fields=True):
 
 class FiguresRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     """The figures, and the spans to group. `sort`: the index of the figure that ranks the groups. `intervalSeconds`: 0
-    for no series. A null field is the same as an absent one.
+    for no series. A null field means the same as a missing field.
     """
 
     figures: Annotated[list[RequestedFigure], Meta(min_length=1, max_length=MAX_FIGURES)]
@@ -113,7 +113,7 @@ class ShownFigure(msgspec.Struct):
 
 
 class FiguresGroup(msgspec.Struct):
-    """One group. `count`: all of its spans, whatever the figures cover."""
+    """One group. `count`: the number of all its spans, independent of the filters of the figures."""
 
     group: GroupTexts
     count: Count
@@ -121,7 +121,7 @@ class FiguresGroup(msgspec.Struct):
 
 
 class FiguresPoint(msgspec.Struct):
-    """The spans that start in the interval that begins at `bucket`, within `range`."""
+    """The spans in `range` that start in the interval which begins at `bucket`."""
 
     bucket: Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
     count: Count
@@ -129,15 +129,15 @@ class FiguresPoint(msgspec.Struct):
 
 
 class FiguresSeries(msgspec.Struct):
-    """One point for every interval of the range."""
+    """A series with one point for every interval of the range."""
 
     group: GroupTexts
     points: list[FiguresPoint]
 
 
 class Figures(msgspec.Struct, rename="camel"):
-    """The figures of the spans in `range`: for each group as a whole, and over time. `intervalSeconds` is null if no
-    series were requested.
+    """Figures of the spans in `range`: for each group, and for each interval of each group. `intervalSeconds` is null
+    if no series was requested.
     """
 
     figures: list[ShownFigure]
@@ -155,7 +155,7 @@ class Figures(msgspec.Struct, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class FiguresPlan:
-    """A validated request. `filters`: those of the request and those of each figure, each with its path.
+    """A validated request. `filters`: the filters of the request and of each figure, each list with its path.
     `interval_seconds`: 0 for no series.
     """
 
@@ -168,7 +168,7 @@ class FiguresPlan:
     interval_seconds: int
 
     def subjects(self) -> Iterator[Subject]:
-        """Everything that the statements read."""
+        """All fields and attributes that the statements read."""
         yield from subjects_of(self.conditions, *self.group_by)
         for figure in self.figures:
             yield from subjects_of(figure.conditions, figure.subject)

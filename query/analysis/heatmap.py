@@ -4,8 +4,8 @@
     read              the newest part of the window within the scan limit (`scan_limit`); its cells in one scan
     build_response    rows -> response, from the lowest row that has a span to the highest
 
-Edges of rows have at most six significant digits, so that a program that reads them as doubles writes the same number;
-those of durations are whole nanoseconds. A filter with these numbers finds exactly the spans of a row.
+Edges of rows have at most six significant digits, so that a program that reads them as doubles writes the same number.
+Edges of durations are whole nanoseconds. A filter with these numbers finds exactly the spans of a row.
 """
 
 from collections.abc import Sequence
@@ -45,11 +45,12 @@ _SIGNIFICANT_DIGITS: Final = 6
 _MAX_NANOS: Final = 2**63 - 1
 _NANOS_PER_MILLI: Final = 10**6
 _DURATION_OCTAVES: Final = (-20, 44)  # of milliseconds: from a nanosecond to the longest duration
-_NUMBER_OCTAVES: Final = (-40, 64)  # 120 columns of these, 8 rows an octave, are less rows than a read may return
+_NUMBER_OCTAVES: Final = (-40, 64)  # 120 columns with 8 rows an octave are fewer cells than a read may return
 
 
 class HeatmapRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """What to draw: by default durations. A null field is the same as an absent one."""
+    """The spans and the number to draw; the default is their duration. A null field means the same as a missing
+    field."""
 
     field: KeyText | None = None
     filters: FiltersInBody | None = None
@@ -60,21 +61,21 @@ class HeatmapRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel")
     rows_per_octave: Annotated[int, Meta(ge=1, le=MAX_ROWS_PER_OCTAVE)] | None = None
 
 
-Edge = Annotated[msgspec.Raw, raw_json("A number as filters take it.", type="number")]
+Edge = Annotated[msgspec.Raw, raw_json("A number, as filters use it.", type="number")]
 
 
 class HeatmapRow(msgspec.Struct):
-    """The values that are at least `from` and less than `to`."""
+    """A row of values that are at least `from` and less than `to`."""
 
     from_: Edge = msgspec.field(name="from")
     to: Edge
 
 
 class SpanHeatmap(msgspec.Struct, rename="camel"):
-    """The spans in `range` that have a finite number, by time and by that number. Column n begins n times
-    `columnSeconds` after the beginning of `range`. `rows` ascend without gaps. A cell is (column, row, spans, of these
-    with the status ERROR); cells without spans are left out. `under` and `over` count the spans whose value is 0 or
-    less, or beyond the scale. `total` is the number of all these spans.
+    """The spans in `range` whose value is a finite number, by time and by value. Column n begins n times
+    `columnSeconds` after the beginning of `range`. `rows` ascend without gaps. A cell is an array: column, row, number
+    of spans, number of spans with the status ERROR. Cells without spans are left out. `under` counts spans whose value
+    is 0 or less, and `over` counts spans whose value is beyond the scale. `total` is the number of all these spans.
     """
 
     field: str
@@ -183,7 +184,7 @@ def build_response(plan: HeatmapPlan, result: HeatmapResult, settings: QuerySett
 
 
 def log_rows(subject: Subject, per_octave: int) -> LogRows:
-    """The scale of `subject`: durations in nanoseconds, everything else as doubles."""
+    """The scale of `subject`: durations in nanoseconds, all other numbers as doubles."""
     if isinstance(subject, Field) and subject.kind is ColumnKind.DURATION:
         low, high = _DURATION_OCTAVES
         nanos = tuple(
@@ -205,16 +206,16 @@ def _power_of_two(number: int, per_octave: int, lowest: int) -> Decimal:
 
 
 def _edge(edge: float) -> msgspec.Raw:
-    """Exactly the edge: all its digits are significant."""
+    """The exact edge: all its digits are significant."""
     return msgspec.Raw(format_millis(edge) if isinstance(edge, int) else _plain(Decimal(repr(edge))))
 
 
 def _plain(number: Decimal) -> str:
-    """Without an exponent, and without zeros at the end of a fraction."""
+    """The number without an exponent, and without zeros at the end of a fraction."""
     text = format(number, "f")
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _column_width(window: Window, columns: int) -> int:
-    """In nanoseconds."""
+    """The width of a column in nanoseconds."""
     return -(-(window.to_ns - window.from_ns) // columns)

@@ -1,11 +1,11 @@
-"""Which services call which: GET .../explore/services/map.
+"""The calls between services: GET .../explore/services/map.
 
     plan     query string -> time and filters, or all its faults at once                                       -> 400
-    read     the newest part of the window within the scan limit (`scan_limit`); of more than MAX_JOINED_SPANS only
-             whole traces, one in `sample`; then the calls between services, and the figures of each service
+    read     the newest part of the window within the scan limit (`scan_limit`); above MAX_JOINED_SPANS only
+             one trace in `sample`, as a whole; then the calls between services, and the figures of each service
 
-Joining each call with its caller takes memory for every calling span, whereas reading takes none: so above a number of
-spans the join has fewer traces, each of them whole.
+Joining calls with their callers needs memory for every calling span, while reading spans needs none. So above a number
+of spans the join has fewer traces, but each of them is complete.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,16 +26,16 @@ from query.settings import QuerySettings
 from query.statements import Condition, ServiceCalls, ServiceFigures, Window, subjects_of
 from query.values import Count, Millis, Range, format_millis, format_timestamp
 
-MAX_JOINED_SPANS: Final = 1_000_000  # in the traces of a map, about; their join takes up to 200 MB
+MAX_JOINED_SPANS: Final = 1_000_000  # approximately, in the traces of a map; their join takes up to 200 MB
 MAX_EDGES: Final = 1_000
-MAX_NODES: Final = 500  # besides those that the edges need
+MAX_NODES: Final = 500  # in addition to the nodes that the edges need
 
 _Row = tuple[Any, ...]
 
 
 class ServiceNode(msgspec.Struct, rename="camel"):
-    """A service: its spans that match, and of the SERVER and CONSUMER spans among them the number, those with the
-    status ERROR, and the mean duration. `serviceName` is null for spans without one.
+    """A service and the number of its matching spans. For its matching SERVER and CONSUMER spans: their number, the
+    number with the status ERROR, and their mean duration. `serviceName` is null for spans without a service name.
     """
 
     service_name: str | None
@@ -46,8 +46,8 @@ class ServiceNode(msgspec.Struct, rename="camel"):
 
 
 class ServiceEdge(msgspec.Struct, rename="camel"):
-    """The calls of one service by another, or by itself: number, those that failed in the called service, and their
-    mean duration there.
+    """Calls from one service to another, or to itself: their number, how many failed in the called service, and their
+    mean duration in the called service.
     """
 
     from_: str | None = msgspec.field(name="from")
@@ -58,12 +58,16 @@ class ServiceEdge(msgspec.Struct, rename="camel"):
 
 
 class ServiceMap(msgspec.Struct, rename="camel"):
-    """Services and the calls between them, most spans and most calls first."""
+    """Services and the calls between them. Services with the most spans and edges with the most calls come first."""
 
     range: Range
     sample: Annotated[
         int,
-        Meta(ge=1, description="One trace in this many was counted, as a whole. 1: all, and every number is exact."),
+        Meta(
+            ge=1,
+            description="One trace in this many was counted, with all its spans. 1: all traces were counted, and "
+            "every number is exact.",
+        ),
     ]
     nodes: list[ServiceNode]
     edges: list[ServiceEdge]
@@ -123,7 +127,7 @@ async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan:
 async def _read_services(
     store: ReadStore, project_id: int, plan: MapPlan, window: Window, sample: int
 ) -> tuple[list[_Row], list[_Row], bool]:
-    """Calls, services (among them both ends of every call), and whether there are more of either."""
+    """Calls, services (including both ends of every call), and whether there are more calls or services."""
     existing = await store.find_existing_attributes(project_id, window, subjects_of(plan.conditions))
 
     def figures(limit: int, services: tuple[str, ...] | None = None) -> ServiceFigures:
@@ -153,7 +157,7 @@ async def _read_services(
     missing = _missing(calls, found)
     if missing and len(services) > MAX_NODES:
         found += await store.rows(figures(len(missing), missing))
-    found += [(name, 0, 0, 0, 0) for name in _missing(calls, found)]  # callers, none of whose spans matches
+    found += [(name, 0, 0, 0, 0) for name in _missing(calls, found)]  # callers without a matching span
     return calls, sorted(found, key=lambda row: (-row[1], row[0])), is_truncated
 
 
@@ -164,5 +168,5 @@ def _missing(calls: Iterable[_Row], services: Iterable[_Row]) -> tuple[str, ...]
 
 
 def _mean(length_ns: int, count: int) -> msgspec.Raw | None:
-    """Rounded to the nanosecond, half up, as aggregates are."""
+    """The mean, rounded half up to the nanosecond, as in aggregates."""
     return msgspec.Raw(format_millis((2 * length_ns + count) // (2 * count))) if count else None

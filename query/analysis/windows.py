@@ -1,9 +1,8 @@
-"""The time buckets of a series: multiples of the interval since 1970.
+"""The time buckets of a series (multiples of the interval since 1970), and the newest part of a window that is within
+the scan limit.
 
-The newest part of a window within the scan limit.
-
-Spans, or log records, are counted before filters. The part is contiguous and ends with the window, so results are
-correct for that part, and it depends only on the stored data: not on threads, nor on the order of reading.
+The scan limit counts spans (or log records) before filters. The part is contiguous and ends with the window, so results
+are correct for this part. It depends only on the stored data, not on threads or on the order of reading.
 """
 
 from datetime import UTC, datetime
@@ -25,19 +24,20 @@ _DEFAULT_POINTS: Final = 60
 
 
 def default_interval_minutes(window: Window) -> int:
-    """The shortest of INTERVALS_MINUTES with at most 60 points; a day if none has."""
+    """The shortest of INTERVALS_MINUTES with at most 60 points; a day if a shorter one has more."""
     fitting = (minutes for minutes in INTERVALS_MINUTES if point_count(window, minutes) <= _DEFAULT_POINTS)
     return next(fitting, INTERVALS_MINUTES[-1])
 
 
 def default_interval_seconds(window: Window) -> int:
-    """The shortest of INTERVALS_SECONDS with at most 60 points; a day if none has."""
+    """The shortest of INTERVALS_SECONDS with at most 60 points; a day if a shorter one has more."""
     fitting = (seconds for seconds in INTERVALS_SECONDS if points_of_seconds(window, seconds) <= _DEFAULT_POINTS)
     return next(fitting, INTERVALS_SECONDS[-1])
 
 
 def interval_seconds(requested: int | None, window: Window, issues: Issues) -> int:
-    """The interval of a body's series: as requested, 0 for no series, or the default. Too short is an issue."""
+    """The interval of the series that a body requests: as requested, 0 for no series, or the default. An interval that
+    is too short is an issue."""
     if requested is None:
         return default_interval_seconds(window)
     if requested and points_of_seconds(window, requested) > MAX_POINTS:
@@ -80,7 +80,7 @@ def labels_of_seconds(window: Window, seconds: int) -> list[str]:
     return [f"{datetime.fromtimestamp(start // SECOND, UTC):%Y-%m-%dT%H:%M:%SZ}" for start in starts]
 
 
-# Granularity of the start of the part. Complete buckets are counted by the index; finer steps split a bucket that has
+# Steps at which the part may start. Complete buckets are counted from the index; finer steps split a bucket that has
 # too many spans.
 _STEPS: Final = (BUCKET, 10**9, 10**6, 10**3, 1)
 
@@ -99,8 +99,9 @@ async def newest_within_limit(
     """The newest part of `window` with at most `max_spans` spans (or rows of another `signal`), and at least one.
     Raises StoreErrors.
 
-    It begins at a bucket boundary; if that leaves less than half of `max_spans`, at a second, and so on. Spans of one
-    nanosecond are not separated: the newest nanosecond that has any counts in full, however many they are.
+    The part begins at a bucket boundary. If this leaves less than half of `max_spans`, it begins at a second, and so
+    on. Spans with the same nanosecond are not separated: the newest nanosecond with spans is always included
+    completely.
     """
     spans = await count_spans(store, project_id, window, signal)
     if spans <= max_spans:
@@ -117,7 +118,8 @@ async def newest_within_limit(
 
 
 class _Edge(NamedTuple):
-    """A window from `exceeds` has more spans than the limit; one from `fits` has `spans`, which is within it."""
+    """A window that begins at `exceeds` has more spans than the limit. A window that begins at `fits` has `spans`
+    spans, which are within the limit."""
 
     exceeds: int
     fits: int
@@ -133,7 +135,7 @@ async def _narrow(
     max_spans: int,
     signal: TelemetryTable,
 ) -> _Edge:
-    """The edge between two neighbouring multiples of `step`, or an end of the window if that is nearer."""
+    """The edge between two neighbouring multiples of `step`, or an end of the window if it is nearer."""
     low, high = edge.exceeds // step, -(-edge.fits // step)
     spans = edge.spans
     while high - low > 1:

@@ -1,4 +1,4 @@
-"""Reads the details of error groups: for the few on a page, however many are in the window."""
+"""Reads the details of error groups, only for the groups on a page."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -46,7 +46,7 @@ _NANOS_PER_MICRO: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class OccurrenceFilter:
-    """The occurrences that count."""
+    """The occurrences that are counted."""
 
     project_id: int
     window: Window
@@ -54,8 +54,8 @@ class OccurrenceFilter:
 
 
 class Facet(NamedTuple):
-    """A value of one kind in one group: its count, its first and last time; and for the kind, its number of values, and
-    the first and the last of them.
+    """A value of one kind in one group, with its count and its first and last time. For the kind: the number of its
+    values, the first value and the last value.
     """
 
     fingerprint: bytes
@@ -92,7 +92,7 @@ class ErrorGroupRows:
 
     @property
     def fingerprint(self) -> bytes:
-        """What identifies the group."""
+        """The fingerprint that identifies the group."""
         return self.facets[0].fingerprint
 
     @property
@@ -104,7 +104,7 @@ class ErrorGroupRows:
 async def read_groups(
     store: ReadStore, occurrence_filter: OccurrenceFilter, fingerprints: Sequence[bytes]
 ) -> dict[bytes, ErrorGroupRows]:
-    """Read those of the groups that have an occurrence. Raises StoreErrors."""
+    """Read the groups that have an occurrence. Raises StoreErrors."""
     if not fingerprints:
         return {}
     common: dict[str, Any] = {
@@ -120,7 +120,7 @@ async def read_groups(
     traces, traces_exact = await _read_trace_counts(store, ErrorTraces(**common, fingerprints=tuple(facets)))
     latest = await _read_latest(store, occurrence_filter, facets)
     first_ever = await read_first_ever(store, occurrence_filter.project_id, tuple(facets))
-    # A partition may have been dropped between two reads; groups that it held are not shown.
+    # If a partition was dropped between two reads, its groups are not shown.
     return {
         each: ErrorGroupRows(
             facets[each],
@@ -128,7 +128,7 @@ async def read_groups(
             first_ever.get(each),
             traces[each],
             traces_exact,
-            # Where all values are shown, nothing is estimated.
+            # If all values are shown, no number is estimated.
             facets_exact or all(facet.values <= MAX_FACET_VALUES for facet in facets[each]),
         )
         for each in facets
@@ -137,7 +137,7 @@ async def read_groups(
 
 
 async def read_first_ever(store: ReadStore, project_id: int, fingerprints: tuple[bytes, ...]) -> dict[bytes, int]:
-    """The first time of each group in the project; of none if the project has more occurrences than may be read."""
+    """The first time of each group in the project; empty if the project has more occurrences than may be read."""
     try:
         return dict(await store.rows(FirstOccurrences(project_id=project_id, fingerprints=fingerprints)))
     except QueryTooLarge:
@@ -207,7 +207,7 @@ def empty_group_fields(fingerprint: bytes, type_: str, first_ever_ns: int | None
 def to_listed_group(
     group: ErrorGroupRows, series: list[int], states: Mapping[bytes, IssueState] | None
 ) -> ListedErrorGroup:
-    """A group as lists show it. `states`: the issues, None while they cannot be read."""
+    """A group as lists show it. `states`: the issues; None while they cannot be read."""
     return ListedErrorGroup(**error_group_fields(group), series=series, issue=error_issue(states, group.fingerprint))
 
 
@@ -224,8 +224,8 @@ def _shown(time_ns: int | None) -> str | None:
 
 
 async def _read_facets(store: ReadStore, statement: ErrorFacets) -> tuple[dict[bytes, tuple[Facet, ...]], bool]:
-    """Facets by group, and whether all values were counted: if every occurrence had its own release, they would not fit
-    in memory.
+    """Facets by group, and whether all values were counted: if every occurrence had a release of its own, the values
+    would not fit in memory.
     """
     try:
         rows, exact = await store.rows(statement, max_groups=MAX_FACET_COMBINATIONS), True
@@ -236,8 +236,8 @@ async def _read_facets(store: ReadStore, statement: ErrorFacets) -> tuple[dict[b
 
 
 async def _read_trace_counts(store: ReadStore, statement: ErrorTraces) -> tuple[dict[bytes, int], bool]:
-    """Number of traces by group, and whether it is exact: tens of millions can only be estimated within the memory
-    limit.
+    """The number of traces by group, and whether the numbers are exact: tens of millions of traces can only be
+    estimated within the memory limit.
     """
     try:
         return dict(await store.rows(statement)), True
@@ -262,13 +262,14 @@ async def _read_latest(
 
 @dataclass(frozen=True, slots=True)
 class IssueStates:
-    """Which issue an error belongs to, from the relational database. `clock` returns nanoseconds since 1970."""
+    """Reads the issues that errors belong to from the relational database. `clock` returns nanoseconds since 1970."""
 
     database: Database
     clock: Callable[[], int]
 
     async def read(self, project_id: int, fingerprints: Sequence[bytes]) -> Mapping[bytes, IssueState] | None:
-        """By fingerprint; None while the database is unavailable: errors are shown without their issues then."""
+        """The issues by fingerprint; None while the database is unavailable: then errors are shown without their
+        issues."""
         if not fingerprints:
             return {}
         now = _EPOCH + timedelta(microseconds=self.clock() // _NANOS_PER_MICRO)

@@ -37,7 +37,7 @@ FINGERPRINT_IN_PATH: Final = Parameter(
     "fingerprint",
     "path",
     Annotated[str, Meta(min_length=1, max_length=MAX_ID)],
-    "Fingerprint of the error: 32 hexadecimal digits. Any other value returns 404.",
+    "Fingerprint of the error: 32 hexadecimal digits. Any other text returns 404.",
 )
 OCCURRENCE_IN_PATH: Final = Parameter(
     "occurrenceId",
@@ -49,7 +49,7 @@ SORT: Final = Parameter(
     "sort",
     "query",
     ErrorOrder,
-    "Order, always descending: by last occurrence, number of occurrences, or first occurrence in the window.",
+    "The order, always descending: by last occurrence, by number of occurrences, or by first occurrence in the window.",
     default=ErrorOrder.LAST_SEEN,
 )
 SURROUNDING_LOGS: Final = Parameter(
@@ -64,7 +64,7 @@ _ERROR: Final = "/errors/{fingerprint}"
 
 @dataclass(frozen=True)
 class ErrorHandlers(Endpoints):
-    """The endpoints over each principal's read store. `issues`: what errors belong to."""
+    """The endpoints over each principal's read store. `issues`: reads the issues of errors."""
 
     issues: IssueStates = field(kw_only=True)
 
@@ -73,7 +73,8 @@ class ErrorHandlers(Endpoints):
         """List errors: occurrences grouped by fingerprint.
 
         Sorted by the last occurrence, by frequency, or by the first occurrence, always descending. Each error has its
-        occurrences over the window, and its first one ever; it names its issue, as it was some seconds ago at most.
+        number of occurrences over the window, the time of its first occurrence ever, and its issue. The issue may be
+        some seconds old.
         """
         scope = ListScope(authorization_context(request).org_id, get_project_id(request), ERRORS)
         planned = listing.plan(request.query, scope, self.signer, self.clock())
@@ -140,7 +141,7 @@ class ErrorHandlers(Endpoints):
     async def show_error_occurrence(self, request: web.Request) -> web.StreamResponse:
         """Show one occurrence with its stack trace, its span and the log records around it.
 
-        The records are those of its trace; if that has none, those of its service in its environment.
+        The log records belong to its trace. If the trace has none, they belong to its service in its environment.
         """
         project_id, fingerprint = get_project_id(request), _fingerprint(request)
         key, log_limit = (

@@ -1,7 +1,4 @@
-"""Sorted pages of error groups.
-
-One error group, and how often it occurred over the window.
-"""
+"""Sorted pages of error groups, and the history of one error group over the window."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -112,7 +109,7 @@ async def fetch(store: ReadStore, signer: CursorSigner, plan: ErrorListPlan) -> 
 
 
 def error_page(page: ErrorGroupPage, states: Mapping[bytes, IssueState] | None) -> ErrorPage:
-    """The page as a response. `states`: the issues, None while they cannot be read."""
+    """The page as a response. `states`: the issues; None while they cannot be read."""
     return ErrorPage(
         data=[to_listed_group(each, page.series[each.fingerprint], states) for each in page.groups],
         next_cursor=page.next_cursor,
@@ -122,7 +119,7 @@ def error_page(page: ErrorGroupPage, states: Mapping[bytes, IssueState] | None) 
 
 
 async def _read_ranking(store: ReadStore, plan: ErrorListPlan) -> list[_RankedGroup]:
-    """The groups of the page in order, and one more if there is one."""
+    """The groups of the page in order, and one more group if there is one."""
     ranked: list[_RankedGroup] = []
     for window in _windows(plan):
         statement = ErrorRanking(
@@ -140,8 +137,8 @@ async def _read_ranking(store: ReadStore, plan: ErrorListPlan) -> list[_RankedGr
 
 
 def _windows(plan: ErrorListPlan) -> Iterator[Window]:
-    """Ever longer ends of the window, as one of them may already contain all groups of the page: the groups seen last
-    in it are those seen last overall. How often a group occurred, and since when, requires the whole window.
+    """Parts at the end of the window, each longer than the previous one. For the order by last occurrence a short part
+    may already contain all groups of the page. The other orders need the whole window.
     """
     whole = plan.occurrence_filter.window
     if plan.order is not ErrorOrder.LAST_SEEN:
@@ -202,7 +199,7 @@ async def read_history(store: ReadStore, plan: HistoryPlan) -> ErrorHistory | No
 
 
 async def find_error_type(store: ReadStore, project_id: int, fingerprint: bytes) -> str | None:
-    """The type of a group, however long ago it occurred; None for an unknown one."""
+    """The type of a group, independent of the window; None for an unknown group."""
     rows = await store.rows(ErrorGroupType(project_id=project_id, fingerprint=fingerprint))
     return str(rows[0][0]) if rows else None
 

@@ -1,9 +1,8 @@
-"""The occurrences of a group, and the full record of one.
+"""The occurrences of a group, and the full record of one occurrence.
 
-`OccurrenceKey` is what an id says: time, batch and row, so that one lookup reads only the rows of its five-minute
-bucket.
+An id encodes an `OccurrenceKey` (time, batch and row), so that a look-up reads only the rows of one five-minute bucket.
 
-`read_surrounding_logs` finds the log records around it, of its trace or of its service.
+`read_surrounding_logs` finds the log records of its trace or its service around its time.
 """
 
 from collections.abc import Iterator, Mapping
@@ -63,8 +62,8 @@ class SurroundingLogs:
 async def read_surrounding_logs(
     store: ReadStore, project_id: int, occurrence: OccurrenceColumns, moment_ns: int, limit: int
 ) -> SurroundingLogs | None:
-    """At most `limit` records on each side of `moment_ns`, of at most half a page's bytes. None if there is neither a
-    trace with records nor a service.
+    """At most `limit` records on each side of `moment_ns`, of with at most half a page's bytes. None if there is
+    neither a trace with records nor a service.
     """
     moment_ns = min(moment_ns, MAX_NANOS - 2)
     scoped = await _scope(store, project_id, occurrence, moment_ns)
@@ -88,7 +87,7 @@ async def read_surrounding_logs(
 
 
 def log_context(logs: SurroundingLogs) -> schemas.LogContext:
-    """The records as a response: in order of time."""
+    """The records as a response, in order of time."""
     before, more_before = logs.before
     after, more_after = logs.after
     return schemas.LogContext(
@@ -101,7 +100,7 @@ def log_context(logs: SurroundingLogs) -> schemas.LogContext:
 async def _scope(
     store: ReadStore, project_id: int, occurrence: OccurrenceColumns, moment_ns: int
 ) -> tuple[str, Listing] | None:
-    """The log records to choose from: of the trace, if it has any, else of the service in its environment."""
+    """The log records to choose from: of the trace if it has any, otherwise of the service in its environment."""
     if any(occurrence.trace_id):
         trace_window = (await store.trace_windows(project_id, occurrence.trace_id)).get(LOGS.trace_index_code)
         if trace_window is not None:
@@ -120,7 +119,7 @@ async def _scope(
 async def _nearest(
     store: ReadStore, statement: Listing, parts: Iterator[Window], limit: int, budget: int
 ) -> tuple[list[tuple[Any, ...]], bool]:
-    """The first rows, read from one part of the time range after the other; and whether there are more."""
+    """The first rows, and whether there are more. One part of the time range is read after the other."""
     rows: list[tuple[Any, ...]] = []
     for part in parts:
         found, is_cut = await read_bounded(
@@ -151,7 +150,7 @@ class OccurrenceRows:
 
 
 def parse_log_limit(query: Mapping[str, str]) -> int:
-    """The number of log records requested on each side. BadRequest outside of the bounds."""
+    """The number of log records requested on each side. Raises BadRequest if it is out of bounds."""
     issues = Issues()
     logs = bounded_int(query, "logs", DEFAULT_LOGS, 1, MAX_LOGS, issues)
     issues.raise_if_any()
@@ -161,7 +160,8 @@ def parse_log_limit(query: Mapping[str, str]) -> int:
 async def read_occurrence(
     store: ReadStore, project_id: int, fingerprint: bytes, key: OccurrenceKey, log_limit: int
 ) -> OccurrenceRows | None:
-    """One occurrence with its span and the log records around it; None for an unknown one. Raises StoreErrors."""
+    """One occurrence with its span and the log records around it; None for an unknown occurrence. Raises
+    StoreErrors."""
     rows = await store.rows(ErrorRecord(project_id=project_id, fingerprint=fingerprint, **key._asdict()))
     if not rows:
         return None
@@ -209,8 +209,8 @@ def _fields(occurrence: OccurrenceColumns, fingerprint: bytes) -> dict[str, Any]
 
 
 def _raised_ns(occurrence: OccurrenceColumns, span_row: tuple[Any, ...] | None) -> int:
-    """The time of the span event that is this occurrence: the occurrence itself has the span's start time. Of several
-    events with the same type and message, the first.
+    """The time of the span event that is this occurrence: the occurrence itself has the span's start time. If several
+    events have the same type and message, the first one counts.
     """
     if occurrence.source != "span" or span_row is None:
         return occurrence.time_ns
@@ -230,7 +230,7 @@ def _has_exception_attribute(event: StoredEvent, name: str, text: str) -> bool:
 
 
 async def _read_span(store: ReadStore, project_id: int, occurrence: OccurrenceColumns) -> tuple[Any, ...] | None:
-    """The row of the span that the occurrence names, the earliest of those that share the id."""
+    """The row of the span that the occurrence names. If several spans have this id, the earliest one."""
     if not any(occurrence.trace_id) or not any(occurrence.span_id):
         return None
     window = (await store.trace_windows(project_id, occurrence.trace_id)).get(SPANS.trace_index_code)

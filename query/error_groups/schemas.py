@@ -12,16 +12,18 @@ from query.values import Count, Range, SpanId, Timestamp, TraceId
 SPARKLINE_PARTS: Final = 24
 
 Fingerprint = Annotated[
-    str, msgspec.Meta(pattern="^[0-9a-f]{32}$", description="Identifies the error across releases.")
+    str, msgspec.Meta(pattern="^[0-9a-f]{32}$", description="The fingerprint: identifies the error in all releases.")
 ]
-OccurrenceId = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{40}$", description="Opaque and stable.")]
+OccurrenceId = Annotated[
+    str, msgspec.Meta(pattern="^[0-9a-f]{40}$", description="The id of the occurrence: opaque and stable.")
+]
 
 _Type = Annotated[str | None, msgspec.Meta(description="`exception.type`.")]
 _Message = Annotated[str | None, msgspec.Meta(description="`exception.message` of the latest occurrence.")]
 _Source = Annotated[
     str,
     msgspec.Meta(
-        description="Where it was recorded: a span event or a log record.",
+        description="Where the error was recorded: in a span event or in a log record.",
         extra_json_schema={"enum": list(SOURCES)},
     ),
 ]
@@ -31,7 +33,7 @@ _Cursor = Annotated[
 
 
 class Extent(msgspec.Struct, rename="camel"):
-    """Number, and first and last time, of the occurrences in the window."""
+    """The number of occurrences in the window, and their first and last time."""
 
     count: Count
     first_seen: Timestamp
@@ -86,8 +88,8 @@ class ErrorGroup(msgspec.Struct, rename="camel", kw_only=True):
     first_ever: Annotated[
         Timestamp | None,
         msgspec.Meta(
-            description="First stored occurrence in the project, whatever the window and the filters; not before "
-            "`from`: the error is new. Null if there are too many occurrences to read for it."
+            description="First stored occurrence in the project, independent of the window and the filters. If it is "
+            "not before `from`, the error is new. Null if the project has too many occurrences to find it."
         ),
     ]
     first_release: Annotated[str | None, msgspec.Meta(description="The release of the first occurrence.")]
@@ -95,7 +97,10 @@ class ErrorGroup(msgspec.Struct, rename="camel", kw_only=True):
     latest_occurrence_id: OccurrenceId | None
     traces: Annotated[int, msgspec.Meta(ge=0, description="Number of distinct traces with an occurrence.")]
     traces_exact: Annotated[
-        bool, msgspec.Meta(description="False: `traces` is an estimate, because there are too many to count in memory.")
+        bool,
+        msgspec.Meta(
+            description="False: `traces` is an estimate, because there are too many traces to count in memory."
+        ),
     ]
     facets_exact: Annotated[
         bool,
@@ -114,14 +119,14 @@ class ErrorGroup(msgspec.Struct, rename="camel", kw_only=True):
     issue: Annotated[
         ErrorIssue | msgspec.UnsetType | None,
         msgspec.Meta(
-            description="Null: it has no issue (yet). Absent while the service cannot read issues, which are in the "
-            "relational database."
+            description="Null: the error has no issue (yet). Absent while the service cannot read issues, which are "
+            "in the relational database."
         ),
     ] = msgspec.UNSET
 
 
 class ListedErrorGroup(ErrorGroup, rename="camel", kw_only=True):
-    """An error of a list, and its number of occurrences in each of 24 equal parts of `range`, zeros included."""
+    """An error in a list, with its number of occurrences in each of 24 equal parts of `range`, including zeros."""
 
     series: Annotated[list[Count], msgspec.Meta(min_length=SPARKLINE_PARTS, max_length=SPARKLINE_PARTS)]
 
@@ -196,8 +201,8 @@ class LogContext(msgspec.Struct, rename="camel"):
     of: Annotated[
         str,
         msgspec.Meta(
-            description="`trace`: the records of its trace. `service`: if its trace has none, those of its service and "
-            "environment within an hour.",
+            description="`trace`: the log records of its trace. `service`: if its trace has none, the log records of "
+            "its service and environment within an hour.",
             extra_json_schema={"enum": ["trace", "service"]},
         ),
     ]
@@ -214,10 +219,16 @@ class OccurrenceRecord(Occurrence, rename="camel"):
     resolved_stacktrace: Annotated[
         str | None,
         msgspec.Meta(
-            description="The same with the frames of the sources, by the source maps of the release; null if no frame "
-            "has a source map."
+            description="The stack trace with frames of the original sources, resolved with the source maps of the "
+            "release. Null if no frame has a source map."
         ),
     ]
     raised_at: Annotated[Timestamp, msgspec.Meta(description="Time of the span event; for a log record, `time`.")]
-    span: Annotated[Span | None, msgspec.Meta(description="Its span; null if it has none or the span is not stored.")]
-    logs: Annotated[LogContext | None, msgspec.Meta(description="Null if it has neither a trace nor a service.")]
+    span: Annotated[
+        Span | None,
+        msgspec.Meta(description="The span of the occurrence; null if it has none, or if the span is not stored."),
+    ]
+    logs: Annotated[
+        LogContext | None,
+        msgspec.Meta(description="Log records around the occurrence; null if it has neither a trace nor a service."),
+    ]

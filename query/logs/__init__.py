@@ -1,9 +1,8 @@
-"""Log records counted: which keys they carry, the values of a key, and their number by group over time.
+"""Counts log records: the keys that they have, the values of a key, and the number of records by group over time.
 
-    handlers     the endpoints, and the keys, counted in the records themselves; pages of records are those of
-                 `query.search`
+    handlers     the endpoints, and the keys, counted from the records; `query.search` has the pages of records
     counts       records by group and time
 
-Log records have no roll-up of keys. Everything here reads the newest records of the window, at most as many as the scan
-limit permits (`query.analysis.windows`), and says so.
+There is no roll-up of the keys of log records. So all modules here read the newest records of the window within the
+scan limit (`query.analysis.windows`), and the response shows which part was read.
 """

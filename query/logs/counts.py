@@ -3,10 +3,10 @@
     plan              body -> time, filters, key, interval; reports all faults at once                        -> 400
     read              the newest part of the window within the scan limit (`query.analysis.windows`);
                       groups and their series from one scan; if there are too many cells, first the groups, then the
-                      series of those shown
+                      series of the shown groups
     build_response    rows -> response, zero-filled
 
-Groups, their ranking and series are those of `query.analysis.aggregate` with the function `count`.
+Groups, their ranking and series are the same as in `query.analysis.aggregate` with the function `count`.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ from query.values import Count, Range, format_timestamp
 
 
 class LogKey(msgspec.Struct, rename="camel"):
-    """A key for filters and groups. `numeric`: its value is a finite number in all of these records."""
+    """A key for filters and groups. `numeric`: whether its value is a finite number in all of these records."""
 
     key: str
     records: Count
@@ -53,8 +53,8 @@ class LogKey(msgspec.Struct, rename="camel"):
 
 
 class LogKeys(msgspec.Struct, rename="camel"):
-    """Built-in fields and attributes of the log records in `range`, those of most records first, then by key.
-    `scanned` is the number of these records; `scanTruncated`: the window has older ones, too.
+    """Built-in fields and attributes of the log records in `range`, sorted by the number of records, then by key.
+    `scanned` is the number of records that were read. `scanTruncated`: the window has older records that were not read.
     """
 
     data: list[LogKey]
@@ -64,7 +64,7 @@ class LogKeys(msgspec.Struct, rename="camel"):
 
 
 class LogCountsRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """The log records to count. `intervalSeconds`: 0 for no series. A null field is the same as an absent one."""
+    """The log records to count. `intervalSeconds`: 0 for no series. A null field means the same as a missing field."""
 
     from_: TimeInput | None = msgspec.field(default=None, name="from")
     to: TimeInput | None = None
@@ -83,22 +83,22 @@ class LogGroup(msgspec.Struct):
 
 
 class LogPoint(msgspec.Struct):
-    """The records of the interval that begins at `bucket`, within `range`."""
+    """The records in `range` of the interval that begins at `bucket`."""
 
     bucket: Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
     count: Count
 
 
 class LogSeries(msgspec.Struct):
-    """One point for every interval of the range."""
+    """A series with one point for every interval of the range."""
 
     group: str | None
     points: list[LogPoint]
 
 
 class LogCounts(msgspec.Struct, rename="camel"):
-    """The log records in `range`: the number of each group as a whole, and over time. `intervalSeconds` is null if no
-    series were requested.
+    """The number of log records in `range`: for each group, and for each interval of each group. `intervalSeconds` is
+    null if no series was requested.
     """
 
     group_by: str | None

@@ -1,13 +1,12 @@
-"""Which keys log records carry: GET .../explore/logs/attributes.
+"""The log endpoints that count, each a list of steps from the request to one response; and the keys of log records,
+GET .../explore/logs/attributes:
 
     read_log_keys   the newest records of the window, within a limit (`query.analysis.windows`); the distinct lists of
-                    keys that they share, each parsed once; if these are too many, those of fewer records
-                    -> the keys as filters take them, those of most records first
+                    keys that they share, each parsed once; if there are too many lists, fewer records are read
+                    -> the keys as filters name them, with the keys of the most records first
 
-The count of a key is the number of records that the filter `exists` finds with it: as soon as any record has `host`
-itself, records with `resource.host` count for `host` too.
-
-The log endpoints that count: each is a list of steps from the request to one response.
+The count of a key is the number of records that the filter `exists` finds. So if any record has `host` itself, records
+with `resource.host` count for `host` too.
 """
 
 import asyncio
@@ -33,7 +32,7 @@ from query.settings import QuerySettings
 from query.statements import Attribute, DistinctAttributeSets, NonFiniteCounts, PresenceCounts, Window
 from query.values import Range, format_timestamp
 
-# The newest, which are read: without a roll-up they take half a second a million on one processor.
+# Only the newest records are read: without a roll-up, a million takes half a second on one processor.
 MAX_RECORDS: Final = 5_000_000
 _SHRINK_FACTOR: Final = 16
 _BODY: Final = LOGS.fields["body"]
@@ -48,8 +47,8 @@ class _Lists(NamedTuple):
 
 
 async def read_log_keys(store: ReadStore, settings: QuerySettings, project_id: int, window: Window) -> JsonResult:
-    """The built-in fields that any record has, and at most `settings.max_attribute_keys` attributes, as JSON. Raises
-    StoreErrors.
+    """The built-in fields that at least one record has, and at most `settings.max_attribute_keys` attributes, as JSON.
+    Raises StoreErrors.
     """
     scan_window, lists = await _read_lists(store, project_id, window, min(settings.max_scan_rows, MAX_RECORDS))
     keys, truncated = list[counts.LogKey](), False
@@ -70,7 +69,7 @@ async def read_log_keys(store: ReadStore, settings: QuerySettings, project_id: i
 
 
 async def _read_lists(store: ReadStore, project_id: int, window: Window, limit: int) -> _Lists:
-    """The lists of the newest records, at most `limit`; of fewer, if their lists are too many or too long."""
+    """The lists of the newest `limit` records, or of fewer records if there are too many lists or they are too long."""
     while True:
         scan_window = await windows.newest_within_limit(store, project_id, window, limit, LOGS)
         if not scan_window.spans:
@@ -99,9 +98,9 @@ async def _read_not_numeric(
     lists: Sequence[AttributeSet],
     usage: dict[str, AttributeUsage],
 ) -> set[str]:
-    """Those of the keys whose lists show numbers only, but not whether each is finite. A double that a record itself
-    has as `resource.<key>` may or may not be the value of the key: these are checked by a query, up to MAX_RECHECKED;
-    the rest count as not numeric.
+    """The keys that are not numeric although their lists have only numbers: lists do not show whether a double is
+    finite. A record's own double named `resource.<key>` may or may not be the value of the key. A query checks up to
+    MAX_RECHECKED such keys; the rest count as not numeric.
     """
     if not any(DOUBLE_MARKER in each.attribute_types for each in lists):
         return set()
@@ -121,7 +120,7 @@ async def _read_not_numeric(
 
 
 async def _read_fields(store: ReadStore, project_id: int, window: Window) -> list[counts.LogKey]:
-    """The built-in fields that any record has."""
+    """The built-in fields that at least one record has."""
     statement = PresenceCounts(project_id=project_id, window=window, present=_OPTIONAL, numbers=(_BODY,), signal=LOGS)
     ((total, *found_in, numeric_bodies),) = await store.rows(statement)
     present = dict(zip(_OPTIONAL, found_in, strict=True))
@@ -156,8 +155,8 @@ class LogHandlers(Endpoints):
     async def list_log_attributes(self, request: web.Request) -> web.StreamResponse:
         """List the keys of log records.
 
-        Built-in fields and attributes, named as in filters and groups, of the newest records of the window. The count
-        of a key is the number of records that `exists` finds with it.
+        The keys are built-in fields and attributes of the newest records of the window, named as in filters and groups.
+        The count of a key is the number of records that the filter `exists` finds.
         """
         project_id, window = get_project_id(request), plan_window(request.query, self.clock())
         key = QueryKey.of("log attributes", project_id, window, to_ns=window.to_ns)
@@ -172,7 +171,7 @@ class LogHandlers(Endpoints):
     async def list_log_attribute_values(self, request: web.Request) -> web.StreamResponse:
         """List the values of a key of log records, the most frequent first.
 
-        Of the newest million records of the window; `complete` tells whether that was all.
+        Only the newest million records of the window are read. `complete` tells whether these were all records.
         """
         project_id, planned = get_project_id(request), attribute_values.plan(request.query, self.clock(), LOGS)
         key = QueryKey.of("log attribute values", project_id, planned, to_ns=planned.window.to_ns)
@@ -183,7 +182,7 @@ class LogHandlers(Endpoints):
         "/logs/aggregate",
         counts.LogCountsRequest,
         counts.LogCounts,
-        "Without `groupBy` all records are one group.",
+        "Without `groupBy`, all records are one group.",
         {
             "groupBy": "severityNumber",
             "filters": [{"key": "serviceName", "op": "eq", "value": "shop"}],
@@ -195,6 +194,7 @@ class LogHandlers(Endpoints):
     async def aggregate_logs(self, request: web.Request) -> web.StreamResponse:
         """Count log records by group, over time.
 
-        Counts are exact for the part of the window that `range` shows; the response has the groups of most records.
+        Counts are exact for the part of the window that `range` shows. The response has the groups with the most
+        records.
         """
         return await self.analyse(request, "log counts", counts.plan, counts.read, counts.build_response)

@@ -1,12 +1,10 @@
-"""Whether a condition can exclude a row at all, by its keys, operators and values alone, whatever is stored.
+"""Decides whether a condition can exclude any row, from its keys, operators and values, without reading stored rows.
 
-Explore answers a condition that excludes nothing. An erasure must not take one for a restriction: `not_in []`, or
-`exists` of a field that every span has, would erase everything. So a condition is taken for one only if a row that
-it excludes is found: for each of its subjects a value, or absence, with which no alternative on the subject holds.
-The values that are tried (`query.request.exclusion`) are made such that one of them is excluded if any is. Only
-patterns are uncertain: what a pattern may match, it matches here.
-
-Values to try conditions on: made of their texts and numbers, so that one of them is excluded if any value is.
+Explore accepts conditions that exclude nothing. An erasure must not: `not_in []`, or `exists` of a field that every
+span has, would erase everything. So a condition counts as a restriction only if an excluded row is found: for each
+subject of the condition, a value (or absence) for which no alternative on the subject holds. The values to try are made
+of the texts and numbers of the conditions, so that one of them is excluded if any value is. Only patterns are
+uncertain: a pattern that may match a value counts as matching.
 """
 
 import operator
@@ -54,7 +52,7 @@ class TrialValue:
 
 
 def trial_values(subject: Subject, members: Sequence[Condition]) -> Iterable[TrialValue]:
-    """Values that the subject can have, of which one is missed by the members if any is."""
+    """Values that the subject can have. If the members exclude any value at all, they exclude one of these."""
     field = subject if isinstance(subject, Field) else None
     predicates = [one.predicate for one in members]
     if field is not None and field.names:
@@ -68,7 +66,7 @@ def trial_values(subject: Subject, members: Sequence[Condition]) -> Iterable[Tri
 
 def _texts(field: Field | None, members: Sequence[Condition]) -> Iterator[TrialValue]:
     lists = [one.predicate for one in members if one.negated and isinstance(one.predicate, TextIn)]
-    if lists:  # every other value is met
+    if lists:  # every other value meets the conditions
         found = min((one.texts + one.numeric_texts for one in lists), key=len)
     else:
         pieces = [one.predicate.text for one in members if one.negated and isinstance(one.predicate, TextMatches)]
@@ -100,7 +98,7 @@ def _letters(members: Sequence[Condition]) -> list[str]:
 
 
 def _pieces(predicates: Sequence[Predicate]) -> list[str]:
-    """The texts that values are to have, each alone and all of them."""
+    """The texts that trial values must contain: each text alone, and all of them together."""
     found = [one.text for one in predicates if isinstance(one, TextMatches)]
     return [*found, "".join(found)]
 
@@ -136,7 +134,7 @@ def _integers(field: Field, predicates: Sequence[Predicate]) -> Iterator[TrialVa
 
 
 def _from_millis(piece: str) -> Iterator[int]:
-    """Durations that may have the piece in their text."""
+    """Durations whose text may contain the piece."""
     for text in (piece, f"1{piece}", f"{piece}.0", f"0{piece}"):
         number = parse_number(text)
         if number is not None:
@@ -144,7 +142,7 @@ def _from_millis(piece: str) -> Iterator[int]:
 
 
 def _from_time(piece: str) -> Iterator[int]:
-    """Times that have the piece in their text."""
+    """Times whose text contains the piece."""
     for at in range(len(_TIME) - len(piece) + 1):
         try:
             yield parse_timestamp(_TIME[:at] + piece + _TIME[at + len(piece) :], MAX_NANOS)
@@ -152,14 +150,14 @@ def _from_time(piece: str) -> Iterator[int]:
             continue
 
 
-_MOST_WITH_PATTERNS: Final = 4  # values that are tried on patterns, which takes long
+_MOST_WITH_PATTERNS: Final = 4  # values that are tried if there are patterns, because matching them is slow
 _ORDERS: Final[Mapping[CompareOp, Callable[[float | Fraction, float | Fraction], bool]]] = MappingProxyType(
     {CompareOp.GT: operator.gt, CompareOp.GTE: operator.ge, CompareOp.LT: operator.lt, CompareOp.LTE: operator.le}
 )
 
 
 def excludes_nothing(conditions: Sequence[Condition]) -> bool:
-    """Whether every row of a table meets all conditions, which are resolved for the table."""
+    """Whether every row of a table meets all `conditions`, which are resolved for this table."""
     return all(map(matches_every_row, conditions))
 
 
@@ -172,11 +170,11 @@ def matches_every_row(condition: Condition) -> bool:
 
 
 def _misses_a_row(subject: Subject, by_subject: Mapping[Subject, Sequence[Condition]]) -> bool:
-    """Whether no condition on the subject holds for some value that it can have, or if it is absent."""
+    """Whether there is a value of the subject (or its absence) for which no condition on it holds."""
     if _can_be_absent(subject) and not any(one.negated for one in by_subject[subject]):
         return True
     subjects = [subject]
-    if isinstance(subject, Attribute):  # what a resource has under `k`, the row has under `resource.k` and `k`
+    if isinstance(subject, Attribute):  # if a resource has an attribute `k`, its rows have `resource.k` and `k`
         subjects += [each for each in by_subject if each == Attribute(subject.key.removeprefix("resource."))]
     return all(_misses_a_value(each, by_subject[each]) for each in dict.fromkeys(subjects))
 
@@ -186,7 +184,7 @@ def _can_be_absent(subject: Subject) -> bool:
 
 
 def _misses_a_value(subject: Subject, members: Sequence[Condition]) -> bool:
-    """Whether none of the members, all on the subject, holds for some value that it can have."""
+    """Whether there is a value of the subject for which no member holds; all members are conditions on this subject."""
     plain = [one for one in members if not isinstance(one.predicate, RegexMatches)]
     patterns = [one for one in members if isinstance(one.predicate, RegexMatches)]
     missed = (value for value in trial_values(subject, members) if not any(_is_met(one, value) for one in plain))
@@ -217,7 +215,7 @@ def _holds(predicate: Predicate, value: TrialValue) -> bool:  # noqa: PLR0911 (o
 
 
 def _compares(order: CompareOp, text: str, bound: Fraction) -> bool:
-    """Integers compare exactly, doubles with the double that the bound means."""
+    """Compare integers exactly, and doubles with the double nearest to the bound."""
     if set(text) & set(".e"):
         return _ORDERS[order](float(text), float(bound))
     return _ORDERS[order](Fraction(text), bound)

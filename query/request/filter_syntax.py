@@ -7,11 +7,11 @@
     key:*abc*   -key:*abc*      contains, does not contain
     has:key     !has:key        has, lacks the key (also key:* and -key:*)
     (key:a or key:b)            one of these terms matches
-    key:"a b"   "a key":value   quotes keep spaces and signs literal; inside them \\" and \\\\ are the only escapes
+    key:"a b"   "a key":value   inside quotes, spaces and signs are literal; \\" and \\\\ are the only escapes
     key:*"a b"*                 contains the phrase; "a b"* starts, *"a b" ends with it
 
-`attr:key:value` names the attribute if a built-in field has the same name. A key with a colon must be quoted, and so
-must a key that begins with a parenthesis. Within a group, parentheses in keys and values must be quoted.
+`attr:key:value` means the attribute if a built-in field has the same name. A key that contains a colon or begins with a
+parenthesis must be quoted. Within a group, parentheses in keys and values must be quoted.
 """
 
 import re
@@ -24,7 +24,7 @@ _KEY: Final = re.compile(r'[^\s:"]+')
 _BARE: Final = re.compile(r"[^\s]*")
 _GROUPED_KEY: Final = re.compile(r'[^\s:"()]+')
 _GROUPED_BARE: Final = re.compile(r"[^\s()]*")
-# Words that are no terms: no colon, no quote, no parenthesis in them.
+# Words that are not terms: they contain no colon, quote or parenthesis.
 _WORDS: Final = re.compile(r'[^\s:"()]++(?=\s|\Z)(?:\s++[^\s:"()]++(?=\s|\Z))*')
 _GROUPED_WORDS: Final = re.compile(r'[^\s:"()]++(?=[\s)]|\Z)(?:\s++(?!(?i:or)\s)[^\s:"()]++(?=[\s)]|\Z))*')
 _OR: Final = re.compile(r"(?i:or)(?=\s)")
@@ -35,7 +35,7 @@ _WRONG_ESCAPE: Final = re.compile(r'(?:[^\\]|\\["\\])*+\\', re.DOTALL)
 _END_STARS: Final = re.compile(r"^\*+|\*+$")
 _ORDERS: Final = ((">=", "gte"), ("<=", "lte"), (">", "gt"), ("<", "lt"))
 _NEGATED: Final = {"eq": "neq", "in": "not_in", "contains": "not_contains", "exists": "not_exists"}
-_WILDCARDS: Final = {  # by whether a star is before the text, and after it
+_WILDCARDS: Final = {  # by whether there is a star before the text, and after it
     (False, False): "eq",
     (False, True): "starts_with",
     (True, False): "ends_with",
@@ -46,8 +46,8 @@ _MAX_SPELLING: Final = 200  # characters
 
 
 class FilterSyntaxError(ValueError):
-    """The text is not a list of terms. `faults`: messages that give the position and are meant for the client. `terms`:
-    the terms as far as they could be read; one that could not has another in its place, so that later ones keep their
+    """The text is not a list of terms. `faults`: messages for the client, with the position of each error. `terms`: the
+    terms that could be read. A placeholder replaces each term that could not be read, so that later terms keep their
     index.
     """
 
@@ -67,8 +67,8 @@ class Term:
 
 
 def parse(text: str) -> list[Term | list[Term]]:
-    """Parse `text` into terms, and groups of terms. Raises FilterSyntaxError for what the module's
-    grammar does not have.
+    """Parse `text` into terms, and groups of terms. Raises FilterSyntaxError for a text that is not in the module's
+    grammar.
     """
     parser = _Parser(text)
     terms = parser.terms()
@@ -78,23 +78,24 @@ def parse(text: str) -> list[Term | list[Term]]:
 
 
 def quoted(text: str) -> str:
-    """The text as a key or a value that every sign in it is part of."""
+    """The text as a quoted key or value, in which every character is literal."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 class _Fault(Exception):
-    """A term cannot be read; the message is meant for the client."""
+    """A term cannot be read. The message is meant for the client."""
 
 
 class _Parser:
-    """Parses terms from left to right. `faults`: messages of what it could not read."""
+    """Parses terms from left to right. `faults`: messages about terms that could not be read."""
 
     def __init__(self, text: str) -> None:
         self.faults = list[str]()
         self._text = text
         self._at = 0
         self._key_pattern, self._bare_pattern = _KEY, _BARE
-        # Unquoted values, by where the term and the value begin: the last one, and the last with a star before it only.
+        # Unquoted values by the start of the term and of the value: the last value, and the last value with only a star
+        # before it.
         self._last: tuple[int, int] | None = None
         self._open: tuple[int, int] | None = None
 
@@ -106,12 +107,12 @@ class _Parser:
             try:
                 terms.append(self._group() if self._skip("(") else self._term())
                 if self._at < len(self._text) and not self._text[self._at].isspace():
-                    raise self._error("a space", 'A value is quoted as a whole: key:"two words", key:*"two words"*.')
+                    raise self._error("a space", 'Quote the whole value: key:"two words", key:*"two words"*.')
             except _Fault as fault:
                 self.faults.append(str(fault))
                 self._at = begin
                 if not self._take(_WORDS):
-                    break  # where the next term begins is unknown
+                    break  # the start of the next term is unknown
                 if self._last is None:
                     terms.append(Term(_PLACEHOLDER, "exists"))
             self._take(_SPACE)
@@ -138,7 +139,9 @@ class _Parser:
         begin = self._at
         negated = self._skip("-") or self._skip("!")
         if negated and self._text.startswith("(", self._at):
-            raise _Fault(f"At character {self._at + 1}: a group cannot be negated. Negate its terms: -a:1 -b:2.")
+            raise _Fault(
+                f"At character {self._at + 1}: a group cannot be negated. Negate its terms instead: -a:1 -b:2."
+            )
         op: str
         value: str | list[str] | None
         if self._skip("has:"):
@@ -170,7 +173,7 @@ class _Parser:
         return prefix + name
 
     def _test(self, begin: int) -> tuple[str, str | list[str] | None]:
-        """Operator and value of the term that begins there."""
+        """Operator and value of the term that begins at `begin`."""
         self._last = None
         for sign, op in _ORDERS:
             if self._skip(sign):
@@ -204,35 +207,35 @@ class _Parser:
             if self._skip("]"):
                 return items
             if not self._skip(","):
-                raise self._error("',' or ']'", 'An item with spaces is quoted: ["a b",c].')
+                raise self._error("',' or ']'", 'Quote an item with spaces: ["a b",c].')
 
     def _quoted(self) -> str | None:
         if not self._text.startswith('"', self._at):
             return None
         match = _QUOTED.match(self._text, self._at)
         if match is None:
-            raise self._error("a closing quote", r'A quote in a value is written \" within quotes: "5\" disk".')
+            raise self._error("a closing quote", r'Write a quote in a quoted value as \": "5\" disk".')
         wrong = _WRONG_ESCAPE.match(match[1])
         if wrong is not None:
             spelling = f'"{_ESCAPE.sub(_corrected, match[1])}"'
             example = spelling if len(spelling) <= _MAX_SPELLING else r'"C:\\temp"'
             at = match.start(1) + wrong.end()
-            self.faults.append(f"At character {at}: a backslash within quotes is written \\\\: {example}.")
+            self.faults.append(f"At character {at}: write a backslash within quotes as \\\\: {example}.")
         self._at = match.end()
         return _ESCAPE.sub(r"\1", match[1])
 
     def _refuse_stars(self, text: str, begin: int, value_begin: int) -> None:
-        """Record that stars beside a wildcard are neither it nor text."""
+        """Record an error for stars beside a wildcard: they are neither part of the wildcard nor text."""
         term = self._text[begin:value_begin]
         one, literal = term + _END_STARS.sub("*", text), term + quoted(text)
         if len(literal) > _MAX_SPELLING:
             one, literal = "key:*text*", 'key:"**text**"'
         self.faults.append(
-            f"At character {value_begin + 1}: a wildcard is one star: {one}. Stars that are text are quoted: {literal}."
+            f"At character {value_begin + 1}: a wildcard is one star: {one}. Quote stars that are text: {literal}."
         )
 
     def _spelling(self, words: re.Pattern[str]) -> str:
-        """What the words here are meant for: the rest of the value before them, most likely."""
+        """A hint for words that are not terms: most likely they are the rest of the value before them."""
         match = words.match(self._text, self._at)
         end = match.end() if match else self._at
         begins = self._open if self._open and self._text.endswith("*", 0, end) else self._last
@@ -245,7 +248,7 @@ class _Parser:
         piece = phrase[before : len(phrase) - after]
         spelling = f"{self._text[begins[0] : begins[1]]}{'*' * before}{quoted(piece)}{'*' * after}"
         example = spelling if len(spelling) <= _MAX_SPELLING else 'key:*"two words"*'
-        return f"A value with spaces is quoted: {example}."
+        return f"Quote a value with spaces: {example}."
 
     def _skip(self, sign: str) -> bool:
         if not self._text.startswith(sign, self._at):

@@ -1,8 +1,8 @@
-"""Parses the `filters` of a request from either of their two encodings, validates them, and resolves what they test.
+"""Parses the `filters` of a request from one of two encodings, validates them, and resolves their subjects.
 
 JSON: `[{"key": "http.route", "op": "eq", "value": "/checkout"}]`. Text: `http.route:/checkout durationMs:>100
 !has:user.id` (`query.request.filter_syntax`). A group, `{"any": [...]}` or `(a:1 or b:2)`, matches if one of its
-filters does. Both become `Filter`s; `condition` resolves each for one signal.
+filters matches. Both encodings become `Filter`s; `condition` resolves each for one signal.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,14 +40,15 @@ ATTRIBUTE_PREFIX: Final = "attr:"
 KeyText = Annotated[
     str,
     msgspec.Meta(
-        description=f"A built-in field, else an attribute; with the prefix `{ATTRIBUTE_PREFIX}` always an attribute.",
+        description=f"A built-in field if there is one with this name, otherwise an attribute. With the prefix "
+        f"`{ATTRIBUTE_PREFIX}` it is always an attribute.",
         extra_json_schema={"minLength": 1, "maxLength": len(ATTRIBUTE_PREFIX) + MAX_KEY},
     ),
 ]
 
 
 class Op(StrEnum):
-    """Comparison operator of a filter. An absent value matches neq, not_contains, not_in and not_exists."""
+    """Comparison operator of a filter. If the key is absent, neq, not_contains, not_in and not_exists match."""
 
     # Specification 4.2, its three undisclosed values (lte, exists, not_exists), and four extensions.
     EQ = "eq"
@@ -81,8 +82,8 @@ _LISTS: Final = frozenset({Op.IN, Op.NOT_IN})
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """One filter as written. `values`: empty for exists and not_exists, several only for in and not_in. `alternatives`:
-    the further filters of a group, of which one must match.
+    """One filter as written. `values`: empty for exists and not_exists; only in and not_in can have several.
+    `alternatives`: the other filters of a group: the group matches if any of its filters matches.
     """
 
     key: str
@@ -97,14 +98,14 @@ FilterValue = Scalar | list[Scalar] | list[str] | None
 WrittenValue = Annotated[
     Scalar | Annotated[list[Scalar], msgspec.Meta(extra_json_schema={"maxItems": MAX_VALUES})] | None,
     msgspec.Meta(
-        description=f"Each at most {MAX_VALUE} characters; in and not_in also accept one comma-separated string. A "
-        "number or boolean is the same as its text."
+        description=f"Each value has at most {MAX_VALUE} characters. in and not_in also accept one comma-separated "
+        "string. A number or boolean means the same as its text."
     ),
 ]
 
 
 class Alternative(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A filter of a group. `value`: none for exists and not_exists, a list only for in and not_in."""
+    """A filter of a group. `value`: omit it for exists and not_exists. Only in and not_in accept a list."""
 
     key: Annotated[KeyText, msgspec.Meta(min_length=1)]
     op: Op
@@ -112,8 +113,8 @@ class Alternative(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True
 
 
 class WrittenFilter(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A filter in JSON: either `key` and `op`, or a group `any`, which matches if one of its filters does. `value`:
-    none for exists and not_exists, a list only for in and not_in.
+    """A filter in JSON: either `key` and `op`, or a group `any`, which matches if one of its filters matches. `value`:
+    omit it for exists and not_exists. Only in and not_in accept a list.
     """
 
     key: Annotated[KeyText, msgspec.Meta(min_length=1)] | None = None
@@ -128,13 +129,14 @@ FilterInputs = Annotated[list[WrittenFilter], msgspec.Meta(extra_json_schema={"m
 
 
 FiltersInBody = (
-    FilterInputs | Annotated[str, msgspec.Meta(max_length=MAX_TEXT, description="As text, as in a query string.")]
+    FilterInputs
+    | Annotated[str, msgspec.Meta(max_length=MAX_TEXT, description="The text encoding, as in a query string.")]
 )
 
 
 def filters_of_body(written: list[WrittenFilter] | str | None, path: str, issues: Issues) -> tuple[Filter, ...]:
-    """The filters of a body that takes them in either encoding. Every fault is recorded as an issue under `path`; then
-    the result must not be used.
+    """The filters of a body that accepts both encodings. Every fault is recorded as an issue under `path`; then the
+    result must not be used.
     """
     if isinstance(written, str):
         return parse_filters(written, path, issues)
@@ -161,7 +163,7 @@ def parse_filters(text: str, path: str, issues: Issues) -> tuple[Filter, ...]:
 
 
 def _decode(raw: bytes, path: str, issues: Issues) -> list[WrittenFilter]:
-    """The filters of a JSON array; a faulty one is replaced, so that the others are checked, too."""
+    """The filters of a JSON array. A placeholder replaces an invalid filter, so that the others are checked, too."""
     decoded = decode_json(list[WrittenFilter], raw, path, issues)
     if decoded is not None:
         return decoded
@@ -191,11 +193,12 @@ class _Input(NamedTuple):
 
 
 def _group(written: WrittenFilter, path: str, issues: Issues) -> list[_Input]:
-    """The filters of a group, or a single one. A faulty one is replaced, so that those after it keep their index."""
+    """The filters of a group, or a single filter. A placeholder replaces an invalid filter, so that later filters keep
+    their index."""
     if written.any is not None:
         for name in ("key", "op", "value"):
             if getattr(written, name) is not None:
-                issues.add(f"{path}.{name}", "A group has no fields besides any.", "not_allowed")
+                issues.add(f"{path}.{name}", "A group has no other field than any.", "not_allowed")
         return [_Input(_member_path(path, n), each.key, each.op, each.value) for n, each in enumerate(written.any)]
     for name in ("key", "op"):
         if getattr(written, name) is None:
@@ -206,7 +209,7 @@ def _group(written: WrittenFilter, path: str, issues: Issues) -> list[_Input]:
 
 
 def _terms(term: filter_syntax.Term | list[filter_syntax.Term], path: str) -> list[_Input]:
-    """The filters of a group, or a single one."""
+    """The filters of a group, or a single filter."""
     if isinstance(term, filter_syntax.Term):
         return [_Input(path, term.key, Op(term.op), term.value)]
     return [_Input(_member_path(path, n), each.key, Op(each.op), each.value) for n, each in enumerate(term)]
@@ -219,7 +222,7 @@ def _member_path(path: str, index: int) -> str:
 
 def condition(filter_: Filter, signal: TelemetryTable, now_ns: int, path: str, issues: Issues) -> Condition | None:
     """Resolve `filter_` for `signal`; None after recording an issue at `path` (a bound that is not a number or time, a
-    value that is not one of an enum's, an attribute where the signal has none).
+    value that is not in an enum, an attribute although the signal has none).
     """
     subject = resolve_key(filter_.key, signal)
     if isinstance(subject, Attribute) and not signal.has_attributes:
@@ -273,7 +276,7 @@ def _path(path: str, index: int) -> str:
 
 
 def _check_all(groups: Sequence[Sequence[_Input]], path: str, issues: Issues) -> tuple[Filter, ...]:
-    """Those of a group count as so many filters."""
+    """Check all filters. Each filter of a group counts towards the maximum."""
     if sum(map(len, groups)) > MAX_FILTERS:
         issues.add(path, f"Must have at most {MAX_FILTERS} filters.", "too_many")
         return ()
@@ -282,7 +285,8 @@ def _check_all(groups: Sequence[Sequence[_Input]], path: str, issues: Issues) ->
 
 
 def _check_filter(key: str, op: Op, value: FilterValue, path: str, issues: Issues) -> Filter:
-    """Return the filter as written; one with a fault loses its values, so that later issues keep their index."""
+    """Return the filter as written. An invalid filter is returned without values, so that later issues keep their
+    index."""
     before = len(issues)
     _check_length(key, f"{path}.key", issues)
     values = _values(op, value, f"{path}.value", issues)
@@ -296,7 +300,7 @@ def _check_filter(key: str, op: Op, value: FilterValue, path: str, issues: Issue
 
 
 def check_key(key: str, path: str, issues: Issues) -> None:
-    """Record the faults of a key that is used outside of a filter."""
+    """Record the errors of a key that is used outside of a filter."""
     _check_length(key, path, issues)
     if not is_encodable(key):
         issues.add(path, "Must be valid Unicode.", "format")
@@ -324,8 +328,8 @@ def _values(op: Op, value: FilterValue, path: str, issues: Issues) -> tuple[str,
 
 
 def is_encodable(*texts: str) -> bool:
-    """Whether the texts have no lone surrogates: JSON escapes can spell them, but no stored text has them and they
-    cannot be sent.
+    """Whether the texts have no lone surrogates. JSON escapes can express surrogates, but no stored text has them, and
+    they cannot be sent.
     """
     try:
         for text in texts:

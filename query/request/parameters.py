@@ -1,6 +1,5 @@
-"""Parses and validates the query string of a list, before the store is read: time, filters, cursor and limit.
-
-What the JSON bodies of explore share.
+"""Parses and validates the query string of a list (time, filters, cursor and limit) before the store is read. Also has
+the functions that all JSON bodies of explore share.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +27,7 @@ E = TypeVar("E", bound=StrEnum)
 T = TypeVar("T")
 R = TypeVar("R")
 
-MAX_BODY_BYTES: Final = 256 * 2**10  # bytes; twenty filters of a hundred values each fit
+MAX_BODY_BYTES: Final = 256 * 2**10  # bytes; enough for twenty filters of a hundred values each
 
 TimeInput = Annotated[
     str | int | float,
@@ -47,10 +46,10 @@ async def read_body(request: web.Request, timeout_s: float) -> bytes:
 
 
 def checked(value: T | None, issues: Issues) -> T:
-    """`value`. Raises BadRequest if there are issues, of which there must be one if there is no value."""
+    """Return `value`. Raises BadRequest if there are issues. If `value` is None, there must be an issue."""
     issues.raise_if_any()
     if value is None:
-        raise TypeError("what is missing must have an issue")
+        raise TypeError("a missing value must have an issue")
     return value
 
 
@@ -61,14 +60,14 @@ def plan_of_body(
     build: Callable[[R, int, Issues], T | None],
     placeholders: Mapping[str, Any] = PLACEHOLDERS,
 ) -> T:
-    """What `build` makes of a body; BadRequest names every offending field."""
+    """Build a plan from a body with `build`; BadRequest names every offending field."""
     issues = Issues()
     request = decode_with_placeholders(type_, raw, placeholders, issues)
     return checked(None if request is None else build(request, now_ns, issues), issues)
 
 
 def _text(value: TimeInput | None) -> str | None:
-    """As a query string would spell it."""
+    """The time as it would be written in a query string."""
     if isinstance(value, float):
         return format(Decimal(repr(value)), "f")
     return None if value is None else str(value)
@@ -96,7 +95,7 @@ class ListRequest:
 
 
 def parse_choice(query: Mapping[str, str], name: str, choices: type[E], issues: Issues) -> E | None:
-    """One of the values of an enum: None when absent, and after recording an issue for another text."""
+    """A value of an enum; None if the parameter is absent. For any other text, records an issue and returns None."""
     text = single_value(query, name, issues)
     try:
         return None if text is None else choices(text)
@@ -106,7 +105,7 @@ def parse_choice(query: Mapping[str, str], name: str, choices: type[E], issues: 
 
 
 def parse_sort(query: Mapping[str, str], issues: Issues) -> str:
-    """One of `SORTS`; a fault is recorded in `issues`."""
+    """One of `SORTS`; errors are recorded in `issues`."""
     sort = single_value(query, "sort", issues)
     if sort is not None and sort not in SORTS:
         issues.add("query.sort", must_be_one_of(SORTS), "not_allowed")
@@ -114,7 +113,7 @@ def parse_sort(query: Mapping[str, str], issues: Issues) -> str:
 
 
 def parse_time_range(query: Mapping[str, str], issues: Issues) -> TimeRange:
-    """The time range of a request, as written; faults are recorded in `issues`."""
+    """The time range of a request, as written; errors are recorded in `issues`."""
     hours = bounded_int(query, "hours", 0, 1, MAX_HOURS, issues) if "hours" in query else 0
     return TimeRange(
         from_text=single_value(query, "from", issues), to_text=single_value(query, "to", issues), hours=hours or None
@@ -122,7 +121,7 @@ def parse_time_range(query: Mapping[str, str], issues: Issues) -> TimeRange:
 
 
 def parse_list_request(query: Mapping[str, str], issues: Issues) -> ListRequest:
-    """Parse the parameters of a list; faults are recorded in `issues`, and then the result must not be used."""
+    """Parse the parameters of a list. Errors are recorded in `issues`; then the result must not be used."""
     trace_text = bounded_text(query, "traceId", 1, MAX_TRACE_ID, issues)
     return replace(parse_page_request(query, issues), trace_text=trace_text)
 

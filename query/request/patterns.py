@@ -1,9 +1,9 @@
-"""Whether an RE2 pattern can match in a short text: never no where RE2 says yes.
+"""Checks of RE2 patterns: whether a pattern may match a short text (never a false no), and the size of a pattern.
 
 A pattern is read once, from left to right. Each element becomes a relation: bit `j` of entry `i` is set if the element
-can match from position `i` to position `j` of the text. What is not understood matches any one character.
+can match from position `i` to position `j` of the text. An element that is not understood matches any one character.
 
-The size of a regular expression with its counted repetitions expanded.
+The size of a pattern is measured with its counted repetitions expanded.
 
 RE2 matches in time proportional to text size times program size, and a short pattern can expand to a huge program:
 `((a{10}){10}){9}` is nine hundred letters. A bound on the size bounds the cost of a filter per byte.
@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-MAX_EXPANDED_SIZE: Final = 200  # letters after expansion; a pattern that is longer as written may have its own length
+MAX_EXPANDED_SIZE: Final = 200  # letters after expansion; a pattern may always have as many as it is written with
 
 TOKEN: Final = re.compile(
     r"""
@@ -27,7 +27,7 @@ TOKEN: Final = re.compile(
 
 
 def is_within_limit(pattern: str) -> bool:
-    """Whether a filter may use this pattern."""
+    """Whether this pattern is small enough for a filter."""
     return expanded_size(pattern) <= max(MAX_EXPANDED_SIZE, len(pattern))
 
 
@@ -66,13 +66,14 @@ _ELEMENT: Final = re.compile(
     r"\(\?[a-zA-Z-]+\)|\((?:\?(?:P?<\w+>|[a-zA-Z-]*:))?|\\(?:x[0-9a-fA-F]{2}|[0-7]{1,3}|[pP][A-Z])|" + TOKEN.pattern,
     TOKEN.flags,
 )
-_UNLIKE_PYTHON: Final = re.compile(r".\[|--|&&|~~|\|\|", re.DOTALL)  # classes that Python reads otherwise, or may
+# Classes that Python reads differently, or may do so in future.
+_UNLIKE_PYTHON: Final = re.compile(r".\[|--|&&|~~|\|\|", re.DOTALL)
 
 _Relation = list[int]
 
 
 def may_match(pattern: str, text: str) -> bool:
-    """Whether `pattern`, in whatever case and with whatever flags, can match somewhere in `text`."""
+    """Whether `pattern` may match somewhere in `text`, ignoring case and flags."""
     if (len(text) + 1) * len(pattern) > _MAX_WORK:
         return True
     nothing, empty = [0] * (len(text) + 1), [1 << at for at in range(len(text) + 1)]
@@ -94,7 +95,7 @@ def may_match(pattern: str, text: str) -> bool:
             groups.pop()
             last = _either(alternatives, _then(before, last))
         elif element in ("*", "+", "?") or (element.startswith("{") and len(element) > 1):
-            repeated = not (was_repeated and element == "?")  # else it is the sign of a lazy repetition
+            repeated = not (was_repeated and element == "?")  # otherwise it marks a lazy repetition
             last = _repeat(last, element, empty) if repeated else last
         else:
             groups[-1] = alternatives, _then(before, last)
@@ -112,11 +113,11 @@ def _elements(pattern: str) -> Iterator[str]:
         else:
             yield element
         if element == "[":
-            return  # RE2 refuses the pattern; to look for the ends of many such classes takes long
+            return  # RE2 refuses the pattern, and searching for the ends of many such classes is slow
 
 
 def _once(element: str, text: str) -> _Relation:
-    """An anchor or a character. Line feeds count as ends of the text, as with the flag m."""
+    """An anchor or a character. Line feeds count as the beginning and end of the text, as with the flag m."""
     positions = range(len(text) + 1)
     match element:
         case "^" | "\\A":
@@ -157,7 +158,7 @@ def _either(first: _Relation, second: _Relation) -> _Relation:
 
 
 def _repeat(once: _Relation, repetition: str, empty: _Relation) -> _Relation:
-    """Once or more often, and not at all where the repetition allows that: counts are not respected."""
+    """One or more times; also zero times if the repetition allows it. Counts are ignored."""
     found = list(once)
     if repetition != "?":
         for middle, _ in enumerate(found):

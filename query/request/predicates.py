@@ -1,6 +1,7 @@
-"""What a filter tests of its subject: values as they are written become what columns hold.
+"""Predicates of filters: converts values from the form in which they are written to the form in which columns store
+them.
 
-Numbers in filters: written as JSON or as text, compared exactly, and stored in one of several spellings.
+Numbers in filters are written as JSON or as text. They are compared exactly, and stored in one of several spellings.
 """
 
 import re
@@ -29,9 +30,7 @@ def canonical_text(value: Scalar) -> str:
 
 
 def without_exponent(text: str) -> str:
-    """Rewrite a whole number with an exponent in plain digits, as epochs are written; return any other
-    text unchanged.
-    """
+    """Rewrite a whole number with an exponent as plain digits, as in Unix times; return any other text unchanged."""
     number = parse_number(text) if "e" in text else None
     return text if number is None or number.denominator != 1 else str(number.numerator)
 
@@ -53,7 +52,7 @@ def numeric_spellings(text: str) -> tuple[str, ...]:
     """The canonical texts (docs/codec.md 2) of the stored integers and doubles that equal `text`; empty if it is not a
     number.
 
-    `1e23` and `0.1` mean the nearest double, as everywhere; an integer in plain digits means exactly itself.
+    `1e23` and `0.1` mean the nearest double, as is usual; an integer in plain digits means exactly this integer.
     """
     number = parse_number(text)
     if number is None:
@@ -61,7 +60,7 @@ def numeric_spellings(text: str) -> tuple[str, ...]:
     found = [str(number.numerator)] if number.denominator == 1 else []
     double = float(number)
     spelling = repr(double).removesuffix(".0")
-    # A double without point and exponent reads as an integer, so it must equal the number exactly.
+    # A double without point and exponent is read as an integer, so it must equal the number exactly.
     if Fraction(double) == number or (set(text) & set(".eE") and set(spelling) & set(".e")):
         found.append(spelling)
     if number == 0:
@@ -88,9 +87,7 @@ def equality(subject: Subject, values: tuple[str, ...], now_ns: int, path: str, 
 
 
 def _enum_equality(field: Field, values: tuple[str, ...], path: str, issues: Issues) -> Predicate | None:
-    """Equality with a field that has a fixed set of names. Any other value is an issue: it would never match, which is
-    hardly intended.
-    """
+    """Equality with a field that has a fixed set of names. Any other value is an issue: it would never match."""
     found = [name for name in (match_enum_name(field, value) for value in values) if name is not None]
     if len(found) < len(values):
         issues.add(f"{path}.value", must_be_one_of(field.names), "not_allowed")
@@ -143,5 +140,5 @@ def _to_column_unit(field: Field, number: Fraction) -> Fraction:
 
 
 def normalize_text(subject: Subject, value: str) -> str:
-    """Ids are stored in lower case, and match in either case."""
+    """The text as it is stored. Ids are stored in lower case, so they match in either case."""
     return value.lower() if isinstance(subject, Field) and subject.kind is ColumnKind.ID else value

@@ -1,7 +1,7 @@
 """Pages of spans and log records: newest first, each stored row once, with the window fixed by the first page.
 
-plan     query string -> ListPlan, or all its faults at once; does not read the store
-fetch    reads slices of time, newest first, until the page is full; or, of the longest spans, ranks those of the whole
+plan     query string -> ListPlan, or all its errors at once; does not read the store
+fetch    reads slices of time, newest first, until the page is full. A list of the longest spans ranks all spans of the
          window by their durations, and reads the rows of the page
 """
 
@@ -56,7 +56,7 @@ from query.values import HOUR
 M = TypeVar("M")
 _MIN_ROLLUP_SLICE_NS: Final = HOUR  # shortest slice for which the roll-up is queried for existing attributes
 
-# The rows of one page, and the fields of the position (`Position`) of the last one; None at the end of the list.
+# The rows of one page, and the fields of the position (`Position`) of the last row; None at the end of the list.
 _Rows = tuple[list[tuple[Any, ...]], tuple[Any, ...] | None]
 
 
@@ -96,8 +96,8 @@ class _CursorPayload(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ListPlan:
-    """A validated request. Without a `window` the trace's own time range applies; `is_resumed`: a cursor
-    has fixed it. `by_duration`: longest first.
+    """A validated request. Without a `window` the trace's own time range applies. `is_resumed`: the window comes from a
+    cursor. `by_duration`: longest first.
     """
 
     scope: ListScope
@@ -142,7 +142,8 @@ def plan(query: Mapping[str, str], scope: ListScope, signer: CursorSigner, now_n
 
 
 def page_query_key(plan: ListPlan) -> QueryKey:
-    """The key of the page. The clock is left out: a page does not depend on it, only its cursor passes it on."""
+    """The key of the page. The key does not include the clock, because a page does not depend on it: the cursor only
+    passes it on."""
     to_ns = None if plan.window is None else plan.window.to_ns
     return QueryKey.of("page", plan.scope.project_id, replace(plan, now_ns=0), to_ns=to_ns)
 
@@ -165,7 +166,8 @@ async def fetch(store: ReadStore, signer: CursorSigner, plan: ListPlan) -> RowPa
 
 
 async def _read_longest(store: ReadStore, plan: ListPlan, trace_id: bytes | None, window: Window) -> _Rows:
-    """Ranking reads narrow columns of the whole window; attributes are read for the rows of the page alone."""
+    """The longest spans. Ranking reads narrow columns of the whole window; attributes are read only for the rows of the
+    page."""
     statement = SpanRanking(
         project_id=plan.scope.project_id,
         existing_attributes=await store.find_existing_attributes(plan.scope.project_id, window, plan.subjects),
@@ -188,7 +190,7 @@ async def _read_longest(store: ReadStore, plan: ListPlan, trace_id: bytes | None
 
 
 async def _read_newest(store: ReadStore, plan: ListPlan, trace_id: bytes | None, window: Window) -> _Rows:
-    """The newest slice of the window is read first."""
+    """The newest rows. The newest slice of the window is read first."""
     limit, rows, budget = plan.request.limit, list[tuple[Any, ...]](), store.max_page_bytes
     if plan.after is not None:
         window = Window(window.from_ns, min(window.to_ns, plan.after.time_ns + 1))
@@ -210,7 +212,7 @@ async def _read_newest(store: ReadStore, plan: ListPlan, trace_id: bytes | None,
 async def read_bounded(
     store: ReadStore, statement: Listing | EndedRows | RankedSpans, max_rows: int, budget: int, page_started: bool
 ) -> tuple[list[tuple[Any, ...]], bool]:
-    """At most `max_rows` rows of one statement, and whether they were cut short: if they exceed `budget` bytes, fewer
+    """At most `max_rows` rows of one statement, and whether rows were left out: if they exceed `budget` bytes, fewer
     are read. With `page_started` the result may be empty; the first row of a page may have any size.
     """
     row_limit = max_rows
@@ -242,12 +244,12 @@ def _statement(plan: ListPlan, trace_id: bytes | None, slice_: Window) -> Listin
 
 
 def attribute_names_of(subjects: Iterable[Subject]) -> frozenset[str]:
-    """All names of their attributes: any of them may exist."""
+    """All names of the attributes of `subjects`; any of them may exist."""
     return frozenset(name for each in subjects if isinstance(each, Attribute) for name in attribute_names(each.key))
 
 
 async def _window(store: ReadStore, plan: ListPlan, trace_id: bytes | None) -> Window | None:
-    """The window to read: the requested one, intersected with the trace's own if a trace is named."""
+    """The window to read: the requested one, intersected with the trace's time range if the request names a trace."""
     if trace_id is None or plan.is_resumed:
         return plan.window
     windows = await store.trace_windows(plan.scope.project_id, trace_id)
@@ -256,8 +258,8 @@ async def _window(store: ReadStore, plan: ListPlan, trace_id: bytes | None) -> W
 
 
 def _trace_id(plan: ListPlan) -> bytes | None:
-    """The trace whose rows are requested; None for any trace, and if no trace can match: two different ids, or an
-    invalid one.
+    """The trace whose rows are requested; None if all traces are requested, or if no trace can match (two different
+    ids, or an invalid id).
     """
     text = plan.request.trace_text
     if text is None:
@@ -269,7 +271,7 @@ def _trace_id(plan: ListPlan) -> bytes | None:
 def open_cursor(
     signer: CursorSigner, cursor: str | None, binding: bytes, payload_type: type[M], issues: Issues
 ) -> M | None:
-    """The payload of a cursor; None without a cursor, and after recording why it is invalid."""
+    """The payload of a cursor; None without a cursor. If the cursor is invalid, records an issue and returns None."""
     if cursor is None:
         return None
     try:
@@ -281,7 +283,8 @@ def open_cursor(
 
 
 def cursor_binding(request: ListRequest, scope: ListScope) -> bytes:
-    """What a cursor is bound to: it is invalid for another list, project, organization, time or filter."""
+    """The parameters that a cursor is bound to: it is invalid for another list, project, organization, time or
+    filter."""
     time = request.time
     return msgspec.msgpack.encode(
         (

@@ -24,13 +24,13 @@ _OptionalText = Annotated[str | None, msgspec.Meta(description="Null if it was n
 _Dropped = Annotated[
     int, msgspec.Meta(ge=0, description="Number of attributes that the client or a limit of Sluice dropped.")
 ]
-_Environment = Annotated[str, msgspec.Meta(description="`deployment.environment.name`, else `unknown`.")]
+_Environment = Annotated[str, msgspec.Meta(description="`deployment.environment.name`; `unknown` if it was not sent.")]
 _Release = Annotated[str | None, msgspec.Meta(description="`service.version` of the resource.")]
 _Service = Annotated[str | None, msgspec.Meta(description="`service.name` of the resource.")]
 
 
 class Span(msgspec.Struct, rename="camel"):
-    """A span as lists show it: its built-in fields, and the attributes of span, resource and scope as one object."""
+    """A span in a list: its built-in fields, and the attributes of span, resource and scope as one object."""
 
     # Specification 2.3, exactly its keys.
     id: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}-[0-9a-f]{16}$", description="`<traceId>-<spanId>`.")]
@@ -40,7 +40,7 @@ class Span(msgspec.Struct, rename="camel"):
     name: str
     kind: SpanKind
     start_time: Timestamp
-    end_time: Annotated[Timestamp, msgspec.Meta(description="As received; may be before the start.")]
+    end_time: Annotated[Timestamp, msgspec.Meta(description="The end as received. It may be before the start.")]
     duration_ms: Millis
     status_code: StatusCode
     status_message: _OptionalText
@@ -81,14 +81,14 @@ class SpanEvent(msgspec.Struct, rename="camel"):
     resolved_stacktrace: Annotated[
         str | msgspec.UnsetType,
         msgspec.Meta(
-            description="`exception.stacktrace` with the frames of the sources, by the source maps of the release. "
-            "Absent if no frame has a source map."
+            description="`exception.stacktrace` with frames of the original sources, resolved with the source maps of "
+            "the release. Absent if no frame has a source map."
         ),
     ] = msgspec.UNSET
 
 
 class Link(msgspec.Struct, rename="camel"):
-    """A link of a span to another, which may be stored elsewhere."""
+    """A link of a span to another span, which may be stored elsewhere."""
 
     trace_id: str | None
     span_id: str | None
@@ -101,8 +101,8 @@ class Link(msgspec.Struct, rename="camel"):
 _Truncations = Annotated[
     msgspec.Raw,
     raw_json(
-        "Truncated values: JSON Pointer into this record and size in bytes as sent. The pointer of a truncated key is "
-        "the pointer of its attribute and `/#`. Empty if nothing was truncated.",
+        "Truncated values, each with a JSON Pointer into this record and its size in bytes as sent. The pointer to a "
+        "truncated key is the pointer to its attribute, followed by `/#`. Empty if nothing was truncated.",
         type="array",
         items={
             "type": "object",
@@ -141,14 +141,16 @@ class Log(msgspec.Struct, rename="camel"):
             extra_json_schema={"enum": list(TIME_SOURCES)},
         ),
     ]
-    observed_time: Annotated[Timestamp | None, msgspec.Meta(description="Time at which a collector observed it.")]
+    observed_time: Annotated[
+        Timestamp | None, msgspec.Meta(description="Time at which a collector observed the record.")
+    ]
     trace_id: Annotated[TraceId | None, msgspec.Meta(description="The record's trace.")]
     span_id: Annotated[SpanId | None, msgspec.Meta(description="The record's span.")]
     flags: Count
     severity_number: Annotated[int, msgspec.Meta(description="1 (trace) to 24 (fatal); 0 if it was not sent.")]
     severity_text: _OptionalText
     event_name: _OptionalText
-    body: Annotated[object, msgspec.Meta(description="Of any type, as received.")]
+    body: Annotated[object, msgspec.Meta(description="The body as received, of any type.")]
     environment: _Environment
     release: _Release
     service_name: _Service

@@ -47,7 +47,7 @@ class StoredEvent(msgspec.Struct, rename="camel"):
 
 
 class _ExceptionAttributes(msgspec.Struct):
-    """What is read of the attributes of an exception."""
+    """The attributes of an exception that are read."""
 
     stacktrace: Any = msgspec.field(name="exception.stacktrace", default=None)
 
@@ -73,7 +73,7 @@ def span(row: Sequence[Any]) -> Span:
 
 
 def span_record(row: Sequence[Any], source_maps: ProjectResolver | None = None) -> SpanRecord:
-    """Serialize a row of SPAN_RECORD_SELECT; `source_maps` are those of its project. Call it in a thread."""
+    """Serialize a row of SPAN_RECORD_SELECT; `source_maps`: the source maps of its project. Call this in a thread."""
     attributes, resource_scope = (
         AttributeColumns._make(row[_SPAN_END:_ATTRIBUTES_END]),
         ResourceScopeColumns._make(row[_ATTRIBUTES_END:_RESOURCE_SCOPE_END]),

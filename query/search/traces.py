@@ -1,10 +1,10 @@
 """Pages of traces: GET .../explore/traces.
 
-plan     query string -> TraceListPlan, or all its faults at once; does not read the store
-fetch    ranks the traces whose spans match, newest or longest first; then reads the whole of those on the page
+plan     query string -> TraceListPlan, or all its errors at once; does not read the store
+fetch    ranks the traces whose spans match, newest or longest first; then reads all spans of the page's traces
 
-By time, the newest spans of the window are ranked first: a trace that none of them has is older than every trace that
-one of them has. So a page mostly reads as few spans as it needs, and the window counts only if few match.
+For the order by time, only the newest spans of the window are ranked at first: every trace among them is newer than all
+other traces. So a page usually reads few spans, and the whole window is read only if few of the newest spans match.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ from query.values import (
 )
 
 MAX_SERVICES: Final = 20
-_FIRST_SPANS: Final = 500_000  # the newest, which are ranked first
+_FIRST_SPANS: Final = 500_000  # number of the newest spans that are ranked first
 
 
 class TraceRoot(msgspec.Struct, rename="camel"):
@@ -51,7 +51,7 @@ class TraceRoot(msgspec.Struct, rename="camel"):
 
 
 class TraceItem(msgspec.Struct, rename="camel"):
-    """A trace as a whole, whatever the window."""
+    """A trace with all its spans, also spans outside of the window."""
 
     trace_id: TraceId
     root: TraceRoot | None
@@ -59,9 +59,15 @@ class TraceItem(msgspec.Struct, rename="camel"):
     duration_ms: Millis
     span_count: Count
     error_count: Count
-    services: Annotated[list[str], Meta(description="Those of most spans first.", max_length=MAX_SERVICES)]
+    services: Annotated[
+        list[str],
+        Meta(
+            description="The services of the trace, in descending order of their number of spans.",
+            max_length=MAX_SERVICES,
+        ),
+    ]
     service_count: Count
-    matched: Annotated[int, Meta(ge=0, description="Its stored spans in the window that the filters find.")]
+    matched: Annotated[int, Meta(ge=0, description="Number of its stored spans in the window that match the filters.")]
 
 
 class TracePage(msgspec.Struct, rename="camel"):
@@ -130,7 +136,7 @@ async def fetch(store: ReadStore, signer: CursorSigner, plan: TraceListPlan) -> 
 
 
 async def _rank(store: ReadStore, plan: TraceListPlan) -> list[tuple[bytes, int]]:
-    """One trace more than the page has, if there are so many."""
+    """The traces of the page in order, and one more trace if there is one."""
     window, shown, limit = plan.window, None, plan.request.limit + 1
     if plan.after is not None and not plan.by_duration:
         end = plan.after.rank + 1

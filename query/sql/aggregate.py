@@ -1,13 +1,12 @@
 """Aggregates of groups of spans, over time. Spans are aggregated per cell: one group in one time bucket.
 
 In one scan, a group's value is computed from the states of its cells, so that no span is read twice. If there are too
-many cells for that, groups are ranked without time buckets first, and those that are shown are read again; the values
-are the same.
+many cells, groups are ranked without time buckets first, and the shown groups are read again. The values are the same.
 
 Groups are distinguished by their stored values, because formatting their texts for every span would be expensive.
 `query.sql.aggregate_functions` defines what a cell stores, and how the values of cells and groups are computed.
 
-A service map: the calls between services, and the figures of each.
+Also has the SQL of a service map: the calls between services, and the figures of each service.
 """
 
 from typing import Final
@@ -50,7 +49,7 @@ def aggregation(statement: Aggregation) -> Query:
     """Rows: (group, spans, value, buckets as (number, spans, value), number of groups), ordered by value, the greatest
     first and NULL last, then by the group's text, an absent group last.
 
-    A group is as its column stores it (for attributes a text or NULL); durations are nanoseconds.
+    A group is the value that its column stores (for attributes a text or NULL). Durations are nanoseconds.
     """
     bindings = Bindings(statement.existing_attributes)
     aggregate = aggregate_sql(statement.fn, statement.subject, bindings, mergeable=True)
@@ -125,13 +124,13 @@ def _order_and_limit(statement: Aggregation | GroupRanking, bindings: Bindings) 
 
 
 def recheck_column(expression: str, bindings: Bindings) -> str:
-    """The last column of a statement that needs a recheck."""
+    """The last column of a statement that needs a recheck; empty for others."""
     return f",\n  {expression}" if bindings.recheck_condition else ""
 
 
 def group_key(subject: Subject | None, bindings: Bindings) -> str:
-    """The expression that distinguishes groups, by as few bytes as possible. An absent attribute is NULL, because "" is
-    a value.
+    """The expression that distinguishes groups with as few bytes as possible. An absent attribute is NULL, because ""
+    is a value.
     """
     if subject is None:
         return _ONE_GROUP
@@ -190,11 +189,11 @@ _LENGTH: Final = "toInt128(greatest(duration, 0))"
 _FAILED: Final = f"status_code = {STATUS_CODES.index('ERROR')}"
 _CALLING: Final = f"kind IN ({SPAN_KINDS.index('CLIENT')}, {SPAN_KINDS.index('PRODUCER')})"
 _CALLED: Final = f"kind IN ({SPAN_KINDS.index('SERVER')}, {SPAN_KINDS.index('CONSUMER')})"
-_EARLIEST: Final = "(start_time, batch_id, row)"  # of spans that share an id, the one that owns the children
+_EARLIEST: Final = "(start_time, batch_id, row)"  # if spans have the same id, the earliest is the parent
 
 
 def service_calls(statement: ServiceCalls) -> Query:
-    """Rows: (caller, callee, calls, of these failed, nanoseconds of all)."""
+    """Rows: (caller, callee, calls, failed calls, total nanoseconds)."""
     bindings = Bindings(statement.existing_attributes)
     shared = _of_traces(statement, bindings)
     calling = "\n  AND ".join([*shared, _CALLING])
@@ -222,7 +221,7 @@ LIMIT {bindings.uint64(statement.limit)}
 
 
 def service_figures(statement: ServiceFigures) -> Query:
-    """Rows: (service, spans, calls served, of these failed, nanoseconds of all)."""
+    """Rows: (service, spans, served calls, failed calls, total nanoseconds)."""
     bindings = Bindings(statement.existing_attributes)
     where = _of_traces(statement, bindings)
     if statement.services is not None:
@@ -242,7 +241,7 @@ LIMIT {bindings.uint64(statement.limit)}
 
 
 def _of_traces(statement: ServiceCalls | ServiceFigures, bindings: Bindings) -> list[str]:
-    """The predicates of all spans that a map reads. CRC-32 is the one of zlib."""
+    """The predicates of all spans that a map reads. The CRC-32 is the same as zlib's."""
     where = [project_predicate(statement, bindings), *time_predicates(SPANS, statement.window, bindings)]
     if statement.one_in > 1:
         where.append(f"CRC32(trace_id) % {bindings.uint32(statement.one_in)} = 0")

@@ -1,8 +1,8 @@
 """The SQL of aggregate functions: the state columns of a cell, and the values of a cell and of a group of cells. The
 value is NULL if there is nothing to aggregate.
 
-Aggregates of durations are exact: integers of nanoseconds; negative ones count as 0, as they are shown. Aggregates of
-numeric attributes are those of doubles: an integer beyond 2^53 counts as the nearest double.
+Aggregates of durations are exact: integers of nanoseconds. Negative durations count as 0, because they are shown as 0.
+Numeric attributes are aggregated as doubles: an integer beyond 2^53 counts as the nearest double.
 
 Doubles are summed as integer multiples of 2^-80 (`_to_units`), and the sum is converted to the nearest double
 (`_to_nearest_double`). ClickHouse's own conversions between Float64 and Int256 round in both directions.
@@ -17,7 +17,7 @@ from query.statements import Fn, Subject
 
 _NULL_FLOAT: Final = "CAST(NULL, 'Nullable(Float64)')"
 _LARGEST: Final = "1e44"
-_SMALLEST: Final = 2.0**-27  # from here on every double is a multiple of 2^-80
+_SMALLEST: Final = 2.0**-27  # every double from this size on is a multiple of 2^-80
 _MANTISSA: Final = 2**52 - 1  # the mantissa bits that a double stores; the bit above them is implied
 _UNITS: Final = f"{2**80}."  # units in 1
 _UNIT_SHIFT: Final = 1023 + 52 - 80  # the stored exponent of a double whose mantissa is a number of units
@@ -25,8 +25,8 @@ _UNIT_SHIFT: Final = 1023 + 52 - 80  # the stored exponent of a double whose man
 
 class AggregateSql(NamedTuple):
     """`state_columns`: columns of a cell besides `n`, its number of spans. `bucket_value` is computed from the row of
-    one cell, `group_value` from several; if `group_value` is not needed, the aggregate is not `mergeable` and uses less
-    memory.
+    one cell, `group_value` from the rows of several cells. If `group_value` is not needed, the aggregate is not
+    `mergeable` and uses less memory.
     """
 
     state_columns: tuple[str, ...]
@@ -35,8 +35,8 @@ class AggregateSql(NamedTuple):
 
 
 class AggregatedSpans(NamedTuple):
-    """The spans of a cell that an aggregate covers: those where `condition` holds, whose number is the column `size`.
-    `suffix` ends the names of the aggregate's own columns. `percentiles`: those that share one state.
+    """The spans of a cell that an aggregate covers: the spans for which `condition` holds. The column `size` has their
+    number. `suffix` ends the names of the aggregate's own columns. `percentiles`: the percentiles that share one state.
     """
 
     condition: str = ALWAYS
@@ -45,7 +45,7 @@ class AggregatedSpans(NamedTuple):
     percentiles: tuple[Fn, ...] = ()
 
     def matching(self, condition: str) -> str:
-        """The condition that both hold."""
+        """The condition that both `self.condition` and `condition` hold."""
         if ALWAYS in (self.condition, condition):
             return self.condition if condition == ALWAYS else condition
         return f"({self.condition} AND {condition})"
@@ -62,7 +62,7 @@ def aggregate_sql(
     mergeable: bool = False,
     spans: AggregatedSpans = _ALL_SPANS,
 ) -> AggregateSql:
-    """`fn` over `subject`; only count works without a subject."""
+    """The SQL of `fn` over `subject`; only count works without a subject."""
     if subject is None:
         return AggregateSql((), spans.size, f"sum({spans.size})")
     value = value_sql(subject, bindings)
@@ -98,7 +98,7 @@ def _distinct_argument(field: Field) -> str:
 
 
 def _duration_aggregate(fn: Fn, column: str, mergeable: bool, spans: AggregatedSpans) -> AggregateSql:
-    """In nanoseconds; the mean is rounded to the nearest, half up."""
+    """An aggregate in nanoseconds; the mean is rounded half up."""
     state = f"s{spans.suffix}"
     if fn in (Fn.SUM, Fn.AVG):
         columns = (f"{_call('sum', f'toInt128({column})', spans.condition)} AS {state}",)
@@ -123,7 +123,7 @@ def _mean(total: str, count: str, may_be_none: bool) -> str:
 
 
 def _number_aggregate(fn: Fn, value: ValueSql, mergeable: bool, spans: AggregatedSpans) -> AggregateSql:
-    """Over the finite numbers; `m` is their count in a cell."""
+    """An aggregate of the finite numbers; `m` is their count in a cell."""
     numeric, state, count = spans.matching(value.numeric), f"s{spans.suffix}", f"m{spans.suffix}"
     if fn in (Fn.MIN, Fn.MAX):
         columns = (f"{fn}If({value.number}, {numeric}) AS {state}",)
@@ -156,7 +156,7 @@ def _percentile(fn: Fn, argument: str, condition: str, mergeable: bool, spans: A
 def _function_sql(
     function: str, parameters: str, argument: str, condition: str, mergeable: bool, spans: AggregatedSpans
 ) -> AggregateSql:
-    """`function` over those of `spans` where `condition` holds."""
+    """`function` over the `spans` for which `condition` holds."""
     condition, state = spans.matching(condition), f"s{spans.suffix}"
     suffix, arguments = ("", argument) if condition == ALWAYS else ("If", f"{argument}, {condition}")
     if not mergeable:
@@ -166,9 +166,9 @@ def _function_sql(
 
 
 def _exact_sum(number: str, condition: str, suffix: str) -> AggregateSql:
-    """The sum of doubles, rounded to the nearest double, whatever the order: an exact sum of multiples of 2^-80, of
-    which an Int256 holds 1e8 times 1e44. Larger numbers, and those so small that they would lose digits, are summed as
-    doubles.
+    """The sum of doubles, rounded to the nearest double and independent of the order: an exact sum of multiples of
+    2^-80 (an Int256 can hold the sum of 1e8 numbers of 1e44). Larger numbers, and numbers that are so small that they
+    would lose digits, are summed as doubles.
     """
     magnitude, units, rest = f"abs({number})", f"s{suffix}", f"t{suffix}"
     is_exact = f"{magnitude} >= {_SMALLEST!r} AND {magnitude} <= {_LARGEST}"
@@ -182,8 +182,8 @@ def _exact_sum(number: str, condition: str, suffix: str) -> AggregateSql:
 
 
 def _to_units(number: str) -> str:
-    """A double within these limits as a multiple of 2^-80: its mantissa, shifted by its exponent. For other doubles the
-    result is arbitrary but not an error, because it is computed for them too: hence the 255.
+    """A double within these limits as a multiple of 2^-80: its mantissa, shifted by its exponent. The SQL is evaluated
+    for other doubles too. Then the result is arbitrary, but not an error, because 255 limits the shift.
     """
     bits = f"reinterpretAsUInt64({number})"
     mantissa = f"toInt64(bitOr(bitAnd({bits}, {_MANTISSA}), {_MANTISSA + 1}))"
@@ -192,14 +192,15 @@ def _to_units(number: str) -> str:
 
 
 def _to_nearest_double(units: str) -> str:
-    """Convert an Int256 to the nearest double, half to even: ClickHouse parses texts that way
-    (`precise_float_parsing`), and dividing the double by a power of two is exact.
+    """Convert an Int256 to the nearest double, half to even: ClickHouse parses texts in this way
+    (`precise_float_parsing`), and dividing a double by a power of two is exact.
     """
     return f"toFloat64(toString({units})) / {_UNITS}"
 
 
 def _null_unless_finite(count: str, value: str) -> str:
-    """NULL without numbers, and beyond the range of doubles. 0 has no sign: of 0 and -0 either may come first."""
+    """NULL if there are no numbers, or if the value is beyond the range of doubles. 0 never has a sign, because either
+    of 0 and -0 may come first."""
     return f"if({count} = 0 OR NOT isFinite({value}), NULL, {value} + 0.)"
 
 
@@ -207,11 +208,11 @@ def _quantile_level(fn: Fn) -> str:
     """The level for the percentile: the ceil(q * n)-th smallest of n values.
 
     `quantileExact(level)` takes the value at the index floor(level * n), counted from 0; level and product are doubles.
-    With q itself the index is one too high whenever q * n is an integer. With 5e-12 less than q, the product falls
-    short of an integer q * n by 5e-12 * n: between 5e-12 and, up to n = 1e8, 0.0005. q has at most three decimals, so a
-    q * n that is not an integer is at least 0.001 above the next lower integer, and stays above it. Rounding changes
-    the product by at most 3e-16 * n, which is far less than 5e-12 * n. So the index is ceil(q * n) - 1 for every n up
-    to 1e8, which `QuerySettings.max_scan_rows` does not exceed.
+    With the level q, the index would be one too high whenever q * n is an integer. So the level is q - 5e-12: the
+    product is then less than an integer q * n by 5e-12 * n, which is between 5e-12 and (for n = 1e8) 0.0005. q has at
+    most three decimals, so a q * n that is not an integer is at least 0.001 above the next lower integer, and stays
+    above it. Rounding changes the product by at most 3e-16 * n, which is far less than 5e-12 * n. So the index is
+    ceil(q * n) - 1 for every n up to 1e8, which `QuerySettings.max_scan_rows` does not exceed.
     """
     if fn.thousandths is None:
         raise TypeError(f"{fn} is not a percentile")

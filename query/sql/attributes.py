@@ -1,8 +1,7 @@
-"""Which attribute keys spans carry: for complete buckets from the roll-up, for partial buckets from the spans
-themselves.
+"""The attribute keys of spans: for complete buckets from the roll-up, for partial buckets from the spans.
 
-Both count with the same semantics (docs/codec.md 5), so that their counts can be added: each key of `attributes` of the
-API once per span, by the value shown under it.
+Both count in the same way (docs/codec.md 5), so that their counts can be added: each key of `attributes` of the API
+counts once per span, with the value that the API shows for it.
 """
 
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ _MAX_ESTIMATED: Final = 65_536  # ClickHouse's maximum for topK
 
 
 def attribute_keys(statement: AttributeKeys) -> Query:
-    """Rows of name, spans that carry it, spans where it is a number, and the same two counts for `resource.<name>`."""
+    """Rows: (name, spans that have it, spans where it is a number, and the same two counts for `resource.<name>`)."""
     bindings = Bindings()
     parts = "\nUNION ALL\n".join(_key_count_selects(statement, bindings))
     own = "(key, spans, numbers, 0, 0)"
@@ -41,7 +40,8 @@ def attribute_keys(statement: AttributeKeys) -> Query:
 
 
 def rollup_keys(statement: RollupKeys) -> Query:
-    """Rows: (key, spans that carry it, spans where it is a number); key '' for those that the roll-up does not name."""
+    """Rows: (key, spans that have it, spans where it is a number). The key '' stands for keys that the roll-up does not
+    list."""
     bindings = Bindings()
     where = [project_predicate(statement, bindings), *_buckets(statement.whole_buckets, bindings), "key != ''"]
     columns = (f"if(key = {_UNNAMED}, '', toString(key)) AS name", "sum(spans)", "sum(numeric)")
@@ -51,8 +51,8 @@ def rollup_keys(statement: RollupKeys) -> Query:
 
 def distinct_attribute_sets(statement: DistinctAttributeSets) -> Query:
     """Rows: (attribute_types, resource, scope, whether the scope has a name, and a version, spans); resource and scope
-    without the texts of their values, so that thousands of hosts yield only as many lists as they differ in keys and
-    types.
+    without the texts of their values, so that thousands of hosts give only as many lists as there are differences in
+    keys and types.
     """
     bindings = Bindings()
     where = [project_predicate(statement, bindings), _in_any_window(statement.windows, bindings, statement.signal)]
@@ -63,7 +63,7 @@ def distinct_attribute_sets(statement: DistinctAttributeSets) -> Query:
 
 
 def non_finite_counts(statement: NonFiniteCounts) -> Query:
-    """Rows: (key, rows that have it). The Map is read only for those that have doubles."""
+    """Rows: (key, rows that have it). The Map is read only for rows with doubles."""
     bindings = Bindings()
     where = [
         project_predicate(statement, bindings),
@@ -75,8 +75,8 @@ def non_finite_counts(statement: NonFiniteCounts) -> Query:
 
 
 def presence_counts(statement: PresenceCounts) -> Query:
-    """One row: all rows of the window, then for each of `present` those that have it, for each of `numbers` those where
-    it is a number.
+    """One row: the number of rows in the window, then for each of `present` the number of rows that have it, then for
+    each of `numbers` the number of rows where it is a number.
     """
     bindings = Bindings()
     columns = ["count()"]
@@ -102,7 +102,8 @@ def _in_any_window(windows: tuple[Window, ...], bindings: Bindings, signal: Tele
 
 
 def _rollup_select(project: str, window: Window, limit: int, bindings: Bindings) -> str:
-    """Restricted to `limit` keys (0: all keys). The most frequent ones are estimated with three counters per key."""
+    """Select the keys of the roll-up, restricted to `limit` keys (0: all keys). The most frequent keys are estimated
+    with three counters per key."""
     where = " AND ".join((project, *_buckets(window, bindings), f"attribute_keys.key != {_UNNAMED}"))
     in_estimate = ""
     if limit:
@@ -120,7 +121,8 @@ def _buckets(window: Window, bindings: Bindings) -> tuple[str, str]:
 
 
 def _list_keys_select(where: str, bindings: Bindings) -> str:
-    """Every distinct list is parsed once for all spans that share it. Of equal keys the first counts, as in the API."""
+    """Select the keys of attribute lists. Each distinct list is parsed once for all spans that share it. If keys are
+    equal, the first counts, as in the API."""
     found = ",\n    ".join(
         (
             _entries("attribute_types", "", bindings),
@@ -140,7 +142,7 @@ def _list_keys_select(where: str, bindings: Bindings) -> str:
 
 
 def _non_finite_select(where: str, bindings: Bindings) -> str:
-    """A list of types does not show whether a double is finite: those that are not are subtracted again."""
+    """A list of types does not show whether a double is finite: doubles that are not finite are subtracted again."""
     return (
         f"SELECT {_non_finite_keys(bindings)} AS key, 0 AS spans, -1 AS numbers\n"
         f"FROM spans WHERE {where} AND {_has_doubles(bindings)}"

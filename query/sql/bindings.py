@@ -1,6 +1,5 @@
-"""Parameters of one statement, and the time, id and bucket constants built from them.
-
-Clauses that statements share: the project, the time window, and the layout of a statement.
+"""The parameters of one statement, constants of times, ids and buckets built from them, and clauses that statements
+share: the project, the time window, and the layout of a statement.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,8 +19,8 @@ _TEXTS: Final = "Array(String)"
 class Query(NamedTuple):
     """SQL text and the values of its parameters by name.
 
-    `needs_recheck`: the last column of a row is true if an attribute is in a location that the statement did not read;
-    then the result is void, and the statement must be repeated with `existing_attributes=None`.
+    `needs_recheck`: the last column of a row is true if an attribute is in a location that the statement did not read.
+    Then the result is invalid, and the statement must be repeated with `existing_attributes=None`.
     """
 
     sql: str
@@ -32,8 +31,8 @@ class Query(NamedTuple):
 class Bindings:
     """Binds values; each distinct value of a type is one parameter.
 
-    `existing_attributes` are the attributes that may exist (`query.statements.predicates`), `missed_attributes` the SQL
-    conditions for rows that have one in another location, in order of appearance.
+    `existing_attributes` are the attributes that may exist (`query.statements.predicates`), `missed_attributes` are the
+    SQL conditions for rows that have an attribute in another location, in order of appearance.
     """
 
     def __init__(self, existing_attributes: frozenset[str] | None = None) -> None:
@@ -43,7 +42,8 @@ class Bindings:
         self._names: dict[tuple[str, object], str] = {}
 
     def used_parameters(self, sql: str) -> dict[str, object]:
-        """The values of parameters that occur in `sql`: for an attribute, more are bound than every predicate uses."""
+        """The values of the parameters that occur in `sql`: more parameters are bound for an attribute than a predicate
+        may use."""
         return {name: value for name, value in self.values.items() if f"{{{name}:" in sql}
 
     def query(self, sql: str) -> Query:
@@ -56,7 +56,8 @@ class Bindings:
         return f"({' OR '.join(self.missed_attributes)})" if self.missed_attributes else None
 
     def text(self, value: str) -> str:
-        """A text that is too long for one parameter is split, and ClickHouse concatenates it once per statement."""
+        """A text. If it is too long for one parameter, it is split, and ClickHouse concatenates it once per
+        statement."""
         if len(value) <= _MAX_CHARACTERS:
             return self._bind("String", value)
         starts = range(0, len(value), _MAX_CHARACTERS)
@@ -64,7 +65,7 @@ class Bindings:
         return f"concat({', '.join(pieces)})"
 
     def texts(self, values: tuple[str, ...]) -> str:
-        """An array; likewise split into several arrays if it is too long for one parameter."""
+        """An array. If it is too long for one parameter, it is split into several arrays."""
         arrays = [
             f"[{self.text(part[0])}]" if max(map(len, part), default=0) > _MAX_CHARACTERS else self._bind(_TEXTS, part)
             for part in _split_by_length(values)
@@ -102,7 +103,7 @@ class Bindings:
         return f"fromUnixTimestamp64Nano({self.int64(nanos)}, 'UTC')"
 
     def bucket(self, nanos: int) -> str:
-        """The five-minute bucket that contains `nanos`; a DateTime ends in 2106, later times are clamped to its last
+        """The five-minute bucket that contains `nanos`; a DateTime ends in 2106, so later times are clamped to its last
         bucket.
         """
         seconds = min(nanos // 10**9, _MAX_UINT32) // _BUCKET_SECONDS * _BUCKET_SECONDS

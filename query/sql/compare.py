@@ -1,12 +1,12 @@
-"""Statements of a comparison: how many spans of a cohort have each pair of key and value.
+"""The SQL of a comparison: the number of spans of a cohort that have each pair of key and value.
 
 Each cohort is read separately: first the spike, for pairs with enough spans; then the baseline, for these pairs only,
-by their hashes. So only the spike is fully grouped, whatever the length of the baseline.
+by their hashes. So only the spike is grouped completely, and a long baseline costs little.
 
     field_pairs       built-in fields and scope names, all low-cardinality: one read, a grouping set for each
     list_pairs        lists that are one text (docs/codec.md 2): grouped as a whole, then parsed, once per distinct list
     key_pairs, key_counts, key_cardinality
-                      attributes of spans, one row per attribute, grouped by hash; or subjects in the same way
+                      attributes of spans, or subjects: one row per attribute, grouped by hash
 """
 
 from typing import Final
@@ -57,8 +57,8 @@ def cohort_size(statement: CohortSize) -> Query:
 
 
 def field_pairs(statement: FieldPairs) -> Query:
-    """Rows: (key, value, hash, spans, whether the row is the total of a key), totals for scopes only; totals first,
-    then most spans first, at most MAX_PAIRS + 1 besides the totals.
+    """Rows: (key, value, hash, spans, whether the row is the total of a key), with totals only for scopes. Totals come
+    first, then pairs in descending order of spans, at most MAX_PAIRS + 1.
     """
     bindings = Bindings(statement.existing_attributes)
     columns = [field.column for field in FIELDS] + [value.text for value in _SCOPE_VALUES]
@@ -89,8 +89,8 @@ LIMIT {len(SCOPE_FIELDS) + MAX_PAIRS + 1}
 
 def list_pairs(statement: ListPairs) -> Query:
     """Rows: (index of the list in LIST_COLUMNS, key, value, hash, spans, whether the row is the total of a key,
-    distinct values, type letters), totals first, then most spans first, at most MAX_KEYS + 1. Keys and values are
-    escaped as in a list.
+    distinct values, type letters), totals first, then in descending order of spans, at most MAX_KEYS + 1. Keys and
+    values are escaped as in a list.
     """
     bindings = Bindings(statement.existing_attributes)
     sets = ", ".join(f"({column})" for column in LIST_COLUMNS)
@@ -120,8 +120,8 @@ LIMIT {MAX_KEYS + 1}
 
 
 def key_pairs(statement: KeyPairs) -> Query:
-    """Rows: (source, occurrences, distinct values, values with enough spans, at most MAX_VALUES_OF_KEY + 1 of them:
-    (hash, value, spans), most spans first).
+    """Rows: (source, occurrences, distinct values, values with enough spans as (hash, value, spans), in descending
+    order of spans, at most MAX_VALUES_OF_KEY + 1).
     """
     bindings = Bindings(statement.existing_attributes)
     is_frequent = _pair_predicate(FrequentPairs(statement.min_spans), bindings)
@@ -157,7 +157,7 @@ GROUP BY pair
 
 
 def key_cardinality(statement: KeyCardinality) -> Query:
-    """Rows: (source, distinct values up to MAX_NUMERIC_VALUES, one more if there are more)."""
+    """Rows: (source, number of distinct values, at most MAX_NUMERIC_VALUES + 1)."""
     bindings = Bindings(statement.existing_attributes)
     return _query(
         f"""SELECT source, uniqUpTo({MAX_NUMERIC_VALUES})(pair)
@@ -201,8 +201,8 @@ WHERE present"""
 
 
 def _pair_hashes(statement: KeyCounts, bindings: Bindings) -> str:
-    """The hashes alone: those of attributes are computed in their arrays, before there is a row for each, which halves
-    the cost.
+    """Only the hashes of pairs. The hashes of attributes are computed in their arrays, before there is a row for each
+    attribute, which halves the cost.
     """
     keys = tuple(each for each in statement.sources if isinstance(each, str))
     if not keys:
@@ -233,7 +233,8 @@ def _from_cohort(statement: _Statement, bindings: Bindings) -> str:
 
 
 def _not_excluded(excluded: ExcludedSpans, bindings: Bindings) -> str:
-    """Also holds for rows that need a recheck: conditions hold for these, and would exclude them."""
+    """The condition that a row is not excluded. It also holds for rows that need a recheck, because conditions always
+    hold for these and would exclude them."""
     tests = time_predicates(SPANS, excluded.window, bindings)
     tests += [condition_sql(condition, bindings) for condition in excluded.conditions]
     recheck = f" OR {bindings.recheck_condition}" if bindings.recheck_condition else ""
@@ -241,7 +242,8 @@ def _not_excluded(excluded: ExcludedSpans, bindings: Bindings) -> str:
 
 
 def _in_windows(cohort: Cohort, bindings: Bindings) -> str:
-    """Each window with its buckets, so that the time between two windows is skipped."""
+    """The condition for the windows of a cohort, each with its buckets, so that the time between two windows is
+    skipped."""
     return "(" + "\n    OR ".join(" AND ".join(time_predicates(SPANS, each, bindings)) for each in cohort.windows) + ")"
 
 

@@ -1,7 +1,7 @@
 """Statements on error occurrences: groups by fingerprint, and single occurrences.
 
-Facets are computed in two steps: rows are grouped into cells of equal release, environment, service and source, a few
-per error group, and cells into facets. So a row is read once, and what costs more than counting is done per cell.
+Facets are computed in two steps: rows are grouped into cells of equal release, environment, service and source (a few
+cells per error group), and cells into facets. So each row is read once, and expensive steps run per cell.
 """
 
 from typing import Final
@@ -108,8 +108,9 @@ def facets(statement: ErrorFacets) -> Query:
 
 
 def _estimated_facets(statement: ErrorFacets) -> Query:
-    """The same columns. One pass finds the values and another counts them, so that only those are held in memory.
-    GLOBAL: on a table with several shards ClickHouse requires that they are found once and sent to the shards.
+    """The same columns as `facets`. One pass finds the most frequent values and another pass counts them, so that only
+    these are kept in memory. GLOBAL: on a table with several shards, ClickHouse requires that the values are found once
+    and sent to the shards.
     """
     bindings = Bindings()
     where = "\n  AND ".join([*_where(statement, bindings), _in_fingerprints(statement.fingerprints, bindings)])
@@ -160,8 +161,8 @@ def series(statement: ErrorSeries) -> Query:
 
 
 def sparklines(statement: ErrorSparklines) -> Query:
-    """Rows: (group, number of the part, count). The time is multiplied before it is divided: parts are equal to the
-    nanosecond, whatever the length of the window.
+    """Rows: (group, number of the part, count). The time is multiplied before it is divided: so parts are equal to the
+    nanosecond, for windows of any length.
     """
     bindings, window = Bindings(), statement.window
     where = [*_where(statement, bindings), _in_fingerprints(statement.fingerprints, bindings)]

@@ -1,10 +1,10 @@
-"""Several figures of groups of spans, over time: like `query.sql.aggregate`, with as many groups of keys and as many
-functions as the statement has.
+"""Several figures of groups of spans, over time: like `query.sql.aggregate`, but with several keys and several
+functions.
 
-Figures that cover the same spans share their number of spans, and percentiles of the same values one state: a second
-percentile then costs a pass over the values of a cell, not another copy of them.
+Figures of the same spans share their number of spans, and percentiles of the same values share one state: a second
+percentile then costs a pass over the values of a cell, but not another copy of them.
 
-A heatmap: spans counted by columns of time and rows of a number.
+Also has the SQL of a heatmap: spans counted by columns of time and rows of a number.
 """
 
 import math
@@ -33,8 +33,8 @@ _ONE_GROUP: Final = "0"
 
 
 class _FiguresSql(NamedTuple):
-    """The conditions of figures by name, state columns of a cell, and for each figure its value of one cell and of
-    several.
+    """The conditions of figures by name, the state columns of a cell, and for each figure its value for one cell and
+    for several cells.
     """
 
     named_conditions: tuple[str, ...]
@@ -46,7 +46,7 @@ class _FiguresSql(NamedTuple):
 def ranked_figures(statement: RankedFigures) -> Query:
     """Rows: (one column per key of the group, spans, one value per figure, buckets as (number, spans, value, ...),
     number of groups), ordered by the value at `rank_by`, the greatest first and NULL last, then by the group's texts,
-    absent ones last. Without keys, the group is one column.
+    absent texts last. Without keys, the group is one column.
     """
     bindings = Bindings(statement.existing_attributes)
     figures = _figures_sql(statement.figures, bindings, mergeable=True)
@@ -124,7 +124,7 @@ def _state_of(figure: Figure) -> tuple[Fn | None, Subject | None, tuple[Conditio
 
 
 def _empty_without_spans(figure: Figure, count: str, aggregate: AggregateSql) -> AggregateSql:
-    """A group always has spans, but not always one that the conditions of the figure leave."""
+    """A group always has spans, but not always spans that meet the conditions of the figure."""
     if not figure.conditions or figure.fn in (Fn.COUNT, Fn.COUNT_UNIQUE):
         return aggregate
     empty = "0" if figure.fn is Fn.SUM else "NULL"
@@ -173,7 +173,7 @@ def _order_and_limit(statement: RankedFigures | FigureRanking, bindings: Binding
 
 
 def _in_groups(group_by: tuple[Subject, ...], groups: tuple[tuple[GroupKey, ...], ...], bindings: Bindings) -> str:
-    """Whether the keys of a row are one of `groups`: a look-up in a set, whatever their number."""
+    """Whether the keys of a row are one of `groups`: one look-up in a set for any number of groups."""
     keys = [part for each in group_by for part in _comparable(each, bindings)]
     rows = []
     for group in groups:
@@ -195,7 +195,7 @@ def _comparable(subject: Subject, bindings: Bindings) -> list[str]:
 
 
 def _constant(subject: Subject, value: GroupKey, bindings: Bindings) -> list[str]:
-    """`value` as `_comparable` has it."""
+    """`value` as a constant that can be compared with `_comparable`."""
     if not isinstance(subject, Field):
         return ["1", "''"] if value is None else ["0", bindings.text(str(value))]
     if isinstance(value, bytes):
@@ -205,15 +205,15 @@ def _constant(subject: Subject, value: GroupKey, bindings: Bindings) -> list[str
 
 _ERROR: Final = STATUS_CODES.index("ERROR")
 _EXACT_FLOAT: Final = f"{2**53}."  # not every larger integer is a Float64
-_LARGEST_INTEGER: Final = f"{2**64}."  # beyond those that an attribute can have
+_LARGEST_INTEGER: Final = f"{2**64}."  # larger than any integer of an attribute
 
 
 def heatmap(statement: Heatmap) -> Query:
-    """Rows: (column, row, spans, of these with an error), unordered. Row -1 has the values below all rows, and the row
-    after the last one those above them.
+    """Rows: (column, row, spans, spans with an error), unordered. Row -1 has the values below all rows, and the row
+    after the last one has the values above all rows.
 
-    A logarithm finds the row or one next to it, whatever it is rounded to; comparing with the edges decides, as the
-    filters `gte` and `lt` do.
+    A rounded logarithm finds the row or a neighbour of it. Comparisons with the edges then decide, in the same way as
+    the filters `gte` and `lt`.
     """
     bindings = Bindings(statement.existing_attributes)
     where = matching_rows(statement, SPANS, statement.window, statement.conditions, bindings)
@@ -243,7 +243,7 @@ GROUP BY time, height
 
 
 def _value(statement: Heatmap, bindings: Bindings) -> tuple[str, str, str | None]:
-    """The number to draw, the edges in its type, and the condition for there being one (None: always)."""
+    """The number to draw, the edges in its type, and the condition that a span has this number (None: always)."""
     subject = statement.subject
     if isinstance(subject, Field) and subject.kind is ColumnKind.DURATION:
         return f"greatest({subject.column}, 0)", bindings.int64s(tuple(map(int, statement.rows.edges))), None
@@ -255,8 +255,8 @@ def _value(statement: Heatmap, bindings: Bindings) -> tuple[str, str, str | None
 
 
 def _comparable_number(value: ValueSql) -> str:
-    """The number; for an integer that is less than the double nearest to it the double before that: edges are doubles,
-    and compare with it as with the integer.
+    """The number as a double. If an integer is less than its nearest double, the previous double is used instead, which
+    compares with edges (doubles) in the same way as the integer.
     """
     number = value.number
     rounded_up = (
@@ -267,7 +267,7 @@ def _comparable_number(value: ValueSql) -> str:
 
 
 def _near(statement: Heatmap) -> str:
-    """A row next to that of `value`, or the same."""
+    """The row of `value`, or a neighbour of this row."""
     rows = statement.rows
     last = len(rows.edges) - 2
     lowest = 2.0**rows.lowest_octave * rows.unit

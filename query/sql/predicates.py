@@ -1,6 +1,5 @@
-"""Compiles conditions to SQL: 0 or 1 for every row, never NULL, so that NOT is the exact opposite.
-
-Where in a row the value of a subject is: SQL for its presence, its text and its number. Never NULL.
+"""Compiles conditions to SQL that is 0 or 1 for every row, never NULL, so that NOT is the exact opposite. Also finds
+the value of a subject in a row: SQL for its presence, its text and its number, which is never NULL.
 """
 
 from collections.abc import Iterable, Iterator
@@ -40,7 +39,7 @@ _SCOPE_COLUMNS: Final = {"scope.name": "scope_name", "scope.version": "scope_ver
 
 
 class ValueSql(NamedTuple):
-    """SQL for a value: whether it is present, its canonical text, whether it is a finite number, and that number."""
+    """SQL for a value: whether it is present, its canonical text, whether it is a finite number, and the number."""
 
     present: str
     text: str
@@ -50,7 +49,7 @@ class ValueSql(NamedTuple):
 
 class _AttributeSource(NamedTuple):
     """One location of a key. `name` is its name in the roll-up of keys; `rare`: an item's own attribute that is spelled
-    like one of its resource or scope, which hardly any client sends.
+    like an attribute of its resource or scope; few clients send such attributes.
     """
 
     value: ValueSql
@@ -59,7 +58,8 @@ class _AttributeSource(NamedTuple):
 
 
 def value_sql(subject: Subject, bindings: Bindings) -> ValueSql:
-    """The value from whichever source has it: for groups and aggregates. If it is absent, the result is meaningless."""
+    """The value from the first source that has it, for groups and aggregates. If no source has it, the result is
+    meaningless."""
     if not isinstance(subject, Attribute):
         return field_sql(subject)
     sources, _ = attribute_sources(subject.key, bindings)
@@ -80,10 +80,10 @@ def _first_present(sources: list[ValueSql], values: list[str], otherwise: str) -
 
 
 def attribute_sources(key: str, bindings: Bindings) -> tuple[list[ValueSql], list[str]]:
-    """The sources where `key` is looked up, in order: as named in `attributes` of the API, then as `resource.<key>`
-    there. And the sources that are skipped because the roll-up has no such key, as SQL for rows that prove otherwise:
-    each source costs reading a column. `bindings.missed_attributes` collects these, see
-    `query.sql.Query.needs_recheck`.
+    """The sources where `key` is looked up, in order: as named in `attributes` of the API, then as `resource.<key>`.
+    Sources are skipped if the roll-up has no such key, because each source costs reading a column. For skipped sources,
+    the second result is SQL for rows that have the key nevertheless. `bindings.missed_attributes` collects it (see
+    `query.sql.Query.needs_recheck`).
     """
     sources = [*_sources_of_name(key, bindings), *_sources_of_name(_RESOURCE + key, bindings)]
     if bindings.existing_attributes is None:
@@ -101,7 +101,7 @@ def attribute_names(key: str) -> tuple[str, str]:
 
 
 def _sources_of_name(name: str, bindings: Bindings) -> Iterator[_AttributeSource]:
-    """Where `attributes` of the API takes the value of `name` from: the item itself before its resource and scope."""
+    """The sources of `name` in `attributes` of the API: the item itself before its resource and scope."""
     yield _AttributeSource(own_attribute_sql(name, bindings), name, rare=name.startswith((_RESOURCE, _SCOPE)))
     if name.startswith(_RESOURCE):
         yield _AttributeSource(_list_attribute_sql("resource", name.removeprefix(_RESOURCE), bindings), name)
@@ -113,8 +113,8 @@ def _sources_of_name(name: str, bindings: Bindings) -> Iterator[_AttributeSource
 
 
 def own_attribute_sql(key: str, bindings: Bindings) -> ValueSql:
-    """An attribute of the item. The list of types shows whether it is present, and whether it is a number; it is a
-    dictionary entry, whereas checking the keys of the Map would read all of them.
+    """An attribute of the item. The list of types shows whether it is present, and whether it is a number; the list is
+    a dictionary entry, while checking the keys of the Map would read all keys.
     """
     text = f"attributes[{bindings.text(key)}]"
     return _typed_value_sql("attribute_types", key, text, text, bindings)
@@ -184,7 +184,7 @@ _MAX_INT128: Final = 2**127 - 1
 
 def condition_sql(condition: Condition, bindings: Bindings) -> str:
     """One condition with its alternatives, in parentheses if needed. It also holds for rows that have a key in a
-    location that is not read (`attribute_sources`), so that the recheck sees them.
+    location that is not read (`attribute_sources`), so that the recheck finds these rows.
     """
     if condition.alternatives:
         each_alone = (replace(condition, alternatives=()), *condition.alternatives)
@@ -200,7 +200,7 @@ def condition_sql(condition: Condition, bindings: Bindings) -> str:
 
 
 def _attribute(sources: list[ValueSql], predicate: Predicate, bindings: Bindings) -> str:
-    """The first source that has the key decides."""
+    """The predicate on an attribute: the first source that has the key decides."""
     if isinstance(predicate, Exists):
         return " OR ".join(value.present for value in sources)
     if len(sources) == 1:
@@ -272,13 +272,13 @@ def _number_comparison(value: ValueSql, operator: CompareOp, bound: Fraction, bi
     whole = floor(bound) if operator in (CompareOp.GT, CompareOp.LTE) else ceil(bound)
     if not _EXACT_FLOAT <= abs(whole) <= _MAX_INT128:
         return f"{value.numeric} AND {by_float}"
-    # Near such a bound two integers may be one Float64, so integers are compared as integers.
+    # Near such a bound two integers may have the same Float64, so integers are compared as integers.
     exact = f"toInt128OrNull({value.text}) {operator} {bindings.int128(whole)}"
     return f"{value.numeric} AND ifNull({exact}, {by_float})"
 
 
 def _integers(field: Field, values: tuple[int, ...], bindings: Bindings) -> str:
-    """Equality with the integers of a column; values that it cannot hold or that mean absence are dropped."""
+    """Equality with the integers of a column; values that the column cannot have or that mean absence are dropped."""
     lowest = 1 if field.optional else _MIN_INT64 if field.kind is ColumnKind.INTEGER else 0
     kept = tuple(value for value in values if lowest <= value <= _MAX_INT64)
     if not kept:

@@ -82,7 +82,8 @@ from query.statements import (
 
 _SELECT: Final = {SPANS.name: SPAN_SELECT, LOGS.name: LOG_SELECT, ERRORS.name: OCCURRENCE_SELECT}
 _ROW_KEY: Final = "trace_id, span_id, batch_id, row"
-_SPAN_IDENTITY: Final = "span_id, start_time, duration, name, kind"  # rows equal in these are one span, resent
+# Rows with equal values of these are one span that was sent again.
+_SPAN_IDENTITY: Final = "span_id, start_time, duration, name, kind"
 _EARLIEST: Final = "start_time, span_id, batch_id, row"
 _END: Final = {
     SPANS.name: "toUnixTimestamp64Nano(start_time) + greatest(duration, 0)",
@@ -96,7 +97,7 @@ def emit(statement: Statement) -> Query:
 
 
 def regex_probe(pattern: str) -> Query:
-    """Compiles `pattern` in ClickHouse, whether or not any row would be tested against it."""
+    """Compiles `pattern` in ClickHouse, even if no row is tested against it."""
     bindings = Bindings()
     return Query(f"SELECT match('', {bindings.text(pattern)})\n", bindings.values)
 
@@ -178,7 +179,7 @@ def _span_records(statement: SpanRecords) -> Query:
 
 
 def _earliest(select_list: tuple[str, ...], limit: int, where: Iterable[str], bindings: Bindings) -> Query:
-    """The earliest spans, each resent one once."""
+    """The earliest spans; a span that was sent again is returned once."""
     tail = (f"ORDER BY {_EARLIEST}", f"LIMIT 1 BY {_SPAN_IDENTITY}", f"LIMIT {bindings.uint64(limit)}")
     return select(select_list, SPANS.name, where, tail, bindings)
 
@@ -193,7 +194,7 @@ def _trace_predicates(statement: Statement, trace_id: bytes, window: Window, bin
 
 
 def _row_ids(ids: tuple[tuple[int, int], ...], bindings: Bindings) -> str:
-    """An array of batch and row."""
+    """An array of (batch, row)."""
     batches = bindings.uint64s(tuple(batch for batch, _ in ids))
     rows = bindings.uint32s(tuple(row for _, row in ids))
     return f"arrayZip({batches}, {rows})"

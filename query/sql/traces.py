@@ -1,6 +1,5 @@
-"""Lists of traces: which, in which order; and what is shown of each.
-
-The longest spans of a window: their positions first, from narrow columns alone; then the rows of one page.
+"""Lists of traces (their order, and the fields of each trace), and lists of the longest spans: first their positions,
+only from narrow columns, then the rows of one page.
 """
 
 from typing import Final
@@ -11,7 +10,8 @@ from query.sql.predicates import condition_sql, matching_rows
 from query.statements import Position, RankedSpans, SpanRanking, TraceRanges, TraceRanking, TraceSummaries, Window
 
 _TIME: Final = f"toUnixTimestamp64Nano({SPANS.time_column})"
-_IDENTITY: Final = "(span_id, start_time, duration, name, kind)"  # rows equal in these are one span, resent
+# Rows with equal values of these are one span that was sent again.
+_IDENTITY: Final = "(span_id, start_time, duration, name, kind)"
 _NO_PARENT: Final = "parent_span_id = toFixedString('', 8)"
 _ERROR: Final = 2  # of the status codes
 
@@ -64,7 +64,7 @@ GROUP BY trace_id
 
 
 def trace_ranges(statement: TraceRanges) -> Query:
-    """One row: (first, last start), or none."""
+    """One row: (first start, last start), or no row."""
     bindings = Bindings()
     ids = ", ".join(bindings.id(each) for each in statement.trace_ids)
     return bindings.query(f"""SELECT toUnixTimestamp64Nano(min(min_time)), toUnixTimestamp64Nano(max(max_time))
@@ -94,7 +94,8 @@ def span_ranking(statement: SpanRanking) -> Query:
 
 
 def ranked_spans(statement: RankedSpans) -> Query:
-    """Rows of the select list of spans. The buckets of the positions make the sort key skip everything else."""
+    """Rows of the select list of spans. The buckets of the positions let ClickHouse skip all other rows by the sort
+    key."""
     bindings, positions = Bindings(), statement.positions
     project = project_predicate(statement, bindings)
     times = tuple(each.time_ns for each in positions)
@@ -116,7 +117,7 @@ def ranked_spans(statement: RankedSpans) -> Query:
 
 
 def _after(after: Position, bindings: Bindings) -> list[str]:
-    """The rows after `after`. The bound on the column itself lets the index on durations skip."""
+    """The rows after `after`. The bound on the duration column lets ClickHouse use the index on durations."""
     if after.duration_ns is None:
         raise ValueError("a position among the longest spans requires a duration")
     duration = bindings.int64(after.duration_ns)

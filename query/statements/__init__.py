@@ -1,11 +1,11 @@
 """Reads of the store as frozen values: conditions on subjects, and the statements that contain them.
 
-Nothing here knows SQL; `query.sql` is the only place that writes it. Every statement requires a project.
+This package has no SQL; only `query.sql` writes SQL. Every statement requires a project.
 
     predicates                         the meaning of a filter: a predicate on a subject
     search, trace, error_groups        statements that read rows
     aggregate, figures, heatmap, service_map, compare, attributes
-                                       statements that count them
+                                       statements that count rows
     window                             half-open time windows
 """
 

@@ -34,7 +34,7 @@ class Fn(StrEnum):
 
     @property
     def thousandths(self) -> int | None:
-        """For a percentile, how many thousandths of the values are at most as large: 950 for p95."""
+        """The rank of a percentile in thousandths, such as 950 for p95; None for other functions."""
         return int(self[1:].ljust(3, "0")) if self[0] == "p" else None
 
 
@@ -62,8 +62,8 @@ class SpanCount(BaseStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _GroupedStatement(BaseStatement):
-    """`fn` over `subject` for groups of the spans in `window` that meet all conditions; without `group_by` all of them
-    are one group. Rows of another `signal` are only counted, without a subject.
+    """`fn` over `subject` for groups of the spans in `window` that meet all conditions; without `group_by` all these
+    spans are one group. Rows of another `signal` are only counted, without a subject.
     """
 
     window: Window
@@ -99,7 +99,7 @@ class GroupSeries(_GroupedStatement):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """`fn` over `subject`, for those spans of a group that meet all of `conditions`."""
+    """`fn` over `subject`, for the spans of a group that meet all `conditions`."""
 
     fn: Fn
     subject: Subject | None
@@ -108,8 +108,8 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _FiguresStatement(BaseStatement):
-    """`figures` for groups of the spans in `window` that meet all conditions. A group is one value of each of
-    `group_by`; without any, all spans are one group.
+    """`figures` for groups of the spans in `window` that meet all conditions. A group has one value for each subject of
+    `group_by`; without subjects, all spans are one group.
     """
 
     window: Window
@@ -136,7 +136,8 @@ class FigureSeries(_FiguresStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankedFigures(_FiguresStatement):
-    """The first `limit` groups by the figure at index `rank_by`, each with those of every bucket that has spans."""
+    """The first `limit` groups by the figure at index `rank_by`, each with the figures of every bucket that has
+    spans."""
 
     buckets: TimeBuckets
     rank_by: int
@@ -172,7 +173,7 @@ class ServiceCalls(BaseStatement):
     """The calls between services in `window`, most calls first, at most `limit` pairs of services.
 
     A call is a SERVER or CONSUMER span that meets all conditions and whose parent is a CLIENT or PRODUCER span in
-    `window`. `one_in`: only of traces whose id has a hash that this divides (1: of all).
+    `window`. `one_in`: only calls of traces whose id has a hash that is divisible by this number (1: all traces).
     """
 
     window: Window
@@ -183,8 +184,8 @@ class ServiceCalls(BaseStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceFigures(BaseStatement):
-    """The services of spans in `window` that meet all conditions, most spans first, at most `limit`; only those in
-    `services`, unless that is None. `one_in` as in `ServiceCalls`.
+    """The services of spans in `window` that meet all conditions, most spans first, at most `limit`; if `services` is
+    not None, only these services. `one_in`: as in `ServiceCalls`.
     """
 
     window: Window

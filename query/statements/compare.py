@@ -10,7 +10,7 @@ from query.statements.predicates import BaseStatement, Condition, Subject, Windo
 
 @dataclass(frozen=True, slots=True)
 class ExcludedSpans:
-    """The spans in `window` that meet all conditions (at least one, else ValueError)."""
+    """The spans in `window` that meet all conditions. Raises ValueError without a condition."""
 
     window: Window
     conditions: tuple[Condition, ...]
@@ -22,8 +22,8 @@ class ExcludedSpans:
 
 @dataclass(frozen=True, slots=True)
 class Cohort:
-    """The spans in any of `windows` (which do not overlap; at least one, else ValueError) that meet all conditions, but
-    not those that are excluded; of these only spans whose hash of trace, span, batch and row is divisible by `one_in`.
+    """The spans in any of `windows` (which do not overlap) that meet all conditions and are not excluded. Of these,
+    only spans whose hash of trace, span, batch and row is divisible by `one_in`. Raises ValueError without a window.
     """
 
     windows: tuple[Window, ...]
@@ -65,7 +65,7 @@ class CohortSize(BaseStatement):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldPairs(BaseStatement):
     """Values of built-in fields, names and versions of scopes, each with its number of spans; and the number of spans
-    that have a scope name or version at all.
+    that have any scope name or version.
     """
 
     cohort: Cohort
@@ -74,8 +74,8 @@ class FieldPairs(BaseStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListPairs(BaseStatement):
-    """Attributes of resources and scopes, each with its number of spans; and every key of theirs and of spans, with its
-    number of occurrences, its number of distinct values and its types.
+    """Attributes of resources and scopes, each with its number of spans; and every key of resources, scopes and spans,
+    with its number of occurrences, its number of distinct values and its types.
     """
 
     cohort: Cohort
@@ -84,8 +84,8 @@ class ListPairs(BaseStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _KeyedStatement(BaseStatement):
-    """About values of `sources`: either attribute keys of the spans themselves, or subjects. ValueError without a
-    source.
+    """A statement on values of `sources`: either keys of the spans' own attributes, or subjects. Raises ValueError
+    without a source.
     """
 
     cohort: Cohort
@@ -99,8 +99,8 @@ class _KeyedStatement(BaseStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyPairs(_KeyedStatement):
-    """For each source its values that at least `min_spans` spans have, its number of occurrences and of distinct
-    values.
+    """For each source: its values that at least `min_spans` spans have, its number of occurrences, and its number of
+    distinct values.
     """
 
     min_spans: int
@@ -109,7 +109,7 @@ class KeyPairs(_KeyedStatement):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyCounts(_KeyedStatement):
     """The number of spans that have each of the pairs in `hashes`. `read_per_key`: span attributes are read key by key;
-    the counts are the same, but where Maps are stored split by key, other keys are not read.
+    the counts are the same, but if Maps are stored split by key, other keys are not read.
     """
 
     hashes: tuple[int, ...]

@@ -7,7 +7,7 @@ from query.statements.predicates import BaseStatement, Condition, Window
 
 
 class ErrorOrder(StrEnum):
-    """Sort order of error groups, always descending; of equal groups the greater fingerprint is first."""
+    """Sort order of error groups, always descending; on a tie, the greater fingerprint comes first."""
 
     LAST_SEEN = "lastSeen"
     COUNT = "count"
@@ -33,9 +33,9 @@ class ErrorRanking(_ErrorStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorFacets(_ErrorStatement):
-    """For each group its count and first and last time, and its releases, environments, services and sources, the most
-    frequent first, at most `limit` of each. Not `exact`: for a kind with more values, approximately the most frequent
-    ones and their approximate number, in little memory.
+    """For each group: its count, its first and last time, and its releases, environments, services and sources, the
+    most frequent first, at most `limit` of each. Not `exact`: if a kind has more values, approximately the most
+    frequent values and the approximate number of values, in little memory.
     """
 
     fingerprints: tuple[bytes, ...]
@@ -45,7 +45,7 @@ class ErrorFacets(_ErrorStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorTraces(_ErrorStatement):
-    """The number of traces in which each group occurred; not `exact`: approximate, in little memory."""
+    """The number of traces in which each group occurred. Not `exact`: the approximate number, in little memory."""
 
     fingerprints: tuple[bytes, ...]
     exact: bool = True
@@ -53,8 +53,8 @@ class ErrorTraces(_ErrorStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatestOccurrences(_ErrorStatement):
-    """For each group the first occurrence of its list, by fingerprint and time; needs at least one of
-    `fingerprint_times`.
+    """For each group, the first occurrence in its list. `fingerprint_times` has the fingerprint and the time of each,
+    and must not be empty.
     """
 
     fingerprint_times: tuple[tuple[bytes, int], ...]
@@ -62,7 +62,7 @@ class LatestOccurrences(_ErrorStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorSeries(_ErrorStatement):
-    """The number of occurrences of a group in each interval since 1970 that has any."""
+    """The number of occurrences of a group in each interval (a multiple since 1970) that has occurrences."""
 
     fingerprint: bytes
     interval_ns: int
@@ -70,7 +70,7 @@ class ErrorSeries(_ErrorStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorSparklines(_ErrorStatement):
-    """The number of occurrences of each group in each of `parts` equal parts of the window that has any."""
+    """The number of occurrences of each group in each of `parts` equal parts of the window that has occurrences."""
 
     fingerprints: tuple[bytes, ...]
     parts: int
@@ -78,14 +78,14 @@ class ErrorSparklines(_ErrorStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstOccurrences(BaseStatement):
-    """The time of the first stored occurrence of each group in the project, however old."""
+    """The time of the first stored occurrence of each group in the project, of any age."""
 
     fingerprints: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorGroupType(BaseStatement):
-    """The type of a group, if the project has any occurrence of it, however old."""
+    """The type of a group, if the project has an occurrence of it, of any age."""
 
     fingerprint: bytes
 

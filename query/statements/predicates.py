@@ -17,10 +17,11 @@ from query.values import HOUR, MAX_NANOS, MINUTE, TimestampError, parse_timestam
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseStatement:
-    """`existing_attributes`: names of attributes (`query.sql.predicates.attribute_names`) that may exist. Others are
-    not read, but their appearance is detected (`query.sql.Query.needs_recheck`). None: every location is read.
+    """`existing_attributes`: names of attributes (`query.sql.predicates.attribute_names`) that may exist. Other
+    attributes are not read, but rows that have them are detected (`query.sql.Query.needs_recheck`). None: every
+    location is read.
 
-    ValueError without a positive project id.
+    Raises ValueError without a positive project id.
     """
 
     project_id: int
@@ -39,8 +40,8 @@ _SLICE_GROWTH: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Times from `from_ns`, inclusive, to `to_ns`, exclusive; nanoseconds since 1970. ValueError if empty or out of
-    range.
+    """Times from `from_ns`, inclusive, to `to_ns`, exclusive; nanoseconds since 1970. Raises ValueError if the window
+    is empty or out of range.
     """
 
     from_ns: int
@@ -72,8 +73,8 @@ class TimeRange:
     def resolve(self, now_ns: int, where: str, issues: Issues) -> Window | None:
         """The window at `now_ns`; None after recording an issue at `<where>.from`, `<where>.to` or `<where>.hours`.
 
-        `hours` is the length of the window: from `from` on, else up to `to`, which defaults to now. With both ends it
-        must be the time between them.
+        `hours` is the length of the window: the window begins at `from`, or without `from` ends at `to`, which defaults
+        to now. With both ends it must be the time between them.
         """
         from_ns, to_ns = (
             _parse_bound(text, now_ns, f"{where}.{name}", issues)
@@ -87,7 +88,7 @@ class TimeRange:
         elif to_ns is None:
             to_ns = now_ns if self.hours is None else min(MAX_NANOS, from_ns + self.hours * HOUR)
         elif self.hours is not None and to_ns - from_ns != self.hours * HOUR:
-            issues.add(f"{where}.hours", "Must be the time between from and to, or be left out.", "range")
+            issues.add(f"{where}.hours", "Must be the time between from and to, or be omitted.", "range")
             return None
         if from_ns >= to_ns:
             issues.add(f"{where}.{'from' if self.from_text is not None else 'to'}", "from must be before to.", "range")
@@ -101,8 +102,8 @@ class TimeRange:
 def slices(window: Window) -> Iterator[Window]:
     """Contiguous slices of `window`, newest first, each longer than the one before.
 
-    A page is filled from the newest slice, so that a list of 50 rows does not sort a day. Slices end at bucket
-    boundaries, so that no bucket is read twice.
+    A page is filled from the newest slice first, so that a list of 50 rows does not sort the rows of a day. Slices end
+    at bucket boundaries, so that no bucket is read twice.
     """
     upper, width = window.to_ns, BUCKET
     while upper > window.from_ns:
@@ -113,7 +114,7 @@ def slices(window: Window) -> Iterator[Window]:
 
 
 def slices_oldest_first(window: Window) -> Iterator[Window]:
-    """Contiguous slices of `window` likewise, oldest first."""
+    """Contiguous slices of `window`, oldest first, each longer than the one before."""
     lower, width = window.from_ns, BUCKET
     while lower < window.to_ns:
         edge = (lower // BUCKET + 1) * BUCKET  # end of the oldest bucket
@@ -132,7 +133,7 @@ def _parse_bound(text: str | None, now_ns: int, path: str, issues: Issues) -> in
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """An attribute, by its key in `attributes`; if absent there, the resource's attribute of that key."""
+    """An attribute, by its key in `attributes`. If it is absent, the resource's attribute with this key."""
 
     key: str
 
@@ -186,14 +187,14 @@ class CompareOp(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NumberComparison:
-    """The value is a number and `value operator bound` holds; false for everything that is not a number."""
+    """The value is a number and `value operator bound` holds; false for values that are not numbers."""
 
     operator: CompareOp
     bound: Fraction
 
 
 class MatchPosition(StrEnum):
-    """Where in the value a text must occur."""
+    """The part of the value in which a text must occur."""
 
     ANYWHERE = "anywhere"
     START = "start"
@@ -220,8 +221,8 @@ Predicate = Exists | TextIn | IntegerIn | IdIn | IntegerRange | NumberComparison
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`predicate` holds for `subject`; negated: it does not hold, also if the subject is absent. Or else one of
-    `alternatives`, which have none themselves, holds.
+    """Holds if `predicate` holds for `subject` (negated: if it does not hold, or the subject is absent), or if one of
+    the `alternatives` holds. Alternatives have no alternatives themselves.
     """
 
     subject: Subject
@@ -231,11 +232,11 @@ class Condition:
 
     @property
     def subjects(self) -> tuple[Subject, ...]:
-        """Its own and those of its alternatives."""
+        """The subjects of the condition and of its alternatives."""
         return (self.subject, *(each.subject for each in self.alternatives))
 
 
 def subjects_of(conditions: Iterable[Condition], *others: Subject | None) -> list[Subject]:
-    """What a statement reads: `others`, but for None, and the subjects of the conditions."""
+    """The subjects that a statement reads: `others`, except None, and the subjects of the conditions."""
     given = [each for each in others if each is not None]
     return given + [subject for condition in conditions for subject in condition.subjects]

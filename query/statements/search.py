@@ -10,9 +10,11 @@ from query.statements.predicates import BaseStatement, Condition, Subject, Windo
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A position in a list ordered by time, trace, span, batch and row, all descending: that of the last row shown.
+    """A position in a list ordered by time, trace, span, batch and row, all descending: the position of the last row
+    shown.
 
-    In a list of the longest spans `duration_ns` (0 for a negative duration) comes before these; None in other lists.
+    A list of the longest spans is ordered by `duration_ns` first (0 for a negative duration); in other lists it is
+    None.
     """
 
     time_ns: int
@@ -38,8 +40,9 @@ class Listing(BaseStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedRows(BaseStatement):
-    """Rows of one signal with a time in `window` that ended after `after_ns` and before the window does, besides those
-    of `shown` (batch and row); those that ended last first, at most `limit`. A log record ends at its time.
+    """Rows of one signal with a time in `window` that ended after `after_ns` and before the end of the window, except
+    the rows in `shown` (batch and row). They are ordered by their end, descending, at most `limit`. A log record ends
+    at its time.
     """
 
     signal: TelemetryTable
@@ -63,7 +66,7 @@ class SpanRanking(BaseStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankedSpans(BaseStatement):
-    """The spans at these positions, of which there is at least one; longest first, at most `limit`."""
+    """The spans at the given positions (at least one); longest first, at most `limit`."""
 
     positions: tuple[Position, ...]
     limit: int
@@ -71,7 +74,8 @@ class RankedSpans(BaseStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingAttributeKeys(BaseStatement):
-    """Which of `names` the roll-up of attribute keys has in `window`. It lacks keys that a crash lost."""
+    """The names among `names` that the roll-up of attribute keys has in `window`. After a crash the roll-up may lack
+    keys."""
 
     names: tuple[str, ...]
     window: Window
@@ -86,7 +90,8 @@ class TraceBounds(BaseStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSpansBrief(BaseStatement):
-    """The spans of a trace without their attributes, resent spans once, earliest first, at most `limit`."""
+    """The spans of a trace without their attributes, earliest first, at most `limit`. Spans that were sent again are
+    returned once."""
 
     trace_id: bytes
     window: Window
@@ -95,7 +100,7 @@ class TraceSpansBrief(BaseStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceRows(BaseStatement):
-    """The same with everything that a row of the page's waterfall shows."""
+    """The spans of a trace with the columns of the page's waterfall."""
 
     trace_id: bytes
     window: Window
@@ -104,7 +109,7 @@ class TraceRows(BaseStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSize(BaseStatement):
-    """The number of spans of a trace, resent spans counted once."""
+    """The number of spans of a trace. Spans that were sent again count once."""
 
     trace_id: bytes
     window: Window
@@ -113,7 +118,7 @@ class TraceSize(BaseStatement):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceAttributes(BaseStatement):
     """The attributes of the rows `row_ids` (batch, row) of a trace; `window` contains their start times. Without
-    `row_ids`, those of all rows in the window.
+    `row_ids`, the attributes of all rows in the window.
     """
 
     trace_id: bytes
@@ -123,7 +128,8 @@ class TraceAttributes(BaseStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanRecords(BaseStatement):
-    """The full stored rows of one span id, resent spans once, earliest first, at most `limit`."""
+    """The full stored rows of one span id, earliest first, at most `limit`. Spans that were sent again are returned
+    once."""
 
     trace_id: bytes
     span_id: bytes
@@ -141,8 +147,8 @@ class TracePosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceRanking(BaseStatement):
-    """The first `limit` traces that have spans in `window` that meet all conditions: by their newest such span, or
-    (`by_duration`) by their longest, greatest first.
+    """The first `limit` traces that have spans in `window` that meet all conditions: ordered by their newest such span,
+    or with `by_duration` by their longest, descending.
 
     `shown` (only by time): traces with such a span in this later window are left out.
     """
@@ -179,8 +185,8 @@ class AttributeKeys(BaseStatement):
     """The attribute keys of spans, the most frequent first, at most `limit`: in the complete buckets `whole_buckets`,
     read from the roll-up, and in `partial_buckets`; together they are one window.
 
-    `estimated`: there are too many keys to count each. Only those are counted that an estimate in bounded memory
-    considers the most frequent of `whole_buckets`; `partial_buckets` is empty then.
+    `estimated`: there are too many keys to count each. An estimate in bounded memory selects the most frequent keys of
+    `whole_buckets`, and only these are counted. `partial_buckets` is empty then.
     """
 
     whole_buckets: Window | None
@@ -191,8 +197,8 @@ class AttributeKeys(BaseStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollupKeys(BaseStatement):
-    """Any `limit` attribute keys, at most, of the complete buckets `whole_buckets`; an empty key stands for attributes
-    whose keys the roll-up does not name.
+    """At most `limit` arbitrary attribute keys of the complete buckets `whole_buckets`. An empty key stands for
+    attributes whose keys the roll-up does not list.
     """
 
     whole_buckets: Window
@@ -209,7 +215,7 @@ class DistinctAttributeSets(BaseStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NonFiniteCounts(BaseStatement):
-    """For each attribute key of rows themselves, the number of rows of `windows` where its value is NaN or infinite."""
+    """For each key of rows' own attributes, the number of rows of `windows` where its value is NaN or infinite."""
 
     windows: tuple[Window, ...]
     signal: TelemetryTable = SPANS

@@ -32,8 +32,8 @@ from query.values import (
     raw_json,
 )
 
-MAX_SPANS_PER_ID: Final = 20  # full records shown of spans that share an id
-_CHUNK_ROWS: Final = 250  # rows that are requested by their ids, which fit a URL
+MAX_SPANS_PER_ID: Final = 20  # maximum number of full records shown if spans share an id
+_CHUNK_ROWS: Final = 250  # rows that are requested by their ids: as many as fit into a URL
 
 AttributesByRow = Mapping[tuple[int, int], AttributeColumns]  # by batch and row
 
@@ -43,7 +43,7 @@ class WaterfallRow(msgspec.Struct, rename="camel"):
 
     # Specification 2.4, exactly its keys.
     span_id: SpanId
-    parent_span_id: Annotated[SpanId | None, msgspec.Meta(description="As received; null for a root.")]
+    parent_span_id: Annotated[SpanId | None, msgspec.Meta(description="The parent as received; null for a root.")]
     name: str
     kind: SpanKind
     service_name: str | None
@@ -57,9 +57,14 @@ class WaterfallRow(msgspec.Struct, rename="camel"):
     offset_ratio: Annotated[Share, msgspec.Meta(description="Offset divided by the duration of the trace.")]
     width_ratio: Annotated[Share, msgspec.Meta(description="Duration divided by the duration of the trace.")]
     self_time_ms: Annotated[
-        msgspec.Raw, raw_json("Duration not covered by children, in milliseconds.", type="number", minimum=0)
+        msgspec.Raw,
+        raw_json(
+            "The part of the duration that is not covered by children, in milliseconds.", type="number", minimum=0
+        ),
     ]
-    orphan: Annotated[bool, msgspec.Meta(description="Its parent is not in the trace, or it is its own ancestor.")]
+    orphan: Annotated[
+        bool, msgspec.Meta(description="Whether its parent is not in the trace, or it is its own ancestor.")
+    ]
     attributes: MergedAttributes
 
 
@@ -94,7 +99,7 @@ class _Trace(NamedTuple):
 
 
 async def read_waterfall(store: ReadStore, settings: QuerySettings, project_id: int, trace_id: bytes) -> bytes | None:
-    """The waterfall as JSON; None for an unknown trace. The layout runs in a thread: a long trace takes a noticeable
+    """The waterfall as JSON; None for an unknown trace. The layout runs in a thread, because a long trace takes some
     time.
     """
     window = (await store.trace_windows(project_id, trace_id)).get(SPANS.trace_index_code)
@@ -208,8 +213,8 @@ async def _read_attributes(
 ) -> dict[tuple[int, int], AttributeColumns]:
     """The attributes of the spans, until `budget` bytes are used; the remaining spans are left out.
 
-    Reads all at once if that fits, otherwise in chunks. Rows of small chunks are requested by their ids, because each
-    read decodes whole granules, whose other rows would be sent for nothing.
+    All rows are read at once if they fit, otherwise in chunks. Rows of small chunks are requested by their ids: each
+    read decodes whole granules, and other rows of these need not be sent.
     """
     found: dict[tuple[int, int], AttributeColumns] = {}
     start, chunk = 0, len(spans)

@@ -1,11 +1,11 @@
-"""A trace as a tree, and as the columns that the page draws.
+"""Lays out a trace as a tree, and as the columns that the page draws.
 
 `build_layout` finds the parent of each span, its depth, and its self time, in integer nanoseconds, without I/O. Every
-span is laid out exactly once, whatever was sent: missing parents, spans that are their own parent or ancestor, ids that
-several spans share, chains ten thousand deep. No timestamp is changed.
+span is laid out exactly once, also if parents are missing, spans are their own parent or ancestor, several spans share
+an id, or a chain is ten thousand spans deep. No timestamp is changed.
 
-`read_columns` reads a trace as columns, in a third of the bytes of the waterfall, without attributes. Order and rules
-are those of the waterfall. Texts are indices into `strings`; times are nanoseconds.
+`read_columns` reads a trace as columns without attributes, in a third of the bytes of the waterfall, with the same
+order and rules. Texts are indices into `strings`. Times are nanoseconds.
 """
 
 import asyncio
@@ -27,8 +27,8 @@ LaidOutSpan = BriefSpanColumns | TraceRowColumns
 
 
 class PositionedSpan(NamedTuple):
-    """One line of the waterfall: the span by its index, its depth, and its self time, which none of its children
-    covers.
+    """One line of the waterfall: the index of the span, its depth, and its self time (the time that none of its
+    children covers).
     """
 
     span: int
@@ -46,10 +46,12 @@ class Layout(NamedTuple):
 
 
 def build_layout(spans: Sequence[LaidOutSpan]) -> Layout:
-    """Depth first, siblings by start. `spans` are distinct and sorted by start, span id, batch, row.
+    """Lay out spans depth first, siblings in order of their start. `spans` are distinct and sorted by start, span id,
+    batch, row.
 
-    An orphan is a span with an invalid parent link: to a span that does not exist, to itself, or, for the earliest span
-    of a cycle, round to itself; it is placed at depth 0. Of spans that share an id the earliest gets the children.
+    An orphan is a span with an invalid parent link: to a span that does not exist, to itself, or (for the earliest span
+    of a cycle) through the cycle to itself. Orphans are placed at depth 0. If spans share an id, the earliest gets the
+    children.
     """
     if not spans:
         return Layout([], None, None)
@@ -72,7 +74,7 @@ def span_end_ns(span: LaidOutSpan) -> int:
 
 
 def self_time_ns(spans: Sequence[LaidOutSpan], index: int, children: Sequence[int]) -> int:
-    """The time of a span that none of its children covers. `children` are sorted by start; only their time inside the
+    """The time of a span that none of its children covers. `children` are sorted by start. Only their time inside the
     span counts.
     """
     start, end = spans[index].start_ns, span_end_ns(spans[index])
@@ -86,7 +88,7 @@ def self_time_ns(spans: Sequence[LaidOutSpan], index: int, children: Sequence[in
 
 
 def _find_parents(spans: Sequence[LaidOutSpan]) -> tuple[list[int], set[int]]:
-    """The index of each span's parent, and the orphans so far."""
+    """The index of each span's parent, and the orphans outside of cycles."""
     owners: dict[bytes, int] = {}
     for index, span in enumerate(spans):
         owners.setdefault(span.span_id, index)
@@ -104,7 +106,7 @@ def _find_parents(spans: Sequence[LaidOutSpan]) -> tuple[list[int], set[int]]:
 
 def _break_cycles(parents: list[int], orphans: set[int]) -> None:
     """Make the earliest span of each cycle a root. Spans below a cycle keep their parents."""
-    visited_in = [0] * len(parents)  # number of the walk that reached the span first
+    visited_in = [0] * len(parents)  # number of the walk that first reached the span
     for number, first in enumerate(range(len(parents)), start=1):
         current = first
         while current != _ROOT and not visited_in[current]:
@@ -139,7 +141,7 @@ Index = Annotated[int, Meta(ge=_ABSENT, description="Index into `strings`; -1: a
 
 
 class TraceColumns(msgspec.Struct, rename="camel"):
-    """One value for each row, depth first."""
+    """The columns of the rows: each has one value for each row, depth first."""
 
     span_id: list[SpanId]
     parent: Annotated[list[int], Meta(description="Row of the parent; -1 for a root and for an orphan.")]
@@ -153,11 +155,15 @@ class TraceColumns(msgspec.Struct, rename="camel"):
     environment: list[Index]
     start_offset_ns: Annotated[list[int], Meta(description="Nanoseconds since `startTime` of the trace.")]
     duration_ns: list[Count]
-    self_time_ns: Annotated[list[int], Meta(description="Nanoseconds that no child covers.")]
+    self_time_ns: Annotated[
+        list[int], Meta(description="The part of the duration that is not covered by children, in nanoseconds.")
+    ]
     events: Annotated[list[int], Meta(description="Number of events.")]
     links: Annotated[list[int], Meta(description="Number of links.")]
     children: Annotated[list[int], Meta(description="Number of children.")]
-    orphan: Annotated[list[int], Meta(description="1: its parent is not in the trace, or it is its own ancestor.")]
+    orphan: Annotated[
+        list[int], Meta(description="1: its parent is not in the trace, or the span is its own ancestor. Otherwise 0.")
+    ]
 
 
 class TraceTable(msgspec.Struct, rename="camel"):
@@ -181,7 +187,7 @@ class TraceTable(msgspec.Struct, rename="camel"):
 async def read_columns(
     store: ReadStore, settings: QuerySettings, project_id: int, trace_id: bytes, root: bytes | None
 ) -> bytes | None:
-    """The trace as JSON; None for an unknown trace, or one without the span `root`. Laid out in a thread."""
+    """The trace as JSON; None for an unknown trace, or a trace without the span `root`. Laid out in a thread."""
     window = (await store.trace_windows(project_id, trace_id)).get(SPANS.trace_index_code)
     if window is None:
         return None
@@ -269,7 +275,7 @@ def _table(
 
 
 def _parents(depths: Sequence[int]) -> list[int]:
-    """The row of each row's parent: the last one above it that is less deep by one."""
+    """The row of each row's parent: the last row above it whose depth is less by one."""
     above: list[int] = []
     parents = []
     for at, depth in enumerate(depths):

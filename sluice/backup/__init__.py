@@ -1,18 +1,19 @@
 """Backups of the embedded mode: `sluice backup` and `sluice restore`.
 
-    `sluice backup`             asks the process that runs, or takes the snapshot itself when none does
+    `sluice backup`             asks the running process for a snapshot, or takes it itself if no process runs
       BackupServer              in `sluice up`: a Unix socket in the data directory, one snapshot at a time
-        SnapshotTaker.taken     holds inserts for a moment, and links or copies everything as it is then
-      copy_snapshot             copies the links into a new directory of the target, with a manifest; files that the
-                                last backup there has are hard links to it
+        SnapshotTaker.taken     holds inserts for a moment, and links or copies all files as they are at this moment
+      copy_snapshot             copies the links into a new directory of the target, with a manifest; files that
+                                are in the last backup too become hard links to it
     `sluice restore`
-      read_manifest             refuses what is not a complete backup
+      read_manifest             refuses a directory that is not a complete backup
       restore                   copies and verifies every file beside the target, then renames
 
-The command copies, and not the process that serves: it needs no thread, no memory and no permission of the service, and
-can be killed at any time. While it is connected the service keeps the links, and removes them when the connection ends.
+The command copies the files, not the service, so copying needs no thread, memory or permission of the service, and the
+command can be killed at any time. The service keeps the links while the command is connected, and removes them when the
+connection ends.
 
-What a backup has: everything that was acknowledged before its moment, each item once, and nothing that was received
-after it (in the mode `memory`: what was stored). It is what a crash at that moment would have left; the first start
-completes it as after a crash (`gateway.ingest.recovery`).
+A backup has every item that was acknowledged before its moment once, and no item that was received after it (in the
+mode `memory`: all stored items). Its state is the same as after a crash at this moment, and the first start completes
+it as after a crash (`gateway.ingest.recovery`).
 """

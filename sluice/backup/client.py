@@ -1,6 +1,6 @@
 """The connection of `sluice backup` to the process that serves a data directory.
 
-What `sluice backup` and the process that serves say to each other: JSON lines over a Unix socket.
+The messages between `sluice backup` and this process are JSON lines over a Unix socket:
 
     command                                    process
     Begin                                 ->   takes a snapshot
@@ -10,7 +10,7 @@ What `sluice backup` and the process that serves say to each other: JSON lines o
     Done                                  ->   notes the time, removes the snapshot
                                           <-   Held
 
-When the connection ends, or nothing was said for SILENCE_S, the process removes the snapshot.
+When the connection ends, or no message arrives for SILENCE_S, the process removes the snapshot.
 """
 
 import socket
@@ -38,7 +38,7 @@ class Begin(msgspec.Struct, frozen=True, tag=True):
 
 
 class Alive(msgspec.Struct, frozen=True, tag=True):
-    """The command goes on copying."""
+    """The command is still copying."""
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):
@@ -54,13 +54,13 @@ class Taken(msgspec.Struct, frozen=True, tag=True):
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
-    """There is no snapshot; why, in one sentence."""
+    """There is no snapshot; the message is one sentence with the reason."""
 
     message: str
 
 
 class Held(msgspec.Struct, frozen=True, tag=True):
-    """The snapshot has been there until now."""
+    """The snapshot has been complete until now."""
 
 
 Request = Begin | Alive | Done
@@ -108,20 +108,20 @@ class SnapshotConnection:
         self._lost: BackupFailed | None = None
 
     def begin(self, target: Path) -> Snapshot:
-        """Have a snapshot taken. Raises BackupFailed."""
+        """Ask the process for a snapshot. Raises BackupFailed."""
         self._connection.settimeout(TAKE_TIMEOUT_S)
         reply = self._ask(Begin(str(target)))
         self._connection.settimeout(REPLY_TIMEOUT_S)
         if isinstance(reply, Failed):
             raise BackupFailed(reply.message)
         if not isinstance(reply, Taken):
-            raise BackupFailed(LOST.format("it gave another reply"))
+            raise BackupFailed(LOST.format("it sent an unexpected reply"))
         self._heartbeat.start()
         return reply.snapshot
 
     def confirm(self) -> None:
-        """Returns if the snapshot has been complete until now. Raises BackupFailed, always the first one: the process
-        says once why, and ends the connection.
+        """Returns if the snapshot has been complete until now. Otherwise raises BackupFailed, later calls with the same
+        error: the process sends the reason once, and ends the connection.
         """
         with self._lock:
             if self._lost is not None:
@@ -152,7 +152,7 @@ class SnapshotConnection:
         if isinstance(reply, Failed):
             raise BackupFailed(reply.message)
         if not isinstance(reply, Held):
-            raise BackupFailed(LOST.format("it gave another reply"))
+            raise BackupFailed(LOST.format("it sent an unexpected reply"))
 
     def _ask(self, request: Request) -> Reply:
         try:
@@ -169,7 +169,8 @@ class SnapshotConnection:
         while not self._stop.wait(ALIVE_S):
             try:
                 self.confirm()
-            except BackupFailed:  # a copy goes on: it fails if a file is missing, and is complete otherwise
+            # The copying continues: it fails if a file is missing, otherwise the backup is complete.
+            except BackupFailed:
                 return
 
 

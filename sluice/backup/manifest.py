@@ -5,8 +5,8 @@ Paths are relative to the directory of the backup.
 
 `DATA/backup.json`: the last completed backup of a data directory, for `/metrics` and `sluice doctor`.
 
-Files are copied with their SHA-256, on several threads. Progress is shown on a terminal only: a line that is written
-over.
+Files are copied with their SHA-256, on several threads. Progress is shown only on a terminal, on one line that is
+overwritten.
 """
 
 import hashlib
@@ -37,8 +37,8 @@ class Tree(msgspec.Struct, frozen=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """A snapshot that was taken. `lengths`: how many bytes of a file count, by its path in a backup; those of other
-    files count in full. The other fields are those of a manifest.
+    """A snapshot that was taken. `lengths`: how many bytes of a file belong to the snapshot, by its path in a backup;
+    other files belong to it completely. The other fields are the same as in a manifest.
     """
 
     moment_ns: int
@@ -57,7 +57,7 @@ class BackupFailed(StartupError):
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """A completed backup: what the command printed, and `DATA/backup.json` keeps of the last one."""
+    """A completed backup: the command prints it, and `DATA/backup.json` has the last one."""
 
     directory: str
     moment: str
@@ -95,8 +95,8 @@ _HEX_DIGITS: Final = 64
 
 
 class FileEntry(msgspec.Struct, frozen=True):
-    """A file of a backup. `inode` and `mtime_ns` are those of the file that was copied: the next backup links what has
-    them still, instead of copying it again.
+    """A file of a backup. `inode` and `mtime_ns` belong to the file that was copied: if they are unchanged, the next
+    backup links the file instead of copying it again.
     """
 
     path: str
@@ -107,15 +107,15 @@ class FileEntry(msgspec.Struct, frozen=True):
 
 
 class LinkEntry(msgspec.Struct, frozen=True):
-    """A symbolic link, which a restore creates; a backup has none."""
+    """A symbolic link, which a restore creates; the backup itself has no links."""
 
     path: str
     target: str
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A backup. `moment`: what was acknowledged before it is in the backup (RFC 3339, UTC); `moment_ns` is the same in
-    nanoseconds since 1970. `held_s`: how long inserts waited. `keys`: whether it has the key files.
+    """A backup. `moment` (RFC 3339, UTC): all items that were acknowledged before it are in the backup. `moment_ns`:
+    the same time in nanoseconds since 1970. `held_s`: how long inserts waited. `keys`: whether it has the key files.
     """
 
     format: int = FORMAT
@@ -138,7 +138,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class _AnyManifest(msgspec.Struct):
-    """As much of a manifest as every format has."""
+    """The fields of a manifest that every format has."""
 
     format: int
     release: str = "another release"
@@ -213,7 +213,8 @@ def _check_paths(directory: Path, manifest: Manifest) -> None:
 
 
 def _leads_back(target: str) -> bool:
-    """Whether a target has `..` after a name. That name may be another link, from which `..` leads elsewhere."""
+    """Whether a target has `..` after a name. The name may be another link, and then `..` leads to another
+    directory."""
     parts = PurePosixPath(target).parts
     return ".." in parts[next((at for at, part in enumerate(parts) if part != ".."), len(parts)) :]
 
@@ -228,7 +229,7 @@ INTERVAL_S: Final = 0.5
 
 
 class Progress:
-    """Called with the number of files that are done, and of all."""
+    """Shows progress. Called with the number of files that are done, and the number of all files."""
 
     def __init__(self, verb: str) -> None:
         self._verb = verb
@@ -261,7 +262,8 @@ def copy_file(source: Path, target: Path, length: int | None = None) -> tuple[in
         try:
             size, digest = _copy(reading, writing, length)
             os.fsync(writing)
-            os.posix_fadvise(writing, 0, 0, os.POSIX_FADV_DONTNEED)  # leaves the page cache to the service
+            # So that the page cache keeps the pages of the service.
+            os.posix_fadvise(writing, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
             os.close(writing)
     finally:
@@ -290,7 +292,7 @@ def _copy(reading: int, writing: int | None, length: int | None) -> tuple[int, s
 
 
 def in_threads(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-    """The results of `work`, in order, with few items under way. The first exception ends it."""
+    """The results of `work`, in order, with few items in progress. The first exception ends the iteration."""
     with ThreadPoolExecutor(THREADS, thread_name_prefix="copy") as pool:
         waiting = []
         try:
@@ -312,7 +314,7 @@ def sync_tree(directory: Path) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Sync what was created, renamed and removed in a directory. Raises OSError."""
+    """Sync created, renamed and removed names in a directory. Raises OSError."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

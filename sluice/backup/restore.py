@@ -1,12 +1,11 @@
 """Restores a backup into an empty data directory.
 
-read_manifest      refuses what is not a complete backup, before anything is written
-_check_release     refuses what a newer release has written
-_copy              copies every file and compares its SHA-256, into a directory that no start uses
-prepare            what was erased after the backup must not come back: its tombstones are put into the copied
-                   relational database here, before anybody can see the data (docs/adr/023-backup.md)
-_publish           one rename; where the target is a mount point, several, behind a mark that refuses a start from the
-                   beginning
+read_manifest      refuses a directory that is not a complete backup, before any file is written
+_check_release     refuses a backup of a newer release
+_copy              copies every file into a directory that no start uses, and compares its SHA-256
+prepare            data that was erased after the backup must not be visible again: its tombstones are put into the
+                   copied relational database before the data is available (docs/adr/023-backup.md)
+_publish           one rename. If the target is a mount point, several renames, during which a mark refuses starts
 """
 
 import os
@@ -39,7 +38,7 @@ from sluice.backup.target import find_backups
 
 STAGING: Final = ".restore-"
 _DIRECTORY_MODE: Final = 0o700
-_IGNORED: Final = frozenset({"lost+found"})  # of a file system of its own
+_IGNORED: Final = frozenset({"lost+found"})  # a file system of its own has it
 
 
 class RestoreFailed(StartupError):
@@ -47,7 +46,7 @@ class RestoreFailed(StartupError):
 
 
 class Damaged(RestoreFailed):
-    """A file of the backup is not as its manifest says."""
+    """A file of the backup differs from its entry in the manifest."""
 
 
 class Restored(NamedTuple):
@@ -58,7 +57,7 @@ class Restored(NamedTuple):
 
 
 def _nothing(_staging: Path) -> None:
-    """For a restore of nothing but the backup."""
+    """For a restore without further steps."""
 
 
 def find_backup(source: Path) -> Path:
@@ -78,7 +77,7 @@ def verify(source: Path) -> Restored:
 
 
 def _read_manifest(directory: Path) -> Manifest:
-    """The manifest of a backup all of whose directories are its own. Raises NotABackup."""
+    """The manifest of a backup; none of its directories may be a symbolic link. Raises NotABackup."""
     manifest = read_manifest(directory)
     parents = {parent for entry in manifest.files for parent in PurePosixPath(entry.path).parents}
     linked = sorted(str(parent) for parent in parents if (directory / parent).is_symlink() and parent.parts)
@@ -89,13 +88,13 @@ def _read_manifest(directory: Path) -> Manifest:
 
 def restore(source: Path, target: Path, prepare: Callable[[Path], None] = _nothing) -> Restored:
     """Restore a backup into `target`, which is empty or does not exist; it is on disk when this returns. `prepare` gets
-    the directory with all files before it is published. Raises NotABackup, RestoreFailed, and what `prepare` raises;
-    then `target` is as it was.
+    the directory with all files before it is published. Raises NotABackup, RestoreFailed, and the errors of `prepare`;
+    then `target` is unchanged.
     """
     directory = find_backup(source)
     manifest = _read_manifest(directory)
     _check_release(directory, manifest)
-    target = target.resolve()  # what a symbolic link names is replaced, and not the link
+    target = target.resolve()  # replace the directory that a symbolic link names, not the link
     if target.is_relative_to(directory.resolve()):
         raise RestoreFailed(f"--to {target} is inside the backup {directory}; choose a directory outside.", exit_code=2)
     _require_empty(target)
@@ -119,7 +118,8 @@ def restore(source: Path, target: Path, prepare: Callable[[Path], None] = _nothi
 
 
 def _as_last_backup(directory: Path, manifest: Manifest) -> Record:
-    """The restored backup, as the last one of the new directory: its age is watched from the beginning."""
+    """The restored backup, recorded as the last backup of the new directory, so that its age is monitored from the
+    start."""
     return Record(
         directory=str(directory),
         moment=manifest.moment,
@@ -140,8 +140,8 @@ def _check_release(directory: Path, manifest: Manifest) -> None:
     if schemas[0] < clickhouse_schema.LAST_UNRELEASED or schemas[1] < relational_schema.LAST_UNRELEASED:
         raise RestoreFailed(
             f"The backup {directory} was made by a build before the first release, with the schemas {schemas[0]} and "
-            f"{schemas[1]}. Restore it with the last of these builds (commit cb9c19bf) and start that once, then this "
-            "release."
+            f"{schemas[1]}. Restore it with the last of these builds (commit cb9c19bf) and start that build once, then "
+            "this release."
         )
     if manifest.clickhouse_schema > newest or not relational_schema.is_known(manifest.database_revision):
         raise RestoreFailed(
@@ -159,8 +159,8 @@ def _require_empty(target: Path) -> None:
         raise RestoreFailed(f"The directory {target} cannot be used: {error.strerror}.") from error
     if data_dir.MARK in found and any(name.startswith(STAGING) for name in found):
         raise RestoreFailed(
-            f"A restore into the directory {target} is running or was interrupted; if none is running, remove what is "
-            f"in it ({', '.join(sorted(found))}) and restore again.",
+            f"A restore into the directory {target} is running or was interrupted; if no restore is running, remove "
+            f"its contents ({', '.join(sorted(found))}) and restore again.",
             exit_code=2,
         )
     if found:
@@ -170,10 +170,10 @@ def _require_empty(target: Path) -> None:
 
 
 def _create_staging(target: Path) -> Path:
-    """A directory on the same file system as `target`: beside it, or inside it where it cannot be replaced."""
+    """A directory on the same file system as `target`: beside it, or inside it if `target` cannot be replaced."""
     parent = target.parent if _is_replaceable(target) else target
     parent.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
-    if parent == target:  # from now on: a start meanwhile, or after a kill, would begin an empty installation
+    if parent == target:  # from now on, because a start meanwhile, or after a kill, would create an empty installation
         data_dir.mark_unfinished_restore(target)
     staging = parent / f"{STAGING}{secrets.token_hex(8)}"
     staging.mkdir(mode=_DIRECTORY_MODE)
@@ -187,12 +187,13 @@ def _unmark_unused(target: Path) -> None:
 
 
 def _is_replaceable(target: Path) -> bool:
-    """Whether a rename can replace the directory: it is no mount point, and its parent can be written."""
+    """Whether a rename can replace the directory: it is not a mount point, and its parent is writable."""
     if not target.exists():
         return True
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     escaped = str(target.resolve()).replace("\\", "\\134").replace(" ", "\\040")
-    is_mount = target.is_mount() or any(line.split(" ")[4] == escaped for line in mounts)  # also of the same device
+    # Also mount points on the same device.
+    is_mount = target.is_mount() or any(line.split(" ")[4] == escaped for line in mounts)
     return not is_mount and os.access(target.parent, os.W_OK | os.X_OK)
 
 
@@ -225,13 +226,13 @@ def _compare_all(
     progress = Progress(verb)
     for done, (entry, found) in enumerate(read, 1):
         if found != (entry.size, entry.sha256):
-            raise Damaged(f"The backup {directory} is damaged: {entry.path} is not as its manifest says.")
+            raise Damaged(f"The backup {directory} is damaged: {entry.path} differs from its manifest.")
         progress(done, len(manifest.files))
 
 
 def _publish(staging: Path, target: Path) -> None:
     if staging.parent != target:
-        staging.rename(target)  # an empty directory in its place is replaced
+        staging.rename(target)  # replaces an empty directory
         sync_directory(target.parent)
         return
     for path in sorted(staging.iterdir()):

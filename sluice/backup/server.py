@@ -1,10 +1,10 @@
-"""The part of a backup that the serving process does: snapshots for `sluice backup`, one at a time, over a Unix socket
-in the data directory (mode 0600, for processes of the same user and root).
+"""The service's part of a backup: takes snapshots for `sluice backup`, one at a time, over a Unix socket in the data
+directory (mode 0600, for processes of the same user and root).
 
-A snapshot of the data directory is everything as it is at one moment, as links and small copies. Order within the
-moment, while no insert is under way: journals (their last synced group is the moment), relational database, keys,
-tables. So no journal and no row has a project that the database lacks, no secret in the database has a key that is not
-there, and rows that the database says are erased are not in the tables.
+A snapshot is the data directory at one moment, as links and small copies. While no insert is in progress, the parts are
+taken in this order: journals (their last synced group is the moment), relational database, keys, tables. So the
+database has every project of a journal or row, the keys of all secrets in the database exist, and rows that are erased
+according to the database are not in the tables.
 """
 
 import asyncio
@@ -74,26 +74,26 @@ class SnapshotTaker:
 
     @property
     def is_disk_low(self) -> bool:
-        """Whether the snapshot must be given up: exports are refused for want of disk space."""
+        """Whether the snapshot must be given up, because exports are refused for lack of disk space."""
         return self._ingest.is_disk_low
 
     async def take(self) -> Snapshot:
-        """A snapshot, which exists until `remove`. Raises BackupFailed; something may be left of it then."""
+        """A snapshot, which exists until `remove`. Raises BackupFailed; then some of its files may remain."""
         with failures_of_stores():
             await self.remove()
             return await self._take()
 
     @asynccontextmanager
     async def taken(self) -> AsyncIterator[Snapshot]:
-        """A snapshot, which exists while the block runs. Raises BackupFailed; then nothing is left of it."""
+        """A snapshot, which exists while the block runs. Raises BackupFailed; then none of its files remain."""
         try:
             yield await self.take()
         finally:
-            with suppress(StoreError, OSError):  # the next snapshot, or the next start, removes what is left
+            with suppress(StoreError, OSError):  # the next snapshot or start removes remaining files
                 await self.remove()
 
     async def remove(self) -> None:
-        """Remove the last snapshot, also of a process that was killed. Raises StoreError, OSError."""
+        """Remove the last snapshot, also if another process took it and was killed. Raises StoreError, OSError."""
         await self._ingest.release()
         await FrozenTables(self._clickhouse).release()
         await asyncio.to_thread(remove_tree, self._directory)
@@ -145,7 +145,7 @@ class SnapshotTaker:
 
 @contextmanager
 def failures_of_stores() -> Iterator[None]:
-    """Raises every failure of a store or a disk as BackupFailed."""
+    """Raise every failure of a store or disk as BackupFailed."""
     try:
         yield
     except SnapshotFailed as error:
@@ -176,14 +176,15 @@ class BackupServer:
         self._connections: set[asyncio.Task[None]] = set()
         self._last_success = Gauge(
             "sluice_backup_last_success_timestamp_seconds",
-            "When the last backup of this data directory was completed, in seconds since 1970; 0 if none was.",
+            "Time at which the last backup of this data directory was completed, in seconds since 1970. 0 if there is "
+            "none.",
             registry=registry,
         )
         self._hold_seconds = Gauge(
-            "sluice_backup_insert_hold_seconds", "How long inserts waited for the last snapshot.", registry=registry
+            "sluice_backup_insert_hold_seconds", "Seconds that inserts waited for the last snapshot.", registry=registry
         )
         self._failures = Counter(
-            "sluice_backup_failures", "Backups that were begun and not completed.", registry=registry
+            "sluice_backup_failures", "Backups that were begun but not completed.", registry=registry
         )
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
@@ -193,7 +194,7 @@ class BackupServer:
         self._last_success.set(0.0 if last is None else last.completed_s)
         try:
             listener = self._listen()
-        except OSError as error:  # a file system without sockets, for example: the service is of use all the same
+        except OSError as error:  # for example a file system without sockets; the service runs without backups
             log.warning("backups are not possible while the service runs", error=str(error))
             yield
             return
@@ -206,7 +207,7 @@ class BackupServer:
         (self._directory / client.SOCKET).unlink(missing_ok=True)
 
     def _listen(self) -> socket.socket:
-        (self._directory / client.SOCKET).unlink(missing_ok=True)  # of a process that was killed
+        (self._directory / client.SOCKET).unlink(missing_ok=True)  # left by a process that was killed
         listener = socket.socket(socket.AF_UNIX)
         try:
             listener.setblocking(False)
@@ -221,7 +222,7 @@ class BackupServer:
     async def _remove_leftovers(self) -> None:
         try:
             await self._taker.remove()
-        except (StoreError, OSError) as error:  # it takes space, and nothing else
+        except (StoreError, OSError) as error:  # the snapshot only takes space
             log.warning("removing an unfinished backup's snapshot failed", error=str(error))
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -268,7 +269,7 @@ class BackupServer:
                 self._failures.inc()
 
     async def _hold(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Keep the snapshot until the command is done; whether it was."""
+        """Keep the snapshot until the command is done or disconnects; returns whether it is done."""
         while True:
             try:
                 async with asyncio.timeout(client.SILENCE_S):
@@ -305,7 +306,7 @@ class BackupServer:
         try:
             await asyncio.to_thread(write_record, self._directory, completed)
         except OSError as error:
-            log.warning("the time of the backup cannot be noted", error=str(error))
+            log.warning("the time of the backup cannot be recorded", error=str(error))
 
 
 async def _send(writer: asyncio.StreamWriter, reply: client.Reply) -> None:

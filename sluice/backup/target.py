@@ -1,11 +1,11 @@
 """Copies a snapshot into a directory of backups.
 
-    DIR/20261123T040102.123456Z/    a complete backup, named by its moment: it stands on its own
-    DIR/.partial-20261123T.../      one that is being written, or was given up; the next backup removes it
+    DIR/20261123T040102.123456Z/    a complete backup, named by its moment; needs no other backup
+    DIR/.partial-20261123T.../      a backup that is being written, or was given up; the next backup removes it
     DIR/lock                        locked (flock) by the command that writes
 
-A file that the last complete backup has, unchanged, becomes a hard link to it: a backup costs the space of what is new,
-and can be removed without harm to the others.
+A file that is unchanged since the last complete backup becomes a hard link to it. So a backup needs space only for new
+files, and can be removed without harm to other backups.
 """
 
 import fcntl
@@ -51,7 +51,8 @@ class Copied(NamedTuple):
 
 
 class _Source(NamedTuple):
-    """A file of a snapshot: its path in the backup, where it is, and how many bytes of it count (None: all)."""
+    """A file of a snapshot: its path in the backup, its location, and how many of its bytes belong to the snapshot
+    (None: all)."""
 
     path: str
     file: Path
@@ -59,7 +60,7 @@ class _Source(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """The files and symbolic links of a snapshot, by path; `keys`: with the key files."""
+    """The files and symbolic links of a snapshot, by path; `keys`: whether it has the key files."""
 
     sources: Sequence[_Source]
     links: Sequence[LinkEntry]
@@ -94,8 +95,8 @@ def locked_target(target: Path) -> Iterator[None]:
 
 
 def copy_snapshot(snapshot: Snapshot, listing: Listing, target: Path) -> Copied:
-    """Copy what is `listed` of a snapshot into a new directory of `target`, which is locked; it is on disk when this
-    returns, and nothing is there after an exception. Raises OSError; FileNotFoundError if the snapshot was removed.
+    """Copy the files in `listing` into a new directory of `target`, which is locked. The copy is on disk when this
+    returns, and is removed after an exception. Raises OSError; FileNotFoundError if the snapshot was removed.
     """
     moment = datetime.fromtimestamp(snapshot.moment_ns // 10**9, UTC)
     micros = snapshot.moment_ns // 1_000 % 10**6
@@ -130,7 +131,7 @@ def copy_snapshot(snapshot: Snapshot, listing: Listing, target: Path) -> Copied:
         sync_directory(partial)
         partial.rename(directory)
     except BaseException:
-        with suppress(OSError):  # the next backup removes it, and no restore takes it
+        with suppress(OSError):  # the next backup removes it, and no restore accepts it
             remove_tree(partial)
         raise
     sync_directory(target)
@@ -140,9 +141,9 @@ def copy_snapshot(snapshot: Snapshot, listing: Listing, target: Path) -> Copied:
 
 @contextmanager
 def listed(snapshot: Snapshot, *, keys: bool) -> Iterator[Listing]:
-    """The files of a snapshot, found in its directories as they are now, and in no others, while the block runs. Should
-    the snapshot be removed, files of the next one, which have the same names, are not found. What is listed is all
-    there is if the snapshot is there afterwards. Raises OSError.
+    """The files of a snapshot, while the block runs. Files are found through the directories that are opened now, so
+    that if the snapshot is removed, the files of the next snapshot, which have the same names, are not found. The list
+    is complete if the snapshot still exists afterwards. Raises OSError.
     """
     with ExitStack() as stack:
         roots = []
@@ -154,8 +155,8 @@ def listed(snapshot: Snapshot, *, keys: bool) -> Iterator[Listing]:
 
 
 def find_backups(target: Path) -> list[Path]:
-    """The backups in a directory by their names, newest first; none if there is no directory. Whether they are
-    complete, their manifests say.
+    """The backups in a directory by their names, newest first; none if the directory does not exist. Their manifests
+    show whether they are complete.
     """
     if not target.is_dir():
         return []
@@ -186,7 +187,7 @@ def _list(snapshot: Snapshot, roots: Sequence[Path], *, keys: bool) -> Listing:
 
 
 def _walk(root: Path) -> Iterator[Path]:
-    """Everything below a directory but directories. Raises OSError if it changes meanwhile."""
+    """All files and links below a directory, without directories. Raises OSError if it changes meanwhile."""
     for directory, _, files in os.walk(root, onerror=_raise):
         for entry in os.scandir(directory):
             if entry.is_symlink() or entry.name in files:
@@ -222,11 +223,11 @@ def _copy(source: _Source, partial: Path, base: _Base | None) -> _Result:
 
 
 def _link(existing: Path, new: Path, size: int) -> bool:
-    """Link a file of the last backup, if it is as its manifest says; whether that was possible."""
+    """Link a file of the last backup, if it has the size in its manifest; returns whether it was linked."""
     try:
         if existing.stat(follow_symlinks=False).st_size != size:
             return False
         os.link(existing, new, follow_symlinks=False)
-    except OSError:  # it is gone, or the file system has no hard links, or no more of this file
+    except OSError:  # the file was removed, or the file system allows no hard links, or no more of this file
         return False
     return True

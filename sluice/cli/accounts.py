@@ -1,15 +1,15 @@
-"""`sluice password`: resets a forgotten password; reads the new one from the terminal or from standard input.
+"""`sluice password`: resets a forgotten password. Reads the new password from the terminal or from standard input.
 
 It ends every session of the user. `--without-factor` also removes the second factor, for users who have lost both the
 device and the recovery codes. Personal access tokens stay valid: revoke them if they are not trusted.
 
-Several accounts may have the address. Like a login, the command takes the one that has verified it; without such an
-account, and if there are several, `--org` selects one.
+Several accounts may have the same address. Like a login, the command uses the account that has verified the address. If
+no account has verified it and there are several accounts, `--org` selects one.
 
 `sluice open`: opens the page in a browser, logged in as an owner of an organization.
 
-Whoever can run it has access to the database, and so to everything. The link has a one-time code in its fragment, which
-reaches no log and no proxy; it is good once, for ten minutes.
+A user who can run this command has access to the database, and so to all data. The link has a login code in its
+fragment, which reaches no log and no proxy. The code works once, within ten minutes.
 """
 
 import argparse
@@ -37,7 +37,7 @@ MAX_NAMED: Final = 20  # organizations in a message
 
 
 class _NamedAccount(NamedTuple):
-    """What the options name."""
+    """The account that the options name."""
 
     email: str
     org_slug: str | None
@@ -89,7 +89,7 @@ async def _set(database: Database, named: _NamedAccount, password: str, without_
 
 
 async def _find(connection: AsyncConnection, named: _NamedAccount) -> User:
-    """Raises StartupError unless it is one account."""
+    """The account. Raises StartupError unless exactly one account matches."""
     if named.org_slug is not None:
         user = await user_store.find_in_organization(connection, named.email, named.org_slug)
         accounts = [] if user is None else [user]
@@ -121,7 +121,7 @@ async def _record_audit(connection: AsyncConnection, user: User, without_factor:
     await record_in_all_orgs(connection, user.id, Actor, "user.password", data, COMMAND_REQUEST_ID)
 
 
-# Of the first owner, who has no address; `.invalid` is reserved (RFC 2606), so no mail is ever sent there.
+# For the first owner, who has no address. `.invalid` is reserved (RFC 2606), so no mail is ever sent to it.
 PLACEHOLDER: Final = "owner@sluice.invalid"
 _TIMEOUT_S: Final = 10.0
 
@@ -132,7 +132,7 @@ def run_open(arguments: argparse.Namespace) -> int:
     """
     settings = load_settings(arguments, prepare=True)
     url = data_dir.running_url(settings.data_dir) or settings.base_url
-    if not settings.public_url:  # that one may not be reachable from here
+    if not settings.public_url:  # a public URL may not be reachable from this machine
         _require_page(url)
     link = process.run(make_link(settings, url, arguments.org))
     if not arguments.print and webbrowser.open(link):
@@ -143,7 +143,7 @@ def run_open(arguments: argparse.Namespace) -> int:
 
 
 def _require_page(base_url: str) -> None:
-    """Raises StartupError if nothing at the URL serves the page: a code that cannot be spent helps nobody."""
+    """Raises StartupError if no service at the URL serves the page, because the code could not be used."""
     try:
         with urllib.request.urlopen(f"{base_url}/ui/", timeout=_TIMEOUT_S):  # noqa: S310 - of our own settings
             return
@@ -151,7 +151,7 @@ def _require_page(base_url: str) -> None:
         reason = getattr(error, "reason", error)
         raise StartupError(
             f"There is no page at {base_url}/ui/ ({reason}): start `sluice up` or `sluice control`, or set "
-            "SLUICE_PUBLIC_URL to the address at which browsers find it."
+            f"SLUICE_PUBLIC_URL to the address that browsers use."
         ) from error
 
 

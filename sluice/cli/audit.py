@@ -1,7 +1,7 @@
 """`sluice audit verify`: verifies the audit hash chain of every organization, in the database or in an export.
 
-It detects events that were altered, removed or inserted. Someone who can write to the database could also rewrite a
-complete chain, or truncate it together with its head. To detect that, note the last event that is printed and pass it
+It detects events that were altered, removed or inserted. A user who can write to the database could also rewrite a
+complete chain, or truncate it together with its head. To detect this, note the last event that is printed, and pass it
 as `--noted` later.
 """
 
@@ -20,7 +20,7 @@ from sluice.cli.database import load_settings, on_database
 
 
 class ChainReport(msgspec.Struct, frozen=True):
-    """What `--json` prints for one chain. `broken`: missing, altered, unlinked, replaced, cut, headless, unsealed, or
+    """The output of `--json` for one chain. `broken`: missing, altered, unlinked, replaced, cut, headless, unsealed, or
     null for an intact chain.
     """
 

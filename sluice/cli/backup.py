@@ -1,11 +1,12 @@
-"""`sluice backup`: backs up the embedded stores, whether `sluice up` runs or not.
+"""`sluice backup`: backs up the embedded stores. `sluice up` may be running, or not.
 
-The process that runs takes a snapshot, for which inserts wait a moment, and keeps it while this command copies it. If
-none runs, this command opens the stores itself.
+The running process takes a snapshot, for which inserts wait a moment, and keeps it while this command copies it. If no
+process runs, this command opens the stores itself.
 
 `sluice restore`: restores a backup into an empty data directory; `--check` only verifies it.
 
-Tombstones of what was erased after the backup (`--erasures`) are in the directory before it is visible.
+The tombstones of data that was erased after the backup (`--erasures`) are added to the directory before it is
+available.
 """
 
 import argparse
@@ -40,15 +41,15 @@ from sluice.cli.journal import journal_directory
 from sluice.settings_sources import SettingsSources
 
 STARTED: Final = (
-    "No backup was made: a service has started in the data directory {} meanwhile, and has removed the snapshot; run "
-    "the command again."
+    "No backup was made: a service was started in the data directory {} meanwhile and removed the snapshot; run the "
+    "command again."
 )
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 def run_backup(arguments: argparse.Namespace) -> int:
-    """Make a backup and print what it has; the exit code. Raises BackupFailed."""
+    """Make a backup and print a summary; the exit code. Raises BackupFailed."""
     sources = SettingsSources.from_arguments(arguments)
     settings = sources.chassis_settings()
     database = require_embedded(settings)
@@ -76,7 +77,7 @@ def _backup(sources: SettingsSources, settings: ChassisSettings, target: Path, *
                 listing = stack.enter_context(listed(snapshot, keys=keys))
         except data_dir.DataDirInUse:
             return _back_up_served(settings, target, started, keys=keys)
-        # Unlocked: a service must not wait for the copy to start. It removes the links then.
+        # Without the lock, so that a service need not wait for the copy. A service that starts removes the links.
         try:
             completed = _completed(copy_snapshot(snapshot, listing, target), started)
         except FileNotFoundError as error:
@@ -86,20 +87,20 @@ def _backup(sources: SettingsSources, settings: ChassisSettings, target: Path, *
 
 
 def _back_up_served(settings: ChassisSettings, target: Path, started: float, *, keys: bool) -> Record:
-    """With the process that has locked the directory."""
+    """Back up with the help of the process that has locked the directory."""
     with connected(settings.data_dir) as connection:
         snapshot = connection.begin(target)
         try:
             with listed(snapshot, keys=keys) as listing:
-                connection.confirm()  # what was listed is all there is
+                connection.confirm()  # so the list is complete
                 copied = copy_snapshot(snapshot, listing, target)
         except FileNotFoundError:
-            connection.confirm()  # raises why the snapshot was removed
+            connection.confirm()  # raises the reason why the snapshot was removed
             raise
         completed = _completed(copied, started)
         try:
             connection.done(completed)
-        except BackupFailed:  # the process has ended: the backup is complete all the same
+        except BackupFailed:  # the process has ended, but the backup is complete
             _note(settings, completed)
     return completed
 
@@ -118,7 +119,7 @@ async def _take(sources: SettingsSources, settings: ChassisSettings) -> Snapshot
 
 
 def _taker(sources: SettingsSources, settings: ChassisSettings, clickhouse: ClickHouse) -> SnapshotTaker:
-    """Of stores that accept nothing, so nothing has to wait."""
+    """A snapshot taker for stores that accept no requests, so no insert has to wait."""
     from gateway.ingest.snapshots import IngestSnapshots
     from gateway.inserts.blocks import Gate
 
@@ -127,7 +128,7 @@ def _taker(sources: SettingsSources, settings: ChassisSettings, clickhouse: Clic
 
 
 def _remove_links(sources: SettingsSources, settings: ChassisSettings) -> None:
-    """Remove the links, unless a service has started, which has removed them. They take space, and nothing else."""
+    """Remove the links, unless a service has started and removed them. Remaining links only take space."""
     with suppress(OSError, StartupError), data_dir.locked(settings.data_dir, exclusive=True):
         process.run(_taker(sources, settings, open_clickhouse(settings)).remove())
 
@@ -152,11 +153,11 @@ def _note(settings: ChassisSettings, completed: Record) -> None:
     try:
         write_record(settings.data_dir, completed)
     except OSError as error:
-        log.warning("the time of the backup cannot be noted", error=str(error))
+        log.warning("the time of the backup cannot be recorded", error=str(error))
 
 
 def _require_owner(directory: Path) -> None:
-    """Files that another user creates there could not be used by the service."""
+    """Refuse to run as another user than the service: the service could not use files that this command creates."""
     owner = directory.stat().st_uid
     if owner != os.geteuid():
         raise BackupFailed(
@@ -166,7 +167,7 @@ def _require_owner(directory: Path) -> None:
 
 
 def _require_outside(target: Path, settings: ChassisSettings, sources: SettingsSources) -> None:
-    """Refuse a target inside what is copied: it would be lost with it."""
+    """Refuse a target inside the directories that are copied: the backup would be lost together with them."""
     for directory in (settings.data_dir, journal_directory(sources)):
         if target.resolve().is_relative_to(directory.resolve()):
             raise StartupError(f"--to {target} is inside {directory}; choose a directory outside.", exit_code=2)
@@ -175,7 +176,7 @@ def _require_outside(target: Path, settings: ChassisSettings, sources: SettingsS
 def _print(completed: Record) -> None:
     linked = f", of which {completed.linked_files:,} are linked to an earlier backup" if completed.linked_files else ""
     print(f"Backup   {completed.directory}")
-    print(f"Moment   {completed.moment}: everything that was acknowledged before is in it, once")
+    print(f"Moment   {completed.moment}: the backup has every item that was acknowledged before, once")
     print(f"Content  {completed.bytes:,} bytes in {completed.files:,} files{linked}")
     print(f"Copied   {completed.copied_bytes:,} bytes in {completed.seconds:.1f} s")
     print(f"Inserts  waited for {completed.held_s * 1000:.0f} ms")
@@ -186,7 +187,7 @@ async def _store_nothing() -> None:
 
 
 class RestoreResult(msgspec.Struct, frozen=True, rename="camel"):
-    """What `--json` prints. `data` is the restored directory; None after `--check`."""
+    """The output of `--json`. `data` is the restored directory; None after `--check`."""
 
     backup: str
     data: str | None
@@ -199,7 +200,7 @@ class RestoreResult(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def run_restore(arguments: argparse.Namespace) -> int:
-    """Restore or verify, and print what it was; the exit code. Raises NotABackup, RestoreFailed."""
+    """Restore or verify a backup and print a summary; the exit code. Raises NotABackup, RestoreFailed."""
     sources = SettingsSources.from_arguments(arguments)
     settings = sources.chassis_settings()
     source = Path(arguments.source).absolute()
@@ -220,13 +221,15 @@ def run_restore(arguments: argparse.Namespace) -> int:
     manifest = restored.manifest
     verb = "Verified" if target is None else "Restored"
     print(f"{verb} {restored.directory}: {manifest.nbytes:,} bytes in {len(manifest.files):,} files.")
-    print(f"It has what was acknowledged before {manifest.moment}, and was made by release {manifest.release}.")
+    print(
+        f"It has the items that were acknowledged before {manifest.moment}, and was made by release {manifest.release}."
+    )
     if not manifest.keys:
         print("It has no keys: put sealing.keys, signing.key and cursor.key into the data directory before the start.")
     if target is not None:
         if count is None:
             print(
-                "What was erased after that is in it again: before the start, apply the latest export with "
+                "Data that was erased after this time is in it again. Before the start, apply the latest export with "
                 f"`sluice erasures apply FILE --data {target}` (after `sluice migrate`, if the release differs)."
             )
         else:
@@ -238,7 +241,7 @@ def run_restore(arguments: argparse.Namespace) -> int:
             ("SLUICE_GATEWAY_JOURNAL_DIR", str(journal_directory(sources)), str(settings.data_dir / "journal")),
         ):
             if used != expected:
-                print(f"{name} is set: unset it, or move what was restored there.")
+                print(f"{name} is set: unset it, or move the restored files to that place.")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What the commands share that work on the relational database: settings, the open database, organizations, audit."""
+"""Functions of commands that work on the relational database: settings, the open database, organizations, audit."""
 
 import argparse
 from collections.abc import Callable, Coroutine, Mapping
@@ -21,8 +21,8 @@ T = TypeVar("T")
 
 
 def load_settings(arguments: argparse.Namespace, *, prepare: bool = False) -> ChassisSettings:
-    """The settings of a command whose schema fits; its log goes to standard error. `prepare`: the data directory, too.
-    Raises StartupError.
+    """The settings of a command. Checks the database schema, and sends the log to standard error. `prepare`: also
+    prepares the data directory. Raises StartupError.
     """
     settings = SettingsSources.from_arguments(arguments).chassis_settings()
     process.log_to_stderr(settings)
@@ -33,7 +33,7 @@ def load_settings(arguments: argparse.Namespace, *, prepare: bool = False) -> Ch
 
 
 def on_database(settings: ChassisSettings, work: Callable[[Database], Coroutine[Any, Any, T]]) -> T:
-    """What `work` returns. Raises StartupError if the database fails."""
+    """Run `work` with the database and return its result. Raises StartupError if the database fails."""
 
     async def opened() -> T:
         async with open_database(settings) as database:

@@ -39,7 +39,7 @@ _RESPONSE_TIMEOUT_S: Final = 5.0
 
 
 class CheckResult(msgspec.Struct, frozen=True):
-    """One check: its name, whether it passed, and what was found."""
+    """One check: its name, whether it passed, and the finding."""
 
     name: str
     ok: bool
@@ -102,8 +102,8 @@ def _decoder() -> CheckResult:
         return CheckResult(
             "decoder",
             False,
-            f"reference (Python, slow): the compiled decoder is not built ({error}); "
-            "install a C++ compiler and the headers of this Python, then reinstall sluice",
+            f"reference (Python, slow): the compiled decoder is not built ({error}); install a C++ compiler and the "
+            "headers of this Python, then reinstall sluice",
         )
     return CheckResult("decoder", True, "kernel")
 
@@ -139,7 +139,7 @@ def _database(settings: ChassisSettings) -> str:
 
 
 async def _erasures(settings: ChassisSettings) -> str:
-    """Raises StartupError for failed erasures, and for one that is not completed in time."""
+    """The state of erasures. Raises StartupError if an erasure has failed, or is not completed in time."""
     async with open_database(settings) as database, database.read() as connection:
         unfinished = await repository.count_unfinished(connection)
     found = f"open: {unfinished.open}, failed: {unfinished.failed}"
@@ -149,13 +149,13 @@ async def _erasures(settings: ChassisSettings) -> str:
     found = f"{found}, the oldest since {format_time(unfinished.oldest)}"
     if unfinished.failed or is_late:
         what = "An erasure has failed" if unfinished.failed else "An erasure is not complete after 24 hours"
-        raise StartupError(f"{what} ({found}); `sluice erasures list --open` and `sluice erasures show ID` say why.")
+        raise StartupError(f"{what} ({found}); `sluice erasures list --open` and `sluice erasures show ID` show why.")
     return found
 
 
 def _clickhouse(settings: ChassisSettings, *, running: bool) -> str:
     if settings.uses_embedded_clickhouse and running:
-        return "embedded, open in the running sluice; see the server line"
+        return "embedded, open in the running sluice; see the line `server`"
     if (
         settings.uses_embedded_clickhouse
         and not (settings.data_dir / "clickhouse").is_dir()
@@ -204,9 +204,9 @@ def _journal(sources: SettingsSources, settings: ChassisSettings) -> str:
     free = disk.f_bavail * disk.f_frsize
     if free < gateway.journal_min_free_bytes:
         least = _mib(gateway.journal_min_free_bytes)
-        raise StartupError(f"{directory}: {_mib(free)} free on its disk; below {least} exports are rejected with 503.")
-    if directory.exists() and (lost := _lost_requests(directory)):  # else it would need the gateway's packages
-        raise StartupError(f"{directory}: {lost}; docs/operations.md (SluiceJournalDamaged) has what to do.")
+        raise StartupError(f"{directory}: {_mib(free)} free on its disk; below {least}, exports get 503.")
+    if directory.exists() and (lost := _lost_requests(directory)):  # reading a journal needs the gateway's packages
+        raise StartupError(f"{directory}: {lost}; docs/operations.md (SluiceJournalDamaged) describes what to do.")
     used = sum(map(_allocated, directory.glob("[0-9]*/*")))
     waiting = sum(1 for _ in directory.glob("quarantine/*.json"))
     state = (
@@ -218,8 +218,8 @@ def _journal(sources: SettingsSources, settings: ChassisSettings) -> str:
 
 
 def _lost_requests(directory: Path) -> str:
-    """Requests that are damaged or missing, until their notes in `damaged` expire or are deleted; empty if none are.
-    Raises StartupError if a file cannot be read.
+    """Requests that are damaged or missing, until their notes in `damaged/` expire or are deleted; empty if there are
+    none. Raises StartupError if a file cannot be read.
     """
     from gateway.journal import inspection
 
@@ -243,7 +243,7 @@ def _count(parts: Iterable[tuple[int, int]]) -> int:
 def _backup(settings: ChassisSettings) -> str:
     last = read_record(settings.data_dir)
     if last is None:
-        return "none was made of this data directory (`sluice backup`)"
+        return "there is no backup of this data directory (`sluice backup` makes one)"
     return f"last one: {last.moment}, {last.bytes:,} bytes in {last.directory}"
 
 

@@ -1,11 +1,11 @@
-"""`sluice erasures`: lists erasures of all organizations, deleted ones included, shows one, restarts a failed one or
-those that a restored ClickHouse undid, exports those in force and applies them to a restored backup, and lists and
-removes the journals that they wait for. Applied to a restored backup, an export deletes again what was deleted after
-the backup.
+"""`sluice erasures`: lists erasures of all organizations (also deleted ones), shows one erasure, restarts failed or
+completed erasures, exports erasures and applies an export to a restored backup, and lists and removes the journals that
+erasures wait for. Completed erasures must be restarted after a restore of ClickHouse has undone them. An export that is
+applied to a restored backup deletes data that was erased after the backup again.
 
 `sluice erase`: erases the spans and log records of a project that match filters and a time range.
 
-It stores the erasure; a gateway executes it. `sluice erasures show ID` shows how far it is.
+The command stores the erasure, and a gateway executes it. `sluice erasures show ID` shows its progress.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def run_erase(arguments: argparse.Namespace) -> int:
         print(msgspec.json.encode(erasure_body(erasure)).decode())
         return 0
     what = "counts" if erasure.dry_run else "erases"
-    print(f"{erasure.id}: a gateway {what} the rows; `sluice erasures show {erasure.id}` shows how far it is.")
+    print(f"{erasure.id}: a gateway {what} the rows; `sluice erasures show {erasure.id}` shows the progress.")
     return 0
 
 
@@ -124,8 +124,8 @@ def read_export(file: Path) -> list[ExportedErasure]:
 async def apply_erasures(
     database: Database, exported: Iterable[ExportedErasure]
 ) -> list[tuple[ExportedErasure, Result]]:
-    """Apply erasures in the order in which they were requested; repeating it changes nothing. What the backup does not
-    have needs no erasure. Raises DatabaseUnavailable.
+    """Apply erasures in the order in which they were requested; applying them again changes nothing. Data that the
+    backup does not have needs no erasure. Raises DatabaseUnavailable.
     """
     results = []
     for erasure in sorted(exported, key=lambda one: one.number):
@@ -173,20 +173,20 @@ MAX_LISTED: Final = 1_000
 
 
 class ErasureReport(Erasure, frozen=True, rename="camel", kw_only=True):
-    """What `--json` prints of one erasure. `waits_for`: journals that may hold requests which it covers."""
+    """The output of `--json` for one erasure. `waits_for`: journals that may have requests which the erasure covers."""
 
     org_id: str
     waits_for: list[str]
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do what the action says; the exit code. Raises StartupError for an unknown id."""
+    """Run the action; the exit code. Raises StartupError for an unknown id."""
     action = _ACTIONS[arguments.action]
     return on_database(load_settings(arguments), lambda database: action(database, arguments))
 
 
 async def _list(database: Database, arguments: argparse.Namespace) -> int:
-    """The newest MAX_LISTED, or with `--open` those that are not completed."""
+    """List the newest MAX_LISTED erasures, or with `--open` the erasures that are not completed."""
     async with database.read() as connection:
         found = await repository.list_erasures(connection, None, None, MAX_LISTED, only_open=arguments.open)
     for erasure in found:
@@ -239,7 +239,7 @@ async def _apply(database: Database, arguments: argparse.Namespace) -> int:
 
 
 async def _journals(database: Database, arguments: argparse.Namespace) -> int:
-    """List the journals, or remove one that is lost with all it held."""
+    """List the journals, or remove a journal that is lost with all its requests."""
     if arguments.remove:
         async with database.write() as connection:
             if not await repository.remove_journal(connection, arguments.remove):
@@ -254,7 +254,8 @@ async def _journals(database: Database, arguments: argparse.Namespace) -> int:
 
 
 async def _export(database: Database, _arguments: argparse.Namespace) -> int:
-    """Every erasure in force, newest first. The lines contain the filters: keep them like a backup."""
+    """Print every erasure that a restored backup needs, newest first. The lines contain the filters: protect them like
+    a backup."""
     async for erasure in _iter_all(database):
         if export.is_exported(erasure):
             sys.stdout.buffer.write(export.encode_line(erasure))

@@ -1,6 +1,6 @@
 """`sluice init`: creates an organization with its owner, a project, a project key and an access token.
 
-The secrets are written only to a file (mode 0600), which the output names.
+The secrets are written only to a file (mode 0600). The output has the path of the file.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from sluice.cli.database import load_settings, on_database
 
 
 class InitResult(msgspec.Struct, frozen=True, rename="camel"):
-    """What `--json` prints: everything except the secrets, and the file that contains them."""
+    """The output of `--json`: all results except the secrets, and the file that contains the secrets."""
 
     base_url: str
     org_slug: str
@@ -27,7 +27,7 @@ class InitResult(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Create them; the exit code. Raises StartupError for an invalid or taken slug, or a file that exists."""
+    """Create all of these; the exit code. Raises StartupError for an invalid or taken slug, or a file that exists."""
     for option in ("org", "project"):
         if not is_slug(getattr(arguments, option)):
             raise StartupError(f"--{option} must be 1 to 64 lowercase letters, digits, inner hyphens.", exit_code=2)

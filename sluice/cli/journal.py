@@ -1,10 +1,10 @@
 """`sluice journal`: shows and verifies the journals of a gateway, and requeues quarantined requests.
 
     inspect    shows every journal, the quarantine and damaged bytes; fast, also while the gateway runs
-    verify     reads every frame of every segment; 1 if any is damaged or missing
+    verify     reads every frame of every segment; exit code 1 if one is damaged or missing
     requeue    requeues quarantined requests for insertion into ClickHouse
 
-The output contains counts, sizes, times, project ids and reasons, but no body and no key.
+The output has counts, sizes, times, project ids and reasons, but no request body and no key.
 """
 
 import argparse
@@ -28,11 +28,11 @@ from gateway.journal.storage.segments import SEGMENT_SUFFIX, segment_name
 from gateway.settings import GatewaySettings
 from sluice.settings_sources import SettingsSources
 
-_REASON_CHARS: Final = 80  # the full reason is in the .json beside the file, and in --json
+_REASON_CHARS: Final = 80  # the full reason is in the file's .json, and in the output of --json
 
 
 class InspectResult(msgspec.Struct, frozen=True):
-    """What `inspect --json` prints."""
+    """The output of `inspect --json`."""
 
     directory: str
     journals: Sequence[JournalFacts]
@@ -87,7 +87,7 @@ def _verify(directory: Path, _arguments: argparse.Namespace) -> int:
     for found in inspection.verify(directory):
         path = Path(found.path)
         faults = _faults(found, known.get(path))
-        # The gateway may have written to the segment meanwhile: keep only faults that a second pass confirms.
+        # The gateway may have written to the segment meanwhile: report only faults that a second pass confirms.
         if faults and (again := inspection.verify_segment(path)) is not None:
             faults = [fault for fault in _faults(again, known.get(path)) if fault in faults]
         bad += bool(faults)
@@ -110,13 +110,15 @@ def _verify(directory: Path, _arguments: argparse.Namespace) -> int:
             _print_result(False, f"{Path(facts.directory).name}/{segment}", f"is missing, requests {first} to {last}")
     if bad:
         files = f"{bad} files are" if bad > 1 else "1 file is"
-        raise StartupError(f"{files} damaged or missing; intact frames are stored anyway, see docs/operations.md.")
+        raise StartupError(
+            f"{files} damaged or missing; intact frames are stored nevertheless, see docs/operations.md."
+        )
     return 0
 
 
 def _requeue(directory: Path, arguments: argparse.Namespace) -> int:
     if arguments.all == bool(arguments.names):
-        raise StartupError("Name the files to requeue, as `inspect` lists them, or use --all.", exit_code=2)
+        raise StartupError("Name the files to requeue as in the output of `inspect`, or use --all.", exit_code=2)
     names = None if arguments.all else [name.removesuffix(SEGMENT_SUFFIX) + SEGMENT_SUFFIX for name in arguments.names]
     known = {one.name for one in inspection.list_quarantined(directory)}
     unknown = sorted(set(names or ()) - known)
@@ -125,7 +127,10 @@ def _requeue(directory: Path, arguments: argparse.Namespace) -> int:
     result = requeue(Files(), directory, names, time.time_ns)
     if result.journal is not None:
         print(f"Requests requeued as journal {result.journal.name}: {result.requests}.")
-        print("A running gateway stores them within seconds; otherwise the next gateway that starts does.")
+        print(
+            "A running gateway stores them within seconds; if none is running, the next gateway that starts stores "
+            "them."
+        )
     elif not result.unreadable:
         print("The quarantine is empty.")
     if result.unreadable:
@@ -174,13 +179,14 @@ def _journal_row(facts: JournalFacts) -> Sequence[object]:
 
 
 def _not_stored(segments: Sequence[SegmentFacts]) -> str:
-    """Number of requests that are not stored. The ledger does not cover the segment that is being written."""
+    """The number of requests that are not stored. The ledger does not count requests of the segment that is being
+    written."""
     known = sum(segment.unfinished or 0 for segment in segments)
     return f"{known} and the last segment" if any(segment.unfinished is None for segment in segments) else str(known)
 
 
 def _oldest(segments: Sequence[SegmentFacts]) -> str:
-    """When the oldest segment was created of which not everything is known to be stored."""
+    """The time when the oldest segment was created that may have requests which are not stored."""
     return next(
         (
             _time_ns(segment.created_ns)
@@ -212,29 +218,32 @@ def _quarantine_row(request: QuarantinedRequest) -> Sequence[object]:
 
 def _damage_row(note: DamageNote) -> Sequence[object]:
     lost = ", ".join(f"{first} to {last}" for first, last in note.sequences) or "none"
-    lost = f"{lost} (not known)" if note.uncertain else lost
+    lost = f"{lost} (unknown)" if note.uncertain else lost
     project = "-" if note.project_id is None else note.project_id
     return note.found, note.journal, note.segment, f"{note.start} to {note.end}", lost, project
 
 
 def _faults(report: SegmentReport, facts: SegmentFacts | None) -> list[str]:
-    """The faults of a segment. A torn end is none, because nothing there was acknowledged, unless the ledger records
-    more requests than the segment has.
+    """The faults of a segment. A torn end is not a fault, because its requests were not acknowledged, unless the ledger
+    records more requests than the segment has.
     """
     if report.version is not None and report.version > fmt.VERSION:
         return [f"written by a newer release (format version {report.version}), not read"]
     faults = ["its header cannot be read"] if report.version is None else []
     if report.first is not None and segment_name(report.first) != Path(report.path).name:
-        faults.append(f"is a copy of {segment_name(report.first)}, or that segment under another name")
+        faults.append(f"is a copy of {segment_name(report.first)}, or is that segment under another name")
     for lost in report.damaged:
         if lost.last is not None:
             owner = "" if lost.project_id is None else f" of project {lost.project_id}"
             faults.append(f"bytes {lost.start} to {lost.end} are damaged, requests {lost.first} to {lost.last}{owner}")
     if report.shared:
-        faults.append(f"overlaps {report.shared_with}: {report.shared} of its requests have sequences of that segment")
+        faults.append(
+            f"overlaps {report.shared_with}: {report.shared} of its requests have sequences that are in that segment "
+            f"too"
+        )
     if facts is not None and facts.requests is not None and facts.requests > report.requests and not faults:
         faults.append(f"{facts.requests - report.requests} requests at its end are missing")
-    return [*faults, "read error: the disk did not return all of it"] if report.unreadable else faults
+    return [*faults, "read error: the disk did not return the whole file"] if report.unreadable else faults
 
 
 def _contents(report: SegmentReport) -> str:

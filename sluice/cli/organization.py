@@ -2,17 +2,19 @@
 
 With `--quota`, or `--key` and `--rate`, it sets them first. Gateways apply the change within five seconds.
 
-`sluice billing`: shows the subscription of an organization, and names its customer at the payment processor.
+`sluice billing`: shows the subscription of an organization, and links its customer at the payment processor.
 
-Only the operator can say whose customer an organization is: events of the processor apply to that organization alone
-(docs/billing.md).
+Only the operator can link a customer to an organization: events of the processor about the customer apply only to this
+organization (docs/billing.md).
 
-`sluice sso`: the operator's word on single sign-on. `domain` says that a domain belongs to an organization, which
-needs no DNS record then; `release` ends its enforcement, for an organization that has locked itself out.
+`sluice sso`: the operator's commands for single sign-on. `domain` confirms that a domain belongs to an organization,
+which then needs no DNS record. `release` ends the enforcement of single sign-on, for an organization that has locked
+itself out.
 
 `sluice owner`: creates an access token of an owner, to recover access when every owner is locked out.
 
-Whoever can run it has access to the database, and so to everything. The token is written only to a file (mode 0600).
+A user who can run this command has access to the database, and so to all data. The token is written only to a file
+(mode 0600).
 """
 
 import argparse
@@ -49,7 +51,8 @@ class KeyRate(msgspec.Struct, frozen=True):
 
 
 class OrganizationLimits(msgspec.Struct, frozen=True, rename="camel"):
-    """What is printed. `monthly_items` 0: unlimited. `used_items`: of this month, as gateways have reported so far."""
+    """The output. `monthly_items` 0: unlimited. `used_items`: items of this month that gateways have reported so
+    far."""
 
     org_slug: str
     month: str
@@ -113,7 +116,7 @@ def _print_limits(found: OrganizationLimits) -> None:
 
 
 class OrganizationBilling(msgspec.Struct, frozen=True, rename="camel"):
-    """What is printed. `monthly_items`: the organization's quota, 0: unlimited."""
+    """The output. `monthly_items`: the organization's quota; 0: unlimited."""
 
     org_slug: str
     customer_id: str | None
@@ -126,7 +129,7 @@ class OrganizationBilling(msgspec.Struct, frozen=True, rename="camel"):
 
 def run_billing(arguments: argparse.Namespace) -> int:
     """Apply the options and print; the exit code. Raises StartupError for an unknown organization, and for a customer
-    of another one.
+    of another organization.
     """
     found = on_database(load_settings(arguments), partial(_apply_billing, arguments=arguments))
     if arguments.json:
@@ -145,7 +148,7 @@ async def _apply_billing(database: Database, arguments: argparse.Namespace) -> O
 
 
 async def _link_customer(connection: AsyncConnection, organization: StoredOrganization, customer_id: str) -> None:
-    """An empty customer: none."""
+    """Link a customer to an organization; an empty `customer_id` unlinks it."""
     before = await billing_store.find_by_organization(connection, organization.id)
     if (before.customer_id if before else "") == customer_id:
         return
@@ -153,7 +156,7 @@ async def _link_customer(connection: AsyncConnection, organization: StoredOrgani
         try:
             await billing_store.link(connection, organization.id, customer_id)
         except billing_store.CustomerTaken:
-            raise StartupError(f"The customer {customer_id} is that of another organization.") from None
+            raise StartupError(f"The customer {customer_id} belongs to another organization.") from None
     else:
         await billing_store.unlink(connection, organization.id)
     data = {"customerId": customer_id or None, "before": before.customer_id if before else None}
@@ -194,7 +197,7 @@ _DOMAIN: Final = re.compile(
 
 
 def run_sso(arguments: argparse.Namespace) -> int:
-    """Do it; the exit code. Raises StartupError for an unknown organization, and for what is no domain."""
+    """Run the action; the exit code. Raises StartupError for an unknown organization and an invalid domain."""
     domain = arguments.domain.lower() if arguments.action == "domain" else ""
     if arguments.action == "domain" and _DOMAIN.fullmatch(domain) is None:
         raise StartupError(f"--domain {arguments.domain} is not a domain name.", exit_code=2)
@@ -218,12 +221,15 @@ async def _verify_domain(connection: AsyncConnection, organization: StoredOrgani
     now = datetime.now(UTC)
     found = await domains.find_domain(connection, organization.id, domain)
     if found is not None and found.verified_at is not None:
-        return f"{domain} is a domain of {organization.slug} already."
+        return f"{domain} is already a domain of {organization.slug}."
     domain_id: str = found.id if found else await domains.add_domain(connection, organization.id, domain, now)
     await domains.mark_verified(connection, domain_id, now)
     data = {"domain": domain, "by": "operator"}
     await record_command(connection, organization.id, "sso.domain.verify", domain_id, data)
-    return f"{domain} is a domain of {organization.slug}: members with an address in it are linked by it."
+    return (
+        f"{domain} is a domain of {organization.slug}: at their next single sign-on, members are found by an address "
+        f"in this domain."
+    )
 
 
 async def _release_enforcement(connection: AsyncConnection, organization: StoredOrganization) -> str:
@@ -284,8 +290,8 @@ async def _create_owner_token(connection: AsyncConnection, base_url: str, org_sl
         raise StartupError(f"The organization {org_slug} has no owner.")
     if await session_store.blocks_user_tokens(connection, organization.id):
         raise StartupError(
-            f"The organization {org_slug} requires single sign-on, for tokens of users too; run "
-            f"`sluice sso release --org {org_slug}` first."
+            f"The organization {org_slug} requires single sign-on, also for tokens of users; run `sluice sso release "
+            f"--org {org_slug}` first."
         )
     token = await organization_store.create_token(connection, organization.id, owner_id, TOKEN_NAME)
     data = {"holder": owner_id, "name": TOKEN_NAME, "scopes": [], "expiresAt": ""}

@@ -1,7 +1,7 @@
-"""`sluice proof`: validates, shows, signs and verifies proof bundles, offline; no server, no settings.
+"""`sluice proof`: validates, shows, signs and verifies proof bundles, offline, without a server and settings.
 
-A file is a bundle (JSON), an in-toto Statement with one, or a DSSE envelope with either. Exit code 1: the file is not
-valid, or not verified; 2: it cannot be read, or the command line is wrong.
+A file is a bundle (JSON), an in-toto Statement with a bundle, or a DSSE envelope with either. Exit code 1: the file is
+not valid, or not verified. Exit code 2: the file cannot be read, or the command line is wrong.
 """
 
 import argparse
@@ -38,7 +38,7 @@ _SCHEMA_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
 class _IssuerKey(msgspec.Struct, rename="camel"):
-    """What is read of a published key."""
+    """The fields of a published key that are read."""
 
     key_id: Annotated[str, msgspec.Meta(max_length=dsse.MAX_KEY_ID_LENGTH)]
     public_key: str
@@ -48,24 +48,25 @@ class _IssuerKey(msgspec.Struct, rename="camel"):
     revoked_at: IsoTimestamp | None = None
 
     def validity(self) -> KeyValidity:
-        """What decides whether the key counts. Raises ValueError for a time that the calendar does not have."""
+        """The times that decide whether the key is accepted. Raises ValueError for a time that does not exist in the
+        calendar."""
         texts = (self.valid_from, self.valid_until, self.revoked_at)
         times = [None if text is None else parse_rfc3339(text) for text in texts]
         for text, time in zip(texts, times, strict=True):
             if text is not None and time is None:
-                raise ValueError(f"{text} is not a time of the calendar.")
+                raise ValueError(f"{text} does not exist in the calendar.")
         valid_from, valid_until, revoked_at = times
         return KeyValidity(self.key_id, self.issuer, valid_from, valid_until, revoked_at)
 
 
 class _KeyList(msgspec.Struct):
-    """The answer of `GET /orgs/{orgSlug}/proof-issuers`, or a file like it."""
+    """The response of `GET /orgs/{orgSlug}/proof-issuers`, or a file of the same form."""
 
     data: list[_IssuerKey]
 
 
 class _File(NamedTuple):
-    """`envelope` None: it is not signed. `bundle` None: `issues` say why."""
+    """A file that was read. `envelope` None: it is not signed. `bundle` None: `issues` has the reasons."""
 
     payload: bytes
     payload_type: str
@@ -76,7 +77,7 @@ class _File(NamedTuple):
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The exit code. Raises StartupError for what cannot be read."""
+    """Run the action; the exit code. Raises StartupError for a file that cannot be read."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -131,7 +132,7 @@ def _sign(arguments: argparse.Namespace) -> int:
     if file.bundle is None:
         return _refuse(arguments.file, file.issues)
     if file.envelope is not None:
-        raise StartupError(f"{arguments.file} is signed already.", exit_code=2)
+        raise StartupError(f"{arguments.file} is already signed.", exit_code=2)
     password = os.environ.get(PASSWORD_VARIABLE)
     try:
         pem = _read_bytes(arguments.key, MAX_KEY_BYTES)
@@ -142,7 +143,7 @@ def _sign(arguments: argparse.Namespace) -> int:
     if len(key_id) > dsse.MAX_KEY_ID_LENGTH:
         raise StartupError(f"--key-id must have at most {dsse.MAX_KEY_ID_LENGTH} characters.", exit_code=2)
     if file.bundle.issuer.key_id not in (None, key_id):
-        named = _line(f"The bundle names the key {file.bundle.issuer.key_id}; this one is {key_id}.")
+        named = _line(f"The bundle names the key {file.bundle.issuer.key_id}; this key is {key_id}.")
         raise StartupError(named, exit_code=2)
     _print_findings(file.findings, sys.stderr)
     envelope = dsse.encode(dsse.sign(file.payload, file.payload_type, key, key_id)) + b"\n"
@@ -187,7 +188,8 @@ def _verify(arguments: argparse.Namespace) -> int:
     reasons = []
     for signer in dsse.find_signers(envelope, [(known.key_id, key) for known, key in keys]):
         known = keys[signer][0]
-        file = _parse(envelope.payload, envelope.payload_type, envelope)  # only now: what is not verified is not read
+        # Parsed only now, because only a verified payload may be read.
+        file = _parse(envelope.payload, envelope.payload_type, envelope)
         if file.bundle is None:
             return _refuse(arguments.file, file.issues)
         reason = find_distrust(known, file.bundle.issuer, file.bundle.issued_at, at)
@@ -196,7 +198,7 @@ def _verify(arguments: argparse.Namespace) -> int:
             print(_line(f"{arguments.file} is verified: bundle {name} is signed with the key {known.key_id}."))
             return 0
         reasons.append(reason)
-    for reason in reasons or ["no signature is of a key that was named."]:
+    for reason in reasons or ["no signature was made with one of the given keys."]:
         print(_line(f"{arguments.file} is not verified: {reason}"))
     return 1
 
@@ -217,7 +219,7 @@ _ACTIONS: Final = {
 
 
 def _read_file(name: str) -> _File:
-    """A bundle, with what is wrong with it. Raises StartupError for a file that cannot be read."""
+    """A bundle, with its issues. Raises StartupError for a file that cannot be read."""
     raw = _read_bytes(name, reading.MAX_BYTES)
     if not reading.is_envelope(raw):
         payload_type = dsse.STATEMENT_MEDIA_TYPE if _is_statement(raw) else dsse.BUNDLE_TYPE
@@ -242,7 +244,7 @@ def _parse(payload: bytes, payload_type: str, envelope: Envelope | None) -> _Fil
 
 
 def _relative(issues: Issues) -> list[Issue]:
-    """With paths as findings have them: within the payload."""
+    """The issues with paths within the payload, as in findings."""
     return [Issue(one.path.removeprefix("bundle."), one.message, one.code) for one in issues]
 
 
@@ -320,7 +322,7 @@ def _as_json(finding: Finding) -> dict[str, str]:
 
 
 def _print_json(value: Any) -> None:
-    """What controls a terminal is escaped."""
+    """Print JSON; characters that control a terminal are escaped."""
     text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
     print("".join(one if one.isprintable() or one == "\n" else _escape(one) for one in text))
 
@@ -331,5 +333,5 @@ def _escape(character: str) -> str:
 
 
 def _line(text: str) -> str:
-    """Text of a stranger on one line, without what controls a terminal."""
+    """Untrusted text on one line, without characters that control a terminal."""
     return "".join(one if one.isprintable() else "\ufffd" for one in text)

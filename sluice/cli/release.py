@@ -1,8 +1,8 @@
 """`sluice release`: reports a release with its commits, which it reads from a git checkout.
 
-Commits are those since `--since`, by default since the latest tag before HEAD. They are sent newest first, in requests
-of at most 500 commits and about 200 kB. A report that is sent again changes nothing, so the command may be run again
-after a failure. The token is read from a file or from the environment.
+It reports the commits since `--since`; the default is the latest tag before HEAD. They are sent newest first, in
+requests of at most 500 commits and about 200 kB. A report that is sent again changes nothing, so you can run the
+command again after a failure. The token is read from a file or from the environment.
 """
 
 import argparse
@@ -23,21 +23,22 @@ from sluice.git_history import GitCommit, previous_tag, read_commits, repository
 
 MAX_COMMITS: Final = 5_000
 PAGE_COMMITS: Final = 500
-PAGE_BYTES: Final = 200_000  # the service takes 256 KiB by default
+PAGE_BYTES: Final = 200_000  # by default the service accepts 256 KiB
 MAX_FILES: Final = 1_000  # of a commit
 MAX_FILES_BYTES: Final = 50_000  # of the paths of a commit
 MAX_PATH: Final = 1_024
 MAX_MESSAGE: Final = 20_000
 MAX_NAME: Final = 200
 MAX_EMAIL: Final = 254
-# What names and paths must not contain: control characters, line breaks, and what turns the direction of text.
+# Characters that names and paths must not contain: control characters, line breaks, and characters that change the
+# direction of text.
 _UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]+")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _TIME: Final = re.compile(r"(?:19[7-9][0-9]|[2-9][0-9]{3})-\d\d-\d\dT\d\d:\d\d:\d\d(?:Z|[+-]\d\d:\d\d)")
 
 
 class _Answer(msgspec.Struct, rename="camel"):
-    """What is read of the answer to a report."""
+    """The fields of the response to a report that are read."""
 
     commits_upserted: Annotated[int, msgspec.Meta(ge=0)]
     issues_resolved: list[str]
@@ -52,12 +53,12 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         _require_text(arguments)
         return _report(arguments)
-    except StartupError as error:  # it may quote names of the repository, git, and the server
+    except StartupError as error:  # the message may quote names of the repository, git, and the server
         raise StartupError(_printable(str(error)), exit_code=error.exit_code) from error
 
 
 def _require_text(arguments: argparse.Namespace) -> None:
-    """Raises StartupError for arguments that are not text, which Python has with surrogates in them."""
+    """Raises StartupError for arguments that are not UTF-8: Python reads them as texts with surrogates."""
     for name, value in vars(arguments).items():
         for text in value if isinstance(value, list) else [value]:
             if isinstance(text, str) and not text.isascii() and _SURROGATE.search(text):
@@ -70,7 +71,7 @@ def _report(arguments: argparse.Namespace) -> int:
     found = read_commits(directory, since, arguments.until, MAX_COMMITS + 1)
     repository = arguments.repository or repository_name(directory)
     if repository is None:
-        raise StartupError("The repository has no remote `origin`; name it in --repository.", exit_code=2)
+        raise StartupError("The repository has no remote `origin`; pass its name in --repository.", exit_code=2)
     kept = found[:MAX_COMMITS]
     report = _head(arguments, repository, kept[0].sha if kept else None)
     pages = list(_pages([_commit(one) for one in kept]))
@@ -79,7 +80,7 @@ def _report(arguments: argparse.Namespace) -> int:
             print(json.dumps(report | {"commits": page}, indent=2))
         return 0
     if len(found) > MAX_COMMITS:
-        print(f"More than {MAX_COMMITS} commits; the newest are reported. --since narrows them.")
+        print(f"There are more than {MAX_COMMITS} commits; only the newest are reported. Use --since to select fewer.")
     client = ControlClient(arguments.server, read_token(arguments.token_file))
     path = f"/orgs/{quote(arguments.org, safe='')}/releases"
     answers = [client.post(path, _encode(report | {"commits": page}), _Answer)[1] for page in pages]
@@ -100,7 +101,7 @@ def _head(arguments: argparse.Namespace, repository: str, newest: str | None) ->
 
 
 def _commit(one: GitCommit) -> dict[str, Any]:
-    """A commit as the API takes it: what does not fit is left out or cut."""
+    """A commit in the form of the API: parts that do not fit are left out or cut."""
     paths: list[str] = []
     room = MAX_FILES_BYTES
     for path in map(_printable, one.files):

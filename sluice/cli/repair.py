@@ -1,7 +1,7 @@
 """`sluice repair`: rebuilds trace index, attribute keys and errors of some days from spans and logs.
 
-Use it after parts of a table were lost, once spans and logs are restored. Counts of rejected and refused items
-(`ingest_outcomes`) cannot be rebuilt: they are stored nowhere else.
+Use it after parts of a table were lost and spans and logs were restored. Counts of rejected and refused items
+(`ingest_outcomes`) cannot be rebuilt, because they are stored nowhere else.
 """
 
 import argparse
@@ -47,13 +47,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _reject_unfinished_batches(directory: Path) -> None:
-    """Raises StartupError if a killed process left an unfinished batch: its derived rows, inserted later, would be
-    duplicates of those that the repair inserts.
+    """Raises StartupError if a killed process left an unfinished batch: its derived rows would be inserted later, and
+    duplicate rows that the repair inserts.
     """
     if directory.is_dir() and any(facts.batches and not facts.taken for facts in inspection.inspect(directory)):
         raise StartupError(
-            f"The journal at {directory} has partially stored batches. Start the gateway, which stores them, "
-            "stop it, then run the repair again."
+            f"The journal at {directory} has partially stored batches. Start the gateway, which stores them, stop it, "
+            "then run the repair again."
         )
 
 

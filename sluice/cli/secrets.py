@@ -1,9 +1,9 @@
 """`sluice secrets`: shows the keys that encrypt stored secrets, rotates to a new key, retires unused keys. No action
 creates a missing key ring.
 
-With a key ring file, the default, a rotation needs no restart: processes read the new file at its next use. With a ring
-in the settings the operator appends the new key in every process, then moves it to the front in every process, runs
-`rotate`, and removes the old key.
+With a key ring file (the default), a rotation needs no restart: processes read the new file at its next use. With a key
+ring in the settings, the operator appends the new key in every process, then moves it to the front in every process,
+runs `rotate`, and removes the old key.
 """
 
 import argparse
@@ -34,7 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def register_encrypted_columns() -> None:
-    """Complete the metadata: a key that encrypts a column which is not in it would look unused, and be retired."""
+    """Import all tables with encrypted columns. If one were missing, a key that it uses would look unused and be
+    retired."""
     import control.app  # noqa: F401 (every table of the service)
 
 
@@ -64,7 +65,7 @@ async def _rotate(database: Database, keys: KeySource) -> None:
 
 
 async def _retire(database: Database, keys: KeySource) -> None:
-    """Remove unused keys, in a write transaction: meanwhile no process stores a secret encrypted with an old key."""
+    """Remove unused keys, in a write transaction, so that no process stores a secret with an old key meanwhile."""
     if not isinstance(keys, KeyFile):
         raise StartupError("The key ring is in SLUICE_CONTROL_SEALING_KEYS: remove unused keys from that setting.")
     async with database.write() as connection:

@@ -1,10 +1,10 @@
 """`sluice send`: exports a small trace and a log record with the OpenTelemetry SDK, then reads them back through the
 explore API.
 
-The trace is that of a web shop: a request with a database call, a call to a payment service that raises, and a log
-record in the failing span. `--traffic` adds an hour of the shop's traffic, with slow requests that have one cause.
-Credentials are read from `bootstrap.json` and are not printed. If the services run
-separately, `--url` is the address of the gateway and `--query-url` that of the query service.
+The trace is a request to a web shop: a database call, a call to a payment service that fails, and a log record in the
+failing span. `--traffic` adds an hour of the shop's traffic, with slow requests that have one cause. Credentials are
+read from `bootstrap.json` and are not printed. If the services run separately, `--url` is the address of the gateway
+and `--query-url` the address of the query service.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from sluice.settings_sources import SettingsSources
 VISIBLE_WITHIN_S: Final = 20.0
 _POLL_S: Final = 0.1
 _RESPONSE_TIMEOUT_S: Final = 10.0
-_RETRY_STATUSES: Final = (404, 503)  # not stored yet; ClickHouse unavailable
+_RETRY_STATUSES: Final = (404, 503)  # not stored yet, or ClickHouse is unavailable
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -48,11 +48,11 @@ def run(arguments: argparse.Namespace) -> int:
     _wait_for(f"{trace}/logs", credentials, lambda logs: bool(logs["data"]), deadline)
     address = f"{trace}/waterfall"
     _show(_wait_for(address, credentials, lambda found: found["spanCount"] >= sent.spans, deadline), address, file)
-    # Where the services run apart, neither URL is that of the page.
+    # If the services run separately, neither URL may serve the page.
     page_url = credentials.base_url if arguments.query_url else url
     site = f"{page_url}/ui/{credentials.org_slug}/{credentials.project_slug}" if _may_have_page(page_url) else None
     if site:
-        print(f"\nIn a browser (`sluice open` logs it in):\n\n    {site}/trace/{sent.trace_id}")
+        print(f"\nIn a browser (`sluice open` logs you in):\n\n    {site}/trace/{sent.trace_id}")
     if arguments.traffic:
         traffic = sample_traffic.send(url, credentials.legacy_key)
         print(
@@ -65,8 +65,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _require(url: str, path: str, lacking: str) -> None:
-    """Raises StartupError if nothing responds at `url`, or if the service there returns 404 for `path`, because it
-    lacks the API; other errors show that the path exists.
+    """Raises StartupError if no service responds at `url`, or if the service returns 404 for `path`, because it lacks
+    the API. Other errors show that the path exists.
     """
     if not url.startswith(("http://", "https://")):
         raise StartupError(f"{url} is not an http(s) URL.", exit_code=2)
@@ -75,8 +75,8 @@ def _require(url: str, path: str, lacking: str) -> None:
     except urllib.error.HTTPError as error:
         if error.code == HTTPStatus.NOT_FOUND:
             raise StartupError(
-                f"{url} {lacking}. If the services run separately, pass the URL of the gateway in --url and that of "
-                "the query service in --query-url."
+                f"{url} {lacking}. If the services run separately, pass the URL of the gateway in --url and the URL of "
+                f"the query service in --query-url."
             ) from error
     except OSError as error:
         reason = getattr(error, "reason", error)
@@ -84,7 +84,8 @@ def _require(url: str, path: str, lacking: str) -> None:
 
 
 def _may_have_page(url: str) -> bool:
-    """False if a service responds at the URL that has no page, as a gateway. A public address may not respond here."""
+    """False if the service at the URL has no page, such as a gateway. A public address may not be reachable from
+    here."""
     try:
         _get(f"{url}/ui/", None)
     except urllib.error.HTTPError as error:
@@ -98,8 +99,8 @@ def _wait_for(
     address: str, credentials: Bootstrap, is_complete: Callable[[dict[str, Any]], bool], deadline: float
 ) -> dict[str, Any]:
     """The JSON at the address once it is complete: rows are stored about half a second after the response to their
-    export, or when ClickHouse becomes available. Raises StartupError if it is not complete at the deadline, or may not
-    be read.
+    export, or when ClickHouse becomes available. Raises StartupError if it is not complete at the deadline, or if
+    access is denied.
     """
     while True:
         document = _fetch_json(address, credentials)
@@ -107,14 +108,14 @@ def _wait_for(
             return document
         if time.monotonic() > deadline:
             raise StartupError(
-                f"The trace was accepted but is not available at {address} after {VISIBLE_WITHIN_S:g} s; "
-                "`sluice doctor` checks ClickHouse."
+                f"The trace was accepted but is not available at {address} after {VISIBLE_WITHIN_S:g} s; `sluice "
+                "doctor` checks ClickHouse."
             )
         time.sleep(_POLL_S)
 
 
 def _fetch_json(address: str, credentials: Bootstrap) -> dict[str, Any] | None:
-    """The JSON at the address; None if it is not there yet (404) or ClickHouse is unavailable (503). Raises
+    """The JSON at the address; None if it is not stored yet (404) or ClickHouse is unavailable (503). Raises
     StartupError.
     """
     try:

@@ -1,7 +1,7 @@
 """`sluice gateway`, `query`, `control` and `web`: run one service in a process, for separate deployment.
 
-They check schemas and do not migrate them: `sluice migrate` does, once, before several processes start. An unavailable
-store does not prevent the start: processes start in any order, and become ready when their stores are available.
+They check schemas, but do not migrate them: run `sluice migrate` once before the processes start. An unavailable store
+does not prevent a start: processes can start in any order, and become ready when their stores are available.
 """
 
 import argparse
@@ -51,14 +51,14 @@ def run(arguments: argparse.Namespace) -> int:
                 _check_database(settings)
             if arguments.workers > 1:
                 return supervisor.supervise(arguments, settings, listener, partial(_announce, name, settings))
-            # Bind first: an error of a port is then reported as one sentence.
+            # Bind first, so that an error of a port is reported as one sentence.
             process.run(_serve(name, sources, settings, listener, bind_health(settings)))
     return 0
 
 
 def _check_database(settings: ChassisSettings) -> None:
     """Refuse to start with a relational schema of another release or with rejected credentials. An unavailable database
-    does not prevent the start: the service is not ready until it is available, and serves what it can.
+    does not prevent the start: the service is not ready until it is available, and serves requests that do not need it.
     """
     try:
         migrations.check(settings.effective_database_url)

@@ -1,7 +1,8 @@
 """`sluice signers`: lists the keys that sign the access tokens of sessions (`show`), or withdraws one (`withdraw`).
 
-Every process rejects what a withdrawn key signed within five seconds, and the process that has the key creates no more
-sessions: give it another key first (remove DATA/signing.key, restart). Sessions stay valid and only need a new token.
+Within five seconds every process rejects tokens that a withdrawn key has signed. The process that has the key creates
+no more sessions, so give it another key first (remove DATA/signing.key, restart). Sessions stay valid and only need a
+new token.
 """
 
 import argparse

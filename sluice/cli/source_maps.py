@@ -1,6 +1,6 @@
 """`sluice sourcemaps upload`: uploads the source maps of a build, for one release.
 
-The text of the sources is left out. Maps that were uploaded before change nothing, so the command may be run again
+The text of the sources is not uploaded. Maps that were uploaded before change nothing, so you can run the command again
 after a failure. The token is read from a file or from the environment.
 """
 
@@ -19,13 +19,13 @@ from proto.source_maps.frame_rewriting import url_path
 from sluice.control_client import ControlClient, Refused, read_token
 from sluice.source_map_files import BuiltScript, find_scripts, upload_body
 
-MAX_NAMED: Final = 10  # scripts without map that are named
+MAX_NAMED: Final = 10  # scripts without a map that are listed
 _OF_ONE_FILE: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.CONFLICT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 _IN_PATHS: Final = "/!$&'()*+,:;=@[]|"  # what browsers do not encode in the path of a URL
 
 
 class _Answer(msgspec.Struct, rename="camel"):
-    """What is read of the answer to an upload."""
+    """The fields of the response to an upload that are read."""
 
     path: str
     bytes: int
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print_paths(scripts: list[BuiltScript], prefix: str) -> int:
-    """How many have no path."""
+    """Print the paths; returns the number of scripts without a path."""
     failed = 0
     for one in scripts:
         try:
@@ -61,7 +61,8 @@ def _print_paths(scripts: list[BuiltScript], prefix: str) -> int:
 
 
 def _upload(arguments: argparse.Namespace, scripts: list[BuiltScript], prefix: str) -> int:
-    """How many were not uploaded, each for a fault of its own. Raises StartupError for what all have in common."""
+    """Upload the maps; returns the number of maps that failed for reasons of their own. Raises StartupError for errors
+    that concern all maps."""
     client = ControlClient(arguments.server, read_token(arguments.token_file))
     org, project = quote(arguments.org, safe=""), quote(arguments.project, safe="")
     removed: dict[str, None] = {}
@@ -96,7 +97,7 @@ def _upload(arguments: argparse.Namespace, scripts: list[BuiltScript], prefix: s
 
 
 def _path(script: BuiltScript, prefix: str) -> str:
-    """The path of a script as frames have it. Raises StartupError."""
+    """The path of a script as in stack frames. Raises StartupError."""
     try:
         return f"{prefix}/{quote(script.name, safe=_IN_PATHS)}"
     except UnicodeEncodeError as error:
@@ -112,7 +113,7 @@ def _name_failure(script: BuiltScript, error: StartupError) -> None:
 
 
 def _printable(name: str) -> str:
-    """A name that need not be UTF-8."""
+    """The printable form of a name, which may be invalid UTF-8."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 

@@ -73,7 +73,7 @@ def test_one_address_is_enough_where_it_has_both_and_asks_for_the_other_where_no
     sluice: Sluice, tmp_path: Path
 ) -> None:
     both = (
-        " If the services run separately, pass the URL of the gateway in --url and that of the query service in"
+        " If the services run separately, pass the URL of the gateway in --url and the URL of the query service in"
         " --query-url.\n"
     )
     for url, lacking in ((sluice.gateway_url, "has no explore API."), (sluice.query_url, "does not accept exports.")):

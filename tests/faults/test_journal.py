@@ -227,8 +227,9 @@ def test_fault_27_journal_of_a_newer_release(make_gateway: MakeGateway, zygote: 
     assert gateway.ends_by_itself(30)
     assert gateway.process.returncode == 1
     assert gateway.log.splitlines()[-1] == (
-        f"sluice: {path} has version 2 of the journal's format, written by a newer release; this one reads version 1. "
-        "Start the newer release again, and let it store what the journal holds."
+        f"sluice: {path} has version 2 of the journal's format, written by a newer release. This release reads "
+        "version 1. "
+        "Start the newer release again, and let it store the requests of the journal."
     )
     assert contents(gateway.journal) == before
 

@@ -187,9 +187,9 @@ async def test_what_the_kernel_leaves_as_a_whole_is_read(start_gateway: StartGat
 
 
 TOO_UNUSUAL = (
-    "The body is larger than 8 MiB, and too much of it is faulty or unusual JSON, which takes long to read. Send the "
-    "names of OTLP in lowerCamelCase, each member once, and values of the types of OTLP; or send smaller batches, or "
-    "protobuf."
+    "The body is larger than 8 MiB, and too much of it is invalid or unusual JSON, which is slow to read. Send field "
+    "names in lowerCamelCase, each field only once, and values of the types that OTLP specifies. You can also send "
+    "smaller batches, or protobuf."
 )
 
 

@@ -196,7 +196,7 @@ def test_a_service_may_start_while_a_stopped_one_is_copied(migrated: Path, tmp_p
     assert not list(migrated.rglob("backup.tmp"))
     assert not list(migrated.glob("clickhouse/shadow/sluice*"))
     if removed:
-        assert "a service has started in the data directory" in done.stderr
+        assert "a service was started in the data directory" in done.stderr
         assert [path.name for path in target.iterdir()] == ["lock"]
     else:
         assert restore.verify(target).manifest.files
@@ -234,8 +234,8 @@ def flip(path: Path) -> None:
         (lambda backup: (backup / CHECKSUM).unlink(), "is not a complete backup: it has no manifest.sha256."),
         (lambda backup: (backup / MANIFEST).unlink(), "is not a complete backup: it has no manifest.json."),
         (lambda backup: flip(backup / MANIFEST), "is damaged: its checksum differs."),
-        (lambda backup: flip(backup / "sluice.db"), "sluice.db is not as its manifest says."),
-        (lambda backup: (backup / "sluice.db").write_bytes(b""), "sluice.db is not as its manifest says."),
+        (lambda backup: flip(backup / "sluice.db"), "sluice.db differs from its manifest."),
+        (lambda backup: (backup / "sluice.db").write_bytes(b""), "sluice.db differs from its manifest."),
         (lambda backup: (backup / "sluice.db").unlink(), "sluice.db is missing."),
     ],
 )
@@ -359,7 +359,7 @@ def test_where_a_restore_into_a_mount_point_is_running_or_was_killed_nothing_sta
         with pytest.raises(RestoreFailed, match="No space left"):
             restore.restore(backup, target)
         assert "was interrupted" in refusal(sluice("migrate", "--data", target), 1)
-        with pytest.raises(RestoreFailed, match=r"remove what is in it \(\.restore-\w+, lock, state.json\)"):
+        with pytest.raises(RestoreFailed, match=r"remove its contents \(\.restore-\w+, lock, state.json\)"):
             restore.restore(backup, target)
         shutil.rmtree(target)
         target.mkdir()

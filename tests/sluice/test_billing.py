@@ -62,7 +62,7 @@ def test_a_customer_is_named_and_removed(
     assert billing("--org", "acme", "--customer", "cus_1") == (0, named, "")
     assert billing("--org", "acme") == (0, named, "")
     code, _, error = billing("--org", "globex", "--customer", "cus_1")
-    assert (code, "The customer cus_1 is that of another organization." in error) == (1, True)
+    assert (code, "The customer cus_1 belongs to another organization." in error) == (1, True)
     code, _, error = billing("--org", "initech")
     assert (code, "There is no organization initech." in error) == (1, True)
     code, shown, _ = billing("--org", "acme", "--unlink", "--json")

@@ -145,7 +145,7 @@ def test_an_interrupted_restore_is_refused(tmp_path: Path) -> None:
 
 def test_a_command_refuses_a_copy_of_one_in_use_and_says_what_to_do(migrated: Path, tmp_path: Path) -> None:
     sentence = refusal(sluice("migrate", "--data", copied_in_use(migrated, tmp_path / "b")), 1)
-    assert sentence.startswith(f"The data directory {tmp_path}/b is a copy of one that was in use: ")
+    assert sentence.startswith(f"The data directory {tmp_path}/b is a copy of a directory that was in use, so ")
     assert "`sluice up --accept-copy`" in sentence
     assert sluice("migrate", "--data", migrated).returncode == 0
 
@@ -156,8 +156,8 @@ def test_a_service_refuses_a_copy_of_one_that_runs_until_it_is_accepted(start: S
     copy = tmp_path / "copy"
     shutil.copytree(up.data, copy, symlinks=True, ignore=shutil.ignore_patterns("*.sock"))
     sentence = refusal(sluice("up", "--data", copy, "--port", "0"), 1)
-    assert sentence.startswith(f"The data directory {copy} is a copy of one that was in use: ")
-    assert "is a copy of one that was in use" in refusal(sluice("migrate", "--data", copy), 1)
+    assert sentence.startswith(f"The data directory {copy} is a copy of a directory that was in use, so ")
+    assert "is a copy of a directory that was in use" in refusal(sluice("migrate", "--data", copy), 1)
     assert up.stop(signal.SIGKILL) == -signal.SIGKILL
     up.data.rename(tmp_path / "moved")
     assert start(data=tmp_path / "moved").stop() == 0

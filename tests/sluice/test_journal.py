@@ -177,7 +177,7 @@ async def test_a_deleted_segment_is_missing_until_the_next_start_reports_it(
     done = command("verify")
     assert done.code == 1
     assert [line for line in done.out.splitlines() if line.startswith("BAD")] == [
-        f"BAD  0/{99:020d}.segment  is a copy of {first.name}, or that segment under another name",
+        f"BAD  0/{99:020d}.segment  is a copy of {first.name}, or is that segment under another name",
         f"BAD  0/{middle.name}  is missing, requests 9 to 10",
     ]
     assert done.err.startswith("sluice: 2 files are damaged or missing")
@@ -209,7 +209,10 @@ def test_verify_reports_segments_that_have_the_same_requests(tmp_path: Path, com
     done = command("verify", directory=tmp_path / "other")
     assert (done.code, done.err.startswith("sluice: 1 file is damaged or missing")) == (1, True)
     assert [line for line in done.out.splitlines() if line.startswith("BAD")] == [
-        f"BAD  0/{path(11).name}  overlaps {path(14).name}: 2 of its requests have sequences of that segment"
+        (
+            f"BAD  0/{path(11).name}  overlaps {path(14).name}: "
+            "2 of its requests have sequences that are in that segment too"
+        )
     ]
 
 

@@ -162,7 +162,7 @@ def test_sign_and_verify(bundle: str, signed: Path, capsys: pytest.CaptureFixtur
 
     other = dsse.public_pem(Ed25519PrivateKey.generate().public_key())
     assert main(["proof", "verify", str(signed / "signed"), "--key", write(signed / "other", other)]) == 1
-    assert "no signature is of a key that was named" in capsys.readouterr().out
+    assert "no signature was made with one of the given keys" in capsys.readouterr().out
     for unsigned in (bundle, write(signed / "empty", "")):
         assert main(["proof", "verify", unsigned, "--key", str(signed / "pub")]) == 1
         assert "is not verified: Is not a DSSE envelope" in capsys.readouterr().out
@@ -212,9 +212,9 @@ def test_what_cannot_be_done_is_one_sentence_and_2(
     for arguments, message in (
         (["validate", str(signed / "missing")], "cannot be read: No such file or directory."),
         (["validate", write(signed / "large", " " * (4 * 2**20 + 1))], "is larger than 4194304 bytes."),
-        (["sign", str(signed / "signed"), "--key", str(signed / "key")], "is signed already."),
+        (["sign", str(signed / "signed"), "--key", str(signed / "key")], "is already signed."),
         (["sign", bundle, "--key", str(signed / "pub")], "Is not a private key in PEM"),
-        (["sign", named, "--key", str(signed / "key")], "The bundle names the key other; this one is sha256:"),
+        (["sign", named, "--key", str(signed / "key")], "The bundle names the key other; this key is sha256:"),
         (["key", "--out", str(signed / "key")], "cannot be written: File exists."),
         (["verify", str(signed / "signed")], "Name a public key in --key, or published keys in --keys."),
         (["verify", str(signed / "signed"), "--key", str(signed / "key")], "Is a private key, which must stay secret"),
@@ -222,7 +222,7 @@ def test_what_cannot_be_done_is_one_sentence_and_2(
         (["verify", str(signed / "signed"), "--keys", bundle], "is not a list of published keys"),
         (
             ["verify", str(signed / "signed"), "--keys", impossible],
-            "2026-02-30T00:00:00Z is not a time of the cal",
+            "2026-02-30T00:00:00Z does not exist in the cal",
         ),
         (["verify", str(signed / "signed"), "--at", "yesterday"], "yesterday is not a time."),
     ):

@@ -59,7 +59,7 @@ def test_the_first_active_owner_gets_a_new_token(migrated_url: str, tmp_path: Pa
     tokens, events = asyncio.run(kept(migrated_url))
     assert tokens == [(owner_id, hash_secret(made["accessToken"]))]
     assert events == [("token.create", "(command)")]
-    assert "may hold the only copy of a secret" in refusal(sluice("owner", "--org", "acme", **settings), 1)
+    assert "may have the only copy of a secret" in refusal(sluice("owner", "--org", "acme", **settings), 1)
     assert asyncio.run(kept(migrated_url)) == (tokens, events), "and nothing was made"
 
 

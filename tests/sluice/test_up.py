@@ -168,7 +168,7 @@ def test_a_second_process_on_the_same_directory_is_refused(start: Start, migrate
         sentence = refusal(sluice(*arguments, "--data", up.data), 1)
         assert sentence == (
             f"The data directory {up.data} is in use by another sluice process; "
-            "stop that one or choose another directory with --data."
+            "stop that process, or choose another directory with --data."
         )
     assert up.get("/livez")[0] == 200
 

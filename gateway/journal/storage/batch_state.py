@@ -4,14 +4,14 @@ written and when they are replayed, so a start reaches the state of the previous
 An unreadable record is treated as if it had never existed. Consequences, by record:
 
     BeginRecord           none if its batch is finished: FinishRecord has the ranges too. Otherwise its requests are
-                          read as new, under other tokens: what had been stored of them is stored twice
-    FinishRecord          the batch is rebuilt under its tokens, and found to be stored
-    SplitRecord           the batch is rebuilt under its tokens, without what its parts finished
-    SkipRecord            damage is found again. A refused request does not come back: its bytes were cut off before
-                          it was refused
+                          read as new, under other tokens: rows that were already stored are stored twice
+    FinishRecord          the batch is rebuilt under its tokens, and is found to be stored
+    SplitRecord           the batch is rebuilt under its tokens, without the requests of finished parts
+    SkipRecord            damage is found again. Refused requests are not read: their bytes were cut off before they
+                          were refused
     SealRecord            the segment is read from end to end
-    StateRecord           what was finished when the ledger was created, and whose segment still exists, is stored
-                          twice. Without a later one, fewer requests are known to have existed
+    StateRecord           requests that were finished when the ledger was created are stored twice if their segment
+                          still exists. Without a later record, fewer requests are known to have existed
     MissingRecord         requests are reported as missing again
     CleanShutdownRecord   the end counts as a crash
 """
@@ -57,9 +57,9 @@ class BatchState:
         self.sealed: dict[int, SealRecord] = {}  # by first sequence
         self.missing = RangeSet()  # reported as missing: in no segment, and not finished
         self.next_sequence = 1  # higher than every sequence that occurred
-        self.recorded_next = 1  # `next_sequence` as far as the records say
-        self.clean_at = 0  # `CleanShutdownRecord.next` while that is the last record; else 0
-        self.checked = False  # `CleanShutdownRecord.checked`, likewise
+        self.recorded_next = 1  # `next_sequence` according to the records
+        self.clean_at = 0  # `CleanShutdownRecord.next` while it is the last record; otherwise 0
+        self.checked = False  # `CleanShutdownRecord.checked` while it is the last record; otherwise False
 
     def apply(self, record: Record) -> None:
         """Apply a record to the state."""
@@ -142,8 +142,8 @@ class BatchState:
             del self.retained[batch_id]
 
     def reconcile(self, segments: Sequence[Range]) -> None:
-        """After the replay: reduce begun batches to what is in `segments` and not finished. If all records were
-        readable, this changes nothing.
+        """After the replay: reduce begun batches to requests that are in `segments` and not finished. If all records
+        were readable, this changes nothing.
         """
         existing = RangeSet(segments)
         for batch in list(self.begun.values()):
@@ -204,7 +204,7 @@ class BatchState:
             self.in_batches.discard(first, last)
 
     def _exclude(self, ranges: Sequence[Range]) -> None:
-        """Remove ranges from all batches, and drop batches that have no others."""
+        """Remove ranges from all batches, and drop batches that have no other ranges."""
         for batch_id, batch in list(self.begun.items()):
             if (rest := _subtract(batch.ranges, ranges)) != batch.ranges:
                 self._remove_begun(batch_id)

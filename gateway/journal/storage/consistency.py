@@ -1,22 +1,22 @@
-"""Whether the segments agree with their names and with the ledger, when a journal is opened.
+"""Checks that segments agree with their names and with the ledger when a journal is opened.
 
-`SegmentNames` gives segments the names that their headers say. The header of a segment has the sequence that is in its
-name. If the two differ, the file was renamed or copied. Read under the wrong name, a copy would be stored twice, and
-the intact requests of a renamed segment would pass for damaged.
+`SegmentNames` restores the names of segments from their headers. The header of a segment has the sequence that is in
+its name. If the two differ, the file was renamed or copied. If they were read under the wrong name, a copy would be
+stored twice, and the intact requests of a renamed segment would count as damaged.
 
     renamed    gets its name back
     copied     of two files with the same sequence, the one with fewer requests is moved to `damaged/`
     foreign    a file with another salt than the ledger is from another journal; it is moved to `damaged/`
 
-A crash in between leaves names that the next start restores.
+After a crash in between, the next start restores the names.
 
-`MissingSegments` finds acknowledged requests that no segment has any more, and reports them. Sequences ascend one by
-one over all segments of a journal, and a segment is deleted only when the ledger says that all of its requests are
-finished. So a sequence below the next one that is neither finished nor in a segment was lost with a file that something
-else deleted or emptied. Two things limit this knowledge:
+`MissingSegments` finds acknowledged requests that are in no segment any more, and reports them. Sequences ascend one by
+one over all segments of a journal, and a segment is deleted only when all of its requests are finished according to the
+ledger. So if a sequence below the next one is neither finished nor in a segment, another program has deleted or emptied
+its file. Two things limit this knowledge:
 
-    the end       the ledger learns once a second which sequences are used, and with every batch. What was acknowledged
-                  after that, before a crash, is known by its segment alone
+    the end       used sequences are recorded in the ledger once a second and with every batch. If a request was
+                  acknowledged later, before a crash, only its segment shows that it existed
     the ledger    if it is damaged, missing or older than a segment, it may not know that requests were finished
 """
 
@@ -39,7 +39,7 @@ Headers = Mapping[str, fmt.FileHeader | None]  # by file name; None: the header 
 
 
 class SegmentNames:
-    """The names of the segments of one journal. `salts`: in use, the ledger's first."""
+    """The names of the segments of one journal. `salts`: all salts in use; the ledger's salt comes first."""
 
     def __init__(
         self,
@@ -65,7 +65,9 @@ class SegmentNames:
         claims: dict[int, list[str]] = {}
         for name in self._headers.keys() - ledgers.keys():
             if self._is_foreign(name):
-                self._set_aside(name, "a file belongs to another journal; it is moved to damaged/ and not stored")
+                self._set_aside(
+                    name, "a file belongs to another journal; it is moved to damaged/, and its requests are not stored"
+                )
             else:
                 claims.setdefault(self._first(name), []).append(name)
         names = {first: self._choose(first, copies) for first, copies in sorted(claims.items())}
@@ -76,17 +78,19 @@ class SegmentNames:
         return ledgers | {segment_name(first): self._headers[name] for first, name in names.items()}
 
     def _report_header(self, first: int, name: str) -> bool:
-        """Report a damaged header. Without any request the segment is moved away; returns whether it has some."""
+        """Report a damaged header. A segment without requests is moved to `damaged/`; returns whether the segment has
+        requests."""
         self._metrics.damaged_frames.inc()
         self._log.error("the header of a journal segment is damaged", segment=str(self._directory / name))
         if self._count_requests(first, name):
             return True
-        self._set_aside(name, "nothing of a journal segment can be read; it is moved to damaged/")
+        self._set_aside(name, "no part of a journal segment can be read; it is moved to damaged/")
         self.unreadable.append(first)
         return False
 
     def _first(self, name: str) -> int:
-        """The sequence that the name should have: by the header, or the first frame, which begins a group with it."""
+        """The sequence that the name should have, from the header; if it is damaged, from the first frame, which has
+        the first sequence of its group."""
         header = self._headers[name]
         if header is not None:
             return header.first
@@ -103,7 +107,8 @@ class SegmentNames:
         return header.kind != fmt.SEGMENT or (bool(ledger_salts) and header.salt != ledger_salts[0])
 
     def _choose(self, first: int, copies: Sequence[str]) -> str:
-        """The file with the most requests; of equal ones, the one that has its own name. Moves the others."""
+        """The file with the most requests; on a tie, the file whose name is right. Moves the other files to
+        `damaged/`."""
         if len(copies) == 1:
             return copies[0]
         ranked = sorted(copies, key=lambda name: (self._count_requests(first, name), name == segment_name(first)))
@@ -123,7 +128,7 @@ class SegmentNames:
         self._corruption_store.set_aside(self._directory / name)
 
     def _rename(self, targets: dict[str, str]) -> None:
-        """Rename files, by name. Where names are swapped, one file gets a free name meanwhile."""
+        """Rename files, by name. If names are swapped, one file gets a free name meanwhile."""
         while targets:
             name = next((name for name, target in targets.items() if target not in targets), None)
             if name is None:
@@ -133,27 +138,29 @@ class SegmentNames:
             else:
                 target = targets.pop(name)
                 self._log.warning(
-                    "a journal segment gets its name back", segment=str(self._directory / name), name=target
+                    "a journal segment had the wrong name and is renamed",
+                    segment=str(self._directory / name),
+                    name=target,
                 )
             self._files.rename(self._directory / name, self._directory / target)
-            self._files.sync_directory(self._directory)  # before the next file gets the old name
+            self._files.sync_directory(self._directory)  # before another file gets the old name
 
 
 MISSING: Final = (
-    "segments of the journal are missing, and their requests are not stored: put the files back and restart"
+    "segments of the journal are missing, and their requests are not stored; put the files back and restart"
 )
 MISSING_AT_THE_END: Final = (
     f"{MISSING}; requests that were acknowledged within the last second before the crash may be missing too"
 )
 UNCERTAIN: Final = (
-    "segments of the journal are missing; its ledger is damaged, missing or older than other segments, so it cannot "
-    "tell whether their requests are stored"
+    "segments of the journal are missing; it is unknown whether their requests are stored, because the ledger is "
+    "damaged, missing or older than other segments"
 )
 UNREADABLE_END: Final = (
-    "the last journal segment is unreadable and was moved to damaged/; it may have held requests acknowledged in the "
-    "last second before the crash"
+    "the last journal segment is unreadable and was moved to damaged/; it may have had requests that were acknowledged "
+    "in the last second before the crash"
 )
-SKIPPED_NUMBERS: Final = 10**10  # behind a missing last segment: more than a segment of the smallest requests can have
+SKIPPED_NUMBERS: Final = 10**10  # sequences skipped after a missing last segment: more than a segment can have
 _MAX_SEGMENTS_IN_LOG: Final = 8
 
 
@@ -164,11 +171,12 @@ def missing_ranges(state: BatchState, segments: Iterable[Range]) -> list[Range]:
         known.add(first, last)
     holes = state.finished.holes(1, state.next_sequence - 1)
     parts = (part for hole in holes for part in known.holes(*hole))
-    return [(first, last) for first, last in parts if last - first + 1 < SKIPPED_NUMBERS]  # else they were skipped
+    return [(first, last) for first, last in parts if last - first + 1 < SKIPPED_NUMBERS]  # longer ranges were skipped
 
 
 def missing_names(sealed: Mapping[int, fmt.SealRecord], missing: Sequence[Range]) -> Sequence[str]:
-    """The names of the segments that had `missing`. Where the ledger has no record, no name is known."""
+    """The names of the segments that had the sequences `missing`. If the ledger has no record, a description replaces
+    the name."""
     lost, rest = RangeSet(missing), RangeSet(missing)
     names = {}
     for facts in sealed.values():
@@ -180,7 +188,7 @@ def missing_names(sealed: Mapping[int, fmt.SealRecord], missing: Sequence[Range]
 
 
 class MissingSegments:
-    """Reports what the segments of one journal do not have. `gone`: records of sealed segments without a file."""
+    """Reports requests that the segments of one journal lack. `gone`: records of sealed segments without a file."""
 
     def __init__(
         self,
@@ -199,10 +207,10 @@ class MissingSegments:
         self._gone = gone
 
     def report(self, unreadable_end: int, *, is_certain: bool, is_end_known: bool) -> None:
-        """Count, log, note and record what is missing, once.
+        """Count, log, note and record missing requests, once.
 
-        `unreadable_end`: the sequence in the name of the last segment, if nothing of it can be read, else 0.
-        `is_certain`: the ledger knows all that is finished. `is_end_known`: it knows all sequences.
+        `unreadable_end`: the sequence in the name of the last segment if no part of it can be read; otherwise 0.
+        `is_certain`: the ledger has all finished requests. `is_end_known`: the ledger has all used sequences.
         """
         state = self._ledger.state
         present = [(segment.first, segment.last) for segment in self._segment_set.segments]
@@ -217,8 +225,8 @@ class MissingSegments:
             self._report(missing, is_certain=is_certain, at_the_end=at_the_end)
 
     def skip_numbers(self) -> None:
-        """Begin the next segment above every number that the last segment, which is missing, may have used. The ledger
-        has the numbers between as missing and reported: they are read if the segment is put back.
+        """Begin the next segment above every sequence that the missing last segment may have used. The ledger records
+        the sequences in between as missing and reported: they are read if the segment is put back.
         """
         first = self._ledger.state.next_sequence
         self._ledger.append(fmt.MissingRecord(((first, first + SKIPPED_NUMBERS - 1),)))
@@ -245,7 +253,7 @@ class MissingSegments:
         self._ledger.append(fmt.MissingRecord(tuple(missing)))
 
     def _take_back(self, present: Sequence[Range]) -> None:
-        """Segments that were missing and have been put back are read as any others."""
+        """Read segments that were missing and have been put back like all others."""
         missing = self._ledger.state.missing
         returned = [part for first, last in present for part in missing.intersection(first, last)]
         for first, last in returned:
@@ -273,6 +281,6 @@ class MissingSegments:
 
 
 def _count_begun(state: BatchState, missing: Sequence[Range]) -> int:
-    """Requests of batches that were sent to ClickHouse, which may have stored them."""
+    """The number of missing requests in begun batches: ClickHouse may have stored them."""
     parts = (part for first, last in missing for part in state.in_batches.intersection(first, last))
     return sum(last - first + 1 for first, last in parts)

@@ -1,8 +1,9 @@
-"""Directories of journals: numbered, each with a file whose lock (flock) its process holds; and snapshots of them.
+"""Directories of journals, and snapshots of them. The directories are numbered; a process locks a file in its directory
+(flock).
 
-A snapshot is hard links of the files, and how much of each counts. Bytes that were synced are never written again. So a
-link and a length preserve a file as it is at this moment: a segment or a ledger only grows behind that length, or is
-removed under its own name. Links work within one file system, and are therefore beside the journals.
+A snapshot consists of hard links of the files and the length of each. Bytes that were synced are never written again,
+so a link and a length preserve a file as it is at this moment: a segment or ledger only grows beyond this length, or
+its own name is removed. Links work only within one file system, so they are created beside the journals.
 """
 
 import contextlib
@@ -19,7 +20,7 @@ from gateway.journal.storage.quarantine import DAMAGED_DIRECTORY, QUARANTINE_DIR
 from gateway.journal.storage.segments import SEGMENT_SUFFIX
 
 LOCK_FILE: Final = "lock"
-ID_FILE: Final = "id"  # beside the journals: names them in the database, on whatever machine they are mounted
+ID_FILE: Final = "id"  # beside the journals: identifies them in the database, also if they are moved to another machine
 
 
 class DirectoryLock(NamedTuple):
@@ -35,10 +36,9 @@ class DirectoryLock(NamedTuple):
 
 
 def lock_journal(files: Files, directory: Path, *, is_orphan: bool = False) -> DirectoryLock:
-    """Lock the journal in `directory`; or, if that is the directory of all journals, the lowest number that no process
-    has locked. `is_orphan`: it is one that `find_orphans` returned, which another process may have removed since.
-
-    Raises JournalLocked if another process has the journal, or had it, and StartupError if the directory cannot be
+    """Lock the journal in `directory`. If `directory` contains all journals, lock the lowest number that no process has
+    locked. `is_orphan`: `find_orphans` returned the directory, and another process may have removed it since. Raises
+    JournalLocked if another process has locked or removed the journal, and StartupError if the directory cannot be
     used.
     """
     try:
@@ -92,7 +92,7 @@ def _lock_lowest_free(files: Files, root: Path) -> DirectoryLock:
         directory = root / str(number)
         files.make_directory(directory)
         _reject_foreign(files, directory)
-        with contextlib.suppress(FileNotFoundError):  # it was empty and is being removed: try the next number
+        with contextlib.suppress(FileNotFoundError):  # it was empty and has just been removed: try the next number
             fd = files.lock(directory / LOCK_FILE)
             if fd is not None:
                 return DirectoryLock(directory, fd)
@@ -115,7 +115,8 @@ _SHARED_DIRECTORIES: Final = (QUARANTINE_DIRECTORY, DAMAGED_DIRECTORY)
 
 
 class JournalSnapshot(NamedTuple):
-    """Links of the files of a journal as they were at one moment, by name: only so many bytes of each count."""
+    """Links of the files of a journal at one moment, and the length of each by name: later bytes do not belong to the
+    snapshot."""
 
     moment_ns: int  # since 1970; requests that were acknowledged before it are in the files, later ones are not
     lengths: dict[str, int]
@@ -130,8 +131,8 @@ def link_files(files: Files, lengths: dict[Path, int], target: Path) -> dict[str
 
 
 def link_closed_journal(files: Files, directory: Path, target: Path) -> dict[str, int]:
-    """The same for a journal that no process has open; it is locked meanwhile. Raises OSError, and JournalLocked if it
-    is in use.
+    """Link the files of a journal that no process has open; it is locked meanwhile. Raises OSError, and JournalLocked
+    if the journal is in use.
     """
     lock = files.lock(directory / LOCK_FILE)
     if lock is None:
@@ -144,8 +145,8 @@ def link_closed_journal(files: Files, directory: Path, target: Path) -> dict[str
 
 
 def lock_quarantine(files: Files, root: Path) -> int:
-    """Keep requests from being requeued until the descriptor is closed. Raises OSError, and JournalLocked while another
-    process is requeueing.
+    """Prevent requeueing until the descriptor is closed. Raises OSError, and JournalLocked while another process is
+    requeueing.
     """
     directory = root / QUARANTINE_DIRECTORY
     files.make_directory(directory)
@@ -165,7 +166,7 @@ def list_shared(files: Files, root: Path) -> list[Path]:
 
 
 def link_shared(files: Files, paths: Sequence[Path], target: Path) -> None:
-    """Link files of `list_shared` into `target`, except those that have expired since. Raises OSError."""
+    """Link files of `list_shared` into `target`, except files that have expired since. Raises OSError."""
     for path in paths:
         files.make_directory(target / path.parent.name)
         with contextlib.suppress(FileNotFoundError):
@@ -173,8 +174,8 @@ def link_shared(files: Files, paths: Sequence[Path], target: Path) -> None:
 
 
 def link_id(files: Files, root: Path, target: Path) -> None:
-    """Link the file that names the journals in the database, if there is one. With another one erasures would wait
-    for ever for journals that nobody has. Raises OSError.
+    """Link the file that identifies the journals in the database, if it exists. If a restored copy had a new id,
+    erasures would wait for ever for the journals of the old id. Raises OSError.
     """
     with contextlib.suppress(FileNotFoundError):
         files.link(root / ID_FILE, target / ID_FILE)

@@ -1,10 +1,10 @@
 """`Files` has the file operations of the journal. Each is one system call, so that tests can substitute a disk that
-loses what was not synced, is full, or fails.
+loses unsynced data, is full, or fails.
 
 All raise OSError. Descriptors are closed on exec; a process that forks must do so before it opens a journal.
 
-`JournalContext` has what all parts of a journal depend on. All journals of a process share one `JournalMetrics`. Gauges
-of bytes are sums over journals, except `room_bytes`, which is the minimum; `oldest_seconds` is the maximum.
+`JournalContext` has the dependencies of all parts of a journal. All journals of a process share one `JournalMetrics`.
+Gauges of bytes are sums over journals, except `room_bytes`, which is the minimum; `oldest_seconds` is the maximum.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from gateway.journal.interface import JournalLimits
 
 TEMPORARY_SUFFIX: Final = ".tmp"  # of the names of incomplete files
-_IOV_MAX: Final = 1024  # buffers of one call; POSIX guarantees 16, Linux has this
+_IOV_MAX: Final = 1024  # buffers of one call; POSIX guarantees 16, Linux allows 1 024
 _FILE_MODE: Final = 0o600
 _DIRECTORY_MODE: Final = 0o700
 
@@ -116,7 +116,7 @@ class Files:
         directory.rmdir()
 
     def sync_directory(self, directory: Path) -> None:
-        """Sync what was created, renamed and removed in a directory to disk."""
+        """Sync created, renamed and removed names in a directory to disk."""
         fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
@@ -129,7 +129,8 @@ class Files:
         return stats.f_bavail * stats.f_frsize
 
     def lock(self, path: Path) -> int | None:
-        """Create a file if needed and lock it (flock); the descriptor, or None if another process has the lock."""
+        """Create a file if needed and lock it (flock). Returns the descriptor, or None if another process has the
+        lock."""
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _FILE_MODE)
         with contextlib.ExitStack() as stack:
             stack.callback(os.close, fd)
@@ -210,7 +211,7 @@ def write_temporary(files: Files, path: Path, pieces: Sequence[bytes], allocate:
 
 def rename_durable(files: Files, path: Path) -> None:
     """Rename the temporary file of `path` to `path` and sync the directory. After an error the file may have either
-    name, now or after a crash.
+    name, and a crash may change which.
     """
     files.rename(_temporary_path(path), path)
     files.sync_directory(path.parent)
@@ -271,7 +272,7 @@ class JournalMetrics:
         self.oldest_seconds.set_function(lambda: max((j.oldest_seconds for j in self._journals), default=0.0))
         self.sync_seconds = histogram("sync_seconds", "Duration of writing and syncing a group of requests.", _SECONDS)
         self.group_requests = histogram(
-            "group_requests", "Requests of a group that is written and synced together.", _REQUESTS
+            "group_requests", "Number of requests in a group, which is written and synced together.", _REQUESTS
         )
         self.failures = counter("failures", "Failed disk operations, by kind.", "kind")
         for kind in FAILURE_KINDS:  # exported from the start, so that rate() sees the first increase
@@ -280,7 +281,7 @@ class JournalMetrics:
         self.lost_requests = counter("lost_requests", "Acknowledged requests that are damaged or missing on disk.")
         self.uncertain_requests = counter(
             "uncertain_requests",
-            "Requests of which the journal cannot tell whether they are lost; the torn end of a journal counts as one.",
+            "Requests that may be lost: the journal has no record of them. The torn end of a journal counts as one.",
         )
 
     def register(self, journal: MeasuredJournal) -> None:

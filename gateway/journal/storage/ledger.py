@@ -1,9 +1,9 @@
 """The ledger: a small file beside the segments that records which batches were begun and finished.
 
 `Ledger.append` queues a record; `Ledger.flush` returns when all queued records are on disk, with one sync for all. When
-the file has grown, a new one replaces it, which begins with the current state. The same happens when a record could not
-be written: a file whose sync failed is never written to again. Until the new file is on disk there is no ledger;
-records of that time change the state in memory, and so become part of the new file.
+the file has grown too large, a new file that begins with the current state replaces it. The same happens when a record
+could not be written: a file whose sync failed is never written to again. Until the new file is on disk there is no
+ledger. Records of this time change only the state in memory, with which the new file begins.
 """
 
 import contextlib
@@ -21,8 +21,8 @@ _COMPACTIONS: Final = 4  # attempts to replace a file before its allocated space
 
 
 class Ledger:
-    """The ledger of one journal; used by one thread. `size` bytes are allocated for a file, so that on a full disk
-    batches can still be finished, which frees space.
+    """The ledger of one journal; used by one thread. `size` bytes are allocated for a file, so that batches can still
+    be finished on a full disk, which frees space.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Ledger:
         self.state = state
         self._files, self._metrics, self._log = context.files, context.metrics, context.log
         self._directory = directory
-        self._number = number  # of the newest file, intact or not
+        self._number = number  # number of the newest file, intact or not
         self._size = size
         self._salt = salt
         self._seed = fmt.checksum_seed(salt)
@@ -65,9 +65,9 @@ class Ledger:
         return self._fd is not None and not self._pending
 
     def append(self, record: fmt.Record) -> None:
-        """Apply a record at once; it is on disk with the next flush."""
+        """Apply a record to the state at once; it is on disk after the next flush."""
         self.state.apply(record)
-        if self._fd is not None:  # else the next file begins with the state, which has it
+        if self._fd is not None:  # without a file, the next file begins with the state, which includes the record
             self._pending.append(record)
 
     def flush(self) -> None:
@@ -113,7 +113,7 @@ class Ledger:
         end = fmt.align_to_page(sum(map(len, pieces)))
         fd = write_temporary(self._files, path, pieces, end + self._size)
         self._number += 1
-        self.close()  # from here on, either file may be the one that the next start finds
+        self.close()  # from here on, the next start may find either file
         try:
             rename_durable(self._files, path)
         except OSError:
@@ -204,8 +204,8 @@ def read_ledger(files: Files, path: Path, salts: Iterable[bytes]) -> LedgerFile:
 
 
 def _count_damaged(parts: Sequence[JournalFrame | Damage]) -> int:
-    """The number of missing records that were on disk once. Those after the beginning of the last group were not,
-    except for the first group, which the file is created with. Without any record, 1.
+    """The number of missing records that were once on disk. Records of the last group do not count, because it may
+    never have been synced, unless it is the first group, with which the file is created. 1 if the file has no record.
     """
     headers = [part.header for part in parts if isinstance(part, JournalFrame)]
     if not headers:

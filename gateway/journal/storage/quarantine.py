@@ -1,8 +1,8 @@
-"""What is kept aside for operators, in directories that all journals share.
+"""Files that are kept for operators, in directories that all journals share.
 
-quarantine/   requests that ClickHouse refuses: each is a segment of its own, with the batch that it was in, and a
-              `.json` file beside it with the reason
-damaged/      damaged bytes: copies of them, each with a `.json` file that says where they were
+quarantine/   requests that ClickHouse refuses: each is a segment of its own, with its batch, and has a `.json` file
+              with the reason
+damaged/      damaged bytes: copies of them, each with a `.json` file about where they were
 """
 
 import contextlib
@@ -33,7 +33,7 @@ NOTE_SUFFIX: Final = ".json"
 
 
 class QuarantineNote(msgspec.Struct, frozen=True, kw_only=True):
-    """The note beside a quarantined request, for operators; no code depends on it."""
+    """The `.json` file of a quarantined request, for operators; no code depends on it."""
 
     reason: str
     set_aside: str  # RFC 3339
@@ -130,14 +130,14 @@ def _parse_frames(parts: list[JournalFrame]) -> QuarantineFile | None:
 
 
 def remove_begun(files: Files, directory: Path, begun: Iterable[int]) -> None:
-    """Remove the quarantine files of begun batches: the process ended while it quarantined them. Their
-    requests are stored, or quarantined again.
+    """Remove the quarantine files of begun batches: the process ended while it quarantined them. The requests of these
+    batches will be stored, or quarantined again.
     """
     ids = {_format_id(batch_id) for batch_id in begun}
     names = [name for name in files.list_existing(directory) if name.split("-")[1:2] and name.split("-")[1] in ids]
     for name in names:
         files.unlink(directory / name)
-    if names:  # else they could reappear after a crash, when their batch is no longer begun
+    if names:  # otherwise files could reappear after a crash, when their batch is no longer begun
         files.sync_directory(directory)
 
 
@@ -165,7 +165,7 @@ class DamageNote(msgspec.Struct, frozen=True, kw_only=True):
     sequences: tuple[Range, ...]  # of lost requests
     project_id: int | None = None  # of the first lost request, if its header is readable
     found: str  # time of discovery, RFC 3339
-    uncertain: bool = False  # the requests may be stored: the ledger cannot tell
+    uncertain: bool = False  # the requests may be stored: the ledger has no record of them
     moved: bool = False  # the entire segment was moved, because these bytes could not be copied
 
 
@@ -204,30 +204,32 @@ class CorruptionStore:
             with contextlib.suppress(OSError):
                 self._files.unlink(self._directory / f"{name}.json")
             raise
-        with contextlib.suppress(OSError):  # after a crash the segment is in one of the two directories
+        with contextlib.suppress(OSError):  # if this fails, the segment is in one of the two directories after a crash
             self._files.sync_directory(self._directory)
 
     def set_aside(self, segment: Path) -> None:
-        """Move a segment here that the journal must not read. Raises OSError. It is moved even if no note can be
-        written, because of a full disk: the journal must be able to start.
+        """Move a segment here that the journal must not read. Raises OSError. If a full disk prevents the note, the
+        segment is moved nevertheless, so that the journal can start.
         """
         self._files.make_directory(self._directory)
         name = self._name(segment, segment.name)
         self._files.rename(segment, self._directory / name)
-        for directory in (self._directory, segment.parent):  # before another file gets its name
+        for directory in (self._directory, segment.parent):  # synced before another file gets the name
             self._files.sync_directory(directory)
         with contextlib.suppress(OSError):
             note = self._note(segment, Damage(0, 0, 0, 0), ())
             self._write(f"{name}.json", [msgspec.json.encode(msgspec.structs.replace(note, moved=True))])
 
     def note_missing(self, segment: Path, sequences: tuple[Range, ...], *, is_uncertain: bool) -> None:
-        """Write a note of requests of which there are no bytes. `segment`: the first that had them. Raises OSError."""
+        """Write a note about requests that are missing on disk. `segment`: the first segment that had them. Raises
+        OSError."""
         self._files.make_directory(self._directory)
         note = msgspec.structs.replace(self._note(segment, Damage(0, 0, 0, 0), sequences), uncertain=is_uncertain)
         self._write(f"{self._name(segment, f'{sequences[0][0]:020d}')}{_MISSING_SUFFIX}", [msgspec.json.encode(note)])
 
     def take_back(self, journal: str, returned: Sequence[Range]) -> None:
-        """Remove sequences that were put back from the notes of missing ones, and notes without any. Raises OSError."""
+        """Remove sequences that were put back from the notes about missing requests, and notes without sequences.
+        Raises OSError."""
         self._files.make_directory(self._directory)
         for name in self._files.list_directory(self._directory):
             path = self._directory / name

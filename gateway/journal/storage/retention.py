@@ -4,9 +4,9 @@
     Retention    accounts for segments, removes finished ones after a hold period, checks quota and disk space
     Expiry       deletes old files of `quarantine/` and `damaged/`
 
-The age of a file depends on the wall clock, which may be wrong: one start in the year 2100 must not delete everything.
-So a file is deleted only if it is old at two consecutive checks, an hour apart by the monotonic clock; and a file that
-is dated before 2020 is kept.
+The age of a file depends on the wall clock, which may be wrong: a start with a clock in the year 2100 must not delete
+everything. So a file is deleted only if two consecutive checks, an hour apart by the monotonic clock, find that it is
+old. A file that is dated before 2020 is kept.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ class Expiry:
         self._clock = clock
         self._monotonic = monotonic
         self._last_check = monotonic()
-        self._old_at_last_check: frozenset[Path] = frozenset()  # at least an hour ago
+        self._old_at_last_check: frozenset[Path] = frozenset()  # the last check was at least an hour ago
 
     def tick(self) -> None:
         """Called about once a second; checks once an hour. Raises OSError; the next attempt is an hour later."""
@@ -65,8 +65,9 @@ class Expiry:
         return [path for path in paths if _EARLIEST_MS <= self._stored_at_ms(path) < cutoff_ms]
 
     def _stored_at_ms(self, path: Path) -> int:
-        """When a file was stored. The name of a file in quarantine has the time of its batch, which may have been begun
-        long before, or quarantined and requeued; so the header of its segment counts. Raises OSError.
+        """When a file was stored. The name of a file in quarantine has the time of its batch, which may be much older
+        if the request was requeued and quarantined again, so the time in the header of its segment is used. Raises
+        OSError.
         """
         name_ms = _name_timestamp_ms(path.name, 0)
         if path.parent.name != quarantine.QUARANTINE_DIRECTORY:
@@ -85,7 +86,7 @@ def _name_timestamp_ms(name: str, unknown: int) -> int:
 
 SPACE_CHECK_INTERVAL_S: Final = 1.0  # between two checks of the free disk space
 MIN_SEGMENT_BYTES: Final = 64 * 2**10
-_MIN_SEGMENTS_PER_QUOTA: Final = 8  # the quota has space for at least so many
+_MIN_SEGMENTS_PER_QUOTA: Final = 8  # the quota has room for at least this many segments
 
 
 class Retention:
@@ -122,8 +123,8 @@ class Retention:
 
     @property
     def segment_bytes(self) -> int:
-        """The size of a new segment: the configured size, or an eighth of the quota if that is less, so that a small
-        quota frees space in steps; the eighth is at least `MIN_SEGMENT_BYTES`.
+        """The size of a new segment: the configured size, or an eighth of the quota (at least `MIN_SEGMENT_BYTES`) if
+        it is less, so that space is freed in small steps.
         """
         size, quota = self._limits.segment_bytes, self._limits.max_bytes
         return min(size, max(quota // _MIN_SEGMENTS_PER_QUOTA, MIN_SEGMENT_BYTES)) if quota else size
@@ -142,7 +143,8 @@ class Retention:
         return released
 
     def tick(self, *, writing: bool) -> None:
-        """Called about once a second. `writing`: a segment is open for the next group; else a new one needs space."""
+        """Called about once a second. `writing`: a segment is open for the next group; otherwise a new segment needs
+        space."""
         now = self._context.monotonic()
         if now - self._last_space_check >= SPACE_CHECK_INTERVAL_S:
             self._check_space(0, 0 if writing else self.segment_bytes)
@@ -188,7 +190,7 @@ class Retention:
     def _check_space(self, of_quota: int, of_disk: int) -> bool:
         """Whether the disk has space for `of_disk` more bytes. Finished segments are removed before the end of their
         hold period if the quota (for `of_quota` more bytes) or the disk needs their space, so that no request is
-        refused. A group larger than a segment may not fit although the disk does not count as low.
+        refused. A group that is larger than a segment may not fit even if the disk does not count as low.
         """
         self._last_space_check = self._context.monotonic()
         self._mark_finished(self._last_space_check)
@@ -211,8 +213,8 @@ class Retention:
         return bool(self._limits.min_free_bytes) and self.free_bytes < room
 
     def _remove(self, due: Callable[[Segment], bool]) -> None:
-        """Remove due finished segments, oldest first, after a flush of the ledger: the records that finish them must be
-        on disk. A segment that cannot be removed does not stop the removal of the others.
+        """Remove the finished segments that are `due`, oldest first, after a flush of the ledger: the records that
+        finish them must be on disk. If a segment cannot be removed, the others are removed nevertheless.
         """
         failed = False
         for segment in [segment for segment in self._segment_set.segments if segment.finished_at is not None]:
@@ -260,7 +262,7 @@ class Retention:
 
 
 def _age(segment: Segment, now: float) -> float:
-    """Seconds since a segment was finished; -1 if it is not."""
+    """Seconds since a segment was finished; -1 if it is not finished."""
     return -1.0 if segment.finished_at is None else now - segment.finished_at
 
 
@@ -271,14 +273,14 @@ SHARE_FACTOR: Final = 8
 
 
 class SpaceQuota:
-    """Limits what is not stored yet to `max_bytes`; 0: no limit but the disk. A project that has data in the journal
-    may have SHARE_FACTOR times what is left free (`fair_share`): a single project gets eight ninths, two get eight
-    seventeenths each, so further projects are not refused because of them. Used on the event loop.
+    """Limits requests that are not stored yet to `max_bytes`; 0: only the disk is the limit. A project may use
+    SHARE_FACTOR times the bytes that remain free (`fair_share`): a single project can use eight ninths of the quota,
+    and two projects eight seventeenths each, so there is always room for another project. Used on the event loop.
     """
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._queued_bytes = 0  # reserved, not written yet
+        self._queued_bytes = 0  # reserved bytes that are not written yet
         self._bytes_by_project: Counter[int] = Counter()  # including queued ones; no entries of 0
 
     def reserve(self, project_id: int, size: int, charged_bytes: int, *, is_disk_low: bool) -> None:
@@ -295,7 +297,8 @@ class SpaceQuota:
         self._bytes_by_project[project_id] += size
 
     def available_bytes(self, charged_bytes: int) -> tuple[float, float]:
-        """Bytes that may still be accepted: of the project that has most in the journal, and of the one that has least.
+        """Bytes that may still be accepted: by the project with the most data in the journal, and by the project with
+        the least.
 
         `math.inf` without a quota.
         """
@@ -309,18 +312,18 @@ class SpaceQuota:
         )
 
     def dequeue(self, size: int) -> None:
-        """Remove `size` bytes from the queued ones: they are written, and charged from now on, or refused."""
+        """Subtract `size` bytes from the queued bytes: they are now written (and charged) or refused."""
         self._queued_bytes -= size
 
     def release(self, sizes: Mapping[int, int]) -> None:
-        """Subtract bytes by project that are finished or refused."""
+        """Subtract finished or refused bytes, by project."""
         self._bytes_by_project.subtract(sizes)
         for project_id in sizes:
             if not self._bytes_by_project[project_id]:
                 del self._bytes_by_project[project_id]
 
     def restore(self, sizes: Mapping[int, int]) -> None:
-        """Add bytes by project that an earlier process left."""
+        """Add bytes that an earlier process left, by project."""
         self._bytes_by_project.update(sizes)
 
     def _free_bytes(self, charged_bytes: int) -> int:

@@ -1,13 +1,13 @@
 """Reads files of a journal: pages, frames and the invalid bytes between them, the index of a segment.
 
-    build_reader       page by page where the disk fails: unreadable pages are zeros, which are never a frame
+    build_reader       reads page by page where the disk fails; unreadable pages are zeros, which are no frame
     scan               `JournalFrame`: an intact frame. `InvalidRange`: bytes that are not a frame: damage, or the end
                        of a file that was being written when the process stopped. `docs/journal.md` calls it a gap
-    frames_and_damage  the same as frames and `Damage`: the sequences that are missing
-    index_segment      offsets of a segment's requests, their policies, and damage
+    frames_and_damage frames, and `Damage`: missing sequences index_segment offsets of a segment's requests, their
+    policies, and damage
 
 Where a frame is expected and missing, the scan searches every multiple of 8 for the next one. A candidate must have a
-valid checksum, which is seeded with the salt of the file: no bytes inside a request pass for a frame.
+valid checksum, which is seeded with the salt of the file, so bytes inside a request are not taken for a frame.
 """
 
 import errno
@@ -70,7 +70,7 @@ class InvalidRange(NamedTuple):
 
 
 class _Window:
-    """A part of a file in memory, which moves on as the scan reads."""
+    """The part of a file that is in memory; it moves as the scan reads."""
 
     def __init__(self, read: ReadAt, end: int) -> None:
         self._read = read
@@ -101,7 +101,7 @@ def scan(read: ReadAt, seed: int, start: int, end: int) -> Iterator[JournalFrame
     while offset < window.end:
         part = _next_part(window, seed, offset)
         if part is None:
-            offset = align_to_page(offset)  # only the padding behind a group
+            offset = align_to_page(offset)  # only padding at the end of a group
         else:
             yield part
             offset = part.end
@@ -155,7 +155,7 @@ def _find_header(piece: bytes, seed: int, *, skip_first: bool) -> int | None:
 
 def has_nonzero(piece: bytes | memoryview) -> bool:
     """Whether any byte is not 0."""
-    return bytes(piece) != bytes(len(piece))  # by far the fastest way
+    return bytes(piece) != bytes(len(piece))  # the fastest way by far
 
 
 class Damage(NamedTuple):
@@ -188,8 +188,8 @@ class Damage(NamedTuple):
 def frames_and_damage(read: ReadAt, seed: int, start: int, end: int, number: int) -> Iterator[JournalFrame | Damage]:
     """The frames of a file, whose sequences (`FrameHeader.sequence`) ascend one by one after `number`, and its damage.
 
-    A policy has the sequence of the request behind it. A frame with a sequence that has occurred already counts as
-    damage: it is a copy of older data. Zeros at the end do not count as damage.
+    A policy has the sequence of the request that follows it. A frame with a sequence that has occurred already counts
+    as damage: it is a copy of older data. Zeros at the end do not count as damage.
     """
     gaps: list[InvalidRange] = []
     for part in scan(read, seed, start, end):
@@ -251,7 +251,7 @@ def load_file_header(files: Files, fd: int) -> FileHeader | None:
 
 
 def read_header(files: Files, path: Path) -> FileHeader | None:
-    """The same by path. Raises FileNotFoundError, OSError."""
+    """The header of the file at `path`; None if it is damaged. Raises FileNotFoundError, OSError."""
     with files.opened(path) as fd:
         return load_file_header(files, fd)
 
@@ -295,10 +295,10 @@ class IndexResult(NamedTuple):
     """The result of reading a segment."""
 
     segment: Segment  # described by its frames alone
-    last_synced: int  # requests up to this one were on disk once, because a later group exists
+    last_synced: int  # requests up to this sequence were on disk once, because a later group exists
     damages: Sequence[Damage]
     unreadable: bool  # the disk failed to read a part of it
-    beyond: int = 0  # intact requests above the limit: another segment has their sequences too
+    beyond: int = 0  # intact requests above the limit: their sequences are in another segment too
 
 
 def index_segment(files: Files, segment: Segment, length: int | None, limit: int) -> CooperativeSteps[IndexResult]:

@@ -26,12 +26,12 @@ from proto.otlp.policy import Policy
 
 ANY_LANE: Final = FRESH | SLOW
 OVERLAP: Final = (
-    "two segments of the journal have the same sequences; requests of the first are not stored, and its file is moved "
-    "to damaged/ when the others are"
+    "two segments of the journal have the same sequences; such requests of the first segment are not stored, and its "
+    "file is moved to damaged/ when its other requests are stored"
 )
 UNCERTAIN_END: Final = (
-    "the last bytes of the journal cannot be read: a request that was being written when the process stopped, or one "
-    "that was acknowledged within the second before; the journal cannot tell which"
+    "the last bytes of the journal cannot be read; either they are a request that was being written when the process "
+    "stopped, or a request that was acknowledged within the second before is lost"
 )
 
 
@@ -46,7 +46,7 @@ class SegmentSet:
         self._unreported: deque[DamagedRequests] = deque()
         self._deleted: list[Segment] = []
         self._recorded = RangeSet()  # reported sequences: concurrent readers must not report them twice
-        self._policies: dict[int, Policy] = {}  # of all segments, for a segment whose own declaration is damaged
+        self._policies: dict[int, Policy] = {}  # of all segments, used for a segment whose own declaration is damaged
 
     def add(self, segment: Segment) -> None:
         """Append a segment; its sequences must be higher than all others."""
@@ -102,7 +102,8 @@ class SegmentSet:
         return [self._unreported.popleft() for _ in range(len(self._unreported))]
 
     def ensure_indexed(self, segment: Segment) -> CooperativeSteps[None]:
-        """Index a segment that only the ledger described so far. Damage is confirmed by a second read from disk."""
+        """Index a segment of which only the ledger record was read so far. Damage is confirmed by a second read from
+        disk."""
         if segment.block_index is not None:
             return
         found = yield from self._index(segment)
@@ -114,8 +115,8 @@ class SegmentSet:
             self.record_damage(segment, found, segment.last)
 
     def find_deleted(self) -> list[Segment]:
-        """Segments that something else has deleted; each is logged once. What is in memory can still be stored; what
-        is read is reported as lost. Raises OSError.
+        """Segments that another program has deleted; each is logged once. Requests in memory can still be stored;
+        others are reported as lost when they are read. Raises OSError.
         """
         deleted = self._without_file(self.segments)
         for segment in (segment for segment in deleted if segment not in self._deleted):
@@ -133,14 +134,15 @@ class SegmentSet:
         self._metrics.lost_requests.inc(requests)
 
     def report_overlap(self, segment: Segment, requests: int) -> None:
-        """Report intact requests whose sequences the next segment has too: the file is kept, and they are not read."""
+        """Report intact requests whose sequences are in the next segment too: they are not read, and the file is
+        kept."""
         segment.keep = True
         self.report_lost((), requests)
         self._log.error(OVERLAP, segment=str(segment.path), requests=requests)
 
     def record_damage(self, segment: Segment, found: IndexResult, expected: int, *, is_end_known: bool = True) -> None:
         """Save, report and skip damage that indexing has found. Requests up to `expected` were on disk once. Unless
-        `is_end_known`, what is missing behind them was being written when the process stopped, or was acknowledged
+        `is_end_known`, missing requests after these were being written when the process stopped, or were acknowledged
         just before.
         """
         self._policies |= found.segment.policies
@@ -159,7 +161,7 @@ class SegmentSet:
             self._record_missing(segment, Damage(end, end, last + 1, expected), (last + 1, expected), synced)
 
     def _log_uncertain_end(self, segment: Segment, damage: Damage, missing: Range, synced: int) -> None:
-        """Report the part of the end of a journal that is known to be lost; of the rest nothing is known."""
+        """Report the damaged end of a journal: a part of it is known to be lost, the rest may be lost."""
         if missing[0] <= synced:
             self._record_missing(segment, damage, (missing[0], min(missing[1], synced)), synced)
         if missing[1] > max(synced, missing[0] - 1):
@@ -183,7 +185,7 @@ class SegmentSet:
         self, segment: Segment, damage: Damage, lost: tuple[Range, ...], unreported_items: int = 0
     ) -> int:
         """Report requests as lost and save their bytes. `unreported_items`: items of lost requests without a header;
-        returns what is still to be reported of them.
+        returns how many of them are still to be reported.
         """
         lost = tuple(part for each in lost for part in self._recorded.holes(*each))
         if not lost:
@@ -207,7 +209,8 @@ class SegmentSet:
         return unreported_items
 
     def _reported(self, damage: Damage, part: Range) -> Iterator[DamagedRequests]:
-        """The reports for damaged requests: one per intact header, one per range between. Stored ones are left out."""
+        """The reports for damaged requests: one per intact header, and one per range between headers. Stored requests
+        are left out."""
         headers = damage.request_headers
         for first, last in self._ledger.state.finished.holes(*part):
             known = [headers[sequence] for sequence in sorted(headers) if first <= sequence <= last]
@@ -225,8 +228,8 @@ class SegmentSet:
             self._ledger.append(segment.to_record())
 
     def _drop_page_cache(self, segment: Segment) -> None:
-        """Make the next read of a segment come from the disk. Raises OSError if not even the first page is readable:
-        then the disk is unavailable rather than the segment damaged, and a later read may succeed.
+        """Make the next read of a segment come from the disk. Raises OSError if even the first page is unreadable: then
+        the cause is the disk, not the segment, and a later read may succeed.
         """
         try:
             fd = self._files.open(segment.path)
@@ -241,7 +244,8 @@ class SegmentSet:
             self._files.close(fd)
 
     def _index(self, segment: Segment) -> CooperativeSteps[IndexResult]:
-        """The result of reading a segment of this journal; nothing if something else has deleted it."""
+        """The result of reading a segment of this journal; an empty result if another program has deleted the
+        segment."""
         try:
             return (yield from index_segment(self._files, segment, segment.length, self._max_sequence(segment)))
         except FileNotFoundError:
@@ -252,8 +256,8 @@ class SegmentSet:
             return IndexResult(empty, segment.first - 1, (), unreadable=False)
 
     def _without_file(self, segments: Sequence[Segment]) -> list[Segment]:
-        """The segments that something else has deleted. If the lock is missing too, the whole directory is, and may
-        return, as when a disk is not mounted: then none. Raises OSError.
+        """The segments that another program has deleted. If the lock file is missing too, the whole directory is
+        missing and may come back (for example, a disk is not mounted), so the result is empty. Raises OSError.
         """
         names = {
             name
@@ -272,7 +276,7 @@ class SegmentSet:
                 yield segment
 
     def _max_sequence(self, segment: Segment) -> int:
-        """The highest sequence that a segment may have: that before the next segment."""
+        """The highest sequence that a segment may have: the one before the next segment."""
         at = bisect_right(self.segments, segment.first, key=lambda other: other.first)
         return self.segments[at].first - 1 if at < len(self.segments) else fmt.MAX_SEQUENCE
 
@@ -281,7 +285,7 @@ class SegmentSet:
         return segment.blocks_from(first)
 
     def _read_block(self, segment: Segment, block: SegmentBlock, wanted: RangeSet) -> CooperativeSteps[list[Entry]]:
-        """The `wanted` requests of a block. Those that are missing in two reads are damaged."""
+        """The `wanted` requests of a block. Requests that are missing in two reads are damaged."""
         entries, damages, _ = yield from self._scan_block(segment, block, wanted)
         missing = RangeSet(part for damage in damages for part in _missing_parts(damage, block, wanted))
         if not missing:
@@ -308,7 +312,7 @@ class SegmentSet:
         try:
             fd = self._files.open(segment.path)
         except FileNotFoundError:
-            if segment in self.segments:  # else all its requests are finished, and it was removed meanwhile
+            if segment in self.segments:  # otherwise all its requests are finished, and it was removed meanwhile
                 if not self._without_file([segment]):
                     raise
                 damages.append(Damage(block.start, block.start, block.first, block.last))
@@ -346,8 +350,8 @@ class SegmentSet:
         return Entry(head.sequence, request)
 
     def _find_policy(self, policy_id: int) -> CooperativeSteps[Policy | None]:
-        """Find a policy whose declaration in its own segment is damaged in the other segments; None if none of them
-        declares it.
+        """Find a policy in the other segments, because its declaration in its own segment is damaged; None if no
+        segment declares it.
         """
         for segment in tuple(self.segments):
             yield from self.ensure_indexed(segment)

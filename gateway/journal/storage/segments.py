@@ -101,7 +101,7 @@ class Segment:
         self.is_sealed = True  # False: it is being written
         self.block_index: BlockIndex | None = None  # None: not indexed since the start
         self.policies: dict[int, Policy] = {}
-        self.finished_at: float | None = None  # monotonic time; None while a request of it is unfinished
+        self.finished_at: float | None = None  # monotonic time; None while one of its requests is unfinished
 
     @classmethod
     def from_record(cls, path: Path, seed: int, facts: fmt.SealRecord) -> "Segment":
@@ -158,10 +158,11 @@ class Segment:
         return self.block_index.get(self.block_index.find(sequence), self.last, self.length).received_s * 10**9
 
     def blocks_from(self, first: int) -> Iterator[SegmentBlock]:
-        """The blocks with sequences from `first` on, up to what is the last request when iteration begins.
+        """The blocks with sequences from `first` on, up to the last request at the moment when iteration begins.
 
-        Requests may be written between the steps of a reader: the last block grows, and a new one begins behind it. A
-        reader that continued with the new block would miss what the previous one gained meanwhile.
+        Requests may be written between the steps of a reader: the last block grows, and a new block begins after it. A
+        reader that continued with the new block would miss the requests that were added to the previous block
+        meanwhile.
         """
         blocks = self.block_index
         if not blocks:
@@ -276,7 +277,7 @@ class SegmentWriter:
         return self.segment.length + size <= self._capacity
 
     def append(self, requests: Sequence[JournaledRequest], first: int) -> None:
-        """Write a group and sync it. The requests are on disk when this returns, and counted in `segment`."""
+        """Write a group and sync it. The requests are on disk when this returns, and are counted in `segment`."""
         segment = self.segment
         group = pack_group(requests, first, segment.length, segment.seed, self._policies)
         write_all(self._files, self._fd, group.pieces, segment.length)
@@ -285,7 +286,7 @@ class SegmentWriter:
         for sequence, (request, offset) in enumerate(zip(requests, group.offsets, strict=True), first):
             size = fmt.frame_size(len(request.body))
             segment.add(self.block_index, sequence, offset, request, size, slow=request.slow)
-        segment.length = fmt.align_to_page(group.end)  # last: until here, `abandon` cuts the group off
+        segment.length = fmt.align_to_page(group.end)  # set last: before this line, `abandon` cuts the group off
 
     def seal(self) -> Segment:
         """Close the segment and free the space that it does not use."""
@@ -297,8 +298,8 @@ class SegmentWriter:
         return self.segment
 
     def abandon(self) -> bool:
-        """Close the segment and cut off what was written last; returns whether that is on disk. It uses another
-        descriptor, because the old one may report success after a failed sync.
+        """Close the segment and cut off the last group; returns whether the cut is on disk. It uses another descriptor,
+        because the old one may report success after a failed sync.
         """
         self.segment.is_sealed = True
         with contextlib.suppress(OSError):
@@ -307,7 +308,7 @@ class SegmentWriter:
 
 
 def truncate(files: Files, path: Path, length: int) -> bool:
-    """Truncate a file to `length` bytes; returns whether that is on disk."""
+    """Truncate a file to `length` bytes; returns whether the new length is on disk."""
     try:
         fd = files.open(path, write=True)
         try:

@@ -103,5 +103,5 @@ def test_without_a_port_grpc_is_not_imported() -> None:
 
 def test_without_a_writable_directory_one_sentence_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
-    with pytest.raises(StartupError, match="OTLP/gRPC needs a writable directory"):
+    with pytest.raises(StartupError, match="OTLP/gRPC needs a writable temporary directory"):
         CoreSocket()

@@ -255,8 +255,8 @@ async def test_a_newer_format_is_refused_and_left_alone(tmp_path: Path, name: st
     with pytest.raises(StartupError) as refused:
         journal_at(tmp_path).open()
     assert str(refused.value) == (
-        f"{path} has version 2 of the journal's format, written by a newer release; this one reads version 1. "
-        "Start the newer release again, and let it store what the journal holds."
+        f"{path} has version 2 of the journal's format, written by a newer release. This release reads version 1. "
+        "Start the newer release again, and let it store the requests of the journal."
     )
     assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
     assert find_orphans(tmp_path) == [directory]  # its lock is free again

@@ -64,7 +64,7 @@ def test_renamed_segments_get_their_names_back(
     rig.start()
     assert (segments(disk), sequences(rig)) == ([1, 6, 11], EVERYTHING)
     assert (said(rig), counted(rig)) == ([], (0, 0))
-    assert {event for _, event, _ in rig.log.said} == {"a journal segment gets its name back"}
+    assert {event for _, event, _ in rig.log.said} == {"a journal segment had the wrong name and is renamed"}
 
 
 def test_a_segment_of_another_journal_is_set_aside(rig: Rig, disk: Disk) -> None:

@@ -98,9 +98,9 @@ async def test_every_value_of_the_answer(explore: Explore, loader: Loader) -> No
     spike, baseline = answer["spike"], answer["baseline"]
     assert disclaimer == (
         f"Shares of 100 spans from {spike['from']} to {spike['to']} (spike) are compared with shares of 300 spans from "
-        f"{baseline['from']} to {baseline['to']} (baseline); shares do not show whether the number of spans changed. "
-        "5 key-value pairs were tested; the list has those with a significant difference "
-        "(z > 4), of which some may still be due to chance. A difference is an association, not a cause."
+        f"{baseline['from']} to {baseline['to']} (baseline). Shares do not show whether the number of spans changed. "
+        "5 key-value pairs were tested. The list has the pairs with a significant difference (z > 4). "
+        "Some of them may still be due to chance. A difference is an association, not a cause."
     )
 
 
@@ -121,7 +121,7 @@ async def test_filters_hold_for_both_windows(explore: Explore, loader: Loader) -
     answer = await compared(explore, filters=[{"key": "statusCode", "op": "eq", "value": "ERROR"}])
     assert (answer["spike"]["total"], answer["baseline"]["total"]) == (100, 100)
     assert answer["attributes"] == []
-    assert "that match 1 filter;" in answer["disclaimer"]
+    assert "that match 1 filter." in answer["disclaimer"]
 
 
 async def test_what_lies_in_both_windows_is_of_the_spike_alone(explore: Explore, loader: Loader) -> None:

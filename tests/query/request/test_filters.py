@@ -262,36 +262,36 @@ EXAMPLE = 'For example: serviceName:cart or name:*"two words"*.'
         ("a:1 or b:2", 'At character 5: expected key:value. Put terms joined by "or" in parentheses: (a:1 or b:2).'),
         (
             '"a',
-            r'At character 1: expected a closing quote. A quote in a value is written \" within quotes: "5\" disk".',
+            r'At character 1: expected a closing quote. Write a quote in a quoted value as \": "5\" disk".',
         ),
         (
             'k:"a"b',
-            'At character 6: expected a space. A value is quoted as a whole: key:"two words", key:*"two words"*.',
+            'At character 6: expected a space. Quote the whole value: key:"two words", key:*"two words"*.',
         ),
-        ("k:[a b]", "At character 6: expected ',' or ']'. An item with spaces is quoted: [\"a b\",c]."),
+        ("k:[a b]", "At character 6: expected ',' or ']'. Quote an item with spaces: [\"a b\",c]."),
         (
             "body:**",
-            'At character 6: a wildcard is one star: body:*. Stars that are text are quoted: body:"**".',
+            'At character 6: a wildcard is one star: body:*. Quote stars that are text: body:"**".',
         ),
         (
             "a:1 -body:**x*",
-            'At character 11: a wildcard is one star: -body:*x*. Stars that are text are quoted: -body:"**x*".',
+            'At character 11: a wildcard is one star: -body:*x*. Quote stars that are text: -body:"**x*".',
         ),
         (
             "body:" + "x" * 300 + "**",
-            'At character 6: a wildcard is one star: key:*text*. Stars that are text are quoted: key:"**text**".',
+            'At character 6: a wildcard is one star: key:*text*. Quote stars that are text: key:"**text**".',
         ),
-        (r'body:"a\\\q\"b"', r'At character 10: a backslash within quotes is written \\: "a\\\\q\"b".'),
-        (r'k:["a","\n"]', r'At character 9: a backslash within quotes is written \\: "\\n".'),
-        (r'"k\y":1', r'At character 3: a backslash within quotes is written \\: "k\\y".'),
-        ('k:"' + "x" * 300 + r'\q"', r'At character 304: a backslash within quotes is written \\: "C:\\temp".'),
-        ("-(a:1)", "At character 2: a group cannot be negated. Negate its terms: -a:1 -b:2."),
+        (r'body:"a\\\q\"b"', r'At character 10: write a backslash within quotes as \\: "a\\\\q\"b".'),
+        (r'k:["a","\n"]', r'At character 9: write a backslash within quotes as \\: "\\n".'),
+        (r'"k\y":1', r'At character 3: write a backslash within quotes as \\: "k\\y".'),
+        ('k:"' + "x" * 300 + r'\q"', r'At character 304: write a backslash within quotes as \\: "C:\\temp".'),
+        ("-(a:1)", "At character 2: a group cannot be negated. Negate its terms instead: -a:1 -b:2."),
     ],
 )
 def test_the_message_of_a_fault_shows_the_right_spelling(text: str, expected: str) -> None:
     issues = Issues()
     parse_filters(text, "query.filters", issues)
-    assert [issue.message for issue in issues][-1] == expected.replace("{}", "A value with spaces is quoted:")
+    assert [issue.message for issue in issues][-1] == expected.replace("{}", "Quote a value with spaces:")
 
 
 def test_wrong_stars_and_escapes_leave_the_other_faults_named() -> None:
@@ -316,7 +316,7 @@ def test_the_spelling_that_a_message_shows_is_right(words: str, sign: str) -> No
     try:
         filter_syntax.parse(text)
     except filter_syntax.FilterSyntaxError as error:
-        _, _, shown = error.faults[-1].partition("A value with spaces is quoted: ")
+        _, _, shown = error.faults[-1].partition("Quote a value with spaces: ")
         if shown.startswith(("k:", "-k:")):
             (found,) = parse(shown.removesuffix("."))
             assert isinstance(found, Filter)

@@ -84,7 +84,7 @@ async def test_many_commits_go_in_several_reports(
     monkeypatch.setattr(release, "MAX_COMMITS", 1)
     assert await run(control, checkout, "--repository", "shop/fork") == 0
     cut, reported = capsys.readouterr().out.splitlines()
-    assert cut == "More than 1 commits; the newest are reported. --since narrows them."
+    assert cut == "There are more than 1 commits; only the newest are reported. Use --since to select fewer."
     assert reported == "Reported 1.0.0: 1 commit, 1 of them new."
 
 
@@ -206,7 +206,7 @@ def test_the_repository_names_no_program_that_runs(
     lost.unlink()
     code, _, fault = dry_run(capsys, checkout)
     assert (code, ran.exists()) == (1, False)
-    assert "lacks a part of its history, as a partial clone does" in fault
+    assert "lacks a part of its history (it may be a partial clone)" in fault
 
 
 def test_settings_of_git_change_nothing(checkout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
